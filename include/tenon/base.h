@@ -249,6 +249,19 @@ TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 
 /* ---- the process ----------------------------------------------------- */
 
+/* Forks: a child may use the cpu; it has threads of its own when it needs them. Calls
+ * for devices that hold state outside of the process (cuda, opencl) and loops over
+ * a loader with workers that began before the fork are an error there. fork()
+ * waits until no other thread is within one of the library's locks, at most as
+ * long as the longest work under one takes: opening a device, compiling a kernel,
+ * a parallel loop.
+ *
+ * Cancellation: a thread may be cancelled by pthread_cancel while it is in a call;
+ * it ends where it holds no lock, and what it had not finished is not done. What a
+ * save had written remains beside the file and goes with the next save there. Asynchronous
+ * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) within a call is not supported: it
+ * may end a thread anywhere. */
+
 /* Threads that compute: TENON_NUM_THREADS, else what affinity and the cgroup
  * quota allow. Results do not depend on it. */
 TN_API int tn_num_threads(void);

@@ -49,6 +49,28 @@ TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
 #endif
     ;
 
+/* Called with each error where it arises, before the call that failed returns, in
+ * the thread in which it arises: to log it, to stop in a debugger, to abort. So a
+ * program that forgot to check a result does not go on without a word. One error
+ * is told of once: not again when it is passed on, or to the thread that waits for
+ * a worker. Words may still change on the way out, when the operator that the
+ * program called puts in its own name; tn_error() has them then. What the library
+ * tries and does without is not told of, nor what fails while an error is pending.
+ * message is lent until the handler returns. The handler may be called by several
+ * threads at once and may use the library; of what fails in it nobody is told.
+ *
+ *     static void stop(tn_status code, const char *message, void *context)
+ *     {
+ *         fprintf(stderr, "%s\n", message);
+ *         abort();
+ *     }
+ *     tn_error_handler_set(stop, NULL);
+ *
+ * One handler serves the whole process; NULL takes it away. Cannot fail. */
+typedef void (*tn_error_handler)(tn_status code, const char *message,
+                                 void *context);
+TN_API void tn_error_handler_set(tn_error_handler handler, void *context);
+
 /* "ERR_SHAPE" for TN_ERR_SHAPE; "unknown" for what is none. Cannot fail. */
 TN_API const char *tn_status_name(tn_status code);
 

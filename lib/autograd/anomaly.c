@@ -44,7 +44,7 @@ static int64_t first_nan(tn_tensor *x)
     if (!x || !tn_dtype_is_floating(x->dtype) || !x->numel)
         return -1;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     bool watched = tn__anomaly_begin(), mode = tn_grad_mode_set(false);
     tn_scope *scope = tn_scope_open();
     if (tn_dtype_bytes(x->dtype) == 1) /* no operator computes in float8 */
@@ -56,7 +56,7 @@ static int64_t first_nan(tn_tensor *x)
     tn_scope_close(scope);
     tn_grad_mode_set(mode);
     tn__anomaly_end(watched);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     return at;
 }
 

@@ -12,8 +12,8 @@
  * every view a little. Here views pay nothing until one is written to.)
  *
  * Nothing is computed for this: the two rows are only recorded. */
+#include <base/lock.h>
 #include <ops/table.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <autograd/node.h>
@@ -34,7 +34,7 @@ struct tn__history {
 };
 
 /* Guards all histories, but for their counts: they are few. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 static uint64_t last_count;
 
 static tn__history *history_of(const tn_tensor *x)
@@ -249,9 +249,9 @@ tn_status tn__history_write(tn_tensor *x, tn__node *node)
             tn__history_release(old);
         return tn__tensor_set_node(x, node, 0);
     }
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn_status status = write_shared(x, node);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return status < 0 ? status : tn__tensor_set_node(x, node, 0);
 }
 
@@ -280,10 +280,10 @@ tn_status tn__tensor_refresh(tn_tensor *x)
                         "nothing: change a tn_clone() of that instead",
                         tn__node_name(x->grad->node));
     }
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn_status status = TN_OK;
     if (!x->grad || x->grad->seen != tn__history_count(x))
         status = set_from(history, x);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return status;
 }

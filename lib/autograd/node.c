@@ -4,8 +4,8 @@
  * copies of attributes behind each other. Blocks come from pools of a few
  * sizes, because each recorded call takes one. */
 #include <base/context.h>
+#include <base/lock.h>
 #include <ops/engine/register.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <autograd/walk.h>
@@ -22,16 +22,16 @@ static tn__pool meta_pool = {"grad meta", sizeof(tn__grad_meta), 0};
 /* Numbers calls in their order over all threads: the walk goes by it. */
 static _Atomic uint64_t next_sequence = 1;
 
-static pthread_mutex_t leaves = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock leaves = TN__LOCK_INIT;
 
 void tn__leaf_lock(void)
 {
-    pthread_mutex_lock(&leaves);
+    tn__lock_take(&leaves);
 }
 
 void tn__leaf_unlock(void)
 {
-    pthread_mutex_unlock(&leaves);
+    tn__lock_give(&leaves);
 }
 
 static int slot_count(const tn__node *node)

@@ -1,15 +1,15 @@
 /* plan.c: what all calls of one row with one kernel share: which argument
  * feeds which port, the gradient kernel of each port, and so what a node must
  * save. Found without a lock, because every recorded call asks for it. */
+#include <base/lock.h>
 #include <ops/engine/register.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <autograd/node.h>
 
 #define BUCKETS 1024 /* rows times dtype combinations of a large program */
 static _Atomic(tn__plan *) bucket[BUCKETS];
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock making = TN__LOCK_INIT;
 
 static uint32_t hash(const tn_op *op, const tn__kernel *kernel)
 {
@@ -84,7 +84,7 @@ const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel)
     tn__plan *plan = look_up(at, op, kernel);
     if (TN__LIKELY(plan))
         return plan;
-    pthread_mutex_lock(&making);
+    tn__lock_take(&making);
     plan = look_up(at, op, kernel);
     if (!plan) {
         plan = make(op, kernel);
@@ -94,7 +94,7 @@ const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel)
             atomic_store_explicit(&bucket[at], plan, memory_order_release);
         }
     }
-    pthread_mutex_unlock(&making);
+    tn__lock_give(&making);
     return plan;
 }
 
@@ -226,7 +226,7 @@ static tn__plan_port *make_port(const tn__plan *plan, int p)
     /* A missing derivative is no error of the call that records: backward
      * tells it, if it ever comes here. */
     tn__error pending;
-    tn__error_take(&pending);
+    tn__error_hide(&pending);
     port->kernel = derive(plan, port->input, port->used, &port->zero);
     port->failed = !port->kernel && !port->zero;
     if (port->kernel) {
@@ -235,7 +235,7 @@ static tn__plan_port *make_port(const tn__plan *plan, int p)
         port->summed = summed(port->kernel);
         port->spread = tn__kernel_once_a_row(port->kernel);
     }
-    tn__error_put(&pending);
+    tn__error_restore(&pending);
     return port;
 }
 
@@ -246,13 +246,13 @@ const tn__plan_port *tn__plan_port_find(const tn__plan *plan, int p)
         atomic_load_explicit(&open->port[p], memory_order_acquire);
     if (TN__LIKELY(port))
         return port;
-    pthread_mutex_lock(&making);
+    tn__lock_take(&making);
     port = atomic_load_explicit(&open->port[p], memory_order_relaxed);
     if (!port) {
         port = make_port(plan, p);
         atomic_store_explicit(&open->port[p], port, memory_order_release);
     }
-    pthread_mutex_unlock(&making);
+    tn__lock_give(&making);
     return port;
 }
 

@@ -9,8 +9,8 @@
  * nothing of their own, and a function within a function has its inputs among
  * the values that the outer one makes again. */
 #include <base/context.h>
+#include <base/lock.h>
 #include <ops/engine/mistakes.h>
-#include <pthread.h>
 #include <string.h>
 #include <tenon/random.h>
 #include <tenon/recompute.h>
@@ -33,7 +33,7 @@ struct tn__rerun {
     int input_count, out_count;
     struct input *input;
     bool complete;         /* the first run is over */
-    pthread_mutex_t lock;  /* guards what follows, after the first run */
+    tn__lock lock;  /* guards what follows, after the first run */
     bool made;             /* the second run is over */
     uint32_t count;        /* values saved by the first run */
     size_t room;
@@ -66,7 +66,7 @@ static void rerun_destroy(tn__object *object)
         tn__held_release(&rerun->entry[i].held);
     tn__free(rerun->input);
     tn__free(rerun->entry);
-    pthread_mutex_destroy(&rerun->lock);
+    tn__lock_destroy(&rerun->lock);
     if (rerun->release)
         rerun->release(rerun->context);
     tn__object_free(rerun, sizeof *rerun);
@@ -81,7 +81,7 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
     if (!rerun)
         return NULL;
     tn__object_init(&rerun->object, &rerun_class);
-    pthread_mutex_init(&rerun->lock, NULL);
+    tn__lock_init(&rerun->lock);
     rerun->input = tn__calloc((size_t)count + 1, sizeof *rerun->input);
     bool held = rerun->input != NULL;
     for (int i = 0; held && i < count; i++) {
@@ -168,12 +168,12 @@ bool tn__rerun_saves(tn__held *held, tn_tensor *x, uint32_t version,
 void tn__rerun_forget(tn__rerun *rerun, uint32_t number)
 {
     tn__held held = {NULL, NULL, 0};
-    pthread_mutex_lock(&rerun->lock);
+    tn__lock_take(&rerun->lock);
     struct entry *entry = &rerun->entry[number];
     entry->wanted = false;
     held = entry->held;
     entry->held = (tn__held){NULL, NULL, 0};
-    pthread_mutex_unlock(&rerun->lock);
+    tn__lock_give(&rerun->lock);
     tn__held_release(&held);
 }
 
@@ -265,14 +265,14 @@ const tn__held *tn__rerun_value(tn__rerun *rerun, uint32_t number)
         return tn__fail_null(TN_ERR_STATE,
                              "recompute: a gradient was asked for inside the "
                              "function of what it has made itself");
-    pthread_mutex_lock(&rerun->lock);
+    tn__lock_take(&rerun->lock);
     tn_status status = TN_OK;
     if (!rerun->made) {
         status = run_again(rerun);
         rerun->made = status >= 0;
     }
     const tn__held *held = &rerun->entry[number].held;
-    pthread_mutex_unlock(&rerun->lock);
+    tn__lock_give(&rerun->lock);
     return status < 0 ? NULL : held;
 }
 

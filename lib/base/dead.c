@@ -7,11 +7,11 @@
  * threads that have ended.
  */
 #include <base/context.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/state.h>
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,25 +22,8 @@
 
 const tn__class tn__gone = {.name = "nothing"};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static tn__lock lock = TN__LOCK_INIT;
 static tn__dead_queue orphans;
-
-/* A fork waits for who changes the queue: the child's is whole. */
-static void fork_begin(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void fork_end(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void fork_prepare(void)
-{
-    pthread_atfork(fork_begin, fork_end, fork_end);
-}
 
 void tn__dead_free(tn__object *object)
 {
@@ -53,12 +36,11 @@ void tn__dead_bury(tn__object *object)
         tn__fate_bury(object);
         return;
     }
-    pthread_once(&fork_once, fork_prepare);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn__object *oldest = NULL;
     if (tn__dead_push(&orphans, object) > ORPHANS_MAX)
         oldest = tn__dead_pop(&orphans);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     if (oldest)
         tn__dead_free(oldest);
 }

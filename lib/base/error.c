@@ -216,8 +216,8 @@ static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
         facts->who = 0;
 }
 
-static tn_status fail(tn_status code, bool with_marks, const char *format,
-                      va_list args)
+static tn_status record(tn_status code, bool with_marks, const char *format,
+                        va_list args)
 {
     if (tn__me.pending)
         return code;
@@ -234,6 +234,16 @@ static tn_status fail(tn_status code, bool with_marks, const char *format,
     tn__me.error->facts.doing = tn__me.here.doing;
     tn__me.error->facts.path = tn__me.here.path;
     tn__me.error->facts.odd = -1;
+    return code;
+}
+
+static tn_status fail(tn_status code, bool with_marks, const char *format,
+                      va_list args)
+{
+    if (tn__me.pending)
+        return code;
+    record(code, with_marks, format, args);
+    tn__error_tell();
     return code;
 }
 
@@ -257,15 +267,20 @@ tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
     if (tn__me.pending)
         return code;
     int expected = mark_format(own, sizeof own, text);
+    tn__error_hush();
     tn__fail(code, "%s: ", who);
-    if (!told())
+    tn__error_unhush();
+    if (!told()) {
+        tn__error_tell();
         return code;
+    }
     char *at = tn__me.error->words + strlen(tn__me.error->words);
     snprintf(at, (size_t)(tn__me.error->words + sizeof tn__me.error->words - at), "%s",
              expected ? own : text);
     one_line(at);
     tn__me.error->facts.who = (int)strlen(who);
     take_marks(tn__me.error->words, &tn__me.error->facts, expected);
+    tn__error_tell();
     return code;
 }
 
@@ -296,10 +311,13 @@ tn_status tn__fail_outside(tn_status code, tn__error_index index,
     const bool first = !tn__me.pending;
     va_list args;
     va_start(args, format);
-    fail(code, true, format, args);
+    if (first)
+        record(code, true, format, args);
     va_end(args);
     if (first && told())
         tn__me.error->facts.index = index;
+    if (first)
+        tn__error_tell();
     return code;
 }
 
@@ -428,9 +446,15 @@ void tn__error_put(const tn__error *from)
         memcpy(tn__me.error->words, from->text, sizeof tn__me.error->words);
         tn__me.error->facts = from->facts;
     }
+    tn__error_tell();
 }
 
 /* ---- data ------------------------------------------------------------------- */
+
+tn__error_facts *tn__error_pending_facts(void)
+{
+    return told() ? &tn__me.error->facts : NULL;
+}
 
 tn__error_facts *tn__error_within(const tn__doing *doing)
 {

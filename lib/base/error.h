@@ -88,6 +88,7 @@ typedef struct tn__error_facts {
     const tn_path *path;
     const char *called, *op, *cause, *argument; /* as in tn_error_details */
     bool is_row;  /* op is a row of the table that programs do not see */
+    bool told;    /* to the handler */
     bool foreign; /* the words name arguments of the cause, not of op */
     int tensor_count, odd;
     tn__error_index index;
@@ -136,6 +137,20 @@ typedef struct tn__error {
 } tn__error;
 void tn__error_take(tn__error *out);
 void tn__error_put(const tn__error *error);
+
+/* The same around a try: the handler of tn_error_handler_set is not told of what
+ * fails between them. Each hide has its restore. */
+void tn__error_hide(tn__error *before);
+void tn__error_restore(const tn__error *before);
+/* That handler is not told of errors between these, which nest: of words that
+ * somebody else will word anew. */
+void tn__error_hush(void);
+void tn__error_unhush(void);
+/* Tells it of the pending error, if there is one that it does not know and no try
+ * is under way. */
+void tn__error_tell(void);
+/* Of the pending error; NULL: there is none, or no memory for it. */
+tn__error_facts *tn__error_pending_facts(void);
 
 /* A line for the log (tn_log_set), without a newline at its end. Ask _enabled
  * first where the arguments cost something to make. */

@@ -7,6 +7,7 @@
  */
 #include <base/error.h>
 #include <base/context.h>
+#include <base/lock.h>
 #include <base/platform.h>
 #include <base/state.h>
 
@@ -32,7 +33,7 @@ typedef struct fate {
 
 _Atomic bool tn__fates_told;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 static fate **bucket;
 static tn__dead_queue buried;
 static bool limit_told;
@@ -42,27 +43,16 @@ static bool limit_told;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool chosen; /* by tn_debug_set */
 
-/* A fork waits for who changes the table: the child's is whole. */
-static void fork_begin(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void fork_end(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 static tn_status choose(const char *names)
 {
     bool scopes = names && strcmp(names, "scopes") == 0;
     if (names && *names && !scopes)
         return TN_ERR_ARGUMENT;
     if (scopes) {
-        pthread_mutex_lock(&lock);
+        tn__lock_take(&lock);
         if (!bucket)
             bucket = calloc(BUCKETS, sizeof *bucket);
-        pthread_mutex_unlock(&lock);
+        tn__lock_give(&lock);
         if (!bucket)
             return TN_ERR_MEMORY;
     }
@@ -72,7 +62,6 @@ static tn_status choose(const char *names)
 
 static void read_once(void)
 {
-    pthread_atfork(fork_begin, fork_end, fork_end);
     const char *names = tn__env("TENON_DEBUG");
     if (chosen || !names)
         return;
@@ -121,22 +110,22 @@ static fate *record_of(const tn__object *object)
 
 void tn__fate_begin(const tn__object *object)
 {
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     fate *record = object->type->origin ? NULL : record_of(object);
     if (record) { /* of an object that was there before, perhaps */
         record->made_by = tn__here_called();
         record->made_in = tn__me.here.path;
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
 }
 
 void tn__fate_made_by(const tn__object *object, const char *name)
 {
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     fate *record = record_of(object);
     if (record)
         record->made_by = name;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
 }
 
 bool tn__fate_enter(tn__taker how, const tn__frame *frame)
@@ -158,7 +147,7 @@ void tn__fate_leave(void)
 void tn__fate_bury(tn__object *object)
 {
     tn__object *oldest = NULL;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     fate *record = record_of(object);
     if (record) {
         record->how = tn__me.taker.how;
@@ -177,7 +166,7 @@ void tn__fate_bury(tn__object *object)
     }
     bool tell = oldest && !limit_told;
     limit_told |= tell;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     if (tell)
         tn__log(1, "TENON_DEBUG=scopes: %d objects that are gone are held; "
                 "from here on the oldest of them are forgotten, and their use "
@@ -209,7 +198,7 @@ void tn__fate_tell(const tn__object *object, char *room, size_t bytes)
 {
     tn__text text = {0};
     room[0] = '\0';
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     const fate *record = bucket ? *slot_of(object) : NULL;
     if (record) {
         const char *path = tn_path_text(record->made_in);
@@ -226,7 +215,7 @@ void tn__fate_tell(const tn__object *object, char *room, size_t bytes)
                                           : "it went with the last object that "
                                             "held it");
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     snprintf(room, bytes, "%s", text.data ? text.data : "");
     tn__text_release(&text);
 }

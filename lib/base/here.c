@@ -4,9 +4,9 @@
  * tensor or an error, may outlive the model. There are as many as a program
  * has names of modules in different places. */
 #include <base/context.h>
+#include <base/lock.h>
 #include <base/state.h>
 
-#include <pthread.h>
 #include <string.h>
 
 const char *tn__here_called(void)
@@ -26,7 +26,7 @@ struct tn_path {
 
 #define BUCKETS 1024
 static tn_path *bucket[BUCKETS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 
 static size_t hash(const tn_path *outer, const char *name)
 {
@@ -59,7 +59,7 @@ const tn_path *tn_path_join(const tn_path *outer, const char *name)
     if (!name || !*name)
         return outer;
     size_t at = hash(outer, name);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn_path *path = bucket[at];
     while (path &&
            (path->outer != outer || strcmp(path->text + path->name, name) != 0))
@@ -68,7 +68,7 @@ const tn_path *tn_path_join(const tn_path *outer, const char *name)
         path->next = bucket[at];
         bucket[at] = path;
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return path ? path : outer;
 }
 

@@ -1,9 +1,10 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
 	lib/base/platform.c lib/base/platform.h \
-	lib/base/error.c lib/base/error.h \
+	lib/base/error.c lib/base/error.h lib/base/error_handler.c \
 	lib/base/context.c lib/base/context.h \
 	lib/base/here.c lib/base/here.h \
+	lib/base/lock.c lib/base/lock.h \
 	lib/base/text.c lib/base/log.c \
 	lib/base/memory.c lib/base/memory.h lib/base/size.h \
 	lib/base/state.c lib/base/state.h \
@@ -18,6 +19,8 @@ libtenon_la_SOURCES += \
 	lib/base/dtype.c \
 	lib/base/options.c lib/base/options.h
 EXTRA_DIST += lib/base/README.md
+check_PROGRAMS += tests/base/test_handler
+tests_base_test_handler_SOURCES = tests/base/test_handler.c
 check_PROGRAMS += tests/base/test_error tests/base/test_dtype \
 	tests/base/test_dead \
 	tests/base/test_memory tests/base/test_scope tests/base/test_thread \

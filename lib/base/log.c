@@ -1,5 +1,6 @@
 /* log.c: lines for whoever wants to know why the library did what it did. */
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/platform.h>
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 typedef void log_function(int level, const char *line, void *context);
 
 /* Guards both: a line must not meet the context of another function. */
-static pthread_mutex_t target_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock target_lock = TN__LOCK_INIT;
 static log_function *target;
 static void *target_context;
 
@@ -18,15 +19,8 @@ static _Atomic int level_now; /* lines up to it are told */
 static pthread_once_t level_once = PTHREAD_ONCE_INIT;
 static int level_env = -1; /* TENON_LOG; -1: not set */
 
-static void after_fork(void)
-{
-    pthread_mutex_init(&target_lock, NULL);
-}
-
 static void level_read(void)
 {
-    /* The child that looks at a plugin logs: the lock may have been held. */
-    pthread_atfork(NULL, NULL, after_fork);
     const char *text = tn__env("TENON_LOG");
     if (text) {
         char *end;
@@ -44,11 +38,11 @@ void tn_log_set(void (*log)(int level, const char *line, void *context),
                 void *context)
 {
     pthread_once(&level_once, level_read);
-    pthread_mutex_lock(&target_lock);
+    tn__lock_take(&target_lock);
     target = log;
     target_context = context;
     atomic_store(&level_now, level_env >= 0 ? level_env : log ? 2 : 0);
-    pthread_mutex_unlock(&target_lock);
+    tn__lock_give(&target_lock);
 }
 
 bool tn__log_enabled(int level)
@@ -66,10 +60,10 @@ void tn__log(int level, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    pthread_mutex_lock(&target_lock);
+    tn__lock_take(&target_lock);
     log_function *log = target;
     void *context = target_context;
-    pthread_mutex_unlock(&target_lock);
+    tn__lock_give(&target_lock);
     if (log)
         log(level, line, context);
     else

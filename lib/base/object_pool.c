@@ -9,25 +9,25 @@
 #include <base/context.h>
 #include <base/memory.h>
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/platform.h>
 #include <base/state.h>
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #define LIST_MAX 4096 /* blocks kept by a thread, of each sort */
 
-static pthread_mutex_t register_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock register_lock = TN__LOCK_INIT;
 static int pool_count = 1; /* list 0 stays empty: that of no pool */
 
 static void pool_register(tn__pool *pool)
 {
-    pthread_mutex_lock(&register_lock);
+    tn__lock_take(&register_lock);
     if (!atomic_load_explicit(&pool->index, memory_order_relaxed) &&
         pool_count < TN__MAX_POOLS)
         atomic_store_explicit(&pool->index, pool_count++,
                               memory_order_relaxed);
-    pthread_mutex_unlock(&register_lock);
+    tn__lock_give(&register_lock);
 }
 
 static void count(_Atomic int64_t *counter)

@@ -2,12 +2,13 @@
 #include <base/context.h>
 #include <base/state.h>
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 
 #include <pthread.h>
 #include <stdlib.h>
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock all_lock = TN__LOCK_INIT;
 static tn__state *all;
 static _Atomic int64_t gone_taken, gone_given; /* by threads that ended */
 
@@ -27,14 +28,14 @@ static void state_free(void *pointer)
     tn__dead_release_all(state);
     tn__me.state = NULL;
     tn__state_pool_count(state->taken, state->given);
-    pthread_mutex_lock(&all_lock);
+    tn__lock_take(&all_lock);
     if (state->previous)
         state->previous->next = state->next;
     else
         all = state->next;
     if (state->next)
         state->next->previous = state->previous;
-    pthread_mutex_unlock(&all_lock);
+    tn__lock_give(&all_lock);
     free(state->item);
     free(state->frame);
     free(state);
@@ -56,12 +57,12 @@ tn__state *tn__state_make(void)
         return tn__fail_null(TN_ERR_MEMORY,
                              "out of memory for the state of a thread");
     }
-    pthread_mutex_lock(&all_lock);
+    tn__lock_take(&all_lock);
     state->next = all;
     if (all)
         all->previous = state;
     all = state;
-    pthread_mutex_unlock(&all_lock);
+    tn__lock_give(&all_lock);
     tn__me.state = state;
     tn__debug_read();
     return state;
@@ -78,14 +79,14 @@ void tn__state_end(void)
 
 void tn__state_pool_totals(int64_t *taken, int64_t *given)
 {
-    pthread_mutex_lock(&all_lock);
+    tn__lock_take(&all_lock);
     *taken = atomic_load(&gone_taken);
     *given = atomic_load(&gone_given);
     for (tn__state *s = all; s; s = s->next) {
         *taken += atomic_load_explicit(&s->taken, memory_order_relaxed);
         *given += atomic_load_explicit(&s->given, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&all_lock);
+    tn__lock_give(&all_lock);
 }
 
 void tn__state_pool_count(int64_t taken, int64_t given)

@@ -18,6 +18,7 @@
 #include <base/thread.h>
 #include <base/context.h>
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/timeline.h>
@@ -54,9 +55,9 @@ typedef struct job {
 } job;
 
 /* Held by whoever runs a job or changes the number of threads. */
-static pthread_mutex_t use = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock use = TN__LOCK_INIT;
 /* Guards all below but the atomics, and who goes to sleep. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
 static _Atomic(job *) open_job; /* NULL: none that a worker may enter */
@@ -75,8 +76,6 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 /* The child of a fork has the memory of the pool and none of its threads. */
 static void after_fork(void)
 {
-    pthread_mutex_init(&use, NULL);
-    pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&wake, NULL);
     pthread_cond_init(&idle, NULL);
     atomic_store(&open_job, NULL);
@@ -137,12 +136,12 @@ static uint64_t next_job(uint64_t seen)
         sched_yield(); /* whoever else wants this processor goes first */
     }
     if (atomic_load(&jobs) == seen) {
-        pthread_mutex_lock(&lock);
+        tn__lock_take(&lock);
         atomic_fetch_add(&sleeping, 1);
         while (atomic_load(&jobs) == seen)
-            pthread_cond_wait(&wake, &lock);
+            tn__lock_wait(&lock, &wake);
         atomic_fetch_sub(&sleeping, 1);
-        pthread_mutex_unlock(&lock);
+        tn__lock_give(&lock);
     }
     return atomic_load(&jobs);
 }
@@ -159,15 +158,15 @@ static void *work(void *number)
         if (j && tn__error_pending()) {
             tn__error error = {0};
             tn__error_take(&error);
-            pthread_mutex_lock(&lock);
+            tn__lock_take(&lock);
             if (!j->error.code)
                 j->error = error;
-            pthread_mutex_unlock(&lock);
+            tn__lock_give(&lock);
         }
         if (atomic_fetch_sub(&inside, 1) == 1 && atomic_load(&waiting)) {
-            pthread_mutex_lock(&lock);
+            tn__lock_take(&lock);
             pthread_cond_signal(&idle);
-            pthread_mutex_unlock(&lock);
+            tn__lock_give(&lock);
         }
         seen = next_job(seen);
     }
@@ -205,9 +204,9 @@ static void workers_stop(void)
 {
     atomic_store(&quit, true);
     atomic_fetch_add(&jobs, 1);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     pthread_cond_broadcast(&wake);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     for (int i = 0; i < worker_count; i++)
         pthread_join(worker[i], NULL);
     atomic_store(&quit, false);
@@ -224,9 +223,9 @@ static void workers_start(int count)
     if (count < 1)
         return;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     worker = tn__alloc_many(count, sizeof *worker);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (!worker)
         return;
     looks_long = count < tn__processor_count();
@@ -252,12 +251,12 @@ static void job_close(void)
         tn__cpu_relax();
     if (!atomic_load(&inside))
         return;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     atomic_store(&waiting, true);
     while (atomic_load(&inside))
-        pthread_cond_wait(&idle, &lock);
+        tn__lock_wait(&lock, &idle);
     atomic_store(&waiting, false);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
 }
 
 static void job_open(job *j)
@@ -267,20 +266,20 @@ static void job_open(job *j)
     int asleep = atomic_load(&sleeping);
     if (!asleep)
         return;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     if (j->count - 1 >= asleep)
         pthread_cond_broadcast(&wake);
     else
         for (int64_t i = 1; i < j->count; i++)
             pthread_cond_signal(&wake);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
 }
 
 void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
                       void *context)
 {
     int threads = count > 1 && !tn__me.in_job ? count_wanted() : 1;
-    if (threads < 2 || pthread_mutex_trylock(&use)) {
+    if (threads < 2 || !tn__lock_try(&use)) {
         for (int64_t i = 0; i < count; i++)
             body(context, i);
         return;
@@ -298,7 +297,7 @@ void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
     run_parts(&j, 0);
     job_close();
     tn__me.in_job = false;
-    pthread_mutex_unlock(&use);
+    tn__lock_give(&use);
     if (j.error.code)
         tn__fail(j.error.code, "%s", j.error.text);
 }
@@ -317,10 +316,10 @@ tn_status tn_set_num_threads(int count)
     if (tn__me.in_job)
         return tn__fail(TN_ERR_STATE, "set_num_threads: not from within "
                                       "parallel work");
-    pthread_mutex_lock(&use);
+    tn__lock_take(&use);
     workers_stop();
     atomic_store(&wanted, count);
-    pthread_mutex_unlock(&use);
+    tn__lock_give(&use);
     return TN_OK;
 }
 
@@ -328,8 +327,8 @@ tn_status tn_set_num_threads(int count)
  * while a job runs: who calls exit() then does not wait for it. */
 __attribute__((destructor)) static void at_exit(void)
 {
-    if (tn__me.in_job || pthread_mutex_trylock(&use))
+    if (tn__me.in_job || !tn__lock_try(&use))
         return;
     workers_stop();
-    pthread_mutex_unlock(&use);
+    tn__lock_give(&use);
 }

@@ -6,6 +6,7 @@
 
 #include <base/error.h>
 #include <base/context.h>
+#include <base/lock.h>
 #include <base/memory.h>
 
 #include <errno.h>
@@ -21,7 +22,7 @@ enum { BUFFER = 1 << 16, EVENT = 2048, NAME = 256, SHAPES = 512 };
 
 _Atomic uint8_t tn__timeline_state;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 /* All under the lock. */
 static char buffer[BUFFER];
 static size_t used;
@@ -244,7 +245,7 @@ void tn__span_close(const tn__span *span, const char *category,
         add_text(&e, "module", tn_path_text(tn__me.here.path));
     const tn__tally did = since(&span->before);
     add_done(&e, &did);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     if (file >= 0 && span->trace == atomic_load(&trace_number)) {
         if (!did.queued)
             add_of_limit(&e, &did, took);
@@ -252,7 +253,7 @@ void tn__span_close(const tn__span *span, const char *category,
         put(e.text, e.length);
         flush_by(span->begin + took);
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
 }
 
 void tn__timeline_count(const void *device, double bytes, double operations)
@@ -326,7 +327,7 @@ void tn__given_write(const tn__given *given, int id, const char *lane,
     add_done(&e, &given->did);
     add_decimal(&e, "given", given->span.begin);
     add_number(&e, "thread", given->thread);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     if (file >= 0 && given->span.trace == atomic_load(&trace_number)) {
         put_lane(id, lane);
         add_of_limit(&e, &given->did, took);
@@ -336,7 +337,7 @@ void tn__given_write(const tn__given *given, int id, const char *lane,
         put(e.text, e.length);
         flush_by(begin + took);
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
 }
 
 /* ---- start and end --------------------------------------------------------- */
@@ -358,7 +359,6 @@ void tn__timeline_before_stop(void (*write)(void))
 /* A child has its parent's file open, and writes nothing there. */
 static void after_fork(void)
 {
-    pthread_mutex_init(&lock, NULL);
     if (file >= 0)
         close(file);
     file = -1;
@@ -377,7 +377,7 @@ static void register_ends(void)
 tn_status tn__timeline_start(const char *path, const tn__limits *against)
 {
     pthread_once(&ends_once, register_ends);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn_status status = TN_OK;
     if (file >= 0) {
         status = tn__fail(TN_ERR_STATE, "trace_start: a trace is running; "
@@ -407,7 +407,7 @@ tn_status tn__timeline_start(const char *path, const tn__limits *against)
         atomic_store(&trace_number, ++trace_count);
         atomic_store(&tn__timeline_state, TN__TIMELINE_ON);
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return status;
 }
 
@@ -416,7 +416,7 @@ tn_status tn__timeline_stop(void)
     void (*write)(void) = atomic_load(&before_stop);
     if (write && atomic_load(&tn__timeline_state) == TN__TIMELINE_ON)
         write();
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn_status status = TN_OK;
     if (file < 0) {
         status = tn__fail(TN_ERR_STATE, "trace_stop: no trace is running; "
@@ -433,7 +433,7 @@ tn_status tn__timeline_stop(void)
     file = -1;
     atomic_store(&trace_number, 0);
     atomic_store(&tn__timeline_state, TN__TIMELINE_OFF);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return status;
 }
 

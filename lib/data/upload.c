@@ -60,11 +60,11 @@ void tn__upload_free(tn__upload *upload)
         return;
     tn__transfer *transfer = upload->transfer;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     if (transfer)
         tn__transfer_sync(transfer);
     tn_error_clear();
-    tn__error_put(&before);
+    tn__error_restore(&before);
     for (int64_t i = 0; transfer && i < upload->count; i++) {
         place *p = &upload->ring[i];
         for (int f = 0; f < TN_MAX_FIELDS; f++) {

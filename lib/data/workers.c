@@ -11,6 +11,7 @@
 
 #include <base/context.h>
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ struct tn__team {
     tn__modes modes;
     pid_t process;    /* in a child after fork there are no threads to join */
 
-    pthread_mutex_t lock; /* guards what follows, but for slots being filled */
+    tn__lock lock; /* guards what follows, but for slots being filled */
     pthread_cond_t filled, freed;
     int64_t next;     /* the batch that a worker begins next */
     int64_t taken;    /* the batch that the caller takes next */
@@ -67,24 +68,24 @@ static void *work(void *argument)
     tn__team *team = argument;
     tn_device_set(team->device);
     tn__me.modes = team->modes;
-    pthread_mutex_lock(&team->lock);
+    tn__lock_take(&team->lock);
     for (;;) {
         while (!team->quit && team->next < team->end &&
                team->next >= team->taken + team->slot_count)
-            pthread_cond_wait(&team->freed, &team->lock);
+            tn__lock_wait(&team->lock, &team->freed);
         if (team->quit || team->next >= team->end)
             break;
         int64_t k = team->next++;
         slot *s = &team->slot[k % team->slot_count];
-        pthread_mutex_unlock(&team->lock);
+        tn__lock_give(&team->lock);
         fill_slot(team, k, s);
-        pthread_mutex_lock(&team->lock);
+        tn__lock_take(&team->lock);
         s->full = true;
         if (s->count < 0)
             team->end = team->next; /* the caller stops there */
         pthread_cond_signal(&team->filled);
     }
-    pthread_mutex_unlock(&team->lock);
+    tn__lock_give(&team->lock);
     return NULL;
 }
 
@@ -134,7 +135,7 @@ tn__team *tn__team_start(int count, int64_t begin, int64_t end,
         team_free(team);
         return NULL;
     }
-    pthread_mutex_init(&team->lock, NULL);
+    tn__lock_init(&team->lock);
     pthread_cond_init(&team->filled, NULL);
     pthread_cond_init(&team->freed, NULL);
     start_threads(team, count);
@@ -150,10 +151,10 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     if (team->process != getpid())
         return tn__fail(TN_ERR_STATE, "batch_next: the workers did not follow "
                                       "this process's fork: begin a new loop");
-    pthread_mutex_lock(&team->lock);
+    tn__lock_take(&team->lock);
     slot *s = &team->slot[team->taken % team->slot_count];
     while (!s->full)
-        pthread_cond_wait(&team->filled, &team->lock);
+        tn__lock_wait(&team->lock, &team->filled);
     int count = s->count;
     tn__error error = s->error;
     for (int f = 0; f < count; f++)
@@ -161,7 +162,7 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     s->full = false;
     team->taken++;
     pthread_cond_broadcast(&team->freed);
-    pthread_mutex_unlock(&team->lock);
+    tn__lock_give(&team->lock);
 
     if (count < 0) {
         error.facts.doing = NULL; /* a call of the worker's, which is over */
@@ -178,17 +179,17 @@ void tn__team_stop(tn__team *team)
 {
     if (!team || team->process != getpid())
         return;
-    pthread_mutex_lock(&team->lock);
+    tn__lock_take(&team->lock);
     team->quit = true;
     pthread_cond_broadcast(&team->freed);
-    pthread_mutex_unlock(&team->lock);
+    tn__lock_give(&team->lock);
     for (int i = 0; i < team->thread_count; i++)
         pthread_join(team->thread[i], NULL);
     for (int64_t i = 0; i < team->slot_count; i++) {
         for (int f = 0; team->slot[i].full && f < team->slot[i].count; f++)
             tn_drop(team->slot[i].field[f]);
     }
-    pthread_mutex_destroy(&team->lock);
+    tn__lock_destroy(&team->lock);
     pthread_cond_destroy(&team->filled);
     pthread_cond_destroy(&team->freed);
     team_free(team);

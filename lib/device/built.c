@@ -2,6 +2,7 @@
  * a lock after that. */
 #include <device/registry.h>
 
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/timeline.h>
@@ -22,14 +23,14 @@ typedef struct built_table {
 
 struct tn__builds {
     _Atomic(built_table *) table;
-    pthread_mutex_t lock;
+    tn__lock lock;
 };
 
 struct tn__builds *tn__builds_make(void)
 {
     struct tn__builds *builds = tn__calloc(1, sizeof *builds);
     if (builds)
-        pthread_mutex_init(&builds->lock, NULL);
+        tn__lock_init(&builds->lock);
     return builds;
 }
 
@@ -99,7 +100,7 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program)
         return built;
     if (tn__device_check_program(device, program))
         return NULL;
-    pthread_mutex_lock(&builds->lock);
+    tn__lock_take(&builds->lock);
     built = built_find(atomic_load(&builds->table), program);
     built_table *table = built ? NULL : built_room(builds);
     if (table) {
@@ -117,6 +118,6 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program)
             built_put(table, program, built);
         }
     }
-    pthread_mutex_unlock(&builds->lock);
+    tn__lock_give(&builds->lock);
     return built;
 }

@@ -14,6 +14,7 @@
 
 #include <base/error.h>
 #include <base/hash.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <tenon/device.h>
@@ -23,7 +24,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ typedef struct head {
 } head;
 static const char magic[8] = "TNCACHE1";
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 static bool chosen;      /* the folder below is the answer */
 static int folder = -1;  /* open; -1: there is no cache */
 static _Atomic int64_t compiled;
@@ -129,11 +129,11 @@ static void folder_choose(void)
  * -1: no cache. */
 static int folder_get(void)
 {
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     if (!chosen)
         folder_choose();
     int fd = folder < 0 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return fd;
 }
 
@@ -143,12 +143,12 @@ tn_status tn_cache_folder_set(const char *path)
     if (path && fd < 0)
         return tn__fail(TN_ERR_IO, "cache_folder_set: %s is no folder of "
                                    "yours that only you may write to", path);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     if (folder >= 0)
         close(folder);
     folder = fd;
     chosen = true;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return TN_OK;
 }
 
@@ -350,7 +350,7 @@ void tn__cache_trim(int64_t most)
     if (in < 0)
         return;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     file *files = folder_list(in, &count, &bytes);
     if (bytes > most) {
         qsort(files, count, sizeof *files, by_age);
@@ -360,7 +360,7 @@ void tn__cache_trim(int64_t most)
         }
     }
     tn__free(files);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     close(in);
 }
 

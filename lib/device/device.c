@@ -2,6 +2,7 @@
 #include <device/registry.h>
 
 #include <base/context.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 
@@ -121,9 +122,9 @@ static tn_device *device_open(tn__plugin *plugin, uint32_t index,
     device->storage_types = info.storage_types;
     snprintf(device->name, sizeof device->name, "%s:%" PRIu32, plugin->name,
              index);
-    pthread_mutex_init(&device->queue_lock, NULL);
+    tn__lock_init(&device->queue_lock);
     if (!open_handles(device, reason, room)) {
-        pthread_mutex_destroy(&device->queue_lock);
+        tn__lock_destroy(&device->queue_lock);
         tn__free(device);
         return NULL;
     }
@@ -139,9 +140,9 @@ tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
     if (device)
         return device;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     device = device_open(plugin, index, reason, room);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     return device;
 }
 
@@ -149,9 +150,9 @@ tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
 static tn_device *open_or_tell(const char *specification, const char *what)
 {
     tn__text reasons = {0};
-    pthread_mutex_lock(&tn__registry_lock);
+    tn__lock_take(&tn__registry_lock);
     tn_device *device = tn__spec_open(specification, &reasons);
-    pthread_mutex_unlock(&tn__registry_lock);
+    tn__lock_give(&tn__registry_lock);
     if (!device)
         tn__fail(TN_ERR_NO_DEVICE, "%s: %s", what,
                  reasons.data && !reasons.failed ? reasons.data
@@ -174,9 +175,9 @@ bool tn_device_is_available(const char *specification)
     if (!specification)
         return false;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     bool available = tn_device_open(specification) != NULL;
-    tn__error_put(&before);
+    tn__error_restore(&before);
     return available;
 }
 

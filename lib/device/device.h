@@ -3,9 +3,9 @@
 #ifndef TN_LIB_DEVICE_DEVICE_H
 #define TN_LIB_DEVICE_DEVICE_H
 
+#include <base/lock.h>
 #include <device/late_error.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <tenon/device.h>
 #include <tenon/error.h>
@@ -15,7 +15,7 @@ struct tn_device {
     const tn_plugin *plugin;   /* full table: absent slots are NULL */
     tn_plugin_device *handle;
     tn_queue *queue;           /* in order; of an asynchronous device */
-    pthread_mutex_t queue_lock;/*   guarded by queue_lock */
+    tn__lock queue_lock;/*   guarded by queue_lock */
     bool synchronous;          /* no TN_CAP_ASYNC: work is done on return, and
                                   its calls may run at once from any thread:
                                   queue_lock is not taken */

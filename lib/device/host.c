@@ -18,7 +18,9 @@ static tn_status host_fail(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    tn__error_hush(); /* who called the plugin words it anew, or goes on without */
     tn__fail_va(code, format, args);
+    tn__error_unhush();
     va_end(args);
     return code;
 }

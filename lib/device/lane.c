@@ -61,13 +61,13 @@ static bool record(tn__lane *lane, tn_event **event)
     tn__error before;
     if (lane->refuses)
         return false;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     if (!*event)
         status = device->plugin->event_open_timed(device->handle, event);
     if (!status)
         status = device->plugin->event_record(device->queue, *event);
     tn_error_clear();
-    tn__error_put(&before);
+    tn__error_restore(&before);
     lane->refuses = status != TN_OK;
     return !status;
 }
@@ -119,7 +119,7 @@ void tn__lane_write(tn__lane *lane)
     const tn_plugin *plugin = device->plugin;
     double ago, took;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     for (size_t i = 0; i < lane->count && lane->marked; i++) {
         const piece *p = &lane->piece[i];
         if (!plugin->event_elapsed(p->from, lane->now, &ago) &&
@@ -128,7 +128,7 @@ void tn__lane_write(tn__lane *lane)
                             now - ago * 1e-3, took * 1e-3);
     }
     tn_error_clear();
-    tn__error_put(&before);
+    tn__error_restore(&before);
     lane->count = 0;
     lane->marked = false;
 }

@@ -9,6 +9,7 @@
 
 #include <base/context.h>
 #include <base/guard.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/timeline.h>
@@ -48,7 +49,7 @@ static uint64_t enter(tn_device *device, const char *what)
 {
     if (TN__LIKELY(device->synchronous))
         return 0;
-    pthread_mutex_lock(&device->queue_lock);
+    tn__lock_take(&device->queue_lock);
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
     /* The operator that the program knows, if one is running. */
@@ -75,7 +76,7 @@ static inline uint64_t begin(tn_device *device, const char *what)
 static void leave(tn_device *device)
 {
     if (!device->synchronous)
-        pthread_mutex_unlock(&device->queue_lock);
+        tn__lock_give(&device->queue_lock);
 }
 
 static const char *name_of(tn_device *device, uint64_t tag)
@@ -197,18 +198,18 @@ void tn__work_drain(tn_device *device)
     if (device->synchronous)
         return;
     struct tn__work *work = device->work;
-    pthread_mutex_lock(&device->queue_lock);
+    tn__lock_take(&device->queue_lock);
     tn_fault fault = {.size = sizeof fault};
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn_status status = sync_plugin(device, &fault);
     if (status && !work->late) {
         work->late = status;
         work->late_fault = fault;
         tn__error_take(&work->late_error);
     }
-    tn__error_put(&before);
-    pthread_mutex_unlock(&device->queue_lock);
+    tn__error_restore(&before);
+    tn__lock_give(&device->queue_lock);
 }
 
 /* Leaves. While a trace runs what was given to an asynchronous device gets its

@@ -5,6 +5,7 @@
 
 #include <base/context.h>
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/object.h>
 #include <base/timeline.h>
@@ -52,11 +53,11 @@ static tn_status set(tn_mark *mark)
         mark->at = tn__timeline_now();
         return status;
     }
-    pthread_mutex_lock(&device->queue_lock);
+    tn__lock_take(&device->queue_lock);
     tn_status status = plugin->event_open_timed(device->handle, &mark->event);
     if (!status)
         status = plugin->event_record(device->queue, mark->event);
-    pthread_mutex_unlock(&device->queue_lock);
+    tn__lock_give(&device->queue_lock);
     return told("mark_set", device, status);
 }
 

@@ -170,9 +170,9 @@ bool tn__plugin_load(tn__plugin *plugin)
     if (plugin->state == TN__PLUGIN_REFUSED)
         return false;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     bool loaded = load(plugin);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (loaded) {
         plugin->state = TN__PLUGIN_LOADED;
         tn__log(3, "plugin %s: loaded from %s", plugin->name, plugin->path);
@@ -190,12 +190,12 @@ bool tn__plugin_count(tn__plugin *plugin, uint32_t *count, char *reason,
                       size_t room)
 {
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     *count = 0;
     tn_status status = plugin->table.device_count(count);
     reason_take(reason, room,
                 status ? "cannot count its devices, without a reason" : "");
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (status)
         *count = 0;
     return status == TN_OK;
@@ -205,11 +205,11 @@ bool tn__plugin_info(tn__plugin *plugin, uint32_t i, tn_device_info *info,
                      char *reason, size_t room)
 {
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     *info = (tn_device_info){.size = sizeof *info};
     tn_status status = plugin->table.device_info(i, info);
     reason_take(reason, room, "cannot describe the device");
-    tn__error_put(&before);
+    tn__error_restore(&before);
     info->name[sizeof info->name - 1] = 0;
     info->uid[sizeof info->uid - 1] = 0;
     info->note[sizeof info->note - 1] = 0;

@@ -6,6 +6,7 @@
  * but manifests. */
 #include <device/registry.h>
 
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-pthread_mutex_t tn__registry_lock = PTHREAD_MUTEX_INITIALIZER;
+tn__lock tn__registry_lock = TN__LOCK_INIT;
 
 static tn__plugin *plugins[TN__MAX_PLUGINS]; /* owned, for ever */
 static int plugin_count;

@@ -11,6 +11,7 @@
 #define TN_LIB_DEVICE_REGISTRY_H
 
 #include <base/error.h>
+#include <base/lock.h>
 #include <device/device.h>
 
 #include <limits.h>
@@ -59,7 +60,7 @@ typedef struct tn__plugin {
 
 /* The lock of all below; public calls take it, nothing here does. Never held
  * while another thread is waited for, never needed by a host call. */
-extern pthread_mutex_t tn__registry_lock;
+extern tn__lock tn__registry_lock;
 
 /* Looks through the folders, once. */
 void tn__registry_search(void);

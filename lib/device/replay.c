@@ -4,6 +4,7 @@
  * numbers are one call of it. */
 #include <device/piece.h>
 
+#include <base/lock.h>
 #include <base/memory.h>
 #include <device/registry.h>
 #include <device/work.h>
@@ -53,7 +54,7 @@ static bool segment_make(tn__record *record, tn__record *instead,
     if (!segment)
         return false;
     segment->next = NULL;
-    pthread_mutex_lock(&device->queue_lock);
+    tn__lock_take(&device->queue_lock);
     tn_status status = extension->begin(device->queue);
     if (!status) {
         for (const tn__piece *p = first; p != end && !status; p = p->next)
@@ -64,7 +65,7 @@ static bool segment_make(tn__record *record, tn__record *instead,
                 : extension->end(device->queue, &segment->recorded);
         status = status ? status : ended;
     }
-    pthread_mutex_unlock(&device->queue_lock);
+    tn__lock_give(&device->queue_lock);
     if (status && segment->recorded)
         extension->release(device->handle, segment->recorded);
     if (status) {
@@ -97,7 +98,7 @@ void tn__record_settle(tn__record *record, tn__record *instead)
     record->extension = atomic_load(&record->device->graph_replay);
     bool goes = record->extension != NULL;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     if (goes && can_update(record, instead))
         tn__work_drain(record->device); /* no run of it is under way */
     else
@@ -114,7 +115,7 @@ void tn__record_settle(tn__record *record, tn__record *instead)
         tn__log(2, "graph_record: %s records nothing itself: %s",
                 record->device->name, tn_error() ? tn_error() : "no memory");
     tn_error_clear();
-    tn__error_put(&before);
+    tn__error_restore(&before);
 }
 
 int64_t tn__record_calls(const tn__record *record)

@@ -1,6 +1,7 @@
 /* report.c: what was found, what became of it, and what would help. */
 #include <device/registry.h>
 
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 
@@ -48,9 +49,9 @@ static void add_plugin(tn__text *text, tn__plugin *plugin, tn__probe *probe)
 
 const char *tn_plugin_folders(void)
 {
-    pthread_mutex_lock(&tn__registry_lock);
+    tn__lock_take(&tn__registry_lock);
     tn__registry_search();
-    pthread_mutex_unlock(&tn__registry_lock);
+    tn__lock_give(&tn__registry_lock);
     return tn__registry_folders();
 }
 
@@ -73,14 +74,14 @@ const char *tn_load_report(void)
     if (!probe)
         return NULL;
     tn__text text = {0};
-    pthread_mutex_lock(&tn__registry_lock);
+    tn__lock_take(&tn__registry_lock);
     tn__registry_search();
     tn__text_add(&text, "looked in: %s\n",
                  *tn__registry_folders() ? tn__registry_folders()
                                          : "no folder");
     for (int i = 0; i < tn__registry_count(); i++)
         add_plugin(&text, tn__registry_at(i), probe);
-    pthread_mutex_unlock(&tn__registry_lock);
+    tn__lock_give(&tn__registry_lock);
     tn__free(probe);
     char *report = tn__text_finish(&text);
     if (!report)
@@ -98,10 +99,10 @@ int tn_device_count(const char *name)
 {
     /* A probe is too large for the stack of a small thread. */
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn__probe *probe = tn__alloc(sizeof *probe);
     int count = 0;
-    pthread_mutex_lock(&tn__registry_lock);
+    tn__lock_take(&tn__registry_lock);
     tn__registry_search();
     if (probe && name) {
         tn__plugin *plugin = *name == '/' ? tn__registry_add_file(name)
@@ -116,8 +117,8 @@ int tn_device_count(const char *name)
         if (probe->usable)
             count += (int)probe->count;
     }
-    pthread_mutex_unlock(&tn__registry_lock);
+    tn__lock_give(&tn__registry_lock);
     tn__free(probe);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     return count;
 }

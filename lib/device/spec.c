@@ -180,10 +180,10 @@ static tn_device *open_named(const tn__spec *spec, tn__text *reasons)
     tn__plugin *plugin;
     if (*spec->name == '/') {
         tn__error before, here;
-        tn__error_take(&before);
+        tn__error_hide(&before);
         plugin = tn__registry_add_file(spec->name);
         tn__error_take(&here);
-        tn__error_put(&before);
+        tn__error_restore(&before);
         if (!plugin) {
             tn__text_add(reasons, "%s", here.text);
             return NULL;

@@ -2,12 +2,13 @@
 #include <device/transfer.h>
 
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 
 struct tn__transfer {
     tn_device *device;
     tn_queue *queue;      /* owned; used under lock */
-    pthread_mutex_t lock;
+    tn__lock lock;
 };
 
 tn__transfer *tn__transfer_open(tn_device *device)
@@ -17,17 +18,17 @@ tn__transfer *tn__transfer_open(tn_device *device)
         return NULL; /* with one function of events all are there */
     tn__transfer *transfer = tn__calloc(1, sizeof *transfer);
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     if (transfer && plugin->queue_open(device->handle, &transfer->queue)) {
         tn__free(transfer);
         transfer = NULL;
     }
     tn_error_clear();
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (!transfer)
         return NULL;
     transfer->device = device;
-    pthread_mutex_init(&transfer->lock, NULL);
+    tn__lock_init(&transfer->lock);
     return transfer;
 }
 
@@ -45,10 +46,10 @@ static tn_status told(const tn__transfer *transfer, tn_status status)
 tn_status tn__transfer_sync(tn__transfer *transfer)
 {
     tn_fault fault = {.size = sizeof fault};
-    pthread_mutex_lock(&transfer->lock);
+    tn__lock_take(&transfer->lock);
     tn_status status =
         transfer->device->plugin->queue_sync(transfer->queue, &fault);
-    pthread_mutex_unlock(&transfer->lock);
+    tn__lock_give(&transfer->lock);
     return told(transfer, status);
 }
 
@@ -57,7 +58,7 @@ void tn__transfer_close(tn__transfer *transfer)
     if (!transfer)
         return;
     transfer->device->plugin->queue_close(transfer->queue);
-    pthread_mutex_destroy(&transfer->lock);
+    tn__lock_destroy(&transfer->lock);
     tn__free(transfer);
 }
 
@@ -100,7 +101,7 @@ tn_status tn__transfer_copy(tn__transfer *transfer,
                             tn_event *after, tn_event *done)
 {
     const tn_plugin *plugin = transfer->device->plugin;
-    pthread_mutex_lock(&transfer->lock);
+    tn__lock_take(&transfer->lock);
     tn_status status =
         after ? plugin->queue_wait(transfer->queue, after) : TN_OK;
     for (int i = 0; i < count && !status; i++) {
@@ -118,24 +119,24 @@ tn_status tn__transfer_copy(tn__transfer *transfer,
     }
     if (!status)
         status = plugin->event_record(transfer->queue, done);
-    pthread_mutex_unlock(&transfer->lock);
+    tn__lock_give(&transfer->lock);
     return told(transfer, status);
 }
 
 tn_status tn__transfer_mark(tn__transfer *transfer, tn_event *event)
 {
     tn_device *device = transfer->device;
-    pthread_mutex_lock(&device->queue_lock);
+    tn__lock_take(&device->queue_lock);
     tn_status status = device->plugin->event_record(device->queue, event);
-    pthread_mutex_unlock(&device->queue_lock);
+    tn__lock_give(&device->queue_lock);
     return told(transfer, status);
 }
 
 tn_status tn__transfer_await(tn__transfer *transfer, tn_event *event)
 {
     tn_device *device = transfer->device;
-    pthread_mutex_lock(&device->queue_lock);
+    tn__lock_take(&device->queue_lock);
     tn_status status = device->plugin->queue_wait(device->queue, event);
-    pthread_mutex_unlock(&device->queue_lock);
+    tn__lock_give(&device->queue_lock);
     return told(transfer, status);
 }

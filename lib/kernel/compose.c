@@ -3,11 +3,11 @@
  * A value of a half type is narrowed where its tensor would have been stored,
  * so that composing changes no bit; but not for a consumer of what it is
  * computed in. */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <kernel/ssa.h>
 
@@ -20,7 +20,7 @@ typedef struct composition {
 } composition;
 
 static composition *all; /* under lock */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 
 static bool refuse(const tn__kernel *consumer, const tn__kernel *producer,
                    const char *why)
@@ -238,7 +238,7 @@ const tn__kernel *tn__kernel_compose(const tn__kernel *consumer, int at,
     if (!same)
         same = none;
     const tn__kernel *kernel = NULL;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     composition *c = all;
     while (c && !(c->consumer == consumer && c->producer == producer &&
                   c->at == at && c->from == from && equal_lists(c->same, same)))
@@ -263,6 +263,6 @@ const tn__kernel *tn__kernel_compose(const tn__kernel *consumer, int at,
         else
             tn__free(c);
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return kernel;
 }

@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <base/lock.h>
 #include <base/memory.h>
 #include <kernel/ssa.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 static tn__def *all_definitions;
 
 static bool parse_marks(tn__parser *parser, bool *row, bool *offset)
@@ -138,10 +139,10 @@ static tn__def *finish(tn__def *draft, bool good)
         return NULL;
     }
     *def = *draft;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     def->next = all_definitions;
     all_definitions = def;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return def;
 }
 
@@ -149,12 +150,12 @@ void tn__def_drop(const tn__def *def)
 {
     if (!def || atomic_load_explicit(&def->entries, memory_order_acquire))
         return;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn__def **at = &all_definitions;
     while (*at != def)
         at = &(*at)->next;
     *at = def->next;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     tn__arena arena = def->arena; /* in which def lies */
     tn__arena_release(&arena);
 }
@@ -359,7 +360,7 @@ const tn__kernel *tn__def_kernel(const tn__def *def,
     const tn__kernel *kernel = find(def, dtypes);
     if (kernel)
         return kernel;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     kernel = find(def, dtypes);
     if (!kernel && (kernel = tn__def_type(def, input_dtype))) {
         /* the list is a cache: adding to it changes no meaning */
@@ -376,6 +377,6 @@ const tn__kernel *tn__def_kernel(const tn__def *def,
             kernel = NULL;
         }
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return kernel;
 }

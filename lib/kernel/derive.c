@@ -12,11 +12,11 @@
  * is infinite or NaN. And a quotient by 1 + exp(z) is differentiated as what it
  * is, a logistic function. First derivatives are those of each instruction, as
  * in PyTorch. */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <kernel/ssa.h>
 #include <kernel/type.h>
@@ -425,13 +425,13 @@ const tn__kernel *tn__kernel_gradient(const tn__kernel *kernel, int wrt,
                                       int used[TN__KERNEL_MAX_INPUTS],
                                       bool *out_zero)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static tn__lock lock = TN__LOCK_INIT;
     tn__kernel_box *box = tn__kernel_box_of(kernel);
     tn__kernel_gradient_entry *entry =
         atomic_load_explicit(&box->gradient[wrt], memory_order_acquire);
     *out_zero = false;
     if (!entry) {
-        pthread_mutex_lock(&lock);
+        tn__lock_take(&lock);
         entry = atomic_load_explicit(&box->gradient[wrt], memory_order_relaxed);
         if (!entry && (entry = tn__calloc(1, sizeof *entry))) {
             if (derive(kernel, wrt, entry->used, &entry->kernel)) {
@@ -442,7 +442,7 @@ const tn__kernel *tn__kernel_gradient(const tn__kernel *kernel, int wrt,
                 entry = NULL;
             }
         }
-        pthread_mutex_unlock(&lock);
+        tn__lock_give(&lock);
     }
     if (!entry)
         return NULL;

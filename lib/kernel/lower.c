@@ -8,9 +8,9 @@
  * Numbers of rows that are no reduction's are loaded in the row part of the
  * first stage. Where elements are read once less if all of them wait for these,
  * they do: the sums of g and of g * (x - mean) are then of one stage. */
-#include <pthread.h>
 #include <string.h>
 
+#include <base/lock.h>
 #include <base/memory.h>
 #include <kernel/program_hash.h>
 #include <kernel/ssa.h>
@@ -338,16 +338,16 @@ static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
 
 const tn_program *tn__kernel_program(const tn__kernel *kernel)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static tn__lock lock = TN__LOCK_INIT;
     tn__kernel_box *box = tn__kernel_box_of(kernel);
     const tn_program *program =
         atomic_load_explicit(&box->program, memory_order_acquire);
     if (program)
         return program;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     program = atomic_load_explicit(&box->program, memory_order_relaxed);
     if (!program && (program = lower(kernel, &box->arena)))
         atomic_store_explicit(&box->program, program, memory_order_release);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return program;
 }

@@ -4,12 +4,12 @@
  * Functions are numbered as they are typed, and typing one types those that
  * it calls first: a number is always higher than those it calls. A number once
  * given stays, so what is published is read without a lock. */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <base/context.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <kernel/program_hash.h>
 #include <kernel/mathtext.h>
@@ -29,7 +29,7 @@ static struct {
     int typing_count;
 } table;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 static _Atomic bool parsed;
 
 static bool is_typed_for(const tn__math_item *item, tn_dtype type)
@@ -158,7 +158,7 @@ static bool load(void)
 {
     if (atomic_load_explicit(&parsed, memory_order_acquire))
         return true;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     bool good = atomic_load_explicit(&parsed, memory_order_relaxed);
     if (!good && (good = parse_all())) {
         atomic_store_explicit(&parsed, true, memory_order_release);
@@ -166,7 +166,7 @@ static bool load(void)
         tn__arena_release(&table.arena);
         table.items = NULL;
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return good;
 }
 
@@ -204,11 +204,11 @@ uint32_t tn__math_fn_number(const char *name, tn_dtype type)
     uint32_t number = find_number(name, type);
     if (number != TN_NONE || tn__me.typing)
         return number != TN_NONE ? number : type_named(name, type);
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn__me.typing = true;
     number = type_named(name, type);
     tn__me.typing = false;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return number;
 }
 

@@ -50,14 +50,33 @@ bool tn__optim_is_list(const tn_parameter_list *list, const char *call)
     return tn_object_check_kind(list, "parameter list", call, "parameters");
 }
 
+/* A fork waits for who defines an operator, so that a child can. */
+static pthread_mutex_t defining = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void define_begin(void)
+{
+    pthread_mutex_lock(&defining);
+}
+
+static void define_end(void)
+{
+    pthread_mutex_unlock(&defining);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(define_begin, define_end, define_end);
+}
+
 const tn_op *tn__optim_op(const char *text, const tn_op **op)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    pthread_once(&fork_once, watch_forks);
+    define_begin();
     if (!*op)
         *op = tn_op_define(text);
     const tn_op *found = *op;
-    pthread_mutex_unlock(&lock);
+    define_end();
     return found;
 }
 
@@ -75,12 +94,12 @@ static int place_of(const char *text, const char *name)
  * the rule has a direction. */
 static tn_status define_straight(tn__optim_rule *rule)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     char text[700];
     const char *from = strstr(rule->text, TN__OPTIM_DIRECTION);
     if (!from)
         return TN_OK;
-    pthread_mutex_lock(&lock);
+    pthread_once(&fork_once, watch_forks);
+    define_begin();
     if (!rule->straight) {
         int name = (int)strcspn(rule->text, "(");
         int length = snprintf(
@@ -94,7 +113,7 @@ static tn_status define_straight(tn__optim_rule *rule)
         rule->straight = tn_op_define(text);
     }
     bool defined = rule->straight != NULL;
-    pthread_mutex_unlock(&lock);
+    define_end();
     return defined ? TN_OK : tn_error_code();
 }
 

@@ -5,9 +5,9 @@
  * the part in use. */
 #include <base/context.h>
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
-#include <pthread.h>
 #include <tensor/tensor.h>
 
 static tn__pool storage_pool = {.name = "storage",
@@ -56,14 +56,14 @@ static bool give_reference(tn__storage *storage)
 static __attribute__((noinline)) bool
 give_with_history(tn__storage *storage)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static tn__lock lock = TN__LOCK_INIT;
     tn__history *history = NULL;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     if (atomic_load(&storage->references) - 1 <=
         atomic_load(&storage->saved))
         history = atomic_exchange(&storage->history, NULL);
     bool last = give_reference(storage);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     if (history) /* leads to other tensors: not under the lock */
         tn__tensor_hook.release_history(history);
     return last;
@@ -80,9 +80,9 @@ static void storage_unref(tn__storage *storage)
     if (storage->wrapped) {
         tn_device *device = storage->device;
         tn__error pending;
-        tn__error_take(&pending);
+        tn__error_hide(&pending);
         tn_device_synchronize(device); /* work may still read the lent memory */
-        tn__error_put(&pending);
+        tn__error_restore(&pending);
         device->plugin->buffer_free(device->handle, storage->block->buffer);
         tn__free(storage->block);
         if (storage->release)

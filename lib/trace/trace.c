@@ -1,13 +1,13 @@
 /* trace.c: the start and end of a trace, its limits, and ranges. */
 #include <base/error.h>
 #include <base/context.h>
+#include <base/lock.h>
 #include <base/timeline.h>
 #include <tenon/autograd.h>
 #include <tenon/device.h>
 #include <tenon/ops.h>
 #include <tenon/trace.h>
 
-#include <pthread.h>
 #include <time.h>
 
 /* ---- limits ----------------------------------------------------------------- */
@@ -58,14 +58,15 @@ static tn__limits measure(void)
 {
     enum { ELEMENTS = 1 << 24, SIDE = 1024 };
     const double flops = 2.0 * SIDE * SIDE * SIDE;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static tn__lock lock = TN__LOCK_INIT;
     static tn__limits known;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     const tn__limits before = known;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     if (before.device && before.device == tn_device_current())
         return before;
     struct tn__here here = tn__me.here;
+    tn__error_hush();
     tn__me.here = (struct tn__here){.doing = NULL};
     tn__limits limits = {.device = NULL};
     tn_device *device = tn_device_current();
@@ -81,10 +82,11 @@ static tn__limits measure(void)
     }
     tn_scope_close(scope);
     tn_error_clear();
+    tn__error_unhush();
     tn__me.here = here;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     known = limits;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return limits;
 }
 
@@ -112,11 +114,11 @@ tn_status tn_trace_stop(void)
 static void start_wanted(void)
 {
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     if (tn_trace_start(tn__env("TENON_TRACE")) < 0)
         tn__log(1, "TENON_TRACE: %s", tn_error());
     tn_error_clear();
-    tn__error_put(&before);
+    tn__error_restore(&before);
 }
 
 __attribute__((constructor)) static void look_at_environment(void)

@@ -190,7 +190,6 @@ static void make_body(body *b)
     memset(b, 0, sizeof *b);
     b->native.wide = below(2);
     b->native.node = b->node;
-    pthread_mutex_init(&b->native.lock, NULL);
     b->single = (uint32_t)random_bits() & 0x5b;
     unsigned real = b->native.wide ? CPU_F64 : CPU_F32;
     unsigned whole = b->native.wide ? CPU_I64 : CPU_I32;
@@ -395,7 +394,6 @@ static void test_exp(void)
                          .operand_count = 1,
                          .result_count = 1,
                          .result = {1}};
-    pthread_mutex_init(&native.lock, NULL);
     tn_cpu_math *reference = NULL;
     for (uint32_t i = 0; i < tn__cpu_math_count__generic; i++)
         if (!strcmp(tn__cpu_math__generic[i].name, "exp_f32"))

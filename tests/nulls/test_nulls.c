@@ -236,6 +236,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
 #define PLAUSIBLE_tn_grad_hook keep_grad
+#define PLAUSIBLE_tn_error_handler NULL
 #define PLAUSIBLE_tn_accumulated_hook accumulated
 #define PLAUSIBLE_tn_module_hook module_hook
 #define PLAUSIBLE_tn_optim_closure closure

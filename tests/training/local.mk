@@ -22,3 +22,6 @@ noinst_PROGRAMS += tests/training/resume
 tests_training_resume_SOURCES = tests/training/resume.c
 tests_training_resume_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/training/test_resume.sh
+
+check_PROGRAMS += tests/training/test_forks
+tests_training_test_forks_SOURCES = tests/training/test_forks.c

@@ -81,7 +81,6 @@ typedef struct cpu_native {
     uint32_t fold[TN_CPU_NATIVE_FOLDS];     /* nodes, F32 */
     uint8_t fold_kind[TN_CPU_NATIVE_FOLDS]; /* TN_REDUCE_SUM .. MIN */
     bool wide;                              /* registers of 8 bytes */
-    pthread_mutex_t lock;                   /* who makes a variant */
     _Atomic(cpu_native_variant *) variants; /* owned; only ever more */
 } cpu_native;
 

@@ -249,7 +249,6 @@ static bool begin(finder *f)
         no_memory(f);
         return false;
     }
-    pthread_mutex_init(&f->now->native.lock, NULL);
     f->node_room = 0;
     f->width = 0;
     f->joined_count = f->waiting_count = 0;

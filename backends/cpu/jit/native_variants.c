@@ -2,6 +2,7 @@
  * and whether there can be any. */
 #include "native_body.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,6 +24,25 @@ bool tn__cpu_native_is_there(void)
 #endif
 }
 
+/* Who makes a variant. A fork waits for that, so that a child can. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void make_begin(void)
+{
+    pthread_mutex_lock(&making);
+}
+
+static void make_end(void)
+{
+    pthread_mutex_unlock(&making);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(make_begin, make_end, make_end);
+}
+
 static cpu_native_run *find(const cpu_native *native, cpu_native_way way)
 {
     const cpu_native_variant *v =
@@ -40,7 +60,8 @@ cpu_native_run *tn__cpu_native_get(cpu_native *native, cpu_native_way way)
     cpu_native_run *run = find(native, way);
     if (run)
         return run;
-    pthread_mutex_lock(&native->lock);
+    pthread_once(&fork_once, watch_forks);
+    make_begin();
     run = find(native, way);
     cpu_native_variant *made = run ? NULL : malloc(sizeof *made);
     if (made) {
@@ -56,7 +77,7 @@ cpu_native_run *tn__cpu_native_get(cpu_native *native, cpu_native_way way)
             free(made);
         }
     }
-    pthread_mutex_unlock(&native->lock);
+    make_end();
     return run;
 }
 
@@ -68,6 +89,5 @@ void tn__cpu_native_release(cpu_native *native)
         munmap(v->pages, v->bytes);
         free(v);
     }
-    pthread_mutex_destroy(&native->lock);
     free(native->node);
 }

@@ -4,6 +4,7 @@
  * handed out at once: whoever used it comes first on that queue. */
 #include <device/memory/allocator.h>
 
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 
@@ -73,7 +74,7 @@ struct tn__allocator *tn__allocator_make(tn_device *device)
     tn__allocator *a = tn__calloc(1, sizeof *a);
     if (!a)
         return NULL;
-    pthread_mutex_init(&a->lock, NULL);
+    tn__lock_init(&a->lock);
     a->device = device;
     a->limit_bytes = (uint64_t)limit;
     a->small_unit = device->align > TN__SMALL_UNIT ? device->align
@@ -99,16 +100,16 @@ static void tell_out_of_memory(tn__allocator *a, uint64_t asked)
 {
     char text[5][TN__BYTES_TEXT], end[160] = "", holders[400];
     tn_device *device = a->device;
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     uint64_t used = (uint64_t)tn__allocator_used(a);
     uint64_t held = a->held_bytes, limit = a->limit_bytes;
     tn__holders_text(a, holders, sizeof holders);
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
     tn_device_info info = {.size = sizeof info};
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn_status status = device->plugin->device_info(device->index, &info);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (limit)
         snprintf(end, sizeof end, "; the limit is %s (TENON_MEM_LIMIT or "
                                   "tn_memory_set_limit)",
@@ -137,16 +138,16 @@ tn__block *tn__block_alloc(tn_device *device, uint64_t bytes)
         block = tn__small_alloc(a, bytes);
     } else {
         /* What this thread keeps may be what is missing. */
-        pthread_mutex_lock(&a->lock);
+        tn__lock_take(&a->lock);
         block = tn__large_alloc(a, bytes ? bytes : 1);
         if (block)
             tn__allocator_used(a);
-        pthread_mutex_unlock(&a->lock);
+        tn__lock_give(&a->lock);
         if (TN__UNLIKELY(!block) && a->small_shift) {
             tn__small_flush(a);
-            pthread_mutex_lock(&a->lock);
+            tn__lock_take(&a->lock);
             block = tn__large_alloc(a, bytes ? bytes : 1);
-            pthread_mutex_unlock(&a->lock);
+            tn__lock_give(&a->lock);
         }
     }
     if (TN__UNLIKELY(!block))
@@ -167,9 +168,9 @@ void tn__block_free(tn__block *block)
         tn__small_free(a, block);
         return;
     }
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     tn__large_free(a, block);
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
 }
 
 /* ---- figures ------------------------------------------------------------- */
@@ -192,7 +193,7 @@ tn_status tn_memory(tn_device *device, tn_memory_stats *stats)
     if (!a)
         return tn_error_code();
     size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     tn_memory_stats now = {
         .size = size,
         .allocated_bytes = tn__allocator_used(a),
@@ -205,7 +206,7 @@ tn_status tn_memory(tn_device *device, tn_memory_stats *stats)
             atomic_load_explicit(&c->block_count, memory_order_relaxed);
     now.peak_bytes = a->peak_bytes;
     now.cached_bytes = (int64_t)a->held_bytes - now.allocated_bytes;
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
     memcpy(stats, &now, size);
     return TN_OK;
 }
@@ -215,10 +216,10 @@ void tn_memory_reset_peak(tn_device *device)
     tn__allocator *a = allocator_of(device);
     if (!a)
         return;
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     a->peak_bytes = 0;
     tn__allocator_used(a);
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
 }
 
 tn_status tn_memory_set_limit(tn_device *device, int64_t bytes)
@@ -232,11 +233,11 @@ tn_status tn_memory_set_limit(tn_device *device, int64_t bytes)
     if (!a)
         return tn_error_code();
     tn__small_flush(a);
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     a->limit_bytes = (uint64_t)bytes;
     if (bytes && a->held_bytes > (uint64_t)bytes)
         tn__slabs_trim(a);
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
     return TN_OK;
 }
 
@@ -246,7 +247,7 @@ void tn_cache_empty(tn_device *device)
     if (!a)
         return;
     tn__small_flush(a);
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     tn__slabs_trim(a);
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
 }

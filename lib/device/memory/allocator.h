@@ -10,6 +10,7 @@
 #ifndef TN_LIB_DEVICE_ALLOCATOR_H
 #define TN_LIB_DEVICE_ALLOCATOR_H
 
+#include <base/lock.h>
 #include <device/registry.h>
 
 #define TN__SMALL_MAX 1024u
@@ -60,7 +61,7 @@ typedef struct tn__allocator {
     uint64_t small_unit;  /* 64, or the device's alignment if greater */
     int small_shift;      /* its logarithm; 0: every block is large */
     uint64_t large_unit;  /* sizes of large blocks are multiples of it */
-    pthread_mutex_t lock; /* of all below, except the atomics */
+    tn__lock lock; /* of all below, except the atomics */
 
     tn__slab *slabs;
     uint64_t held_bytes; /* of all slabs */

@@ -89,9 +89,9 @@ static tn__block *record_make(tn__slab *slab, tn_device *device,
                               uint64_t offset, uint64_t bytes)
 {
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn__block *block = tn__alloc(sizeof *block);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (block)
         *block = (tn__block){.buffer = slab->buffer,
                              .host = slab->host ? slab->host + offset : NULL,

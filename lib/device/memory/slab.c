@@ -15,7 +15,7 @@ static tn_buffer *buffer_alloc(tn_device *device, uint64_t bytes, char **host)
     const tn_plugin *plugin = device->plugin;
     tn_buffer *buffer = NULL;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn_status status = plugin->buffer_alloc(device->handle, bytes, &buffer);
     *host = NULL;
     if (!status && device->host_visible) {
@@ -28,7 +28,7 @@ static tn_buffer *buffer_alloc(tn_device *device, uint64_t bytes, char **host)
     if (status)
         tn__log(2, "%s: %s", device->name,
                 tn_error() ? tn_error() : "memory refused");
-    tn__error_put(&before);
+    tn__error_restore(&before);
     return status ? NULL : buffer;
 }
 
@@ -38,9 +38,9 @@ tn__slab *tn__slab_make(tn__allocator *a, int sort, uint64_t bytes)
                            a->held_bytes > a->limit_bytes - bytes))
         return NULL;
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn__slab *slab = tn__calloc(1, sizeof *slab);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (!slab)
         return NULL;
     slab->buffer = buffer_alloc(a->device, bytes, &slab->host);

@@ -8,6 +8,7 @@
 
 #include <base/memory.h>
 #include <base/context.h>
+#include <base/lock.h>
 
 #include <assert.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static void set_free(void *pointer)
         if (!cache)
             continue;
         tn__allocator *a = cache->allocator;
-        pthread_mutex_lock(&a->lock);
+        tn__lock_take(&a->lock);
         for (int class = 0; class < (int)TN__SMALL_CLASSES; class++)
             give_back(a, cache, class, cache->count[class]);
         a->gone_bytes += atomic_load(&cache->bytes);
@@ -64,7 +65,7 @@ static void set_free(void *pointer)
             a->caches = cache->next;
         if (cache->next)
             cache->next->previous = cache->previous;
-        pthread_mutex_unlock(&a->lock);
+        tn__lock_give(&a->lock);
         tn__free(cache);
     }
     tn__free(set);
@@ -95,12 +96,12 @@ static tn__cache *cache_make(tn__allocator *a)
     if (!cache)
         return NULL;
     cache->allocator = a;
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     cache->next = a->caches;
     if (a->caches)
         a->caches->previous = cache;
     a->caches = cache;
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
     tn__me.small->cache[a->device->id] = cache;
     return cache;
 }
@@ -129,9 +130,9 @@ static bool carve(tn__allocator *a, int class)
         a->carving = slab;
     }
     tn__error before;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn__batch *batch = tn__alloc(sizeof *batch);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (!batch)
         return false;
     batch->next = slab->batches;
@@ -157,7 +158,7 @@ static bool carve(tn__allocator *a, int class)
 
 static bool refill(tn__allocator *a, tn__cache *cache, int class)
 {
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     bool filled = a->small[class] || carve(a, class);
     for (int i = 0; i < TN__BATCH && a->small[class]; i++) {
         tn__block *block = a->small[class];
@@ -168,7 +169,7 @@ static bool refill(tn__allocator *a, tn__cache *cache, int class)
         cache->count[class]++;
     }
     tn__allocator_used(a);
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
     return filled;
 }
 
@@ -197,21 +198,21 @@ void tn__small_free(tn__allocator *a, tn__block *block)
     tn__cache *cache = cache_get(a);
     if (TN__UNLIKELY(!cache)) {
         /* A thread that only frees needs no cache, which might not be had. */
-        pthread_mutex_lock(&a->lock);
+        tn__lock_take(&a->lock);
         block->next = a->small[class];
         a->small[class] = block;
         block->slab->free_count++;
         a->gone_bytes -= (int64_t)block->bytes;
-        pthread_mutex_unlock(&a->lock);
+        tn__lock_give(&a->lock);
         return;
     }
     block->next = cache->head[class];
     cache->head[class] = block;
     add(&cache->bytes, -(int64_t)block->bytes);
     if (TN__UNLIKELY(++cache->count[class] > CACHE_MAX)) {
-        pthread_mutex_lock(&a->lock);
+        tn__lock_take(&a->lock);
         give_back(a, cache, class, TN__BATCH);
-        pthread_mutex_unlock(&a->lock);
+        tn__lock_give(&a->lock);
     }
 }
 
@@ -220,10 +221,10 @@ void tn__small_flush(tn__allocator *a)
     tn__cache *cache = cache_get(a);
     if (!cache)
         return;
-    pthread_mutex_lock(&a->lock);
+    tn__lock_take(&a->lock);
     for (int class = 0; class < (int)TN__SMALL_CLASSES; class++)
         give_back(a, cache, class, cache->count[class]);
-    pthread_mutex_unlock(&a->lock);
+    tn__lock_give(&a->lock);
 }
 
 void tn__small_forget(tn__allocator *a)

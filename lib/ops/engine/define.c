@@ -1,12 +1,12 @@
 /* define.c: operators that users write as a line of text, and kernels run as
  * if they were one. */
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <ops/engine/define.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/space.h>
 #include <ops/table.h>
-#include <pthread.h>
 #include <string.h>
 
 /* ---- tn_op_define -------------------------------------------------------------- */
@@ -20,7 +20,7 @@ typedef struct user_op {
     char role[TN__OP_MAX_ARGS + 1];
 } user_op;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 static tn_op **user;
 static size_t user_room;
 static _Atomic int user_count;
@@ -40,9 +40,9 @@ const tn_op *tn__op_user_find(const char *name)
 {
     if (!user_count)
         return NULL;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     const tn_op *op = user_find_locked(name);
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return op;
 }
 
@@ -53,9 +53,9 @@ int tn__op_user_count(void)
 
 const tn_op *tn__op_user_at(int i)
 {
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     const tn_op *op = i < user_count ? user[i] : NULL;
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return op;
 }
 
@@ -63,7 +63,7 @@ tn_status tn__op_user_add(tn_op *op, const char *who)
 {
     /* the table and, taking the lock itself, what others have made so far */
     bool taken = tn_op_find(op->name) != NULL;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     taken = taken || user_find_locked(op->name);
     bool room = !taken && tn__grow(&user, &user_room, (size_t)user_count,
                                    sizeof *user);
@@ -72,7 +72,7 @@ tn_status tn__op_user_add(tn_op *op, const char *who)
         user[user_count] = op;
         user_count++;
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     if (taken)
         return tn__fail(TN_ERR_ARGUMENT, "%s: there is an operator %s already; "
                         "choose another name", who, op->name);
@@ -182,7 +182,7 @@ static const tn_op *apply_op_of(const tn__kernel *kernel, const char *what)
     apply_op *a = apply_find(kernel);
     if (a)
         return &a->op;
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     a = apply_find(kernel);
     if (!a && (a = tn__calloc(1, sizeof *a))) {
         a->kernel = kernel;
@@ -199,7 +199,7 @@ static const tn_op *apply_op_of(const tn__kernel *kernel, const char *what)
         a->next = atomic_load_explicit(bucket, memory_order_relaxed);
         atomic_store_explicit(bucket, a, memory_order_release);
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return a ? &a->op : NULL;
 }
 

@@ -252,7 +252,7 @@ static void tell_index(tn__error_facts *facts, const char *name,
     tn__error_index at = facts->index;
     int i = 0, k = -1, many = 0;
     int64_t found = -1;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn_scope *scope = tn_scope_open();
     for (; scope && i < count && i < op->arg_count && found < 0; i++) {
         tn_tensor *const *list = tensors_of(&value[i], &many);
@@ -263,7 +263,7 @@ static void tell_index(tn__error_facts *facts, const char *name,
                                         list[k]->ndim, list[k]->shape);
     }
     tn_scope_close(scope);
-    tn__error_put(&before);
+    tn__error_restore(&before);
     if (found < 0)
         return;
     facts->index = at;

@@ -4,16 +4,16 @@
  * parameters (whole ones `int`, so that an integer tensor plus 2 stays one),
  * a dtype's name becomes the conversion to it. */
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <ctype.h>
 #include <device/device.h>
 #include <source/source.h>
 #include <ops/engine/define.h>
 #include <ops/engine/mistakes.h>
-#include <pthread.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock lock = TN__LOCK_INIT;
 
 static const char *conversion(tn_dtype dtype)
 {
@@ -210,7 +210,7 @@ tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
         tn__free(entry);
         return NULL;
     }
-    pthread_mutex_lock(&lock);
+    tn__lock_take(&lock);
     tn__op_entry *other = tn__op_entry_find(op->cache, key);
     if (other) {
         tn__free(entry);
@@ -220,7 +220,7 @@ tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
                                            memory_order_relaxed);
         atomic_store_explicit(&op->cache->first, entry, memory_order_release);
     }
-    pthread_mutex_unlock(&lock);
+    tn__lock_give(&lock);
     return entry;
 }
 
@@ -252,13 +252,13 @@ const tn__kernel *tn__formula_kernel(tn__formula *formula,
     const tn__def *def =
         atomic_load_explicit(&formula->def, memory_order_acquire);
     if (!def) {
-        pthread_mutex_lock(&lock);
+        tn__lock_take(&lock);
         def = atomic_load_explicit(&formula->def, memory_order_relaxed);
         if (!def) {
             def = tn__def_parse(formula->text, "formula");
             atomic_store_explicit(&formula->def, def, memory_order_release);
         }
-        pthread_mutex_unlock(&lock);
+        tn__lock_give(&lock);
         if (!def)
             return NULL;
     }

@@ -232,14 +232,14 @@ tn_status tn__tell_indices(const tn__call *call, const char *name,
     tn__error before;
     if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->doing))
         return tn_error_code();
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn_scope *scope = tn_scope_open();
     tn_status status =
         x && scope ? tn__check_indices(name, argument, -1, x, low, bound)
                    : TN_OK;
     tn_scope_close(scope);
     if (status != TN_ERR_INDEX)
-        tn__error_put(&before);
+        tn__error_restore(&before);
     return TN_ERR_INDEX;
 }
 

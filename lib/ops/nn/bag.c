@@ -163,7 +163,7 @@ static void tell_fall(const tn__call *call, tn_tensor *lengths)
     tn__error before;
     if (tn_error_code() != TN_ERR_ARGUMENT || !tn__error_within(&call->doing))
         return;
-    tn__error_take(&before);
+    tn__error_hide(&before);
     tn_scope *scope = tn_scope_open();
     int64_t first = tn_item_int(
         tn_argmax(tn_to_dtype(tn_lt_scalar(lengths, 0), TN_I32)));
@@ -176,7 +176,7 @@ static void tell_fall(const tn__call *call, tn_tensor *lengths)
                  "position %lld; each is at least the one before",
                  (long long)-fall, (long long)first);
     else
-        tn__error_put(&before);
+        tn__error_restore(&before);
 }
 
 /* starts is checked by reading them as indices. */

@@ -1,0 +1,63 @@
+/* error_handler.c: who is told of errors where they arise. */
+#include <base/context.h>
+#include <base/error.h>
+#include <base/lock.h>
+
+#include <stdatomic.h>
+
+static tn__lock lock = TN__LOCK_INIT; /* guards both, which belong together */
+static tn_error_handler handler;
+static void *handler_context;
+static atomic_bool is_set;
+
+void tn_error_handler_set(tn_error_handler set, void *context)
+{
+    tn__lock_take(&lock);
+    handler = set;
+    handler_context = context;
+    atomic_store(&is_set, set != NULL);
+    tn__lock_give(&lock);
+}
+
+void tn__error_hush(void)
+{
+    tn__me.hushed++;
+}
+
+void tn__error_unhush(void)
+{
+    tn__me.hushed--;
+}
+
+void tn__error_hide(tn__error *before)
+{
+    tn__error_take(before);
+    tn__error_hush();
+}
+
+void tn__error_restore(const tn__error *before)
+{
+    tn__error_put(before);
+    tn__error_unhush();
+}
+
+void tn__error_tell(void)
+{
+    if (!atomic_load_explicit(&is_set, memory_order_acquire) ||
+        !tn__me.pending || tn__me.hushed)
+        return;
+    tn__error_facts *facts = tn__error_pending_facts();
+    if (facts && facts->told)
+        return;
+    tn__lock_take(&lock);
+    tn_error_handler call = handler;
+    void *context = handler_context;
+    tn__lock_give(&lock);
+    if (!call)
+        return;
+    if (facts)
+        facts->told = true;
+    tn__me.hushed++; /* what fails within the handler is not told of */
+    call(tn__me.pending, tn_error(), context);
+    tn__me.hushed--;
+}

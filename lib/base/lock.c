@@ -1,0 +1,146 @@
+/* lock.c: see lock.h. */
+#include <base/lock.h>
+
+#include <base/context.h>
+#include <base/platform.h>
+
+#include <time.h>
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lock *list;
+static atomic_bool forking; /* threads without a lock wait before they take one */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void pause_shortly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+/* Takes all but what the calling thread holds, or none. No order of locks is
+ * known, so nothing is waited for while one is held. */
+static bool take_all(void)
+{
+    for (tn__lock *l = list; l; l = l->next) {
+        if (atomic_load(&l->owner) == &tn__me ||
+            pthread_mutex_trylock(&l->mutex) == 0)
+            continue;
+        for (tn__lock *taken = list; taken != l; taken = taken->next)
+            if (atomic_load(&taken->owner) != &tn__me)
+                pthread_mutex_unlock(&taken->mutex);
+        return false;
+    }
+    return true;
+}
+
+static void before_fork(void)
+{
+    atomic_store(&forking, true);
+    for (;;) {
+        pthread_mutex_lock(&list_lock);
+        if (take_all())
+            return;
+        pthread_mutex_unlock(&list_lock);
+        pause_shortly();
+    }
+}
+
+static void after_fork(void)
+{
+    for (tn__lock *l = list; l; l = l->next)
+        if (atomic_load(&l->owner) != &tn__me)
+            pthread_mutex_unlock(&l->mutex);
+    pthread_mutex_unlock(&list_lock);
+    atomic_store(&forking, false);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static void put_on_list(tn__lock *lock)
+{
+    pthread_once(&fork_once, watch_forks);
+    pthread_mutex_lock(&list_lock);
+    if (!atomic_load(&lock->listed)) {
+        lock->previous = NULL;
+        lock->next = list;
+        if (list)
+            list->previous = lock;
+        list = lock;
+        atomic_store(&lock->listed, true);
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+void tn__lock_init(tn__lock *lock)
+{
+    *lock = (tn__lock)TN__LOCK_INIT;
+}
+
+void tn__lock_destroy(tn__lock *lock)
+{
+    if (atomic_load(&lock->listed)) {
+        pthread_mutex_lock(&list_lock);
+        if (lock->previous)
+            lock->previous->next = lock->next;
+        else
+            list = lock->next;
+        if (lock->next)
+            lock->next->previous = lock->previous;
+        pthread_mutex_unlock(&list_lock);
+    }
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+/* A fork waits for threads that hold a lock, and these for the pool's, so neither
+ * waits for it. */
+static void enter(tn__lock *lock)
+{
+    if (TN__UNLIKELY(!atomic_load_explicit(&lock->listed,
+                                           memory_order_acquire)))
+        put_on_list(lock);
+    while (TN__UNLIKELY(atomic_load_explicit(&forking, memory_order_relaxed)) &&
+           tn__me.lock_count == 0 && !tn__me.in_job)
+        pause_shortly();
+    if (tn__me.lock_count++ == 0)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &tn__me.cancel_state);
+}
+
+static void leave(void)
+{
+    if (--tn__me.lock_count == 0)
+        pthread_setcancelstate(tn__me.cancel_state, &(int){0});
+}
+
+void tn__lock_take(tn__lock *lock)
+{
+    enter(lock);
+    pthread_mutex_lock(&lock->mutex);
+    atomic_store_explicit(&lock->owner, &tn__me, memory_order_relaxed);
+}
+
+bool tn__lock_try(tn__lock *lock)
+{
+    enter(lock);
+    if (pthread_mutex_trylock(&lock->mutex)) {
+        leave();
+        return false;
+    }
+    atomic_store_explicit(&lock->owner, &tn__me, memory_order_relaxed);
+    return true;
+}
+
+void tn__lock_give(tn__lock *lock)
+{
+    atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
+    pthread_mutex_unlock(&lock->mutex);
+    leave();
+}
+
+void tn__lock_wait(tn__lock *lock, pthread_cond_t *condition)
+{
+    atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
+    pthread_cond_wait(condition, &lock->mutex);
+    atomic_store_explicit(&lock->owner, &tn__me, memory_order_relaxed);
+}
