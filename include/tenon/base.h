@@ -258,9 +258,9 @@ TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
  *
  * Cancellation: a thread may be cancelled by pthread_cancel while it is in a call;
  * it ends where it holds no lock, and what it had not finished is not done. What a
- * save had written remains beside the file and goes with the next save there. Asynchronous
- * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) within a call is not supported: it
- * may end a thread anywhere. */
+ * save had written remains beside the file and goes with the next save there.
+ * Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) within a call is not
+ * supported: it may end a thread anywhere. */
 
 /* Threads that compute: TENON_NUM_THREADS, else what affinity and the cgroup
  * quota allow. Results do not depend on it. */
