@@ -271,6 +271,7 @@ want_for_stages() {
     want clang program clang
     want libclang-rt-dev clang_sanitizes
     want strace program strace
+    want locales test -f /usr/share/i18n/locales/de_DE
     want abigail-tools program abidiff
     want valgrind program valgrind
     want libmpfr-dev header mpfr.h

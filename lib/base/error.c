@@ -6,6 +6,7 @@
  * anew must not tell the path twice. */
 #include <base/context.h>
 #include <base/error.h>
+#include <base/plain.h>
 #include <base/platform.h>
 
 #include <stdio.h>
@@ -204,7 +205,7 @@ static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
     va_copy(again, args);
     facts->who = who_speaks(format, again);
     va_end(again);
-    int length = vsnprintf(words, TN__ERROR_BYTES, expected ? own : format,
+    int length = tn__plain_vprint(words, TN__ERROR_BYTES, expected ? own : format,
                            args);
     if (length < 0)
         words[0] = 0;
@@ -237,13 +238,25 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     return code;
 }
 
+/* Tells the handler of the pending error, if it does not know it. */
+static void tell(void)
+{
+    if (!tn__me.pending || !tn__handler_listens())
+        return;
+    if (told() && tn__me.error->facts.told)
+        return;
+    if (told())
+        tn__me.error->facts.told = true;
+    tn__handler_call(tn__me.pending, tn_error());
+}
+
 static tn_status fail(tn_status code, bool with_marks, const char *format,
                       va_list args)
 {
     if (tn__me.pending)
         return code;
     record(code, with_marks, format, args);
-    tn__error_tell();
+    tell();
     return code;
 }
 
@@ -271,7 +284,7 @@ tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
     tn__fail(code, "%s: ", who);
     tn__error_unhush();
     if (!told()) {
-        tn__error_tell();
+        tell();
         return code;
     }
     char *at = tn__me.error->words + strlen(tn__me.error->words);
@@ -280,7 +293,7 @@ tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
     one_line(at);
     tn__me.error->facts.who = (int)strlen(who);
     take_marks(tn__me.error->words, &tn__me.error->facts, expected);
-    tn__error_tell();
+    tell();
     return code;
 }
 
@@ -317,7 +330,7 @@ tn_status tn__fail_outside(tn_status code, tn__error_index index,
     if (first && told())
         tn__me.error->facts.index = index;
     if (first)
-        tn__error_tell();
+        tell();
     return code;
 }
 
@@ -365,7 +378,7 @@ void tn__error_put_before(const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(front, sizeof front - 2, format, args);
+    tn__plain_vprint(front, sizeof front - 2, format, args);
     va_end(args);
     one_line(front);
     const char *end = strstr(front, ": "); /* "recompute: when ..." */
@@ -446,15 +459,22 @@ void tn__error_put(const tn__error *from)
         memcpy(tn__me.error->words, from->text, sizeof tn__me.error->words);
         tn__me.error->facts = from->facts;
     }
-    tn__error_tell();
+    tell();
+}
+
+void tn__error_hide(tn__error *before)
+{
+    tn__error_take(before);
+    tn__error_hush();
+}
+
+void tn__error_restore(const tn__error *before)
+{
+    tn__error_put(before);
+    tn__error_unhush();
 }
 
 /* ---- data ------------------------------------------------------------------- */
-
-tn__error_facts *tn__error_pending_facts(void)
-{
-    return told() ? &tn__me.error->facts : NULL;
-}
 
 tn__error_facts *tn__error_within(const tn__doing *doing)
 {

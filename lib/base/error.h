@@ -146,11 +146,9 @@ void tn__error_restore(const tn__error *before);
  * somebody else will word anew. */
 void tn__error_hush(void);
 void tn__error_unhush(void);
-/* Tells it of the pending error, if there is one that it does not know and no try
- * is under way. */
-void tn__error_tell(void);
-/* Of the pending error; NULL: there is none, or no memory for it. */
-tn__error_facts *tn__error_pending_facts(void);
+/* error_handler.c: is there a handler, and no try? Calls it. */
+bool tn__handler_listens(void);
+void tn__handler_call(tn_status code, const char *message);
 
 /* A line for the log (tn_log_set), without a newline at its end. Ask _enabled
  * first where the arguments cost something to make. */

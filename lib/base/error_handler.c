@@ -29,35 +29,21 @@ void tn__error_unhush(void)
     tn__me.hushed--;
 }
 
-void tn__error_hide(tn__error *before)
+bool tn__handler_listens(void)
 {
-    tn__error_take(before);
-    tn__error_hush();
+    return atomic_load_explicit(&is_set, memory_order_acquire) &&
+           !tn__me.hushed;
 }
 
-void tn__error_restore(const tn__error *before)
+void tn__handler_call(tn_status code, const char *message)
 {
-    tn__error_put(before);
-    tn__error_unhush();
-}
-
-void tn__error_tell(void)
-{
-    if (!atomic_load_explicit(&is_set, memory_order_acquire) ||
-        !tn__me.pending || tn__me.hushed)
-        return;
-    tn__error_facts *facts = tn__error_pending_facts();
-    if (facts && facts->told)
-        return;
     tn__lock_take(&lock);
     tn_error_handler call = handler;
     void *context = handler_context;
     tn__lock_give(&lock);
     if (!call)
         return;
-    if (facts)
-        facts->told = true;
     tn__me.hushed++; /* what fails within the handler is not told of */
-    call(tn__me.pending, tn_error(), context);
+    call(code, message, context);
     tn__me.hushed--;
 }

@@ -23,6 +23,16 @@ static inline tn__fpu_state tn__fpu_read(void)
 #endif
 }
 
+/* Is it the promised state, but for flags of what has happened? */
+static inline int tn__fpu_is_plain(tn__fpu_state state)
+{
+#if defined(__x86_64__)
+    return (state & ~(tn__fpu_state)0x3f) == 0x1f80;
+#else
+    return state == 0;
+#endif
+}
+
 static inline void tn__fpu_restore(tn__fpu_state state)
 {
 #if defined(__x86_64__)

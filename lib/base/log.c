@@ -1,6 +1,7 @@
 /* log.c: lines for whoever wants to know why the library did what it did. */
 #include <base/error.h>
 #include <base/lock.h>
+#include <base/plain.h>
 #include <base/platform.h>
 
 #include <pthread.h>
@@ -58,7 +59,7 @@ void tn__log(int level, const char *format, ...)
     char line[TN__ERROR_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    tn__plain_vprint(line, sizeof line, format, args);
     va_end(args);
     tn__lock_take(&target_lock);
     log_function *log = target;

@@ -2,6 +2,7 @@
  * together without a look at each step, and told once, at its end. */
 #include <base/error.h>
 #include <base/memory.h>
+#include <base/plain.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,11 +44,11 @@ void tn__text_add(tn__text *text, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = tn__plain_vprint(NULL, 0, format, args);
     va_end(args);
     if (length >= 0 && text_reserve(text, (size_t)length)) {
-        vsnprintf(text->data + text->length, (size_t)length + 1, format,
-                  again);
+        tn__plain_vprint(text->data + text->length, (size_t)length + 1, format,
+                   again);
         text->length += (size_t)length;
     }
     va_end(again);

@@ -8,6 +8,7 @@
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/memory.h>
+#include <base/plain.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,7 +126,7 @@ static void add(event *e, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(e->text + e->length, EVENT - e->length, format, args);
+    int n = tn__plain_vprint(e->text + e->length, EVENT - e->length, format, args);
     va_end(args);
     if (n > 0 && (size_t)n < EVENT - e->length)
         e->length += (size_t)n;

@@ -7,6 +7,7 @@
 #include <device/registry.h>
 
 #include <base/memory.h>
+#include <base/plain.h>
 #include <base/platform.h>
 #include <base/thread.h>
 
@@ -32,7 +33,7 @@ static void host_log(int level, const char *format, ...)
     char line[TN__ERROR_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    tn__plain_vprint(line, sizeof line, format, args);
     va_end(args);
     tn__log(level, "%s", line);
 }

@@ -3,6 +3,7 @@
  * Whatever is wrong is told in one sentence, with the remedy, and costs no
  * more than this plugin. A file once opened is never closed: threads and
  * handlers of the libraries behind it would be left hanging. */
+#include <base/plain.h>
 #include <device/registry.h>
 
 #include <dlfcn.h>
@@ -23,7 +24,7 @@ refuse(tn__plugin *plugin, const char *remedy, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(plugin->reason, sizeof plugin->reason, format, args);
+    tn__plain_vprint(plugin->reason, sizeof plugin->reason, format, args);
     va_end(args);
     snprintf(plugin->remedy, sizeof plugin->remedy, "%s", remedy);
     plugin->state = TN__PLUGIN_REFUSED;

@@ -5,6 +5,7 @@
  * pocl#474). Who only lists devices should see that as a line of the list. */
 #include <device/registry.h>
 
+#include <base/plain.h>
 #include <base/platform.h>
 
 #include <errno.h>
@@ -109,7 +110,7 @@ unusable(tn__probe *out, const char *format, ...)
     memset(out, 0, sizeof *out);
     va_list args;
     va_start(args, format);
-    vsnprintf(out->reason, sizeof out->reason, format, args);
+    tn__plain_vprint(out->reason, sizeof out->reason, format, args);
     va_end(args);
     snprintf(out->remedy, sizeof out->remedy,
              "remove it, or tell its maker: a plugin reports errors, it never "

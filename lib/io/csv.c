@@ -8,7 +8,6 @@
 #include <base/error.h>
 #include <base/memory.h>
 #include <io/file.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +28,6 @@ typedef struct reader {
     const char *call, *path;
     tn__unpacker *file; /* owned */
     const tn_csv_load_options *o;
-    locale_t c; /* owned; C's: the program's may read "1,5" as one number */
     bool label;
     int64_t line;
     int kept; /* a character that was read ahead, or END */
@@ -250,7 +248,7 @@ static tn_status read_value(const reader *r, const cell *at, size_t column,
     if (category)
         return category_value(r, at, column, dtype, out);
     if (tn__csv_parse(out, r->text + at->begin, at->end - at->begin, dtype,
-                      r->c, problem))
+                      problem))
         return TN_OK;
     return fail_cell(r, at->line, column, problem);
 }
@@ -424,15 +422,7 @@ tn_status tn__csv_read(tn__csv_table *table, const tn_options_type *type,
     r->table = table;
     int64_t names = tn_categories_count(options->categories);
     r->file = tn__unpacker_open(path, call);
-    r->c = r->file ? newlocale(LC_ALL_MASK, "C", (locale_t)0) : (locale_t)0;
-    if (r->c)
-        status = read_rows(r);
-    else
-        status = r->file ? tn__fail(TN_ERR_MEMORY,
-                                    "%s: {path:}%s: out of memory", call, path)
-                         : tn_error_code();
-    if (r->c)
-        freelocale(r->c);
+    status = r->file ? read_rows(r) : tn_error_code();
     tn__unpacker_close(r->file);
     tn__free(r->text);
     tn__free(r->cell);

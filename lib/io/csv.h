@@ -33,8 +33,7 @@ typedef struct tn__csv_number {
     int64_t whole;
 } tn__csv_number;
 bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
-                   tn_dtype dtype, void *c_locale,
-                   char problem[TN__CSV_PROBLEM]);
+                   tn_dtype dtype, char problem[TN__CSV_PROBLEM]);
 /* Does a dtype have the number of a category, and all numbers before it? */
 bool tn__csv_fits(int64_t whole, tn_dtype dtype);
 

@@ -3,10 +3,10 @@
  * Nothing is lost in silence: a number that an integer dtype does not have, or
  * that is beyond the range of a dtype of floats, is refused. Digits that a float
  * does not have are rounded, as they are in C. */
+#include <base/plain.h>
 #include <io/csv.h>
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,10 +69,8 @@ static bool is_end(const char *end, const char *text, size_t count)
 }
 
 bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
-                   tn_dtype dtype, void *c_locale,
-                   char problem[TN__CSV_PROBLEM])
+                   tn_dtype dtype, char problem[TN__CSV_PROBLEM])
 {
-    locale_t c = (locale_t)c_locale;
     int in = range_of(dtype);
     bool whole = range[in].most != 0;
     char *end;
@@ -86,8 +84,8 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
     }
     errno = 0;
     /* Rounded once: a float64 between two float32s would round again. */
-    double value = dtype == TN_F32 ? (double)strtof_l(text, &end, c)
-                                   : strtod_l(text, &end, c);
+    double value = dtype == TN_F32 ? (double)tn__read_float(text, &end)
+                                   : tn__read_double(text, &end);
     bool too_large = errno == ERANGE && isinf(value);
     if (!is_end(end, text, count))
         return bad(problem, text, "not a number", TN_DTYPE_NONE);

@@ -1,6 +1,6 @@
 /* lex.c: text into tokens. Any bytes are survived; what is no token is an
  * error with its line and column. */
-#include <base/fpu.h>
+#include <base/plain.h>
 #include <kernel/lex.h>
 
 #include <errno.h>
@@ -26,7 +26,7 @@ bool tn__lexer_fail(const tn__lexer *lexer, int line, int column,
     char text[256];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tn__plain_vprint(text, sizeof text, format, args);
     va_end(args);
     tn__fail(TN_ERR_FORMAT, "%s:%d:%d: %s", lexer->where, line, column, text);
     return false;
@@ -55,26 +55,6 @@ static bool is_name_start(char c)
 static bool is_hex(char c)
 {
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-static locale_t c_locale;
-
-static void make_c_locale(void)
-{
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-}
-
-/* strtod() reads "0,5" where the program's locale says so, and rounds as the
- * calling thread does. */
-static double read_double(const char *digits)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_c_locale);
-    tn__fpu_state before = tn__fpu_set();
-    double x = c_locale ? strtod_l(digits, NULL, c_locale)
-                        : strtod(digits, NULL);
-    tn__fpu_restore(before);
-    return x;
 }
 
 static void bad(tn__lexer *lexer, tn__token *token, const char *format,
@@ -125,7 +105,7 @@ static void read_number(tn__lexer *lexer, tn__token *token)
     digits[token->length] = '\0';
     if (p != whole_end) {
         token->kind = TN__TOKEN_FLOAT;
-        token->number = read_double(digits);
+        token->number = tn__read_double(digits, NULL);
         return;
     }
     token->kind = TN__TOKEN_INTEGER;

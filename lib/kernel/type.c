@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <base/memory.h>
+#include <base/plain.h>
 
 #define MAX_INLINED 16
 
@@ -14,7 +15,7 @@ bool tn__type_fail(const tn__typer *typer, const tn__node *at,
     char text[256];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tn__plain_vprint(text, sizeof text, format, args);
     va_end(args);
     tn__fail(TN_ERR_DTYPE, "%s:%d:%d: %s", typer->where, at->line, at->column,
              text);

@@ -2,8 +2,25 @@
 #ifndef TN_LIB_OPTIM_OPTIM_H
 #define TN_LIB_OPTIM_OPTIM_H
 
+#include <fenv.h>
 #include <tenon/op.h>
 #include <tenon/optim.h>
+
+/* What the host computes is rounded to nearest, whatever the program has set:
+ * begin, compute, end. */
+static inline int tn__optim_nearest_begin(void)
+{
+    const int before = fegetround();
+    if (before != FE_TONEAREST)
+        fesetround(FE_TONEAREST);
+    return before;
+}
+
+static inline void tn__optim_nearest_end(int before)
+{
+    if (before != FE_TONEAREST)
+        fesetround(before);
+}
 
 enum { TN__OPTIM_SLOTS = 3, TN__OPTIM_NUMBERS = 12 };
 

@@ -127,14 +127,17 @@ static void add(json_text *t, const char *piece)
     t->count += length - 1;
 }
 
-/* 17 digits bring a double back as it was. What the program's locale writes
- * between them is a point in JSON, and a real number has one or an exponent. */
+/* 17 digits, rounded to nearest, bring a double back as it was. What the program's
+ * locale writes between them is a point in JSON, and a real number has one or an
+ * exponent. */
 static void add_real(json_text *t, double value)
 {
     char digits[48], out[48];
     size_t count = 0;
     bool real = false, in_point = false;
+    const int rounding = tn__optim_nearest_begin();
     snprintf(digits, sizeof digits, "%.17g", value);
+    tn__optim_nearest_end(rounding);
     for (const char *c = digits; *c; c++) {
         bool point = !strchr("0123456789+-e", *c);
         if (!point || !in_point)

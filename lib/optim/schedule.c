@@ -37,7 +37,9 @@ static void advance_groups(tn_schedule *schedule)
     for (tn__optim_group *g = schedule->optim->first; g; g = g->next) {
         if (g->rates.initial_lr < 0)
             g->rates.initial_lr = g->rates.lr;
+        const int rounding = tn__optim_nearest_begin();
         schedule->kind->advance(schedule, schedule->steps, &g->rates);
+        tn__optim_nearest_end(rounding);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>
+#include <base/plain.h>
 #include <source/class.h>
 #include <source/print.h>
 
@@ -32,7 +33,7 @@ void tn__device_line(tn__device_printer *p, const char *format, ...)
     va_list args;
     char line[512];
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    tn__plain_vprint(line, sizeof line, format, args);
     va_end(args);
     tn__text_add(&p->body, "%*s%s\n", 4 * p->depth, "", line);
 }

@@ -1,5 +1,6 @@
 /* value.c: the right side of a printed instruction's definition: constants,
  * parameters, casts, operators and calls of the dialect's functions. */
+#include <base/plain.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,9 +31,9 @@ static void print_const(char *out, size_t room, const tn_kernel_ins *ins)
     if (ins->dtype == TN_BOOL)
         snprintf(out, room, "%d", x.i != 0);
     else if (ins->dtype == TN_F32 && (isnormal(single) || single == 0))
-        snprintf(out, room, "%af", (double)single); /* exact, in any locale */
+        tn__plain_print(out, room, "%af", (double)single); /* exact */
     else if (ins->dtype == TN_F64 && (isnormal(x.f) || x.f == 0))
-        snprintf(out, room, "%a", x.f);
+        tn__plain_print(out, room, "%a", x.f);
     else if (ins->dtype == TN_F32 && isnan(single))
         snprintf(out, room, "tk_of_bits_f32(0x7fc00000)");
     else if (ins->dtype == TN_F64 && isnan(x.f))

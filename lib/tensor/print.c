@@ -6,6 +6,7 @@
  * the number that PyTorch puts behind to tell its overloads apart. */
 #include <base/error.h>
 #include <base/memory.h>
+#include <base/plain.h>
 #include <math.h>
 #include <string.h>
 #include <tensor/tensor.h>
@@ -49,10 +50,10 @@ static int write_number(const printer *p, const char *element,
     if (isinf(value))
         return snprintf(out, NUMBER_TEXT, value < 0 ? "-inf" : "inf");
     if (p->scientific)
-        return snprintf(out, NUMBER_TEXT, "%.*e", PRECISION, value);
+        return tn__plain_print(out, NUMBER_TEXT, "%.*e", PRECISION, value);
     if (p->whole)
-        return snprintf(out, NUMBER_TEXT, "%.0f.", value);
-    return snprintf(out, NUMBER_TEXT, "%.*f", PRECISION, value);
+        return tn__plain_print(out, NUMBER_TEXT, "%.0f.", value);
+    return tn__plain_print(out, NUMBER_TEXT, "%.*f", PRECISION, value);
 }
 
 /* ---- the elements that are shown ------------------------------------------------ */

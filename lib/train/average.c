@@ -1,5 +1,6 @@
 /* average.c: averaged weights: one tensor beside each of a module's parameters
  * and buffers. */
+#include <fenv.h>
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/average.h>
@@ -125,9 +126,12 @@ tn_status tn_average_update(tn_average *average)
             TN_ERR_STATE, "average_update", NULL,
             "the averages stand in the module: call tn_average_swap first");
     status = check_devices(average);
-    double share = average->decay >= 0
+    const int rounding = fegetround(); /* the program's may be another */
+    fesetround(FE_TONEAREST);
+    const volatile double share = average->decay >= 0
                        ? 1 - average->decay
                        : 1 / ((double)average->updates + 1);
+    fesetround(rounding);
     tn_scope *scope = tn_scope_open();
     TN_NO_GRAD {
         for (int i = 0;

@@ -140,6 +140,13 @@ static char *add_text(texts *t, const char *key)
     return t->text[t->count++];
 }
 
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 static void write_texts(texts *t, const tn_checkpoint *c,
                         const char *optim_text)
 {
@@ -156,12 +163,12 @@ static void write_texts(texts *t, const tn_checkpoint *c,
     if (c->schedule)
         snprintf(add_text(t, schedule_key), TEXT_BYTES, "%" PRId64,
                  tn_schedule_steps(c->schedule));
-    if (c->scaler) { /* every digit: strtod reads back the same number */
+    if (c->scaler) { /* doubles by their bits, in any locale */
         tn_grad_scaler_state s = tn_grad_scaler_snapshot(c->scaler);
         snprintf(add_text(t, scaler_key), TEXT_BYTES,
-                 "%" PRId64 " %" PRId64 " %a %a %a", s.growth_interval,
-                 s.growth_tracker, s.scale, s.growth_factor,
-                 s.backoff_factor);
+                 "%" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64 " %" PRIx64,
+                 s.growth_interval, s.growth_tracker, bits_of(s.scale),
+                 bits_of(s.growth_factor), bits_of(s.backoff_factor));
     }
     if (c->average)
         snprintf(add_text(t, average_key), TEXT_BYTES, "%" PRId64,
@@ -424,13 +431,17 @@ static tn_status read_scaler(loaded *l)
     tn_grad_scaler_state *s = &l->scaler;
     const char *text = tn_safetensors_metadata(l->file, scaler_key);
     int end = 0;
-    if (sscanf(text, "%" SCNd64 " %" SCNd64 " %lf %lf %lf%n",
-               &s->growth_interval, &s->growth_tracker, &s->scale,
-               &s->growth_factor, &s->backoff_factor, &end) != 5 || text[end])
+    uint64_t scale, growth, backoff;
+    if (sscanf(text, "%" SCNd64 " %" SCNd64 " %" SCNx64 " %" SCNx64 " %" SCNx64
+               "%n", &s->growth_interval, &s->growth_tracker, &scale, &growth,
+               &backoff, &end) != 5 || text[end])
         return tn_error_refuse_argument(
             TN_ERR_FORMAT, "checkpoint_load", "path",
             "%s: \"%s\" in its metadata is no scaler's state", l->path,
             scaler_key);
+    memcpy(&s->scale, &scale, sizeof s->scale);
+    memcpy(&s->growth_factor, &growth, sizeof s->growth_factor);
+    memcpy(&s->backoff_factor, &backoff, sizeof s->backoff_factor);
     /* Would a scaler take it? One that goes with the scope is asked. */
     tn_grad_scaler *asked = tn_grad_scaler_new();
     return asked ? tn_grad_scaler_restore(asked, *s) : tn_error_code();

@@ -25,3 +25,18 @@ dist_check_SCRIPTS += tests/training/test_resume.sh
 
 check_PROGRAMS += tests/training/test_forks
 tests_training_test_forks_SOURCES = tests/training/test_forks.c
+
+# The program's own settings change nothing: a locale with a decimal comma is built
+# here, where localedef and its sources are (Debian: locales).
+check_PROGRAMS += tests/training/test_modes
+tests_training_test_modes_SOURCES = tests/training/test_modes.c \
+	$(printed_sources)
+check_DATA += tests/locale/.stamp
+tests/locale/.stamp:
+	$(AM_V_GEN)$(MKDIR_P) $(@D)
+	$(AM_V_at)localedef -i de_DE -f UTF-8 $(@D)/de_DE.UTF-8 >/dev/null 2>&1 || :
+	$(AM_V_at)touch $@
+clean-local: clean-locale
+clean-locale:
+	-rm -rf tests/locale
+.PHONY: clean-locale

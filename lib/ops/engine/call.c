@@ -5,6 +5,7 @@
  * the short path proves that with one test each. All else (defaults to fill
  * in, an int where a list is wanted, mistakes) goes through normalise. */
 #include <base/context.h>
+#include <base/fpu.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/platform.h>
@@ -532,6 +533,9 @@ static inline tn_status run(tn__call *call, int count, bool given,
     call->doing.outer = tn__me.here.doing;
     call->told = -1;
     tn__me.here.doing = &call->doing;
+    const tn__fpu_state fpu = tn__fpu_read();
+    if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
+        tn__fpu_set(); /* what C functions of rows compute is the same, too */
     tn_status status =
         given ? check_given(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))
@@ -541,6 +545,8 @@ static inline tn_status run(tn__call *call, int count, bool given,
     else
         refuse(call, call->value, call->value ? count : 0, status);
     tn__me.here.doing = call->doing.outer;
+    if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
+        tn__fpu_restore(fpu);
     return status;
 }
 

@@ -5,6 +5,7 @@
  * >= 0", "bounds mode: = sum|mean|max": a number or a word that PyTorch refuses
  * is refused, and that before all needs. */
 #include <base/options.h>
+#include <base/plain.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/ops.h>
 
@@ -136,10 +137,10 @@ static tn_status refuse_value(const tn_op *op, const tn__op_need *need,
                         value[need->option].of.string,
                         listed(bound, need->value));
     if (need->other >= 0)
-        snprintf(bound, sizeof bound, "%s, which is %g",
+        tn__plain_print(bound, sizeof bound, "%s, which is %g",
                  op->arg[need->other].name, number_of(&value[need->other]));
     else
-        snprintf(bound, sizeof bound, "%g", need->bound);
+        tn__plain_print(bound, sizeof bound, "%g", need->bound);
     return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %g; it must %s %s", op->name,
                     op->arg[need->option].name,
                     number_of(&value[need->option]),

@@ -6,6 +6,7 @@
  * each character once. */
 #include <base/error.h>
 #include <base/memory.h>
+#include <base/plain.h>
 #include <ctype.h>
 #include <ops/engine/signature.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static tn_status read_number(reader *r, tn_op_arg *arg, tn_value *v,
     char first = look(r), *start = r->at, *end;
     if (!isdigit((unsigned char)first) && first != '-')
         return complain(r, "a default is a number, true, false or a \"text\"");
-    double number = strtod(start, &end);
+    double number = tn__read_double(start, &end);
     bool whole = !memchr(start, '.', (size_t)(end - start)) &&
                  !memchr(start, 'e', (size_t)(end - start));
     r->at = end;
