@@ -257,8 +257,8 @@ TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
  * a parallel loop.
  *
  * Cancellation: a thread may be cancelled by pthread_cancel while it is in a call;
- * it ends where it holds no lock, and what it had not finished is not done. What a
- * save had written remains beside the file and goes with the next save there.
+ * it ends where it holds no lock and has no file open, and what it had not finished
+ * is not done.
  * Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) within a call is not
  * supported: it may end a thread anywhere. */
 

@@ -39,8 +39,9 @@ typedef struct tn__context {
     struct tn__error_room *error; /* owned: its words (error.c) */
 
     int hushed; /* errors are not told of to the handler: see error.h */
-    int lock_count;   /* lock.c: locks that it holds, */
-    int cancel_state; /*   and whether it could be cancelled before */
+    int lock_count;   /* lock.c: locks that it holds; */
+    int cancel_holds; /*   why it cannot be cancelled, */
+    int cancel_state; /*   and whether it could before */
     struct tn__state *state; /* owned: scopes, free lists (state.h) */
     /* object.c: a death causes others, which wait for it. */
     struct tn__object *waiting;

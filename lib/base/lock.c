@@ -93,6 +93,18 @@ void tn__lock_destroy(tn__lock *lock)
     pthread_mutex_destroy(&lock->mutex);
 }
 
+void tn__cancel_hold(void)
+{
+    if (tn__me.cancel_holds++ == 0)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &tn__me.cancel_state);
+}
+
+void tn__cancel_release(void)
+{
+    if (--tn__me.cancel_holds == 0)
+        pthread_setcancelstate(tn__me.cancel_state, &(int){0});
+}
+
 /* A fork waits for threads that hold a lock, and these for the pool's, so neither
  * waits for it. */
 static void enter(tn__lock *lock)
@@ -103,14 +115,14 @@ static void enter(tn__lock *lock)
     while (TN__UNLIKELY(atomic_load_explicit(&forking, memory_order_relaxed)) &&
            tn__me.lock_count == 0 && !tn__me.in_job)
         pause_shortly();
-    if (tn__me.lock_count++ == 0)
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &tn__me.cancel_state);
+    tn__me.lock_count++;
+    tn__cancel_hold();
 }
 
 static void leave(void)
 {
-    if (--tn__me.lock_count == 0)
-        pthread_setcancelstate(tn__me.cancel_state, &(int){0});
+    tn__me.lock_count--;
+    tn__cancel_release();
 }
 
 void tn__lock_take(tn__lock *lock)

@@ -28,4 +28,9 @@ void tn__lock_give(tn__lock *lock);
 /* Gives it, waits for the condition, takes it again. */
 void tn__lock_wait(tn__lock *lock, pthread_cond_t *condition);
 
+/* Until as many releases this thread cannot be cancelled: for what owns memory or
+ * files and makes system calls, which are points of cancellation. */
+void tn__cancel_hold(void);
+void tn__cancel_release(void);
+
 #endif

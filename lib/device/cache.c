@@ -139,17 +139,21 @@ static int folder_get(void)
 
 tn_status tn_cache_folder_set(const char *path)
 {
-    int fd = path ? folder_open(path) : -1;
-    if (path && fd < 0)
-        return tn__fail(TN_ERR_IO, "cache_folder_set: %s is no folder of "
-                                   "yours that only you may write to", path);
     tn__lock_take(&lock);
-    if (folder >= 0)
-        close(folder);
-    folder = fd;
-    chosen = true;
+    int fd = path ? folder_open(path) : -1;
+    tn_status status = TN_OK;
+    if (path && fd < 0) {
+        status = tn__fail(TN_ERR_IO,
+                          "cache_folder_set: %s is no folder of yours that "
+                          "only you may write to", path);
+    } else {
+        if (folder >= 0)
+            close(folder);
+        folder = fd;
+        chosen = true;
+    }
     tn__lock_give(&lock);
-    return TN_OK;
+    return status;
 }
 
 /* ---- entries ------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include <io/file.h>
 
 #include <base/error.h>
+#include <base/lock.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -26,10 +27,8 @@ static tn_status check_regular(const struct stat *info, const char *path,
                     path, kind);
 }
 
-int tn__file_open(const char *path, const char *what, struct stat *info)
+static int open_regular(const char *path, const char *what, struct stat *info)
 {
-    struct stat own;
-    info = info ? info : &own;
     /* Opening a device can act on it (a tape is wound back): it is looked at
      * first. Between the two calls path may become a FIFO, so opening never
      * waits, and what was opened is looked at again. */
@@ -53,8 +52,17 @@ int tn__file_open(const char *path, const char *what, struct stat *info)
     return fd;
 }
 
-tn_status tn__file_read_at(int fd, const char *path, const char *what,
-                           void *out, size_t bytes, uint64_t offset)
+int tn__file_open(const char *path, const char *what, struct stat *info)
+{
+    struct stat own;
+    tn__cancel_hold();
+    int fd = open_regular(path, what, info ? info : &own);
+    tn__cancel_release();
+    return fd;
+}
+
+static tn_status read_whole(int fd, const char *path, const char *what,
+                            void *out, size_t bytes, uint64_t offset)
 {
     size_t done = 0;
     while (done < bytes) {
@@ -72,4 +80,13 @@ tn_status tn__file_read_at(int fd, const char *path, const char *what,
         done += (size_t)got;
     }
     return TN_OK;
+}
+
+tn_status tn__file_read_at(int fd, const char *path, const char *what,
+                           void *out, size_t bytes, uint64_t offset)
+{
+    tn__cancel_hold();
+    tn_status status = read_whole(fd, path, what, out, bytes, offset);
+    tn__cancel_release();
+    return status;
 }

@@ -52,6 +52,7 @@ typedef struct tn__file_writer {
     char *path, *temporary; /* owned; path: where the links lead */
     const char *named;      /* the caller's path, for messages; lent */
     const char *what;
+    bool open;              /* this thread cannot be cancelled meanwhile */
     bool replaces;          /* is there an old file, */
     struct stat old;        /* and what is known of it */
 } tn__file_writer;

@@ -7,6 +7,7 @@
 #include <io/file.h>
 
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <device/memory/allocator.h>
@@ -104,12 +105,15 @@ static tn_status refill(tn__unpacker *u)
 tn__unpacker *tn__unpacker_open(const char *path, const char *what)
 {
     int64_t limit = limit_now(what);
-    int fd = limit < 0 ? -1 : tn__file_open(path, what, NULL);
-    if (fd < 0)
+    if (limit < 0)
         return NULL;
-    tn__unpacker *u = tn__alloc(sizeof *u);
+    tn__cancel_hold(); /* until it is closed */
+    int fd = tn__file_open(path, what, NULL);
+    tn__unpacker *u = fd < 0 ? NULL : tn__alloc(sizeof *u);
     if (!u) {
-        close(fd);
+        if (fd >= 0)
+            close(fd);
+        tn__cancel_release();
         return NULL;
     }
     memset(u, 0, offsetof(tn__unpacker, in));
@@ -142,6 +146,7 @@ void tn__unpacker_close(tn__unpacker *u)
         inflateEnd(&u->z);
     close(u->fd);
     tn__free(u);
+    tn__cancel_release();
 }
 
 static tn_status read_plain(tn__unpacker *u, void *out, size_t room,

@@ -10,6 +10,7 @@
 
 #include <base/error.h>
 #include <base/hash.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <dirent.h>
 #include <errno.h>
@@ -201,6 +202,8 @@ tn_status tn__file_writer_open(tn__file_writer *w, const char *path,
         errno = ENAMETOOLONG;
         return tn__file_fail(what, path);
     }
+    w->open = true;
+    tn__cancel_hold();
     w->path = tn__alloc(PATH_MAX);
     w->temporary = tn__alloc(PATH_MAX + MOST_TAIL);
     tn_status status = TN_ERR_MEMORY;
@@ -296,6 +299,8 @@ void tn__file_writer_abandon(tn__file_writer *w)
     }
     tn__free(w->path);
     tn__free(w->temporary);
+    if (w->open)
+        tn__cancel_release();
     memset(w, 0, sizeof *w);
     w->fd = -1;
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
+#include "base/platform.h"
 #include "base/thread.h"
 #include "tap.h"
 
