@@ -101,7 +101,7 @@ TN_API bool tn_device_has_extension(const tn_device *device, const char *name);
 TN_API const char *tn_load_report(void);
 
 /* The folders in which plugins are looked for, in order: "/a, /b". Lent, alive
- * as long as the process. */
+ * as long as the process; NULL if memory runs out while they are looked through. */
 TN_API const char *tn_plugin_folders(void);
 
 typedef struct tn_memory_stats {

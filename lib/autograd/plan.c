@@ -235,7 +235,15 @@ static tn__plan_port *make_port(const tn__plan *plan, int p)
         port->summed = summed(port->kernel);
         port->spread = tn__kernel_once_a_row(port->kernel);
     }
+    /* What had no memory is no answer: it is asked for again next time. */
+    const bool no_memory = tn_error_code() == TN_ERR_MEMORY;
     tn__error_restore(&pending);
+    if (no_memory) {
+        tn__free(port);
+        tn__fail(TN_ERR_MEMORY, "%s: out of memory for its derivative",
+                 plan->op->name);
+        return NULL;
+    }
     return port;
 }
 

@@ -15,6 +15,8 @@ static int device_count;
 
 static _Atomic(tn_device *) default_device;
 static _Atomic int64_t host_runs;
+/* Did an opening fail for lack of memory? Under the lock of the registry. */
+static bool no_memory;
 
 tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
 {
@@ -142,6 +144,7 @@ tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
     tn__error before;
     tn__error_hide(&before);
     device = device_open(plugin, index, reason, room);
+    no_memory |= !device && tn_error_code() == TN_ERR_MEMORY;
     tn__error_restore(&before);
     return device;
 }
@@ -151,10 +154,12 @@ static tn_device *open_or_tell(const char *specification, const char *what)
 {
     tn__text reasons = {0};
     tn__lock_take(&tn__registry_lock);
+    no_memory = false;
     tn_device *device = tn__spec_open(specification, &reasons);
+    const bool lacks = no_memory || reasons.failed;
     tn__lock_give(&tn__registry_lock);
     if (!device)
-        tn__fail(TN_ERR_NO_DEVICE, "%s: %s", what,
+        tn__fail(lacks ? TN_ERR_MEMORY : TN_ERR_NO_DEVICE, "%s: %s", what,
                  reasons.data && !reasons.failed ? reasons.data
                                                  : "memory ran out");
     tn__text_release(&reasons);

@@ -157,7 +157,8 @@ static int is_plugin_name(const struct dirent *entry)
     return name_of_file(entry->d_name, name, sizeof name);
 }
 
-static void search_folder(const char *folder)
+/* False without memory: what comes later must not be found first. */
+static bool search_folder(const char *folder)
 {
     char real[PATH_MAX], path[PATH_MAX + 256 + 2];
     if (*folder != '/' || !realpath(folder, real))
@@ -168,44 +169,55 @@ static void search_folder(const char *folder)
     if (*folder != '/') {
         tn__log(1, "plugins are not looked for in %s: not an absolute path",
                 folder);
-        return;
+        return true;
     }
     struct dirent **entry;
     int count = scandir(real, &entry, is_plugin_name, by_name);
+    bool good = count >= 0 || errno != ENOMEM;
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", real, entry[i]->d_name);
         /* The same folder may be named twice. */
-        if (strlen(path) < PATH_MAX && !find_path(path))
-            append(path);
+        if (good && strlen(path) < PATH_MAX && !find_path(path))
+            good = append(path) || tn_error_code() != TN_ERR_MEMORY;
         free(entry[i]);
     }
     if (count >= 0)
         free(entry);
+    return good;
 }
 
-void tn__registry_search(void)
+static bool search_all(void)
 {
-    if (searched)
-        return;
-    searched = true;
+    bool good = true;
     const char *text = tn__env("TENON_PLUGIN_PATH");
-    char folder[PATH_MAX];
-    while (text && *text) {
+    char folder[PATH_MAX] = "";
+    folders_text[0] = '\0';
+    while (good && text && *text) {
         size_t length = strcspn(text, ":");
         if (length && length < sizeof folder) {
             memcpy(folder, text, length);
             folder[length] = 0;
-            search_folder(folder);
+            good = search_folder(folder);
         }
         text += length + (text[length] == ':');
     }
     char beside[PATH_MAX - 16];
-    if (tn__library_folder(beside, sizeof beside)) {
+    if (good && tn__library_folder(beside, sizeof beside)) {
         snprintf(folder, sizeof folder, "%s/tenon-1", beside);
-        search_folder(folder);
+        good = search_folder(folder);
     }
 #ifdef TENON_PLUGIN_DIR
-    if (strcmp(folder, TENON_PLUGIN_DIR))
-        search_folder(TENON_PLUGIN_DIR);
+    if (good && strcmp(folder, TENON_PLUGIN_DIR))
+        good = search_folder(TENON_PLUGIN_DIR);
 #endif
+    return good;
+}
+
+tn_status tn__registry_search(void)
+{
+    if (!searched)
+        searched = search_all();
+    return searched ? TN_OK
+                    : tn__fail(TN_ERR_MEMORY,
+                               "out of memory while plugins were looked for");
 }

@@ -62,8 +62,8 @@ typedef struct tn__plugin {
  * while another thread is waited for, never needed by a host call. */
 extern tn__lock tn__registry_lock;
 
-/* Looks through the folders, once. */
-void tn__registry_search(void);
+/* Looks through the folders, once; again where memory ran out. */
+tn_status tn__registry_search(void);
 int tn__registry_count(void);
 tn__plugin *tn__registry_at(int i);
 /* The first of that name; NULL if there is none (no error recorded). */

@@ -50,9 +50,9 @@ static void add_plugin(tn__text *text, tn__plugin *plugin, tn__probe *probe)
 const char *tn_plugin_folders(void)
 {
     tn__lock_take(&tn__registry_lock);
-    tn__registry_search();
+    const tn_status status = tn__registry_search();
     tn__lock_give(&tn__registry_lock);
-    return tn__registry_folders();
+    return status < 0 ? NULL : tn__registry_folders();
 }
 
 /* The text of each thread, freed at its end. */
@@ -75,17 +75,19 @@ const char *tn_load_report(void)
         return NULL;
     tn__text text = {0};
     tn__lock_take(&tn__registry_lock);
-    tn__registry_search();
+    const tn_status status = tn__registry_search();
     tn__text_add(&text, "looked in: %s\n",
                  *tn__registry_folders() ? tn__registry_folders()
                                          : "no folder");
-    for (int i = 0; i < tn__registry_count(); i++)
+    for (int i = 0; status == TN_OK && i < tn__registry_count(); i++)
         add_plugin(&text, tn__registry_at(i), probe);
     tn__lock_give(&tn__registry_lock);
     tn__free(probe);
     char *report = tn__text_finish(&text);
-    if (!report)
+    if (!report || status < 0) {
+        tn__free(report);
         return NULL;
+    }
     tn__free(pthread_getspecific(key));
     if (pthread_setspecific(key, report)) {
         tn__free(report);
@@ -103,7 +105,7 @@ int tn_device_count(const char *name)
     tn__probe *probe = tn__alloc(sizeof *probe);
     int count = 0;
     tn__lock_take(&tn__registry_lock);
-    tn__registry_search();
+    (void)tn__registry_search(); /* what was found counts */
     if (probe && name) {
         tn__plugin *plugin = *name == '/' ? tn__registry_add_file(name)
                                           : tn__registry_find(name);

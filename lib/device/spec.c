@@ -305,7 +305,8 @@ tn_device *tn__spec_open(const char *specification, tn__text *reasons)
         }
     } while (*text);
     text = specification;
-    tn__registry_search();
+    if (tn__registry_search() < 0)
+        return NULL; /* the error is recorded */
     do {
         tn__spec spec;
         char reason[TN__REASON_BYTES];

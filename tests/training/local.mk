@@ -40,3 +40,6 @@ clean-local: clean-locale
 clean-locale:
 	-rm -rf tests/locale
 .PHONY: clean-locale
+
+check_PROGRAMS += tests/training/test_first_use
+tests_training_test_first_use_SOURCES = tests/training/test_first_use.c

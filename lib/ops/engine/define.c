@@ -278,5 +278,7 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
             status = TN_ERR_MEMORY;
     for (; owned < call.out_count; owned++)
         tn__unref(out[owned]);
+    for (int o = 0; status < 0 && o < call.out_count; o++)
+        out[o] = NULL; /* the caller may not look at the status */
     return status;
 }

@@ -1,0 +1,76 @@
+/* malloc_faults.h: the program's malloc, of which calls can be made to fail, those of
+ * all libraries in the process. Included once by a program; nothing under sanitizers,
+ * which have a malloc of their own. */
+#ifndef TN_TESTS_MALLOC_FAULTS_H
+#define TN_TESTS_MALLOC_FAULTS_H
+
+#include <base/platform.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The n-th call from now fails (1: the next; 0: none), and as many after it. */
+static _Atomic int64_t malloc_made, malloc_first, malloc_many = 1;
+
+static inline void malloc_fail_at(int64_t n)
+{
+    atomic_store(&malloc_first, n ? atomic_load(&malloc_made) + n : 0);
+}
+
+static inline int64_t malloc_count(void)
+{
+    return atomic_load(&malloc_made);
+}
+
+#if defined(TN__ASAN) || defined(TN__TSAN) || !defined(__GLIBC__)
+enum { MALLOC_FAULTS = 0 };
+#else
+enum { MALLOC_FAULTS = 1 };
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *old, size_t bytes);
+extern void *__libc_memalign(size_t align, size_t bytes);
+
+static bool malloc_refuses(void)
+{
+    const int64_t n = atomic_fetch_add(&malloc_made, 1) + 1;
+    const int64_t first = atomic_load(&malloc_first);
+    if (!first || n < first || n - first >= atomic_load(&malloc_many))
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+void *malloc(size_t bytes)
+{
+    return malloc_refuses() ? NULL : __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return malloc_refuses() ? NULL : __libc_calloc(count, bytes);
+}
+
+void *realloc(void *old, size_t bytes)
+{
+    return malloc_refuses() ? NULL : __libc_realloc(old, bytes);
+}
+
+void *aligned_alloc(size_t align, size_t bytes)
+{
+    return malloc_refuses() ? NULL : __libc_memalign(align, bytes);
+}
+
+int posix_memalign(void **out, size_t align, size_t bytes)
+{
+    if (malloc_refuses())
+        return ENOMEM;
+    *out = __libc_memalign(align, bytes);
+    return *out ? 0 : ENOMEM;
+}
+#endif
+
+#endif
