@@ -124,8 +124,9 @@ if [ -n "$pack" ]; then
     tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh tests/*/*.txt \
         tests/fuzz/corpus data docs/kernel-language.md bench/*.py |
         tar -xf - -C "$pack.tree"
-    # what a machine may not have of the libraries that libtenon is linked to
-    ldd "$build/.libs/libtenon.so.0" | awk '/jansson|libz/ { print $3 }' |
+    # what a machine may not have of the libraries that these are linked to
+    ldd "$build/.libs/libtenon.so.0" "$build"/tests/golden/.libs/run |
+        awk '/jansson|libz/ { print $3 }' | sort -u |
         xargs -I{} cp -L {} "$pack.tree/lib"
     find "$pack.tree" -type f -perm -100 -exec strip {} + 2>/dev/null
     tar -caf "$pack" -C "$pack.tree" .

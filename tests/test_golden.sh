@@ -3,6 +3,10 @@
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
+if ! [ -x tests/golden/run ]; then
+    skip "reference samples" "jansson was not there when configure ran"
+    done_testing
+fi
 for device in cpu reference; do
     TENON_DEVICE=$device tests/golden/run tests/golden/samples \
         >"$scratch/$device" 2>&1

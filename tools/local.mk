@@ -1,7 +1,10 @@
 # What this room adds to the build: see the head of Makefile.am.
 bin_PROGRAMS += tools/tenon
-tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h
-tools_tenon_LDADD = libtenon.la $(JANSSON_LIBS)
+tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
+	lib/base/plain.c lib/base/plain.h \
+	lib/json/json.h lib/json/json_read.c
+tools_tenon_CFLAGS = $(AM_CFLAGS) # objects of its own
+tools_tenon_LDADD = libtenon.la $(TN_LIBS)
 EXTRA_DIST += tools/README.md tools/check/README.md
 dist_check_SCRIPTS += tests/tools/test_tenon.sh
 

@@ -6,7 +6,7 @@
  * given. */
 #include "tenon_trace.h"
 
-#include <jansson.h>
+#include <json/json.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,39 +71,56 @@ static char *read_text(const char *path, size_t *length)
 }
 
 /* Of a program that was killed: what follows the last whole line goes, and the
- * bracket is put there. */
-static json_t *parse(char *text, size_t length, json_error_t *error)
+ * bracket is put there. The text is written over by each reading. */
+static const tn__json_value *parse(tn__json *json, char *text, size_t length)
 {
-    json_t *events = json_loadb(text, length, 0, error);
-    char *last = events ? NULL : strrchr(text, '\n');
-    if (!last)
-        return events;
-    *last = 0;
-    if (last > text && last[-1] == ',')
-        last[-1] = 0;
-    strcat(text, "]");
-    return json_loads(text, 0, error);
+    char *whole = malloc(length + 1);
+    if (!whole) {
+        *json->error = '\0';
+        return NULL;
+    }
+    memcpy(whole, text, length + 1);
+    const tn__json_value *events = tn__json_read(json, text, length);
+    char *last = events ? NULL : strrchr(whole, '\n');
+    if (last) {
+        tn__json_free(json);
+        length = (size_t)(last - whole);
+        if (length && whole[length - 1] == ',')
+            length--;
+        memcpy(text, whole, length);
+        text[length] = ']';
+        events = tn__json_read(json, text, length + 1);
+    }
+    free(whole);
+    return events;
 }
 
-static double number(const json_t *object, const char *name)
+static double number(const tn__json_value *object, const char *name)
 {
-    return json_number_value(json_object_get(object, name));
+    double value = 0;
+    (void)tn__json_real(tn__json_get(object, name), &value);
+    return value;
 }
 
-static const char *string(const json_t *object, const char *name)
+static long long integer(const tn__json_value *object, const char *name)
 {
-    const char *text = json_string_value(json_object_get(object, name));
+    const tn__json_value *value = tn__json_get(object, name);
+    return tn__json_is(value, TN__JSON_INTEGER) ? value->integer : 0;
+}
+
+static const char *string(const tn__json_value *object, const char *name)
+{
+    const char *text = tn__json_text(tn__json_get(object, name));
     return text ? text : "";
 }
 
 /* Owned; *count of them. NULL without memory. */
-static event *take_events(const json_t *events, size_t *count)
+static event *take_events(const tn__json_value *events, size_t *count)
 {
-    event *list = calloc(json_array_size(events) + 1, sizeof *list);
+    event *list = calloc(events->count + 1, sizeof *list);
     *count = 0;
-    for (size_t i = 0; list && i < json_array_size(events); i++) {
-        const json_t *e = json_array_get(events, i);
-        const json_t *args = json_object_get(e, "args");
+    TN__JSON_EACH(e, list ? events : NULL) {
+        const tn__json_value *args = tn__json_get(e, "args");
         if (strcmp(string(e, "ph"), "X") != 0)
             continue;
         event *x = &list[(*count)++];
@@ -117,14 +134,14 @@ static event *take_events(const json_t *events, size_t *count)
             number(args, "bytes"),
             number(args, "operations"),
             0,
-            json_integer_value(json_object_get(e, "tid")),
+            integer(e, "tid"),
             strcmp(string(e, "cat"), "device") == 0,
         };
         if (x->given) {
             x->device = x->took;
             x->took = 0;
             x->begin = number(args, "given");
-            x->thread = json_integer_value(json_object_get(args, "thread"));
+            x->thread = integer(args, "thread");
         }
     }
     return list;
@@ -235,7 +252,7 @@ static int by_took(const void *a, const void *b)
 
 /* device: microseconds that devices tell; 0: none does. */
 static void print(const table *t, const char *by, double all, double device,
-                  const json_t *limits)
+                  const tn__json_value *limits)
 {
     double bytes = number(limits, "bytes_per_second") * 1e-6;
     double operations = number(limits, "operations_per_second") * 1e-6;
@@ -283,13 +300,16 @@ static int summary(const char *path, const char *by)
     char *text = read_text(path, &length);
     if (!text)
         return complain(path, "cannot be read");
-    json_error_t error;
-    json_t *events = parse(text, length, &error);
-    free(text);
-    const json_t *first = json_array_get(events, 0);
+    tn__json json = {.take = malloc, .give = free};
+    const tn__json_value *events = parse(&json, text, length);
+    const tn__json_value *first = tn__json_at(events, 0);
     if (strcmp(string(first, "name"), "tenon") != 0) {
-        json_decref(events);
-        return complain(path, events ? "no trace of Tenon's" : error.text);
+        const char *why = events         ? "no trace of Tenon's"
+                          : *json.error ? json.error
+                                        : "out of memory";
+        tn__json_free(&json);
+        free(text);
+        return complain(path, why);
     }
     event *list = take_events(events, &count);
     table t = {NULL, 0, 0};
@@ -307,14 +327,15 @@ static int summary(const char *path, const char *by)
         if (fine) {
             if (t.count)
                 qsort(t.line, t.count, sizeof *t.line, by_took);
-            print(&t, by, all, device, json_object_get(first, "args"));
+            print(&t, by, all, device, tn__json_get(first, "args"));
         }
     }
     for (size_t i = 0; i < t.count; i++)
         free(t.line[i].key);
     free(t.line);
     free(list);
-    json_decref(events);
+    tn__json_free(&json);
+    free(text);
     return fine ? 0 : complain(path, "out of memory");
 }
 

@@ -66,7 +66,7 @@ static tn_status read_header(tn_safetensors *file)
                         "safetensors_open: {path:}%s: a header of %" PRIu64
                         " bytes in a file of %" PRIu64,
                         file->path, length, file_bytes);
-    char *json = tn__alloc((size_t)length);
+    char *json = tn__alloc((size_t)length + 1);
     if (!json)
         return TN_ERR_MEMORY;
     status = tn__file_read_at(file->fd, file->path, call, json,

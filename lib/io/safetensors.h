@@ -41,10 +41,11 @@ typedef struct tn__safetensors_header {
 } tn__safetensors_header;
 
 /* Parses and checks the JSON header against the bytes of data that follow it.
- * Pure: a fuzzer can drive it. where names the file in messages. */
-tn_status tn__safetensors_parse(tn__safetensors_header *header,
-                                const char *json, size_t json_bytes,
-                                uint64_t data_bytes, const char *where);
+ * Pure: a fuzzer can drive it. The text is written over, one byte beyond its end
+ * too. where names the file in messages. */
+tn_status tn__safetensors_parse(tn__safetensors_header *header, char *text,
+                                size_t bytes, uint64_t data_bytes,
+                                const char *where);
 /* The entries and metadata whose names begin with prefix, without it. */
 tn_status tn__safetensors_select(tn__safetensors_header *part,
                                  const tn__safetensors_header *whole,

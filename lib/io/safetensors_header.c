@@ -7,7 +7,7 @@
 
 #include <base/error.h>
 #include <base/memory.h>
-#include <jansson.h>
+#include <json/json.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,35 +41,33 @@ static bool entry_bytes(const tn__safetensors_entry *entry, unsigned bytes,
     return true;
 }
 
-static tn_status parse_shape(tn__safetensors_entry *entry, const json_t *shape,
-                             const char *where)
+static tn_status parse_shape(tn__safetensors_entry *entry,
+                             const tn__json_value *shape, const char *where)
 {
-    if (!json_is_array(shape))
+    if (!tn__json_is(shape, TN__JSON_LIST))
         return bad(where, entry->name, "no \"shape\" list");
-    size_t ndim = json_array_size(shape);
-    if (ndim > TN_MAX_NDIM)
+    if (shape->count > TN_MAX_NDIM)
         return tn__fail(
             TN_ERR_FORMAT,
             "safetensors_open: {path:}%s: tensor \"%s\": %zu dimensions; at "
             "most %d are supported",
-            where, entry->name, ndim, TN_MAX_NDIM);
-    entry->ndim = (int)ndim;
-    for (size_t i = 0; i < ndim; i++) {
-        const json_t *size = json_array_get(shape, i);
-        if (!json_is_integer(size) || json_integer_value(size) < 0)
+            where, entry->name, shape->count, TN_MAX_NDIM);
+    TN__JSON_EACH(size, shape) {
+        if (size->kind != TN__JSON_INTEGER || size->integer < 0)
             return bad(where, entry->name,
                        "\"shape\" holds something else than sizes");
-        entry->shape[i] = json_integer_value(size);
+        entry->shape[entry->ndim++] = size->integer;
     }
     return TN_OK;
 }
 
-static tn_status parse_entry(tn__safetensors_entry *entry, const json_t *value,
-                             uint64_t data_bytes, const char *where)
+static tn_status parse_entry(tn__safetensors_entry *entry,
+                             const tn__json_value *value, uint64_t data_bytes,
+                             const char *where)
 {
-    if (!json_is_object(value))
+    if (value->kind != TN__JSON_OBJECT)
         return bad(where, entry->name, "not an object");
-    const char *type = json_string_value(json_object_get(value, "dtype"));
+    const char *type = tn__json_text(tn__json_get(value, "dtype"));
     if (!type)
         return bad(where, entry->name, "no \"dtype\" text");
     unsigned bytes = 0;
@@ -86,20 +84,20 @@ static tn_status parse_entry(tn__safetensors_entry *entry, const json_t *value,
             "safetensors_open: {path:}%s: tensor \"%s\": unknown dtype \"%s\"",
             where, entry->name, type);
     tn_status status =
-        parse_shape(entry, json_object_get(value, "shape"), where);
+        parse_shape(entry, tn__json_get(value, "shape"), where);
     if (status < 0)
         return status;
 
-    const json_t *offsets = json_object_get(value, "data_offsets");
-    const json_t *begin = json_array_get(offsets, 0);
-    const json_t *end = json_array_get(offsets, 1);
-    if (json_array_size(offsets) != 2 || !json_is_integer(begin) ||
-        !json_is_integer(end) || json_integer_value(begin) < 0 ||
-        json_integer_value(end) < json_integer_value(begin))
+    const tn__json_value *offsets = tn__json_get(value, "data_offsets");
+    const tn__json_value *begin = tn__json_at(offsets, 0);
+    const tn__json_value *end = tn__json_at(offsets, 1);
+    if (!tn__json_is(begin, TN__JSON_INTEGER) ||
+        !tn__json_is(end, TN__JSON_INTEGER) || end->next ||
+        begin->integer < 0 || end->integer < begin->integer)
         return bad(where, entry->name,
                    "\"data_offsets\" is not [begin, end]");
-    entry->begin = (uint64_t)json_integer_value(begin);
-    entry->end = (uint64_t)json_integer_value(end);
+    entry->begin = (uint64_t)begin->integer;
+    entry->end = (uint64_t)end->integer;
     uint64_t want;
     if (entry->end > data_bytes)
         return tn__fail(
@@ -119,28 +117,27 @@ static tn_status parse_entry(tn__safetensors_entry *entry, const json_t *value,
 }
 
 static tn_status parse_metadata(tn__safetensors_header *header,
-                                json_t *value, const char *where)
+                                const tn__json_value *value, const char *where)
 {
-    if (!json_is_object(value))
+    if (value->kind != TN__JSON_OBJECT)
         return tn__fail(
             TN_ERR_FORMAT,
             "safetensors_open: {path:}%s: \"__metadata__\" is not an object",
             where);
     header->metadata =
-        tn__calloc(2 * json_object_size(value) + 1, sizeof *header->metadata);
+        tn__calloc(2 * value->count + 1, sizeof *header->metadata);
     if (!header->metadata)
         return TN_ERR_MEMORY;
-    const char *key;
-    json_t *text;
-    json_object_foreach(value, key, text) {
-        if (!json_is_string(text))
+    TN__JSON_EACH(member, value) {
+        const char *text = tn__json_text(member);
+        if (!text)
             return tn__fail(
                 TN_ERR_FORMAT,
                 "safetensors_open: {path:}%s: metadata \"%s\" is not a text",
-                where, key);
+                where, member->key);
         char **pair = header->metadata + 2 * header->metadata_count++;
-        pair[0] = tn__strdup(key);
-        pair[1] = tn__strdup(json_string_value(text));
+        pair[0] = tn__strdup(member->key);
+        pair[1] = tn__strdup(text);
         if (!pair[0] || !pair[1])
             return TN_ERR_MEMORY;
     }
@@ -209,28 +206,32 @@ static tn_status check_cover(const tn__safetensors_header *header,
     return TN_OK;
 }
 
-static tn_status parse_root(tn__safetensors_header *header, json_t *root,
-                            uint64_t data_bytes, const char *where)
+static tn_status parse_root(tn__safetensors_header *header,
+                            const tn__json_value *root, uint64_t data_bytes,
+                            const char *where)
 {
-    if (!json_is_object(root))
+    if (root->kind != TN__JSON_OBJECT)
         return tn__fail(
             TN_ERR_FORMAT,
             "safetensors_open: {path:}%s: the header is not an object", where);
-    header->entry =
-        tn__calloc(json_object_size(root) + 1, sizeof *header->entry);
+    header->entry = tn__calloc(root->count + 1, sizeof *header->entry);
     if (!header->entry)
         return TN_ERR_MEMORY;
-    const char *key;
-    json_t *value;
-    json_object_foreach(root, key, value) {
+    TN__JSON_EACH(member, root) {
         tn_status status;
-        if (strcmp(key, "__metadata__") == 0) {
-            status = parse_metadata(header, value, where);
+        if (strlen(member->key) != member->key_bytes)
+            return tn__fail(TN_ERR_FORMAT,
+                            "safetensors_open: {path:}%s: header: a zero byte "
+                            "behind \"%s\" in a name",
+                            where, member->key);
+        if (strcmp(member->key, "__metadata__") == 0) {
+            status = parse_metadata(header, member, where);
         } else {
             tn__safetensors_entry *entry = &header->entry[header->count++];
-            entry->name = tn__strdup(key);
-            status = entry->name ? parse_entry(entry, value, data_bytes, where)
-                                 : TN_ERR_MEMORY;
+            entry->name = tn__strdup(member->key);
+            status = entry->name
+                         ? parse_entry(entry, member, data_bytes, where)
+                         : TN_ERR_MEMORY;
         }
         if (status < 0)
             return status;
@@ -242,40 +243,22 @@ static tn_status parse_root(tn__safetensors_header *header, json_t *root,
     return status < 0 ? status : sort_names(header);
 }
 
-/* The text as jansson reads it, twice. Where an allocation fails, jansson 2.14
- * reports bad syntax or, worse, leaves a key out or gets the last digits of a
- * number wrong and goes on; two readings that agree are what the text says. */
-static json_t *read_json(const char *json, size_t bytes, const char *where)
-{
-    json_error_t error, again;
-    json_t *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
-    json_t *other = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &again);
-    if (!root && !other && error.position == again.position &&
-        strcmp(error.text, again.text) == 0 && *error.text &&
-        json_error_code(&error) != json_error_out_of_memory) {
-        tn__fail(TN_ERR_FORMAT,
-                 "safetensors_open: {path:}%s: header: line %d, column %d: %s",
-                 where, error.line, error.column, error.text);
-    } else if (!root || !other || !json_equal(root, other)) {
-        json_decref(root);
-        root = NULL;
-        tn__fail(TN_ERR_MEMORY, "safetensors_open: {path:}%s: out of memory",
-                 where);
-    }
-    json_decref(other);
-    return root;
-}
-
-tn_status tn__safetensors_parse(tn__safetensors_header *header,
-                                const char *json, size_t json_bytes,
-                                uint64_t data_bytes, const char *where)
+tn_status tn__safetensors_parse(tn__safetensors_header *header, char *text,
+                                size_t bytes, uint64_t data_bytes,
+                                const char *where)
 {
     memset(header, 0, sizeof *header);
-    json_t *root = read_json(json, json_bytes, where);
-    if (!root)
-        return tn_error_code();
-    tn_status status = parse_root(header, root, data_bytes, where);
-    json_decref(root);
+    tn__json json = {.take = tn__alloc, .give = tn__free};
+    const tn__json_value *root = tn__json_read(&json, text, bytes);
+    tn_status status = TN_ERR_MEMORY;
+    if (root)
+        status = parse_root(header, root, data_bytes, where);
+    else if (*json.error)
+        status = tn__fail(TN_ERR_FORMAT,
+                          "safetensors_open: {path:}%s: header: line %zu, "
+                          "column %zu: %s",
+                          where, json.line, json.column, json.error);
+    tn__json_free(&json);
     if (status < 0)
         tn__safetensors_release(header);
     return status;

@@ -5,7 +5,8 @@
 #include <base/memory.h>
 #include <base/utf8.h>
 #include <io/file.h>
-#include <jansson.h>
+#include <json/json.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tensor/tensor.h>
 
@@ -19,45 +20,24 @@ static const char *format_name(tn_dtype dtype)
     return NULL;
 }
 
-/* jansson reports neither why it refused nor, from its parts, that it did: each
- * call is looked at. Names are known to be UTF-8, so what fails is memory. */
-static json_t *entry_json(tn_tensor *x, uint64_t begin, uint64_t end)
+/* ---- the header ----------------------------------------------------------- */
+
+static void add_metadata(tn__json_writer *header,
+                         const char *const (*metadata)[2], int count)
 {
-    json_t *shape = json_array();
-    int failed = !shape;
-    for (int i = 0; i < tn_tensor_ndim(x); i++)
-        failed |=
-            json_array_append_new(shape, json_integer(tn_tensor_shape(x)[i]));
-    if (failed) {
-        json_decref(shape);
-        return NULL;
+    tn__json_add(header, "\"__metadata__\":{");
+    for (int i = 0; i < count; i++) {
+        tn__json_add(header, i ? "," : "");
+        tn__json_add_text(header, metadata[i][0]);
+        tn__json_add(header, ":");
+        tn__json_add_text(header, metadata[i][1]);
     }
-    /* json_pack owns shape, whatever it returns. */
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype",
-                     format_name(tn_tensor_dtype(x)), "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)end);
+    tn__json_add(header, "}");
 }
 
-static json_t *metadata_json(const char *const (*metadata)[2], int count)
-{
-    json_t *object = json_object();
-    int failed = !object;
-    for (int i = 0; i < count; i++)
-        failed |= json_object_set_new(object, metadata[i][0],
-                                      json_string(metadata[i][1]));
-    if (!failed)
-        return object;
-    json_decref(object);
-    return NULL;
-}
-
-static tn_status out_of_memory(void)
-{
-    return tn__fail(TN_ERR_MEMORY, "safetensors_save: out of memory");
-}
-
-static tn_status add_entry(json_t *root, const char *name, tn_tensor *x,
-                           uint64_t *at)
+/* From byte *at, which moves behind it. */
+static tn_status add_entry(tn__json_writer *header, const char *name,
+                           tn_tensor *x, uint64_t *at)
 {
     uint64_t end = tn__size_bytes(tn_tensor_numel(x),
                                   tn_dtype_bytes(tn_tensor_dtype(x)));
@@ -66,30 +46,21 @@ static tn_status add_entry(json_t *root, const char *name, tn_tensor *x,
                         "safetensors_save: {tensors:}tensor \"%s\" of "
                         "%lld elements has more bytes than a file can have",
                         name, (long long)tn_tensor_numel(x));
-    if (json_object_get(root, name))
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "safetensors_save: {names:}the name \"%s\" is given "
-                        "twice",
-                        name);
-    if (json_object_set_new(root, name, entry_json(x, *at, end)) < 0)
-        return out_of_memory();
+    tn__json_add_text(header, name);
+    tn__json_add(header, ":{\"dtype\":");
+    tn__json_add_text(header, format_name(tn_tensor_dtype(x)));
+    tn__json_add(header, ",\"shape\":[");
+    for (int i = 0; i < tn_tensor_ndim(x); i++) {
+        tn__json_add(header, i ? "," : "");
+        tn__json_add_integer(header, tn_tensor_shape(x)[i]);
+    }
+    tn__json_add(header, "],\"data_offsets\":[");
+    tn__json_add_integer(header, (int64_t)*at);
+    tn__json_add(header, ",");
+    tn__json_add_integer(header, (int64_t)end);
+    tn__json_add(header, "]}");
     *at = end;
     return TN_OK;
-}
-
-/* Measured and then written: where json_dumps has no memory for a key, it leaves
- * the key out and goes on. */
-static char *text_of(const json_t *root)
-{
-    size_t bytes = json_dumpb(root, NULL, 0, JSON_COMPACT);
-    char *text = bytes ? tn__alloc(bytes + 1) : NULL;
-    if (text && json_dumpb(root, text, bytes, JSON_COMPACT) == bytes) {
-        text[bytes] = '\0';
-        return text;
-    }
-    tn__free(text);
-    out_of_memory();
-    return NULL;
 }
 
 /* The header's text (tn__free it); NULL with the error recorded. */
@@ -97,19 +68,24 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
                          int count, const char *const (*metadata)[2],
                          int metadata_count)
 {
-    json_t *root = json_object();
-    tn_status status = root ? TN_OK : out_of_memory();
-    if (root && metadata_count &&
-        json_object_set_new(root, "__metadata__",
-                            metadata_json(metadata, metadata_count)) < 0)
-        status = out_of_memory();
+    tn__json_writer header = {.grow = tn__realloc};
+    tn__json_add(&header, "{");
+    if (metadata_count)
+        add_metadata(&header, metadata, metadata_count);
+    tn_status status = TN_OK;
     uint64_t at = 0;
-    for (int i = 0; status == TN_OK && i < count; i++)
-        status = add_entry(root, names[i], tensors[i], &at);
-    char *text = status == TN_OK ? text_of(root) : NULL;
-    json_decref(root);
-    return text;
+    for (int i = 0; status == TN_OK && i < count; i++) {
+        tn__json_add(&header, i || metadata_count ? "," : "");
+        status = add_entry(&header, names[i], tensors[i], &at);
+    }
+    tn__json_add(&header, "}");
+    if (status == TN_OK && !header.failed)
+        return header.text;
+    tn__free(header.text);
+    return NULL;
 }
+
+/* ---- the file ------------------------------------------------------------- */
 
 static tn_status write_tensor(tn__file_writer *writer, tn_tensor *x)
 {
@@ -141,6 +117,32 @@ static tn_status write_header(tn__file_writer *writer, const char *text)
         status = tn__file_writer_write(writer, text, length);
     if (status == TN_OK)
         status = tn__file_writer_write(writer, spaces, padded - length);
+    return status;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* No two of count texts, at every step-th of a list, may be alike. */
+static tn_status check_unique(const char *const *text, int count, int step,
+                              const char *what)
+{
+    const char **sorted = tn__alloc_many(count, sizeof *sorted);
+    if (!sorted)
+        return TN_ERR_MEMORY;
+    for (int i = 0; i < count; i++)
+        sorted[i] = text[(size_t)i * (size_t)step];
+    if (count)
+        qsort(sorted, (size_t)count, sizeof *sorted, compare_texts);
+    tn_status status = TN_OK;
+    for (int i = 1; i < count && status == TN_OK; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            status = tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, "safetensors_save", what,
+                "the name \"%s\" is given twice", sorted[i]);
+    tn__free(sorted);
     return status;
 }
 
@@ -195,7 +197,10 @@ static tn_status check_arguments(const char *path, const char *const *names,
                             "safetensors_save: {metadata[%d]} is not valid "
                             "UTF-8", i);
     }
-    return TN_OK;
+    tn_status status = check_unique(names, count, 1, "names");
+    return status < 0 || !metadata_count
+               ? status
+               : check_unique(metadata[0], metadata_count, 2, "metadata");
 }
 
 tn_status tn_safetensors_save(const char *path, const char *const *names,

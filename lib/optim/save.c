@@ -3,7 +3,7 @@
  * digits bring every double back as it was. */
 #include <optim/optim.h>
 
-#include <jansson.h>
+#include <json/json.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -103,53 +103,10 @@ static list *state_of(const tn_optim *optim)
     return l;
 }
 
-/* JSON that grows. Written here: without memory jansson 2.14 leaves a key out or
- * gets the last digits of a number wrong, and says that all went well. */
-typedef struct json_text {
-    char *at; /* owned; malloc'ed */
-    size_t count, room;
-    bool failed, not_finite;
-} json_text;
-
-static void add(json_text *t, const char *piece)
+static void add_real(tn__json_writer *t, double value, bool *finite)
 {
-    size_t length = strlen(piece) + 1;
-    if (!t->failed && t->room - t->count < length) {
-        size_t room = 2 * (t->room + length);
-        char *at = realloc(t->at, room);
-        t->failed = !at;
-        t->at = at ? at : t->at;
-        t->room = at ? room : t->room;
-    }
-    if (t->failed)
-        return;
-    memcpy(t->at + t->count, piece, length);
-    t->count += length - 1;
-}
-
-/* 17 digits, rounded to nearest, bring a double back as it was. What the program's
- * locale writes between them is a point in JSON, and a real number has one or an
- * exponent. */
-static void add_real(json_text *t, double value)
-{
-    char digits[48], out[48];
-    size_t count = 0;
-    bool real = false, in_point = false;
-    const int rounding = tn__optim_nearest_begin();
-    snprintf(digits, sizeof digits, "%.17g", value);
-    tn__optim_nearest_end(rounding);
-    for (const char *c = digits; *c; c++) {
-        bool point = !strchr("0123456789+-e", *c);
-        if (!point || !in_point)
-            out[count++] = point ? '.' : *c;
-        in_point = point;
-        real |= point || *c == 'e';
-    }
-    out[count] = '\0';
-    t->not_finite |= !isfinite(value);
-    add(t, out);
-    if (!real)
-        add(t, ".0");
+    *finite &= isfinite(value);
+    tn__json_add_real(t, value);
 }
 
 static double rate_of(const tn__optim_group *group, const char *name)
@@ -162,62 +119,62 @@ static double rate_of(const tn__optim_group *group, const char *name)
     return value;
 }
 
-static void add_rate(json_text *t, const tn__optim_group *group, const char *name)
+static void add_rate(tn__json_writer *t, const tn__optim_group *group,
+                     const char *name, bool *finite)
 {
-    add(t, "\"");
-    add(t, name);
-    add(t, "\":");
-    add_real(t, rate_of(group, name));
+    tn__json_add_text(t, name);
+    tn__json_add(t, ":");
+    add_real(t, rate_of(group, name), finite);
 }
 
 /* Keys in the order of the alphabet. */
-static void add_group(json_text *t, const tn__optim_group *group)
+static void add_group(tn__json_writer *t, const tn__optim_group *group,
+                      bool *finite)
 {
     int count = tn_parameters_count(group->parameters);
-    add(t, "{");
-    add_rate(t, group, "initial_lr");
-    add(t, ",");
-    add_rate(t, group, "lr");
-    add(t, ",\"memory\":[");
+    tn__json_add(t, "{");
+    add_rate(t, group, "initial_lr", finite);
+    tn__json_add(t, ",");
+    add_rate(t, group, "lr", finite);
+    tn__json_add(t, ",\"memory\":[");
     for (int i = 0; i < count; i++) {
-        add(t, i ? "," : "");
-        add_real(t, group->state[i].progress.memory);
+        tn__json_add(t, i ? "," : "");
+        add_real(t, group->state[i].progress.memory, finite);
     }
-    add(t, "],");
-    add_rate(t, group, "momentum");
-    add(t, ",\"steps\":[");
+    tn__json_add(t, "],");
+    add_rate(t, group, "momentum", finite);
+    tn__json_add(t, ",\"steps\":[");
     for (int i = 0; i < count; i++) {
-        char number[32];
-        snprintf(number, sizeof number, "%s%lld", i ? "," : "",
-                 (long long)group->state[i].progress.steps);
-        add(t, number);
+        tn__json_add(t, i ? "," : "");
+        tn__json_add_integer(t, group->state[i].progress.steps);
     }
-    add(t, "],");
-    add_rate(t, group, "weight_decay");
-    add(t, "}");
+    tn__json_add(t, "],");
+    add_rate(t, group, "weight_decay", finite);
+    tn__json_add(t, "}");
 }
 
 /* The text for the metadata, malloc'ed; NULL with the error recorded. */
 static char *text_of(const tn_optim *optim, const char *call)
 {
-    json_text t = {0};
-    add(&t, "{\"groups\":[");
+    tn__json_writer t = {.grow = realloc};
+    bool finite = true;
+    tn__json_add(&t, "{\"groups\":[");
     for (const tn__optim_group *g = optim->first; g; g = g->next) {
-        add(&t, g == optim->first ? "" : ",");
-        add_group(&t, g);
+        tn__json_add(&t, g == optim->first ? "" : ",");
+        add_group(&t, g, &finite);
     }
-    add(&t, "],\"rule\":\"");
-    add(&t, optim->rule->name);
-    add(&t, "\"}");
-    if (!t.failed && !t.not_finite)
-        return t.at;
+    tn__json_add(&t, "],\"rule\":");
+    tn__json_add_text(&t, optim->rule->name);
+    tn__json_add(&t, "}");
+    if (!t.failed && finite)
+        return t.text;
     if (t.failed)
         out_of_memory(call);
     else
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "optim",
                                  "a rate or a memory of its is not finite, "
                                  "which a file cannot hold");
-    free(t.at);
+    free(t.text);
     return NULL;
 }
 
@@ -269,42 +226,75 @@ static tn_status bad_file(const char *path, const char *what)
                                     "%s: %s", path, what);
 }
 
-static tn_status check_group(const tn__optim_group *group, int number,
-                             const json_t *json, const char *path)
+/* What the file's text says: rates of each group, and steps and memory of each
+ * parameter, in the optimizer's order. */
+typedef struct saved {
+    double (*rates)[RATE_FIELDS];
+    int64_t *steps;
+    double *memory;
+} saved;
+
+static bool saved_make(saved *s, const tn_optim *optim)
 {
-    for (int i = 0; i < RATE_FIELDS; i++) {
-        const json_t *value = json_object_get(json, rate_fields[i].name);
-        if (!json_is_number(value) || !isfinite(json_number_value(value)))
+    size_t parameters = 0, groups = 0;
+    for (const tn__optim_group *g = optim->first; g; g = g->next, groups++)
+        parameters += (size_t)tn_parameters_count(g->parameters);
+    s->rates = calloc(groups + 1, sizeof *s->rates);
+    s->steps = calloc(parameters + 1, sizeof *s->steps);
+    s->memory = calloc(parameters + 1, sizeof *s->memory);
+    return s->rates && s->steps && s->memory;
+}
+
+static void saved_free(saved *s)
+{
+    free(s->rates);
+    free(s->steps);
+    free(s->memory);
+}
+
+/* The group of that number, whose parameters begin with the first-th. */
+static tn_status read_group(saved *s, const tn__optim_group *group, int number,
+                            size_t first, const tn__json_value *json,
+                            const char *path)
+{
+    for (int i = 0; i < RATE_FIELDS; i++)
+        if (!tn__json_real(tn__json_get(json, rate_fields[i].name),
+                           &s->rates[number][i]))
             return bad_file(path, "a group lacks its rates");
-    }
-    const json_t *steps = json_object_get(json, "steps");
-    const json_t *memory = json_object_get(json, "memory");
-    int count = tn_parameters_count(group->parameters);
-    if (json_array_size(steps) != (size_t)count)
+    const tn__json_value *steps = tn__json_get(json, "steps");
+    const tn__json_value *memory = tn__json_get(json, "memory");
+    const size_t count = (size_t)tn_parameters_count(group->parameters);
+    const size_t in_file =
+        tn__json_is(steps, TN__JSON_LIST) ? steps->count : 0;
+    if (in_file != count)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: group %d has %d parameters, in the file %zu", path, number,
-            count, json_array_size(steps));
-    if (json_array_size(memory) != (size_t)count)
+            "%s: group %d has %zu parameters, in the file %zu", path, number,
+            count, in_file);
+    if (!tn__json_is(memory, TN__JSON_LIST) || memory->count != count)
         return bad_file(path, "a group lacks its memory");
-    for (size_t i = 0; i < (size_t)count; i++) {
-        const json_t *step = json_array_get(steps, i);
-        if (!json_is_integer(step) || json_integer_value(step) < 0 ||
-            json_integer_value(step) > INT64_MAX / 2 || /* room to go on */
-            !json_is_number(json_array_get(memory, i)))
-            return bad_file(path, "steps or memory hold something else than "
-                                  "numbers");
+    size_t i = first;
+    TN__JSON_EACH(step, steps) {
+        if (step->kind != TN__JSON_INTEGER || step->integer < 0 ||
+            step->integer > INT64_MAX / 2) /* room to go on */
+            return bad_file(path, "\"steps\" holds something else than counts");
+        s->steps[i++] = step->integer;
     }
+    i = first;
+    TN__JSON_EACH(value, memory)
+        if (!tn__json_real(value, &s->memory[i++]))
+            return bad_file(path, "\"memory\" holds something else than "
+                                  "numbers");
     return TN_OK;
 }
 
 /* Are rule and groups those of the optimizer? */
-static tn_status check_text(const tn_optim *optim, const json_t *top,
-                            const char *path)
+static tn_status read_text(saved *s, const tn_optim *optim,
+                           const tn__json_value *top, const char *path)
 {
-    const char *rule = json_string_value(json_object_get(top, "rule"));
-    const json_t *groups = json_object_get(top, "groups");
-    if (!rule || !json_is_array(groups))
+    const char *rule = tn__json_text(tn__json_get(top, "rule"));
+    const tn__json_value *groups = tn__json_get(top, "groups");
+    if (!rule || !tn__json_is(groups, TN__JSON_LIST))
         return bad_file(path, "no \"optimizer\" in its metadata: not written "
                               "by tn_optim_save");
     if (strncmp(rule, "optim_", 6) != 0)
@@ -318,17 +308,45 @@ static tn_status check_text(const tn_optim *optim, const json_t *top,
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
                                         "%s: the state of %s, not of %s", path,
                                         rule, optim->rule->name);
-    if (json_array_size(groups) != (size_t)tn_optim_group_count(optim))
+    if (groups->count != (size_t)tn_optim_group_count(optim))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
                                         "%s: %zu groups; the optimizer has %d",
-                                        path, json_array_size(groups),
+                                        path, groups->count,
                                         tn_optim_group_count(optim));
+    const tn__json_value *json = groups->first;
     int number = 0;
+    size_t first = 0;
     tn_status status = TN_OK;
     for (const tn__optim_group *g = optim->first; g && status == TN_OK;
-         g = g->next, number++)
-        status = check_group(g, number, json_array_get(groups, (size_t)number),
-                             path);
+         g = g->next, json = json->next, number++) {
+        status = read_group(s, g, number, first, json, path);
+        first += (size_t)tn_parameters_count(g->parameters);
+    }
+    return status;
+}
+
+/* A text of a file that is no JSON is none of this library's. */
+static tn_status read_metadata(saved *s, const tn_optim *optim,
+                               tn_safetensors *file)
+{
+    const char *path = tn_safetensors_path(file);
+    const char *text = tn_safetensors_metadata(file, "optimizer");
+    if (!text)
+        return read_text(s, optim, NULL, path);
+    const size_t bytes = strlen(text);
+    char *copy = malloc(bytes + 1);
+    if (!copy || !saved_make(s, optim)) {
+        free(copy);
+        return out_of_memory("optim_load");
+    }
+    memcpy(copy, text, bytes);
+    tn__json json = {.take = malloc, .give = free};
+    const tn__json_value *top = tn__json_read(&json, copy, bytes);
+    tn_status status = !top && !*json.error
+                           ? out_of_memory("optim_load")
+                           : read_text(s, optim, top, path);
+    tn__json_free(&json);
+    free(copy);
     return status;
 }
 
@@ -358,22 +376,16 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
     return tn_to(x, tn_tensor_device(p));
 }
 
-static const json_t *in_group(const json_t *groups, int group,
-                              const char *field, int i)
-{
-    return json_array_get(
-        json_object_get(json_array_get(groups, (size_t)group), field),
-        (size_t)i);
-}
-
 /* All tensors that the file should have, in the optimizer's order. */
-static tn_status read_all(const tn_optim *optim, const json_t *groups,
+static tn_status read_all(const tn_optim *optim, const saved *s,
                           tn_safetensors *file, const char *path, list *l)
 {
     int group = 0;
+    size_t first = 0;
     for (const tn__optim_group *g = optim->first; g; g = g->next, group++) {
-        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
-            if (json_integer_value(in_group(groups, group, "steps", i)) == 0)
+        const int count = tn_parameters_count(g->parameters);
+        for (int i = 0; i < count; i++) {
+            if (s->steps[first + (size_t)i] == 0)
                 continue;
             for (int k = 0; k < optim->rule->slots; k++) {
                 int at = l->count;
@@ -386,6 +398,7 @@ static tn_status read_all(const tn_optim *optim, const json_t *groups,
                     return tn_error_code();
             }
         }
+        first += (size_t)count;
     }
     if (tn_safetensors_count(file) != l->count)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
@@ -396,23 +409,19 @@ static tn_status read_all(const tn_optim *optim, const json_t *groups,
 }
 
 /* Cannot fail: nothing is changed before all is there. */
-static void take_all(tn_optim *optim, const json_t *groups, const list *l)
+static void take_all(tn_optim *optim, const saved *s, const list *l)
 {
     int group = 0, next = 0;
+    size_t parameter = 0;
     for (tn__optim_group *g = optim->first; g; g = g->next, group++) {
-        const json_t *json = json_array_get(groups, (size_t)group);
-        for (int i = 0; i < RATE_FIELDS; i++) {
-            double value = json_number_value(
-                json_object_get(json, rate_fields[i].name));
-            memcpy((char *)&g->rates + rate_fields[i].at, &value,
-                   sizeof value);
-        }
-        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+        for (int i = 0; i < RATE_FIELDS; i++)
+            memcpy((char *)&g->rates + rate_fields[i].at, &s->rates[group][i],
+                   sizeof(double));
+        for (int i = 0; i < tn_parameters_count(g->parameters);
+             i++, parameter++) {
             tn__optim_state *state = &g->state[i];
-            state->progress.steps =
-                json_integer_value(in_group(groups, group, "steps", i));
-            state->progress.memory =
-                json_number_value(in_group(groups, group, "memory", i));
+            state->progress.steps = s->steps[parameter];
+            state->progress.memory = s->memory[parameter];
             for (int k = 0; k < optim->rule->slots; k++) {
                 tn_drop(state->slot[k]);
                 state->slot[k] = state->progress.steps
@@ -429,24 +438,16 @@ static tn_status load_file(tn_optim *optim, tn_safetensors *file)
     list *l = file ? list_new(optim) : NULL;
     if (!l)
         return tn_error_code();
-    const char *text = tn_safetensors_metadata(file, "optimizer");
-    json_t *top = text ? json_loads(text, 0, NULL) : NULL;
-    json_t *again = text ? json_loads(text, 0, NULL) : NULL;
-    const json_t *groups = json_object_get(top, "groups");
-    /* Read twice: without memory jansson 2.14 may report bad syntax, or no error
-     * and other digits. */
-    tn_status status = top == again || json_equal(top, again)
-                           ? check_text(optim, top, path)
-                           : out_of_memory("optim_load");
-    json_decref(again);
+    saved s = {0};
+    tn_status status = read_metadata(&s, optim, file);
     TN_NO_GRAD {
         if (status == TN_OK)
-            status = read_all(optim, groups, file, path, l);
+            status = read_all(optim, &s, file, path, l);
     }
     if (status == TN_OK)
-        take_all(optim, groups, l);
+        take_all(optim, &s, l);
     tn_error_rename("safetensors_tensor", "optim_load", "path");
-    json_decref(top);
+    saved_free(&s);
     return status;
 }
 

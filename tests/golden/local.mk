@@ -9,6 +9,10 @@ golden_ops = tests/golden/golden.h tests/golden/op_file.c \
 	tests/golden/tensor.c tests/golden/compare.c tests/golden/looser.def \
 	tests/golden/host.def
 
+dist_check_SCRIPTS += tests/test_golden.sh
+EXTRA_DIST += tests/golden/README.md
+
+if HAVE_JANSSON
 # The runner takes any folder of reference samples: built by `make`, so that it
 # can be used on others than the project's own.
 noinst_PROGRAMS += tests/golden/run
@@ -17,31 +21,34 @@ tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/optim_file.c \
 	tests/golden/schedule_file.c \
 	tests/golden/training_file.c
-tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) \
+tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) \
 	-DGOLDEN_TOP='"$(abs_top_srcdir)"'
 tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm
-
-dist_check_SCRIPTS += tests/test_golden.sh
-EXTRA_DIST += tests/golden/README.md
 
 # Operators against themselves, in other layouts and dtypes: of the test
 # programs, since they make views that the public interface cannot.
 check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits \
 	tests/golden/autocast tests/golden/misuse
+tests_golden_misuse_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_golden_misuse_SOURCES = tests/golden/misuse.c $(golden_ops) \
 	tests/ops/misuse.c tests/ops/misuse.h \
 	tests/ops/work.c tests/ops/work.h
 tests_golden_misuse_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
+tests_golden_autocast_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_golden_autocast_SOURCES = tests/golden/autocast.c $(golden_ops)
 tests_golden_autocast_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
+tests_golden_layouts_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_golden_layouts_SOURCES = tests/golden/layouts.c $(golden_ops) \
 	tests/golden/vendor.c tests/golden/vendor.h
 tests_golden_layouts_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
+tests_golden_halves_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_golden_halves_SOURCES = tests/golden/halves.c \
 	tests/golden/wider_halves.def $(golden_ops)
 tests_golden_halves_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
+tests_golden_bits_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_golden_bits_SOURCES = tests/golden/bits.c \
 	tests/golden/census.c tests/golden/census.h \
 	tests/golden/other_bits.def $(golden_ops) \
 	tests/golden/vendor.c tests/golden/vendor.h
 tests_golden_bits_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
+endif

@@ -37,8 +37,7 @@ static void refused(const char *header, size_t data_bytes,
 
 static void test_malformed(void)
 {
-    refused("{", 0, "header: line 1, column 1: string or '}' expected near end "
-                    "of file");
+    refused("{", 0, "header: line 1, column 2: the object does not end");
     refused("[]", 0, "the header is not an object");
     refused("{\"a\": 1}", 0, "tensor \"a\": not an object");
     refused("{\"a\": {}}", 0, "tensor \"a\": no \"dtype\" text");
@@ -81,7 +80,8 @@ static void test_malformed(void)
     refused("{\"__metadata__\": {\"k\": 1}}", 0,
             "metadata \"k\" is not a text");
     refused("{\"a\": {}, \"a\": {}}", 0,
-            "header: line 1, column 13: duplicate object key near '\"a\"'");
+            "header: line 1, column 18: the object that ends here has the name "
+            "\"a\" twice");
 
     write_file("{\"a\": {\"dtype\": \"F32\", \"shape\": [0, "
                "4611686018427387904, 4], \"data_offsets\": [0, 0]}}", 0);
@@ -180,6 +180,12 @@ static void test_save_mistakes(void)
            "one name twice is refused");
     is_str(tn_error(), "safetensors_save: the name \"a\" is given twice",
            "and named");
+    tn_error_clear();
+    const char *const pairs[][2] = {{"k", "1"}, {"l", "2"}, {"k", "3"}};
+    is_int(tn_safetensors_save(path, twice, both, 1, pairs, 3),
+           TN_ERR_ARGUMENT, "metadata of one name twice");
+    is_str(tn_error(), "safetensors_save: the name \"k\" is given twice",
+           "are refused");
     is_int(tn_safetensors_save(path, twice, both, 1, NULL, 0), TN_ERR_STATE,
            "nothing is saved while an error is pending");
     tn_error_clear();

@@ -274,7 +274,7 @@ static void test_mistakes(void)
                "a number that is none");
     tn_safetensors_save(path, &name, &q, 1, endless, 1);
     is_refused(tn_optim_load(optim, path) < 0, TN_ERR_FORMAT,
-               "steps or memory hold something else than numbers",
+               "\"steps\" holds something else than counts",
                "a number of steps with no next");
     tn_safetensors_save(path, &name, &q, 1, NULL, 0);
     is_refused(tn_optim_load(optim, path) < 0, TN_ERR_FORMAT,

@@ -1,11 +1,10 @@
 /* test_save_faults.c: every allocation of saving and loading is made to fail in
- * turn, the library's own and the JSON library's.
+ * turn, the library's own and all of the process.
  *
  * A save that fails leaves the old file, byte for byte, and nothing beside it;
  * one that says OK leaves the new one. A load that fails changes nothing; one
  * that says OK brings all of it. Each failure is TN_ERR_MEMORY. */
 #include <base/memory.h>
-#include <jansson.h>
 #include <tenon/tenon.h>
 
 #include <dirent.h>
@@ -13,34 +12,16 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "../malloc_faults.h"
 #include "../tap.h"
-
-/* ---- the JSON library's allocations ---------------------------------------- */
-
-static int64_t json_left, json_made;
-
-static void *json_take(size_t bytes)
-{
-    json_made++;
-    return json_left > 0 && --json_left == 0 ? NULL : malloc(bytes);
-}
-
-static void json_fail_at(int64_t n)
-{
-    json_left = n;
-}
-
-static int64_t json_count(void)
-{
-    return json_made;
-}
 
 static const struct {
     const char *name;
     void (*fail_at)(int64_t n);
     int64_t (*count)(void);
 } source[] = {{"our", tn__memory_fail_at, tn__memory_count},
-              {"JSON", json_fail_at, json_count}};
+              {"the process's", malloc_fail_at, malloc_count}};
+enum { SOURCES = 1 + MALLOC_FAULTS };
 
 /* ---- files ------------------------------------------------------------------ */
 
@@ -141,7 +122,7 @@ static bytes old_file, new_file, now;
 /* Each in turn, from a file of old_file, saving what makes new_file. */
 static void walk_save(const char *name, tn_status (*save)(const char *path))
 {
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < SOURCES; s++) {
         int64_t before = source[s].count(), refused = 0, wrong = 0, left = 0;
         save("walk.st");
         int64_t count = source[s].count() - before;
@@ -178,7 +159,7 @@ static void walk_load(const char *name, tn_status (*load)(const char *path),
 {
     write_file("old.st", &old_file);
     write_file("new.st", &new_file);
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < SOURCES; s++) {
         int64_t before = source[s].count(), refused = 0, wrong = 0;
         load("new.st");
         int64_t count = source[s].count() - before;
@@ -291,7 +272,6 @@ static void test_reading(void)
 int main(void)
 {
     plan_later();
-    json_set_alloc_funcs(json_take, free);
     char folder[64], command[100];
     snprintf(folder, sizeof folder, "faults-test-%ld.tmp", (long)getpid());
     /* In memory, where there is such a folder: 3000 files are synced. */

@@ -1,0 +1,491 @@
+/* json_read.c: JSON that is trusted in nothing.
+ *
+ * Texts are unescaped where they stand, which never makes them longer; the zero
+ * behind each takes the place of its closing quote. */
+#include <json/json.h>
+
+#include <base/plain.h>
+#include <base/utf8.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES_A_BLOCK = 256, FEW_MEMBERS = 8 };
+
+typedef struct tn__json_block {
+    struct tn__json_block *next;
+    size_t count;
+    tn__json_value value[VALUES_A_BLOCK];
+} tn__json_block;
+
+typedef struct reader {
+    tn__json *json;
+    char *text;
+    size_t bytes, at;
+    size_t line, line_begin;
+    int depth;
+    /* The lists and objects that are open, and the last value of each. */
+    struct {
+        tn__json_value *in, *last;
+    } open[TN__JSON_MOST_DEPTH];
+} reader;
+
+static bool fail_at(reader *r, size_t at, const char *why)
+{
+    tn__plain_print(r->json->error, sizeof r->json->error, "%s", why);
+    r->json->line = r->line;
+    r->json->column = at - r->line_begin + 1;
+    return false;
+}
+
+static bool fail(reader *r, const char *why)
+{
+    return fail_at(r, r->at, why);
+}
+
+/* NULL: no memory. */
+static tn__json_value *value_new(tn__json *json)
+{
+    tn__json_block *block = json->blocks;
+    if (!block || block->count == VALUES_A_BLOCK) {
+        block = json->take(sizeof *block);
+        if (!block)
+            return NULL;
+        block->next = json->blocks;
+        block->count = 0;
+        json->blocks = block;
+    }
+    tn__json_value *v = &block->value[block->count++];
+    memset(v, 0, sizeof *v);
+    return v;
+}
+
+/* ---- texts ---------------------------------------------------------------- */
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* The four digits at `at`, -1: they are none. */
+static int32_t hex_at(const reader *r, size_t at)
+{
+    int32_t code = 0;
+    if (r->bytes - at < 4)
+        return -1;
+    for (size_t i = 0; i < 4; i++) {
+        const int digit = digit_of(r->text[at + i]);
+        if (digit < 0)
+            return -1;
+        code = code << 4 | digit;
+    }
+    return code;
+}
+
+static size_t put_character(char *out, int32_t code)
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    const int rest = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
+    out[0] = (char)(first[rest] | code >> 6 * rest);
+    for (int i = 1; i <= rest; i++)
+        out[i] = (char)(0x80 | (code >> 6 * (rest - i) & 0x3f));
+    return (size_t)rest + 1;
+}
+
+/* \u and its digits, of which r->at is the first; two of them where the first is
+ * half of a pair. */
+static bool read_code(reader *r, size_t *to)
+{
+    const size_t begin = r->at - 2;
+    int32_t code = hex_at(r, r->at);
+    if (code < 0)
+        return fail_at(r, begin, "\\u wants four digits of base 16");
+    r->at += 4;
+    if (code >= 0xd800 && code < 0xe000) {
+        const bool pair = code < 0xdc00 && r->bytes - r->at >= 6 &&
+                          r->text[r->at] == '\\' && r->text[r->at + 1] == 'u';
+        const int32_t low = pair ? hex_at(r, r->at + 2) : -1;
+        if (low < 0xdc00 || low >= 0xe000)
+            return fail_at(r, begin, "half of a pair of \\u");
+        code = 0x10000 + ((code - 0xd800) << 10 | (low - 0xdc00));
+        r->at += 6;
+    }
+    *to += put_character(r->text + *to, code);
+    return true;
+}
+
+static bool read_escape(reader *r, size_t *to)
+{
+    static const char name[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+    if (r->at + 1 >= r->bytes)
+        return fail(r, "the text does not end");
+    const char c = r->text[r->at + 1];
+    const char *found = c ? strchr(name, c) : NULL;
+    if (!found && c != 'u')
+        return fail(r, "no such escape");
+    r->at += 2;
+    if (!found)
+        return read_code(r, to);
+    r->text[(*to)++] = means[found - name];
+    return true;
+}
+
+/* At a quote. */
+static bool read_text(reader *r, const char **text, size_t *bytes)
+{
+    const size_t begin = r->at + 1;
+    size_t to = begin;
+    r->at = begin;
+    for (;;) {
+        if (r->at == r->bytes)
+            return fail_at(r, begin - 1, "the text does not end");
+        const unsigned char c = (unsigned char)r->text[r->at];
+        if (c == '"')
+            break;
+        if (c < 0x20)
+            return fail(r, "a control character in a text: write it as \\u00..");
+        if (c == '\\') {
+            if (!read_escape(r, &to))
+                return false;
+        } else if (c < 0x80) {
+            r->text[to++] = r->text[r->at++];
+        } else {
+            const size_t from = r->at;
+            if (tn__utf8_next((const unsigned char *)r->text, r->bytes,
+                              &r->at) == TN__NOT_UTF8)
+                return fail_at(r, from, "bytes that are not UTF-8");
+            memmove(r->text + to, r->text + from, r->at - from);
+            to += r->at - from;
+        }
+    }
+    r->text[to] = '\0'; /* at the closing quote, or before it */
+    r->at++;
+    *text = r->text + begin;
+    *bytes = to - begin;
+    return true;
+}
+
+/* ---- numbers and words ---------------------------------------------------- */
+
+static bool is_digit(const reader *r, size_t at)
+{
+    return at < r->bytes && r->text[at] >= '0' && r->text[at] <= '9';
+}
+
+static size_t skip_digits(const reader *r, size_t at)
+{
+    while (is_digit(r, at))
+        at++;
+    return at;
+}
+
+/* Where the number that begins at r->at ends; 0: it is none. */
+static size_t number_end(const reader *r, bool *whole)
+{
+    size_t at = r->at + (r->text[r->at] == '-');
+    if (!is_digit(r, at))
+        return 0;
+    at = r->text[at] == '0' ? at + 1 : skip_digits(r, at);
+    *whole = true;
+    if (at < r->bytes && r->text[at] == '.') {
+        *whole = false;
+        if (!is_digit(r, ++at))
+            return 0;
+        at = skip_digits(r, at);
+    }
+    if (at < r->bytes && (r->text[at] | 0x20) == 'e') {
+        *whole = false;
+        at++;
+        at += at < r->bytes && (r->text[at] == '+' || r->text[at] == '-');
+        if (!is_digit(r, at))
+            return 0;
+        at = skip_digits(r, at);
+    }
+    return at;
+}
+
+/* False: it has no room in 64 bits. */
+static bool read_integer(const char *text, size_t bytes, int64_t *out)
+{
+    const bool negative = *text == '-';
+    int64_t value = 0;
+    for (size_t i = negative; i < bytes; i++) {
+        const int digit = text[i] - '0';
+        if (__builtin_mul_overflow(value, (int64_t)10, &value) ||
+            __builtin_add_overflow(value, negative ? -digit : digit, &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+static bool read_number(reader *r, tn__json_value *v)
+{
+    bool whole;
+    const size_t begin = r->at, end = number_end(r, &whole);
+    if (!end)
+        return fail(r, "no number of JSON");
+    r->at = end;
+    v->kind = TN__JSON_INTEGER;
+    if (whole && read_integer(r->text + begin, end - begin, &v->integer))
+        return true;
+    const char behind = r->text[end]; /* lent by the caller where end is the end */
+    r->text[end] = '\0';
+    v->kind = TN__JSON_REAL;
+    v->real = tn__read_double(r->text + begin, NULL);
+    r->text[end] = behind;
+    return isfinite(v->real) || fail_at(r, begin, "a number beyond a double");
+}
+
+static bool read_word(reader *r, tn__json_value *v)
+{
+    static const struct {
+        const char *text;
+        tn__json_kind kind;
+    } word[] = {{"null", TN__JSON_NULL},
+                {"false", TN__JSON_FALSE},
+                {"true", TN__JSON_TRUE}};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+        const size_t length = strlen(word[i].text);
+        if (r->bytes - r->at >= length &&
+            memcmp(r->text + r->at, word[i].text, length) == 0) {
+            v->kind = word[i].kind;
+            r->at += length;
+            return true;
+        }
+    }
+    return fail(r, "a value is expected");
+}
+
+/* ---- lists and objects ---------------------------------------------------- */
+
+static int compare_keys(const void *left, const void *right)
+{
+    const tn__json_value *a = *(const tn__json_value *const *)left;
+    const tn__json_value *b = *(const tn__json_value *const *)right;
+    if (a->key_bytes != b->key_bytes)
+        return a->key_bytes < b->key_bytes ? -1 : 1;
+    return memcmp(a->key, b->key, a->key_bytes);
+}
+
+/* Of many members; false: no memory. */
+static bool find_twice(const reader *r, const tn__json_value *object,
+                       const tn__json_value **twice)
+{
+    const tn__json_value **sorted =
+        r->json->take(object->count * sizeof *sorted);
+    if (!sorted)
+        return false;
+    size_t n = 0;
+    TN__JSON_EACH(member, object)
+        sorted[n++] = member;
+    qsort(sorted, n, sizeof *sorted, compare_keys);
+    for (size_t i = 1; i < n && !*twice; i++)
+        *twice = compare_keys(&sorted[i - 1], &sorted[i]) ? NULL : sorted[i];
+    r->json->give(sorted);
+    return true;
+}
+
+/* At its end. */
+static bool check_keys(reader *r, const tn__json_value *object)
+{
+    const tn__json_value *twice = NULL;
+    if (object->count > FEW_MEMBERS) {
+        if (!find_twice(r, object, &twice))
+            return false;
+    } else {
+        TN__JSON_EACH(a, object)
+            for (const tn__json_value *b = a->next; b && !twice; b = b->next)
+                twice = compare_keys(&a, &b) ? NULL : b;
+    }
+    if (!twice)
+        return true;
+    int shown = 0; /* of the name, in whole characters */
+    for (int i = 0; i <= 40 && (size_t)i <= twice->key_bytes; i++)
+        if ((twice->key[i] & 0xc0) != 0x80)
+            shown = i;
+    fail(r, "");
+    tn__plain_print(r->json->error, sizeof r->json->error,
+                    "the object that ends here has the name \"%.*s\" twice",
+                    shown, twice->key);
+    return false;
+}
+
+static void skip_space(reader *r)
+{
+    while (r->at < r->bytes && r->text[r->at] &&
+           strchr(" \t\n\r", r->text[r->at]))
+        if (r->text[r->at++] == '\n') {
+            r->line++;
+            r->line_begin = r->at;
+        }
+}
+
+static char here(const reader *r)
+{
+    return r->at < r->bytes ? r->text[r->at] : '\0';
+}
+
+static bool read_key(reader *r, tn__json_value *v)
+{
+    if (here(r) != '"')
+        return fail(r, "a name in quotes is expected");
+    if (!read_text(r, &v->key, &v->key_bytes))
+        return false;
+    skip_space(r);
+    if (here(r) != ':')
+        return fail(r, "\":\" is expected");
+    r->at++;
+    skip_space(r);
+    return true;
+}
+
+/* The value that begins here, without what stands in it. */
+static bool read_value(reader *r, tn__json_value *v)
+{
+    const char c = here(r);
+    if (r->at == r->bytes)
+        return fail(r, "the text ends where a value is expected");
+    if (c == '"') {
+        v->kind = TN__JSON_TEXT;
+        return read_text(r, &v->text, &v->bytes);
+    }
+    if (c == '-' || (c >= '0' && c <= '9'))
+        return read_number(r, v);
+    if (c != '[' && c != '{')
+        return read_word(r, v);
+    if (r->depth == TN__JSON_MOST_DEPTH)
+        return fail(r, "lists and objects in more than 512 others");
+    v->kind = c == '[' ? TN__JSON_LIST : TN__JSON_OBJECT;
+    r->open[r->depth].in = v;
+    r->open[r->depth++].last = NULL;
+    r->at++;
+    return true;
+}
+
+/* A further value of what is innermost. */
+static bool read_child(reader *r)
+{
+    tn__json_value *in = r->open[r->depth - 1].in;
+    tn__json_value *last = r->open[r->depth - 1].last;
+    tn__json_value *v = value_new(r->json);
+    if (!v)
+        return false;
+    if (last)
+        last->next = v;
+    else
+        in->first = v;
+    in->count++;
+    r->open[r->depth - 1].last = v;
+    return (in->kind == TN__JSON_LIST || read_key(r, v)) && read_value(r, v);
+}
+
+/* Behind a value, or behind what opens one: what stands here? */
+static bool read_on(reader *r)
+{
+    const tn__json_value *in = r->open[r->depth - 1].in;
+    const bool list = in->kind == TN__JSON_LIST;
+    skip_space(r);
+    if (here(r) == (list ? ']' : '}')) {
+        if (!list && !check_keys(r, in))
+            return false;
+        r->at++;
+        r->depth--;
+        return true;
+    }
+    if (r->at == r->bytes)
+        return fail(r, list ? "the list does not end"
+                            : "the object does not end");
+    if (in->count) {
+        if (here(r) != ',')
+            return fail(r, list ? "\",\" or \"]\" is expected"
+                                : "\",\" or \"}\" is expected");
+        r->at++;
+        skip_space(r);
+    }
+    return read_child(r);
+}
+
+const tn__json_value *tn__json_read(tn__json *json, char *text, size_t bytes)
+{
+    reader r = {.json = json, .text = text, .bytes = bytes, .line = 1};
+    *json->error = '\0';
+    json->blocks = NULL;
+    tn__json_value *root = value_new(json);
+    skip_space(&r);
+    bool good = root && read_value(&r, root);
+    while (good && r.depth)
+        good = read_on(&r);
+    skip_space(&r);
+    if (good && r.at < bytes)
+        good = fail(&r, "something stands behind the value");
+    return good ? root : NULL;
+}
+
+void tn__json_free(tn__json *json)
+{
+    while (json->blocks) {
+        tn__json_block *next = json->blocks->next;
+        json->give(json->blocks);
+        json->blocks = next;
+    }
+}
+
+/* ---- questions ------------------------------------------------------------ */
+
+const tn__json_value *tn__json_first(const tn__json_value *in)
+{
+    return in && in->kind >= TN__JSON_LIST ? in->first : NULL;
+}
+
+const tn__json_value *tn__json_get(const tn__json_value *object,
+                                   const char *key)
+{
+    const size_t bytes = strlen(key);
+    if (tn__json_is(object, TN__JSON_OBJECT))
+        TN__JSON_EACH(member, object)
+            if (member->key_bytes == bytes &&
+                memcmp(member->key, key, bytes) == 0)
+                return member;
+    return NULL;
+}
+
+const tn__json_value *tn__json_at(const tn__json_value *list, size_t i)
+{
+    const tn__json_value *v =
+        tn__json_is(list, TN__JSON_LIST) ? list->first : NULL;
+    while (v && i--)
+        v = v->next;
+    return v;
+}
+
+const char *tn__json_text(const tn__json_value *value)
+{
+    return tn__json_is(value, TN__JSON_TEXT) &&
+                   strlen(value->text) == value->bytes
+               ? value->text
+               : NULL;
+}
+
+bool tn__json_is(const tn__json_value *value, tn__json_kind kind)
+{
+    return value && value->kind == kind;
+}
+
+bool tn__json_real(const tn__json_value *value, double *out)
+{
+    if (tn__json_is(value, TN__JSON_INTEGER))
+        *out = (double)value->integer;
+    else if (tn__json_is(value, TN__JSON_REAL))
+        *out = value->real;
+    else
+        return false;
+    return true;
+}
