@@ -51,16 +51,22 @@ is_str "$(sed -n 's/.*"tenon": .*rounds_ns": \[\([^]]*\)\].*"limit": .*rounds_ns
     "1 1 0" "the limit is that of its quickest round, not of a disturbed one"
 is_str "$(awk '$1 == "rows" { print $NF }' "$scratch/output")" memory \
     "what it is of is told"
-TENON_BENCH_PYTHON=false bench/compare --quick --only special.erfinv \
-    --json "$scratch/limit.json" >"$scratch/output"
-is_str "$(awk '$1 == "special" { print $NF == "fma" || $NF == "any" }' \
-    "$scratch/output")" 1 "a function is held against its instructions"
-is_str "$(sed -n 's/.*"memory_ns": \([0-9.]*\), "multiply_ns": \([0-9.]*\), "any_ns": \([0-9.]*\)}.*/\1 \2 \3/p' \
-    "$scratch/limit.json" | awk '{ print ($1 > 0), ($2 > $1), ($3 > $1) }')" \
-    "1 1 1" "whose time is beside that of its memory"
-is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only indexing.rand |
-    awk '$2 == "rand" { print $NF == "memory" }')" 0 \
-    "so are random numbers"
+# limit_of WORKLOAD: its three limits are there, and the greatest is named; which
+# that is depends on how fast the machine's memory is just now.
+limit_of() {
+    TENON_BENCH_PYTHON=false bench/compare --quick --only "$1" \
+        --json "$scratch/limit.json" | awk -v name="${1#*.}" \
+        '$2 == name { print $NF }' >"$scratch/output"
+    sed -n 's/.*"memory_ns": \([0-9.]*\), "multiply_ns": \([0-9.]*\), "any_ns": \([0-9.]*\)}.*/\1 \2 \3/p' \
+        "$scratch/limit.json" | head -n 1 |
+        awk -v named="$(cat "$scratch/output")" '{
+            name = $1 >= $2 && $1 >= $3 ? "memory" : $2 >= $3 ? "fma" : "any"
+            print ($1 > 0), ($2 > 0), ($3 > 0), (name == named)
+        }'
+}
+is_str "$(limit_of special.erfinv)" "1 1 1 1" \
+    "a function is held against its instructions and its memory"
+is_str "$(limit_of indexing.rand)" "1 1 1 1" "so are random numbers"
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only linalg.inv |
     awk '$1 == "linalg" { print $NF }' | uniq)" - \
     "what nobody knows has no limit"
