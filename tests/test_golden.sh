@@ -4,7 +4,7 @@
 
 cd "$top_builddir" || exit 99
 if ! [ -x tests/golden/run ]; then
-    skip "reference samples" "jansson was not there when configure ran"
+    skip "reference samples" "jansson was not there when configure ran; the programs of tests/golden and tests/trace are not built"
     done_testing
 fi
 for device in cpu reference; do

@@ -81,7 +81,7 @@ static const tn__json_value *parse(tn__json *json, char *text, size_t length)
     }
     memcpy(whole, text, length + 1);
     const tn__json_value *events = tn__json_read(json, text, length);
-    char *last = events ? NULL : strrchr(whole, '\n');
+    char *last = events || !*json->error ? NULL : strrchr(whole, '\n');
     if (last) {
         tn__json_free(json);
         length = (size_t)(last - whole);

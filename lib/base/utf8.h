@@ -37,6 +37,17 @@ static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,
     return code;
 }
 
+/* Its bytes, at most four; how many they are. */
+static inline size_t tn__utf8_put(char *out, int32_t code)
+{
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    const int rest = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    out[0] = (char)(lead[rest] | code >> 6 * rest);
+    for (int i = 1; i <= rest; i++)
+        out[i] = (char)(0x80 | (code >> 6 * (rest - i) & 0x3f));
+    return (size_t)rest + 1;
+}
+
 static inline bool tn__utf8_is(const char *text)
 {
     size_t count = strlen(text), at = 0;

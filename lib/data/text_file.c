@@ -35,21 +35,6 @@ static const tn__class text_class = {.name = "text",
 
 /* ---- UTF-8 -------------------------------------------------------------- */
 
-/* Writes a character into out, which has room for four bytes; how many. */
-static int write_character(uint32_t code, char *out)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    int length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (int i = length - 1; i > 0; i--, code >>= 6)
-        out[i] = (char)(0x80 | (code & 0x3f));
-    out[0] = (char)(lead[length] | code);
-    return length;
-}
-
 static int32_t read_unit(bool bytes, const unsigned char *data, size_t count,
                          size_t *at)
 {
@@ -276,7 +261,7 @@ static char *decode(const tn_text *text, const int64_t *id, int64_t count)
         if (text->bytes)
             string[at++] = (char)text->unit[id[i]];
         else
-            at += (size_t)write_character(text->unit[id[i]], string + at);
+            at += tn__utf8_put(string + at, (int32_t)text->unit[id[i]]);
     }
     string[at] = '\0';
     return string;

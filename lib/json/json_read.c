@@ -85,20 +85,6 @@ static int32_t hex_at(const reader *r, size_t at)
     return code;
 }
 
-static size_t put_character(char *out, int32_t code)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    const int rest = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
-    out[0] = (char)(first[rest] | code >> 6 * rest);
-    for (int i = 1; i <= rest; i++)
-        out[i] = (char)(0x80 | (code >> 6 * (rest - i) & 0x3f));
-    return (size_t)rest + 1;
-}
-
 /* \u and its digits, of which r->at is the first; two of them where the first is
  * half of a pair. */
 static bool read_code(reader *r, size_t *to)
@@ -117,7 +103,7 @@ static bool read_code(reader *r, size_t *to)
         code = 0x10000 + ((code - 0xd800) << 10 | (low - 0xdc00));
         r->at += 6;
     }
-    *to += put_character(r->text + *to, code);
+    *to += tn__utf8_put(r->text + *to, code);
     return true;
 }
 
