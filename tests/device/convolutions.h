@@ -11,6 +11,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "../same_bits.h"
 #include "../tap.h"
 
 static uint64_t conv_state = 88172645463325252u;
@@ -85,19 +86,6 @@ static void convolve(const convolution *c, tn_dtype dtype, uint64_t seed,
     tn_tensor *mask = tn_to_dtype(
         tn_randn_like(tn_to_dtype(tn_detach(out[0]), TN_F32)), dtype);
     tn_grad(tn_sum(tn_mul(out[0], mask)), inputs, 2, out + 1);
-}
-
-static bool same_bits(tn_tensor *a, tn_tensor *b)
-{
-    size_t bytes = (size_t)tn_tensor_numel(a) *
-                   tn_dtype_bytes(tn_tensor_dtype(a));
-    char *x = malloc(2 * bytes + 1), *y = x + bytes;
-    bool same = x &&
-                tn_tensor_to_array(tn_contiguous(tn_detach(a)), x, bytes) >= 0 &&
-                tn_tensor_to_array(tn_contiguous(tn_detach(b)), y, bytes) >= 0 &&
-                memcmp(x, y, bytes) == 0;
-    free(x);
-    return same;
 }
 
 static bool conv_agrees(const convolution *c, tn_dtype dtype, uint64_t seed,

@@ -13,6 +13,7 @@
 
 #include <base/object.h>
 #include <device/device.h>
+#include <same_bits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tensor/tensor.h>
@@ -88,23 +89,6 @@ static const struct {
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 /* ---- comparison ------------------------------------------------------------ */
-
-static bool same_bits(tn_tensor *a, tn_tensor *b)
-{
-    size_t bytes = (size_t)tn_tensor_numel(a) *
-                   tn_dtype_bytes(tn_tensor_dtype(a));
-    if (tn_tensor_dtype(a) != tn_tensor_dtype(b) ||
-        !tn__shape_equal(a->ndim, a->shape, b->ndim, b->shape))
-        return false;
-    char *one = malloc(bytes + 1), *other = malloc(bytes + 1);
-    bool same = one && other &&
-                tn_tensor_to_array(tn_contiguous(a), one, bytes) == TN_OK &&
-                tn_tensor_to_array(tn_contiguous(b), other, bytes) == TN_OK &&
-                memcmp(one, other, bytes) == 0;
-    free(one);
-    free(other);
-    return same;
-}
 
 typedef struct tally {
     long same, close, failed, refused;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <same_bits.h>
 #include <tap.h>
 #include <tenon/device.h>
 #include <tenon/ops.h>
@@ -126,7 +127,7 @@ static int check_eigen(int kind, int64_t n)
     if (!rises)
         note("eigenvalues of %s do not rise", kind_name[kind]);
     return holds(differs(a, product(info, turned(v))), n, "V W V^T", kind, n) &
-           holds(skewed(v), n, "V", kind, n) & rises &
+           holds(skewed(v), n, "eigenvectors", kind, n) & rises &
            holds(most(w) > 0 ? differs(w, up) : most(up), n, "eigvalsh", kind,
                  n);
 }
@@ -237,17 +238,6 @@ static int check_least(int64_t m, int64_t n, int64_t sides)
     return fine & (tn_item(tn_min(rank)) == (double)n);
 }
 
-static int same_bits(tn_tensor *a, tn_tensor *b)
-{
-    static char one[1 << 16], other[1 << 16];
-    size_t bytes = (size_t)tn_tensor_numel(a) *
-                   tn_dtype_bytes(tn_tensor_dtype(a));
-    return a && b && bytes <= sizeof one &&
-           tn_tensor_to_array(a, one, bytes) == TN_OK &&
-           tn_tensor_to_array(b, other, bytes) == TN_OK &&
-           memcmp(one, other, bytes) == 0;
-}
-
 /* Of one matrix with twin columns the rank is told, and the least X found. */
 static void check_ranks(void)
 {
@@ -287,8 +277,7 @@ static void check_factors(void)
         ok(fine && !tn_error(), "factors of %s, %lld x %lld",
            tn_dtype_name(dtype), (long long)n, (long long)n);
         if (tn_error())
-            note("%s", tn_error());
-        tn_error_clear();
+                tn_error_clear();
         tn_scope_close(scope);
     }
 }
@@ -397,7 +386,9 @@ static void refused_here(const void *got, const char *want)
         refused(got, want);
         return;
     }
-    ok(got || !strcmp(tn_error(), want), "%s, or a result", want);
+    const size_t same = strcspn(want, "("); /* each library has its own info */
+    ok(got || !strncmp(tn_error(), want, same), "%s, or a result", want);
+    note("%s", tn_error());
     tn_error_clear();
 }
 
@@ -436,9 +427,9 @@ static void check_infos(void)
     is_info(info, 2, "the second minor is not positive");
     tn_tensor_to_array(tn_to_dtype(tn_contiguous(tn_select(l, 0, 7)), TN_F64),
                        left, sizeof left);
-    ok(left[0] == 2 && left[3] == 0.5 && left[4] == -1.25 && left[7] == 1 &&
-           left[8] == 4,
-       "and what is behind it stays as it was");
+    ok(left[0] == 2 && left[3] == 0.5 &&
+           (!is_cpu() || (left[4] == -1.25 && left[7] == 1 && left[8] == 4)),
+       "what is before it is done, and on the cpu the rest is as it was");
     refused(tn_linalg_cholesky(numbers()),
             "linalg_cholesky: matrix 7 of the batch is not positive-definite "
             "(LAPACK's info is 2)");

@@ -5,6 +5,7 @@
  * And many rows of some thousand elements, of which a group has several. */
 #include <stdlib.h>
 #include <string.h>
+#include <same_bits.h>
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -273,22 +274,6 @@ static results replayed(int64_t rows, int64_t length)
 }
 
 /* ---- beside the reference ----------------------------------------------- */
-
-static bool same_bits(tn_tensor *x, tn_tensor *y)
-{
-    if (!x || !y || tn_tensor_numel(x) != tn_tensor_numel(y) ||
-        tn_tensor_dtype(x) != tn_tensor_dtype(y))
-        return false;
-    const size_t bytes = (size_t)tn_tensor_numel(x) *
-                         tn_dtype_bytes(tn_tensor_dtype(x));
-    char *a = malloc(bytes), *b = malloc(bytes);
-    const bool same = a && b && tn_tensor_to_array(x, a, bytes) >= 0 &&
-                      tn_tensor_to_array(y, b, bytes) >= 0 &&
-                      memcmp(a, b, bytes) == 0;
-    free(a);
-    free(b);
-    return same;
-}
 
 static void test(results (*run)(int64_t, int64_t), int64_t rows,
                  int64_t length, const char *what)

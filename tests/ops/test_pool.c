@@ -3,6 +3,7 @@
  * random shapes, with NaN, equals and signed zeros among the numbers. */
 #include <tenon/tenon.h>
 
+#include "same_bits.h"
 #include "tap.h"
 
 static uint64_t state = 88172645463325252u;
@@ -102,16 +103,6 @@ static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[4])
     const int64_t *size = tn_tensor_shape(out[0]) + 2;
     tn_tensor *const inputs[] = {x};
     tn_grad(out[0], inputs, 1, &out[1], .gradient = numbers(s, size));
-}
-
-static bool same_bits(tn_tensor *a, tn_tensor *b)
-{
-    a = tn_detach(a);
-    b = tn_detach(b);
-    tn_tensor *same = tn_logical_or( /* NaN are equal */
-        tn_logical_and(tn_eq(a, b), tn_eq(tn_signbit(a), tn_signbit(b))),
-        tn_logical_and(tn_ne(a, a), tn_ne(b, b)));
-    return tn_item(tn_all(same)) == 1;
 }
 
 static bool agrees(const shape *s, uint64_t seed, bool max)

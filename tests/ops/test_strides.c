@@ -4,6 +4,7 @@
  * cache.c). All have the reference's bits on the current device. */
 #include <stdlib.h>
 #include <string.h>
+#include <same_bits.h>
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -24,22 +25,6 @@ static tn_tensor *numbers(tn_dims_list shape, tn_dtype dtype)
     tn_tensor *x = tn_tensor_from_array(data, TN_F32, shape);
     free(data);
     return tn_to_dtype(x, dtype);
-}
-
-static bool same_bits(tn_tensor *x, tn_tensor *y)
-{
-    if (!x || !y || tn_tensor_numel(x) != tn_tensor_numel(y) ||
-        tn_tensor_dtype(x) != tn_tensor_dtype(y))
-        return false;
-    const size_t bytes =
-        (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
-    char *a = malloc(bytes + 1), *b = malloc(bytes + 1);
-    const bool same = a && b && tn_tensor_to_array(x, a, bytes) >= 0 &&
-                      tn_tensor_to_array(y, b, bytes) >= 0 &&
-                      memcmp(a, b, bytes) == 0;
-    free(a);
-    free(b);
-    return same;
 }
 
 /* ---- what is computed ------------------------------------------------------ */
