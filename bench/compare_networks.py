@@ -85,7 +85,8 @@ class Gpt(nn.Module):
         self.mask = nn.Transformer.generate_square_subsequent_mask(128)
 
     def forward(self, ids):
-        x = self.token(ids) + self.place(torch.arange(ids.shape[1]))
+        x = self.token(ids) + self.place(
+            torch.arange(ids.shape[1], device=ids.device))
         return self.head(self.blocks(x, mask=self.mask, is_causal=True))
 
 

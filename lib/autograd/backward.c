@@ -497,8 +497,12 @@ static tn_status check_root(const char *name, tn_tensor *root,
 /* Puts the root's cotangent in place and walks. */
 static tn_status start(struct job *job, tn_tensor *root, tn_tensor *gradient)
 {
+    /* Whoever wants no graph of the gradients has none of this one's, either: it
+     * would keep rules from kernels that have no derivative. */
     if (!gradient)
         gradient = tn_ones_like(root);
+    else if (!job->create && tn__tensor_tracks(gradient))
+        gradient = tn_detach(gradient);
     if (!gradient)
         return tn_error_code();
     tn__slot *slot = tn__walk_slot(&job->walk, root->grad->node);

@@ -422,6 +422,28 @@ static void test_mistakes(void)
     ok(!tn_tensor_grad(x), "and no leaf has got anything");
 }
 
+static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
+{
+    *(int *)seen = tn_tensor_requires_grad(grad);
+    return NULL;
+}
+
+/* A rule that is given a gradient with a graph goes by operators that have
+ * derivatives, where there may be a faster kernel without. */
+static void test_given_gradient(void)
+{
+    tn_tensor *x = leaf(1, 2), *with = leaf(3, 4), *slope = NULL;
+    tn_tensor *y = tn_mul_scalar(x, 3);
+    int seen = -1;
+    tn_tensor_register_hook(y, tells_graph, &seen);
+    tn_grad(y, &x, 1, &slope, .gradient = with, .retain_graph = true);
+    ok(seen == 0 && is(slope, 9, 12) && !tn_tensor_requires_grad(slope),
+       "a given gradient's graph is left out");
+    tn_grad(y, &x, 1, &slope, .gradient = with, .create_graph = true);
+    ok(seen == 1 && tn_tensor_requires_grad(slope),
+       "unless one of the gradients is asked for");
+}
+
 static void test_memory(void)
 {
     int64_t live = 0;
@@ -454,6 +476,7 @@ int main(void)
     test_optimizer_in_backward();
     test_retain();
     test_mistakes();
+    test_given_gradient();
     test_memory();
     return done_testing();
 }
