@@ -76,6 +76,7 @@ struct tn_plugin_device {
     _Atomic bool lt_failed; /* it was looked for in vain */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL: none yet */
     /* Factorisations: owned, NULL until needed, used under build_lock. */
+    struct syevjInfo *sweeps;
     struct cusolverDnContext *solver;
     struct cublasContext *blas;
     char arch[48];    /* "--gpu-architecture=sm_90" */

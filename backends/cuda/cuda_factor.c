@@ -2,6 +2,11 @@
  * other. All calls are the stream's; what went wrong with a matrix is a number
  * on the device, which the core reads when it has to know.
  *
+ * Eigenvalues are found by Jacobi's sweeps (syevj). The faster division (syevd of
+ * CUDA 13.0 on an H100) gives eigenvectors that are not at right angles where
+ * eigenvalues are equal, and says nothing: off by 0.12 for ones of 17 x 17 in
+ * float64 (docs/gpu.md).
+ *
  * cuSOLVER's handle is the device's, made at its first factorisation, and used
  * under its lock: the core has one queue most often. */
 #include <string.h>
@@ -32,6 +37,8 @@ void tn__cuda_factor_close(tn_plugin_device *device)
 {
     if (device->blas)
         tn__solver.blas_destroy(device->blas);
+    if (device->sweeps)
+        tn__solver.sweeps_destroy(device->sweeps);
     if (device->solver)
         tn__solver.destroy(device->solver);
 }
@@ -45,6 +52,7 @@ typedef struct work {
     const tn_lapack_args *args;
     tn_solver_handle solver;
     tn_blas_handle blas;
+    tn_solver_sweeps sweeps;
     int m, n, sides, least, lda, ldb;
     int triangle, turn;
     bool single, vectors;
@@ -93,9 +101,9 @@ static tn_solver_status ask(work *w)
         w->room = more > w->room ? more : w->room;
         return e;
     case TN_LAPACK_EIGH:
-        return tn__solver.syevd_room[w->single](w->solver, w->vectors,
-                                                w->triangle, w->n, a, w->lda,
-                                                at(&args->values, 0), &w->room);
+        return tn__solver.syevj_room[w->single](
+            w->solver, w->vectors, w->triangle, w->n, a, w->lda,
+            at(&args->values, 0), &w->room, w->sweeps);
     case TN_LAPACK_SVD:
         return tn__solver.gesvd_room[w->single](w->solver, w->m, w->n,
                                                 &w->room);
@@ -167,10 +175,10 @@ static tn_solver_status one(const work *w, int64_t k)
     case TN_LAPACK_QR:
         return qr(w, a, b, info);
     case TN_LAPACK_EIGH:
-        return tn__solver.syevd[w->single](w->solver, w->vectors, w->triangle,
+        return tn__solver.syevj[w->single](w->solver, w->vectors, w->triangle,
                                            w->n, a, w->lda,
                                            at(&args->values, k), w->scratch,
-                                           w->room, info);
+                                           w->room, info, w->sweeps);
     default: /* TN_LAPACK_SVD */
         return tn__solver.gesvd[w->single](
             w->solver, job, job, w->m, w->n, a, w->lda, at(&args->values, k),
@@ -206,8 +214,11 @@ static tn_solver_status ready(work *w)
     const bool blas = w->args->kind == TN_LAPACK_TRIANGLE;
     if (blas && !device->blas)
         e = of_blas(tn__solver.blas_create(&device->blas));
+    if (w->args->kind == TN_LAPACK_EIGH && !device->sweeps)
+        e = tn__solver.sweeps_create(&device->sweeps);
     w->solver = device->solver;
     w->blas = device->blas;
+    w->sweeps = device->sweeps;
     if (!e)
         e = blas ? of_blas(tn__solver.blas_stream_set(w->blas,
                                                       w->queue->stream))

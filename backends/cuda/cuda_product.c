@@ -176,6 +176,10 @@ static bool dtypes_go(const tn_matmul_args *mm, const tn_product_args *with)
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
     if (!kinds[c].bytes || is_f8(c))
         return false;
+    /* Its gelu of float64 has float32's precision. */
+    if (with && c == TN_F64 &&
+        with->epilogue & (TN_PRODUCT_GELU | TN_PRODUCT_GELU_TANH))
+        return false;
     return is_f8(a) ? with && is_f8(b) && c != TN_F64 : a == c && b == c;
 }
 

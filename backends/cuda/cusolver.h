@@ -11,6 +11,7 @@
 typedef int tn_solver_status; /* cusolverStatus_t, cublasStatus_t; 0: success */
 typedef struct cusolverDnContext *tn_solver_handle;
 typedef struct cublasContext *tn_blas_handle;
+typedef struct syevjInfo *tn_solver_sweeps; /* how eigenvalues are found */
 
 /* CUSOLVER_STATUS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED */
 enum { TN_SOLVER_ALLOC_FAILED = 2, TN_BLAS_ALLOC_FAILED = 3 };
@@ -28,6 +29,8 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
     X(destroy, cusolverDnDestroy, (tn_solver_handle handle))                  \
     X(stream_set, cusolverDnSetStream,                                        \
       (tn_solver_handle handle, tn_cu_stream stream))                         \
+    X(sweeps_create, cusolverDnCreateSyevjInfo, (tn_solver_sweeps *sweeps))   \
+    X(sweeps_destroy, cusolverDnDestroySyevjInfo, (tn_solver_sweeps sweeps))  \
     X(blas_create, cublasCreate_v2, (tn_blas_handle *handle))                 \
     X(blas_destroy, cublasDestroy_v2, (tn_blas_handle handle))                \
     X(blas_stream_set, cublasSetStream_v2,                                    \
@@ -61,12 +64,14 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
     X(orgqr, cusolverDn, orgqr,                                               \
       (tn_solver_handle handle, int m, int n, int k, void *a, int lda,        \
        const void *tau, void *work, int room, int *info))                     \
-    X(syevd_room, cusolverDn, syevd_bufferSize,                               \
+    X(syevj_room, cusolverDn, syevj_bufferSize,                               \
       (tn_solver_handle handle, int vectors, int triangle, int n,             \
-       const void *a, int lda, const void *values, int *room))                \
-    X(syevd, cusolverDn, syevd,                                               \
+       const void *a, int lda, const void *values, int *room,                 \
+       tn_solver_sweeps sweeps))                                              \
+    X(syevj, cusolverDn, syevj,                                               \
       (tn_solver_handle handle, int vectors, int triangle, int n, void *a,    \
-       int lda, void *values, void *work, int room, int *info))               \
+       int lda, void *values, void *work, int room, int *info,                \
+       tn_solver_sweeps sweeps))                                              \
     X(gesvd_room, cusolverDn, gesvd_bufferSize,                               \
       (tn_solver_handle handle, int m, int n, int *room))                     \
     X(gesvd, cusolverDn, gesvd,                                               \

@@ -18,6 +18,7 @@ TN_SOLVER_TYPED_MAP(DECLARE)
 
 struct cusolverDnContext { tn_cu_stream stream; };
 struct cublasContext { tn_cu_stream stream; };
+struct syevjInfo { int unread; };
 
 /* ---- a routine, when its stream runs ------------------------------------ */
 
@@ -78,6 +79,8 @@ HANDLES_OF(tn_solver_handle, cusolverDnCreate, cusolverDnDestroy,
            cusolverDnSetStream)
 HANDLES_OF(tn_blas_handle, cublasCreate_v2, cublasDestroy_v2,
            cublasSetStream_v2)
+HANDLES(tn_solver_status, tn_solver_sweeps, cusolverDnCreateSyevjInfo,
+        cusolverDnDestroySyevjInfo)
 
 /* Both types' functions. */
 #define TYPED(before, behind, parameters, ...)                                \
@@ -98,9 +101,12 @@ TYPED(cusolverDn, orgqr_bufferSize, (S, int m, int n, int k, const void *a,
                                      int ld, const void *tau, int *room),
       (void)m, (void)k, (void)a, (void)ld, (void)tau; ROOM(32 * n))
 #define SYEVD(n) (1 + 6 * (n) + 2 * (n) * (n)) /* and 3 + 5 n whole numbers */
-TYPED(cusolverDn, syevd_bufferSize, (S, int v, int u, int n, const void *a,
-                                     int ld, const void *w, int *room),
-      (void)v, (void)u, (void)a, (void)ld, (void)w; ROOM(SYEVD(n) + 3 + 5 * n))
+TYPED(cusolverDn, syevj_bufferSize, (S, int v, int u, int n, const void *a,
+                                     int ld, const void *w, int *room,
+                                     tn_solver_sweeps sweeps),
+      (void)v, (void)u, (void)a, (void)ld, (void)w;
+      if (!sweeps) return 3; /* INVALID_VALUE */
+      ROOM(SYEVD(n) + 3 + 5 * n))
 TYPED(cusolverDn, gesvd_bufferSize, (S, int m, int n, int *room),
       ROOM(5 * (m + n)))
 
@@ -140,8 +146,10 @@ TYPED(cusolverDn, orgqr, (S, int m, int n, int k, void *a, int ld,
       CALL("orgqr", NUMBER(m), NUMBER(n), NUMBER(k),
            MATRIX(a, m, k, ld, SIM_READ), NUMBER(ld), LIST(tau, k, SIM_READ),
            WORK, NUMBER(room), INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
-TYPED(cusolverDn, syevd, (S, int v, int u, int n, void *a, int ld, void *w,
-                          void *work, int room, int *info),
+TYPED(cusolverDn, syevj, (S, int v, int u, int n, void *a, int ld, void *w,
+                          void *work, int room, int *info,
+                          tn_solver_sweeps sweeps),
+      if (!sweeps) return 3;
       char *ints = (char *)work + SYEVD(n) * (single ? 4 : 8);
       CALL("syevd", LETTER(v ? 'V' : 'N'), UPLO(u), NUMBER(n),
            MATRIX(a, n, n, ld, SIM_READ), NUMBER(ld), LIST(w, n, SIM_WRITE),

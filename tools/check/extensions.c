@@ -298,6 +298,7 @@ static double any_product(tn_product_args *args)
     const bool f8 = stores(TN_F8E4M3) && stores(TN_F8E5M2) &&
                     dtype != TN_F64 && random_chance(&now.source, 30);
     int64_t at = 16;
+    in.view.dtype = dtype; /* for what is said */
     *args = (tn_product_args){.size = sizeof *args, .epilogue = bend,
                               .m = 8 * random_between(&now.source, 1, 5),
                               .n = 8 * random_between(&now.source, 1, 5),
@@ -569,8 +570,9 @@ int extension_case(const by_hand *h, int extension, const void *table,
                  by_hand_failure());
     else if (different)
         snprintf(why, room,
-                 "of %s: %s%s%" PRId64 " in all are not as the plain "
+                 "%s of %s: %s%s%" PRId64 " in all are not as the plain "
                  "definition has them",
+                 extension_names[extension],
                  random_dtype_name(in.view.dtype), now.wrong,
                  *now.wrong ? "; " : "", different);
     else if (leaves)
