@@ -76,7 +76,8 @@ TN_API void *tn_module_new(const tn_module_class *type);
 TN_API void *tn_module_new_with(const tn_module_class *type, size_t extra);
 
 /* Registers child under name ("fc1": no dots, not used before) and keeps it.
- * Returns child, of whatever type you have it. NULL if any argument is. */
+ * Returns child, of whatever type you have it. NULL if any argument is, and
+ * where more than 128 modules would lie within each other. */
 TN_API void *tn_module_add(tn_module *module, const char *name,
                            tn_module *child);
 /* Registers value as a parameter (it will require gradients) or as a buffer

@@ -2,6 +2,7 @@
 #include <nn/tree.h>
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/autograd.h>
@@ -215,17 +216,20 @@ static tn__nn_entry *add(tn_module *module, const char *name,
     return entry;
 }
 
-/* Is module at or below child? Then child may not become one of its. */
-static bool is_within(const tn_module *module, const tn_module *child)
+/* How many modules lie below each other from child down; INT_MAX if module is one of
+ * them, since then child may not become one of its. */
+static int height(const tn_module *child, const tn_module *module)
 {
+    int most = 0;
     if (module == child)
-        return true;
-    for (const tn__nn_entry *entry = child->tree->first; entry;
-         entry = entry->next) {
-        if (entry->kind == TN__NN_CHILD && is_within(module, entry->value))
-            return true;
+        return INT_MAX;
+    for (const tn__nn_entry *entry = child->tree->first;
+         entry && most < INT_MAX; entry = entry->next) {
+        int here = entry->kind == TN__NN_CHILD ? height(entry->value, module)
+                                               : 0;
+        most = here > most ? here : most;
     }
-    return false;
+    return most < INT_MAX ? most + 1 : INT_MAX;
 }
 
 void *tn_module_add(tn_module *module, const char *name, tn_module *child)
@@ -233,10 +237,20 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
     if (!tn__nn_module(module, "module_add") ||
         !tn_object_check(child, &module_class, "module_add", "child"))
         return NULL;
-    if (is_within(module, child)) {
+    int deep = height(child, module);
+    if (deep == INT_MAX) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
                                  "\"%s\" holds the module it is added to",
                                  name ? name : "");
+        return NULL;
+    }
+    for (const tn_module *m = module; m && deep <= TN__NN_DEEPEST;
+         m = m->tree->parent)
+        deep++;
+    if (deep > TN__NN_DEEPEST) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
+                                 "more than %d modules would lie within each "
+                                 "other", TN__NN_DEEPEST);
         return NULL;
     }
     tn__nn_entry *entry = add(module, name, TN__NN_CHILD, child, "module_add");
@@ -384,6 +398,15 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
     tn_module *module = tn__nn_module(any, "forward");
     if (!module || !tn__nn_tensor(input, "forward", "input"))
         return NULL;
+    /* One of several parents may be deeper in one than tn_module_add looked. */
+    static _Thread_local int depth;
+    if (depth >= TN__NN_DEEPEST) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "forward", NULL,
+                                 "more than %d modules run within each other",
+                                 TN__NN_DEEPEST);
+        return NULL;
+    }
+    depth++;
     tn_module_call call = begin(module, &input, 1, true);
     tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
     if (!output && !tn_error())
@@ -393,6 +416,7 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
         !tn__nn_tensor(output, module->type->name, "its forward's result"))
         output = NULL;
     end(module, &call, &output, 1);
+    depth--;
     return output;
 }
 
@@ -524,6 +548,10 @@ void *tn_module_train(tn_module *module, bool on)
 static void print(FILE *file, const tn_module *module, int indent)
 {
     char text[512] = "";
+    if (indent > TN__NN_DEEPEST) {
+        fputs("...\n", file);
+        return;
+    }
     if (module->type->describe)
         module->type->describe(module, text, sizeof text);
     fprintf(file, "%s(%s", module->type->name, text);

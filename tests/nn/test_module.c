@@ -450,6 +450,38 @@ static void test_states(void)
        "an LSTM's state stays when its output is changed in place");
 }
 
+static tn_tensor *run_itself(tn_module *module, tn_tensor *x)
+{
+    return tn_forward(module, x);
+}
+
+static const tn_module_class endless_class = {
+    .size = sizeof endless_class, .name = "Endless",
+    .bytes = sizeof(tn_module), .forward = run_itself};
+
+/* What goes through modules calls itself: how deep is bounded where they are put
+ * together and where they run. */
+static void test_nesting(void)
+{
+    tn_module *inner = tn_nn_relu(), *net = inner;
+    int depth = 1;
+    for (tn_module *outer; depth < 1000; net = outer, depth++)
+        if (!(outer = tn_nn_sequential(net)))
+            break;
+    is_int(depth, 128, "128 modules lie within each other");
+    is_str(tn_error(), "module_add: more than 128 modules would lie within "
+                       "each other", "and no more");
+    tn_error_clear();
+    ok(tn_forward(net, tn_ones(tn_dims(2))), "they run");
+    tn_module *endless = tn_module_new(&endless_class);
+    tn_tensor *y = tn_forward(endless, tn_ones(tn_dims(2)));
+    is_str(y ? "(a result)" : tn_error(),
+           "forward: more than 128 modules run within each other",
+           "a module that runs itself is told so");
+    tn_error_clear();
+    ok(tn_forward(net, tn_ones(tn_dims(2))), "the next call works");
+}
+
 int main(void)
 {
     plan_later();
@@ -468,5 +500,6 @@ int main(void)
        tn_error() ? tn_error() : "");
     test_hooks();
     test_recompute();
+    test_nesting();
     return done_testing();
 }

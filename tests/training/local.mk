@@ -43,3 +43,5 @@ clean-locale:
 
 check_PROGRAMS += tests/training/test_first_use
 tests_training_test_first_use_SOURCES = tests/training/test_first_use.c
+check_PROGRAMS += tests/training/test_stack
+tests_training_test_stack_SOURCES = tests/training/test_stack.c
