@@ -1,19 +1,33 @@
 # What this room adds to the build: see the head of Makefile.am.
 fuzz_driver = tests/fuzz/driver.c tests/fuzz/fuzz.h
 check_PROGRAMS += \
+	tests/fuzz/test_calls \
+	tests/fuzz/test_checkpoint \
 	tests/fuzz/test_csv \
+	tests/fuzz/test_devices \
+	tests/fuzz/test_einsum \
 	tests/fuzz/test_idx \
+	tests/fuzz/test_json \
 	tests/fuzz/test_kernel \
 	tests/fuzz/test_manifest \
 	tests/fuzz/test_mathfile \
 	tests/fuzz/test_safetensors \
-	tests/fuzz/test_spec
+	tests/fuzz/test_signature \
+	tests/fuzz/test_spec \
+	tests/fuzz/test_text
+tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
+tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
+tests_fuzz_test_devices_SOURCES = tests/fuzz/devices.c $(fuzz_driver)
+tests_fuzz_test_einsum_SOURCES = tests/fuzz/einsum.c $(fuzz_driver)
 tests_fuzz_test_idx_SOURCES = tests/fuzz/idx.c $(fuzz_driver)
+tests_fuzz_test_json_SOURCES = tests/fuzz/json.c $(fuzz_driver)
 tests_fuzz_test_kernel_SOURCES = tests/fuzz/kernel.c $(fuzz_driver)
 tests_fuzz_test_manifest_SOURCES = tests/fuzz/manifest.c $(fuzz_driver)
 tests_fuzz_test_mathfile_SOURCES = tests/fuzz/mathfile.c $(fuzz_driver)
 tests_fuzz_test_safetensors_SOURCES = tests/fuzz/safetensors.c $(fuzz_driver)
+tests_fuzz_test_signature_SOURCES = tests/fuzz/signature.c $(fuzz_driver)
 tests_fuzz_test_spec_SOURCES = tests/fuzz/spec.c $(fuzz_driver)
+tests_fuzz_test_text_SOURCES = tests/fuzz/text.c $(fuzz_driver)
 EXTRA_DIST += tests/fuzz/README.md tests/fuzz/corpus
 CLEANFILES += fuzz-*.bin
