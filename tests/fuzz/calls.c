@@ -8,6 +8,9 @@
 
 const char fuzz_target[] = "calls";
 
+/* Sizes are any; what is not refused for its size is done soon. */
+#define MEMORY (64 << 20)
+
 enum { ARGUMENTS = 40, RESULTS = 64, POOL = 8, CALLS = 3, LIST = 6 };
 
 static const uint8_t *at, *end;
@@ -193,6 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     end = data + size;
     pool_count = 0;
     tn_scope *scope = tn_scope_open();
+    tn_memory_set_limit(tn_device_current(), MEMORY);
     tn_manual_seed(1);
     for (int i = 0; i < CALLS && at < end; i++)
         call();
