@@ -422,6 +422,35 @@ static void test_mistakes(void)
     ok(!tn_tensor_grad(x), "and no leaf has got anything");
 }
 
+static tn_tensor *changing;
+static tn_hook *leaving;
+
+static tn_tensor *leave_and_register(tn_tensor *grad, void *letter)
+{
+    look(grad, letter);
+    tn_hook_remove(leaving);
+    tn_tensor_register_hook(changing, look, "n");
+    return NULL;
+}
+
+static void test_changing(void)
+{
+    tn_tensor *x = leaf(1, 2);
+    changing = tn_mul_scalar(x, 3);
+    tn_scope *scope = tn_scope_open();
+    leaving = tn_tensor_register_hook(changing, leave_and_register, "a");
+    tn_tensor_register_hook(changing, look, "b");
+    tn_scope_close(scope);
+    ran[0] = '\0';
+    tn_backward(tn_sum(changing), .retain_graph = true);
+    ok(strncmp(ran, "ab", 2) == 0,
+       "behind a hook that leaves and registers another the next one runs (%s)",
+       ran);
+    ran[0] = '\0';
+    tn_backward(tn_sum(changing));
+    is_str(ran, "bn", "the next time the one that left does not");
+}
+
 static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
 {
     *(int *)seen = tn_tensor_requires_grad(grad);
@@ -477,6 +506,7 @@ int main(void)
     test_retain();
     test_mistakes();
     test_given_gradient();
+    test_changing();
     test_memory();
     return done_testing();
 }

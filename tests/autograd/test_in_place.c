@@ -287,6 +287,21 @@ static void knot(bool walk)
     tn_scope_close(scope);
 }
 
+/* What writes without an operator counts as a change, too. */
+static void test_set_array(void)
+{
+    tn_tensor *x = tn_requires_grad(tn_ones(tn_dims(2)));
+    tn_tensor *w = tn_ones(tn_dims(2));
+    tn_tensor *loss = tn_sum(tn_mul(x, w));
+    const float v[] = {5, 5};
+    tn_tensor_set_array(w, v, sizeof v);
+    const bool refused = tn_backward(loss) < 0;
+    ok(refused && strstr(tn_error(), "since by a copy from an array"),
+       "a saved value that was set from an array is noticed: %s",
+       tn_error() ? tn_error() : "(no error)");
+    tn_error_clear();
+}
+
 static void test_memory(void)
 {
     knot(true);
@@ -326,6 +341,7 @@ int main(void)
         test_values(&items[i]);
     test_attributes();
     test_mistakes();
+    test_set_array();
     test_memory();
     test_failing_memory();
     return done_testing();

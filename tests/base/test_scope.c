@@ -213,6 +213,20 @@ static void test_handing_on(void)
     tn_scope_close(scope);
 }
 
+/* Nothing is owned twice, however often it is named. */
+static void test_handed_on_twice(void)
+{
+    const int64_t before = tn_scope_count();
+    tn_scope *outer = tn_scope_open(), *inner = tn_scope_open();
+    thing *a = make(NULL);
+    make(NULL);
+    void *twice[] = {a, a};
+    ok(tn__scope_hand_on(inner, twice, 2), "one result named twice");
+    is_int(tn_scope_count() - before, 1, "lives on once, alone");
+    tn_scope_close(outer);
+    is_int(living, 0, "and not beyond");
+}
+
 static void test_order(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -288,6 +302,7 @@ int main(void)
     test_mistakes();
     test_chain();
     test_handing_on();
+    test_handed_on_twice();
     test_order();
     test_root();
     test_no_memory();

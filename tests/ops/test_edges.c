@@ -447,6 +447,70 @@ static void test_scaler(void)
 
 /* brief: what depends on kernels and primitives of the device; the rest is
  * written with other operators, each of which an OpenCL compiler takes 0.3 s for. */
+static void fetch(tn_tensor *x, void *out, size_t bytes)
+{
+    ok(x && tn_tensor_to_array(x, out, bytes) == TN_OK, "there is a result%s%s",
+       tn_error() ? ": " : "", tn_error() ? tn_error() : "");
+}
+
+/* Faults at an edge that no sample of PyTorch's comes near. */
+static void test_near_edges(void)
+{
+    int16_t pooled[4] = {0};
+    const int16_t low[] = {INT16_MIN, INT16_MIN, -5, INT16_MIN};
+    float zero[2] = {5, 5};
+    int64_t place[5] = {0};
+    double values[100];
+    fetch(tn_add_scalar(REALS(-0.0f, -0.0f), 0), zero, sizeof zero);
+    ok(zero[0] == 0 && !signbit(zero[0]) && !signbit(zero[1]),
+       "-0 + 0 is +0");
+    tn_tensor *x = tn_reshape(tn_tensor_from_array(low, TN_I16, tn_dims(4)),
+                              tn_dims(1, 2, 2));
+    fetch(tn_max_pool2d(x, tn_dims(2, 2), .padding = 1), pooled,
+                   sizeof pooled);
+    ok(pooled[0] == INT16_MIN && pooled[1] == INT16_MIN && pooled[2] == -5 &&
+           pooled[3] == INT16_MIN,
+       "padding of int16 is less than any number, or as small");
+    for (int i = 0; i < 100; i++)
+        values[i] = i % 3;
+    tn_tensor *places = NULL;
+    tn_topk(tn_tensor_from_array(values, TN_F64, tn_dims(100)), 5, -1, true,
+            true, &places);
+    fetch(places, place, sizeof place);
+    ok(place[0] == 2 && place[1] == 5 && place[2] == 8 && place[3] == 11 &&
+           place[4] == 14,
+       "equals of float64 keep their order in topk");
+    x = tn_unflatten(tn_zeros(tn_dims(0)), 0, tn_dims(0, -1));
+    ok(!x && tn_error(), "unflatten does not guess beside a 0: %s",
+       tn_error() ? tn_error() : "(a result)");
+    tn_error_clear();
+}
+
+/* A convolution's images come in steps; so many leave a last one that is less. */
+static void test_steps(void)
+{
+    tn_tensor *x = tn_rand(tn_dims(5, 64, 32, 32));
+    tn_tensor *w = tn_rand(tn_dims(2, 64, 3, 3));
+    tn_tensor *all = tn_conv2d(x, w, NULL, .padding = 1);
+    for (int i = 0; i < 5; i++) {
+        tn_tensor *one = tn_conv2d(tn_narrow(x, 0, i, 1), w, NULL,
+                                   .padding = 1);
+        ok(tn_item(tn_allclose(tn_narrow(all, 0, i, 1), one, .rtol = 1e-4,
+                               .atol = 1e-4)) == 1,
+           "image %d of a convolution of five is that of one", i);
+    }
+    x = tn_rand(tn_dims(5, 7, 128));
+    tn_tensor *mean = tn_arange(0, 7, 1, .dtype = TN_F32);
+    tn_tensor *var = tn_add_scalar(mean, 1);
+    tn_tensor *want = tn_div(
+        tn_sub(x, tn_reshape(mean, tn_dims(7, 1))),
+        tn_sqrt(tn_add_scalar(tn_reshape(var, tn_dims(7, 1)), 1e-5)));
+    ok(tn_item(tn_allclose(tn_batch_norm(x, mean, var, NULL, NULL,
+                                         .training = false),
+                           want, .rtol = 1e-5, .atol = 1e-5)) == 1,
+       "batch_norm by its running statistics");
+}
+
 static void test_all(tn_device *device, bool brief)
 {
     tn_device_set(device);
@@ -463,6 +527,8 @@ static void test_all(tn_device *device, bool brief)
     test_no_parts();
     test_warnings();
     test_batch_norm();
+    test_near_edges();
+    test_steps();
     test_scaler();
 }
 

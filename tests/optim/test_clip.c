@@ -77,6 +77,20 @@ static void test_mistakes(void)
     tn_error_clear();
 }
 
+/* As PyTorch has it: a norm that is NaN spoils all gradients, and is not passed over. */
+static void test_nan(void)
+{
+    tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(2)));
+    tn_tensor *q = tn_requires_grad(tn_zeros(tn_dims(1)));
+    tn_tensor_set_grad(p, tn_tensor_from_array((float[]){NAN, 1}, TN_F32,
+                                               tn_dims(2)));
+    tn_tensor_set_grad(q, tn_ones(tn_dims(1)));
+    tn_clip_grad_norm(tn_parameters_from((tn_tensor *[]){p, q}, 2), 1);
+    ok(isnan(tn_item(tn_narrow(tn_tensor_grad(p), 0, 1, 1))) &&
+           isnan(tn_item(tn_tensor_grad(q))),
+       "a NaN in one gradient is one in the norm, and so in all");
+}
+
 int main(void)
 {
     plan_later();
@@ -84,6 +98,7 @@ int main(void)
         bail_out("%s", tn_error());
     test_norm();
     test_value();
+    test_nan();
     test_mistakes();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
        tn_error() ? tn_error() : "");

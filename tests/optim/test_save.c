@@ -203,6 +203,29 @@ static void is_refused(bool refused, tn_status code, const char *text,
     tn_error_clear();
 }
 
+static void ignore(const char *name, tn_tensor *x, void *context)
+{
+    (void)name, (void)x, (void)context;
+}
+
+/* Its elements share memory: no step can be taken in place. */
+static void test_refused_step(void)
+{
+    tn_tensor *p = tn_requires_grad(
+        tn_expand(tn_zeros(tn_dims(1)), tn_dims(4)));
+    tn_tensor_set_grad(p, tn_ones(tn_dims(4)));
+    tn_optim *optim = tn_optim_adam(tn_parameters_from(&p, 1));
+    const bool failed = !optim || tn_optim_step(optim) < 0;
+    ok(failed, "a step of a parameter whose elements are one is refused: %s",
+       tn_error() ? tn_error() : "(done)");
+    tn_error_clear();
+    char *state = optim ? tn_optim_state(optim, ignore, NULL) : NULL;
+    ok(!optim || (state && strstr(state, "\"steps\":[0]")),
+       "and is not counted");
+    free(state);
+    tn_error_clear();
+}
+
 static void test_mistakes(void)
 {
     tn_tensor *p = matrix(0), *q = matrix(1);
@@ -298,6 +321,7 @@ int main(void)
     close(fd);
     test_same_bits();
     test_groups();
+    test_refused_step();
     test_mistakes();
     unlink(path);
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
