@@ -1,7 +1,7 @@
 # What belongs to no one room: scripts that look at the tree as a whole, and
 # PyTorch's samples, unpacked in the build tree before the tests run.
 
-EXTRA_DIST += tests/README.md tests/prototypes.awk tests/malloc_faults.h \
+EXTRA_DIST += tests/README.md tests/prototypes.awk tests/malloc_faults.h tests/mutate.py \
 	tests/same_bits.h tests/tap.h tests/tap.sh \
 	tests/stages.sh tests/timed.sh tests/circles.txt \
 	tests/options/use.h tests/options/use.c tests/options/use.cpp \
