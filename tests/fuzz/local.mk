@@ -11,6 +11,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_kernel \
 	tests/fuzz/test_manifest \
 	tests/fuzz/test_mathfile \
+	tests/fuzz/test_objects \
 	tests/fuzz/test_safetensors \
 	tests/fuzz/test_signature \
 	tests/fuzz/test_spec \
@@ -25,6 +26,7 @@ tests_fuzz_test_json_SOURCES = tests/fuzz/json.c $(fuzz_driver)
 tests_fuzz_test_kernel_SOURCES = tests/fuzz/kernel.c $(fuzz_driver)
 tests_fuzz_test_manifest_SOURCES = tests/fuzz/manifest.c $(fuzz_driver)
 tests_fuzz_test_mathfile_SOURCES = tests/fuzz/mathfile.c $(fuzz_driver)
+tests_fuzz_test_objects_SOURCES = tests/fuzz/objects.c $(fuzz_driver)
 tests_fuzz_test_safetensors_SOURCES = tests/fuzz/safetensors.c $(fuzz_driver)
 tests_fuzz_test_signature_SOURCES = tests/fuzz/signature.c $(fuzz_driver)
 tests_fuzz_test_spec_SOURCES = tests/fuzz/spec.c $(fuzz_driver)
