@@ -15,7 +15,8 @@ check_PROGRAMS += \
 	tests/fuzz/test_safetensors \
 	tests/fuzz/test_signature \
 	tests/fuzz/test_spec \
-	tests/fuzz/test_text
+	tests/fuzz/test_text \
+	tests/fuzz/test_trace
 tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
 tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
@@ -31,5 +32,7 @@ tests_fuzz_test_safetensors_SOURCES = tests/fuzz/safetensors.c $(fuzz_driver)
 tests_fuzz_test_signature_SOURCES = tests/fuzz/signature.c $(fuzz_driver)
 tests_fuzz_test_spec_SOURCES = tests/fuzz/spec.c $(fuzz_driver)
 tests_fuzz_test_text_SOURCES = tests/fuzz/text.c $(fuzz_driver)
+tests_fuzz_test_trace_SOURCES = tests/fuzz/trace.c tools/tenon_trace.c \
+	tools/tenon_trace.h $(fuzz_driver)
 EXTRA_DIST += tests/fuzz/README.md tests/fuzz/corpus
 CLEANFILES += fuzz-*.bin
