@@ -298,6 +298,9 @@ static void test_mistakes(void)
         {"f(x; n: int = true)",
          "op_register: \"f(x; n: int = true)\": column 19: the default is of "
          "no kind that the argument takes"},
+        {"f(x; n: int = 9223372036854775808)",
+         "op_register: \"f(x; n: int = 9223372036854775808)\": column 34: the "
+         "default is outside the range of int64"},
         {"f(x; n: int = 1.5)",
          "op_register: \"f(x; n: int = 1.5)\": column 18: the argument takes "
          "no such number"},

@@ -8,6 +8,7 @@
 #include <base/memory.h>
 #include <base/plain.h>
 #include <ctype.h>
+#include <errno.h>
 #include <ops/engine/signature.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,18 +118,23 @@ static tn_status read_number(reader *r, tn_op_arg *arg, tn_value *v,
     if (!isdigit((unsigned char)first) && first != '-')
         return complain(r, "a default is a number, true, false or a \"text\"");
     double number = tn__read_double(start, &end);
-    bool whole = !memchr(start, '.', (size_t)(end - start)) &&
-                 !memchr(start, 'e', (size_t)(end - start));
+    const size_t length = (size_t)(end - start), sign = first == '-';
+    const bool whole = strspn(start + sign, "0123456789") == length - sign;
+    errno = 0;
+    const int64_t integer = whole ? strtoll(start, NULL, 10) : 0;
     r->at = end;
+    if (errno && arg->kinds & (1u << TN_VALUE_DIMS | 1u << TN_VALUE_INT |
+                               1u << TN_VALUE_NUMBER))
+        return complain(r, "the default is outside the range of int64");
     end_word(r);
     arg->fallback = start;
     if (arg->kinds >> TN_VALUE_DIMS & 1 && whole) {
-        *dims = (tn_dims_list){1, {(int64_t)number}};
+        *dims = (tn_dims_list){1, {integer}};
         *v = tn__value_dims(dims);
     } else if (arg->kinds >> TN_VALUE_INT & 1 && whole) {
-        *v = tn__value_int((int64_t)number);
+        *v = tn__value_int(integer);
     } else if (arg->kinds >> TN_VALUE_NUMBER & 1) {
-        *v = tn__value_number(whole ? tn_scalar_int((int64_t)number)
+        *v = tn__value_number(whole ? tn_scalar_int(integer)
                                     : tn_scalar_float(number));
     } else if (arg->kinds >> TN_VALUE_FLOAT & 1) {
         *v = tn__value_float(number);
