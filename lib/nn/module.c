@@ -216,17 +216,20 @@ static tn__nn_entry *add(tn_module *module, const char *name,
     return entry;
 }
 
-/* How many modules lie below each other from child down; INT_MAX if module is one of
- * them, since then child may not become one of its. */
-static int height(const tn_module *child, const tn_module *module)
+/* How many modules lie below each other from child down, as far as `room` goes; INT_MAX
+ * if module is one of them, since then child may not become one of its. */
+static int height(const tn_module *child, const tn_module *module, int room)
 {
     int most = 0;
     if (module == child)
         return INT_MAX;
+    if (room == 0)
+        return 1;
     for (const tn__nn_entry *entry = child->tree->first;
          entry && most < INT_MAX; entry = entry->next) {
-        int here = entry->kind == TN__NN_CHILD ? height(entry->value, module)
-                                               : 0;
+        int here = entry->kind == TN__NN_CHILD
+                       ? height(entry->value, module, room - 1)
+                       : 0;
         most = here > most ? here : most;
     }
     return most < INT_MAX ? most + 1 : INT_MAX;
@@ -237,7 +240,7 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
     if (!tn__nn_module(module, "module_add") ||
         !tn_object_check(child, &module_class, "module_add", "child"))
         return NULL;
-    int deep = height(child, module);
+    int deep = height(child, module, TN__NN_DEEPEST);
     if (deep == INT_MAX) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
                                  "\"%s\" holds the module it is added to",
@@ -545,13 +548,12 @@ void *tn_module_train(tn_module *module, bool on)
 
 /* ---- printing ----------------------------------------------------------------------- */
 
-static void print(FILE *file, const tn_module *module, int indent)
+/* False: it lies deeper than what goes through modules goes. */
+static bool print(FILE *file, const tn_module *module, int indent)
 {
     char text[512] = "";
-    if (indent > TN__NN_DEEPEST) {
-        fputs("...\n", file);
-        return;
-    }
+    if (indent >= TN__NN_DEEPEST)
+        return false;
     if (module->type->describe)
         module->type->describe(module, text, sizeof text);
     fprintf(file, "%s(%s", module->type->name, text);
@@ -562,10 +564,12 @@ static void print(FILE *file, const tn_module *module, int indent)
             continue;
         fprintf(file, "%s%*s(%s): ", children ? "" : "\n", 2 * indent + 2, "",
                 entry->name);
-        print(file, entry->value, indent + 1);
+        if (!print(file, entry->value, indent + 1))
+            return false;
         children = true;
     }
     fprintf(file, "%*s)\n", children ? 2 * indent : 0, "");
+    return true;
 }
 
 tn_status tn_module_print(FILE *file, const tn_module *module)
@@ -573,7 +577,11 @@ tn_status tn_module_print(FILE *file, const tn_module *module)
     if (!tn__nn_given(file, "module_print", "file") ||
         !tn__nn_module(module, "module_print"))
         return TN_ERR_ARGUMENT;
-    print(file, module, 0);
+    if (!print(file, module, 0))
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_print",
+                                        "module",
+                                        "has more than %d modules within each "
+                                        "other", TN__NN_DEEPEST);
     if (ferror(file))
         return tn_error_refuse_argument(TN_ERR_IO, "module_print", NULL,
                                         "cannot write");

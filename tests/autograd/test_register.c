@@ -301,6 +301,9 @@ static void test_mistakes(void)
         {"f(x; n: int = 9223372036854775808)",
          "op_register: \"f(x; n: int = 9223372036854775808)\": column 34: the "
          "default is outside the range of int64"},
+        {"f(x; n: float = 1e400)",
+         "op_register: \"f(x; n: float = 1e400)\": column 22: the default is "
+         "outside the range of float64"},
         {"f(x; n: int = 1.5)",
          "op_register: \"f(x; n: int = 1.5)\": column 18: the argument takes "
          "no such number"},

@@ -277,7 +277,8 @@ static void check_factors(void)
         ok(fine && !tn_error(), "factors of %s, %lld x %lld",
            tn_dtype_name(dtype), (long long)n, (long long)n);
         if (tn_error())
-                tn_error_clear();
+            note("%s", tn_error());
+        tn_error_clear();
         tn_scope_close(scope);
     }
 }
@@ -378,6 +379,12 @@ static bool is_cpu(void)
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
+/* cuSOLVER has infos of its own, and writes behind the minor that fails. */
+static bool is_cuda(void)
+{
+    return strncmp(tn_device_name(tn_device_current()), "cuda", 4) == 0;
+}
+
 /* Of infinities LAPACK sometimes finds eigenvalues, and other devices go by
  * it. */
 static void refused_here(const void *got, const char *want)
@@ -386,9 +393,8 @@ static void refused_here(const void *got, const char *want)
         refused(got, want);
         return;
     }
-    const size_t same = strcspn(want, "("); /* each library has its own info */
+    const size_t same = is_cuda() ? strcspn(want, "(") : strlen(want) + 1;
     ok(got || !strncmp(tn_error(), want, same), "%s, or a result", want);
-    note("%s", tn_error());
     tn_error_clear();
 }
 
@@ -428,8 +434,8 @@ static void check_infos(void)
     tn_tensor_to_array(tn_to_dtype(tn_contiguous(tn_select(l, 0, 7)), TN_F64),
                        left, sizeof left);
     ok(left[0] == 2 && left[3] == 0.5 &&
-           (!is_cpu() || (left[4] == -1.25 && left[7] == 1 && left[8] == 4)),
-       "what is before it is done, and on the cpu the rest is as it was");
+           (is_cuda() || (left[4] == -1.25 && left[7] == 1 && left[8] == 4)),
+       "and what is behind it stays as it was, but by cuSOLVER");
     refused(tn_linalg_cholesky(numbers()),
             "linalg_cholesky: matrix 7 of the batch is not positive-definite "
             "(LAPACK's info is 2)");

@@ -9,6 +9,7 @@
 #include <base/plain.h>
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <ops/engine/signature.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,8 @@ static tn_status read_number(reader *r, tn_op_arg *arg, tn_value *v,
     if (errno && arg->kinds & (1u << TN_VALUE_DIMS | 1u << TN_VALUE_INT |
                                1u << TN_VALUE_NUMBER))
         return complain(r, "the default is outside the range of int64");
+    if (isinf(number) && isdigit((unsigned char)start[sign]))
+        return complain(r, "the default is outside the range of float64");
     end_word(r);
     arg->fallback = start;
     if (arg->kinds >> TN_VALUE_DIMS & 1 && whole) {
