@@ -3,6 +3,7 @@
 #include "work.h"
 
 #include <base/error.h>
+#include <base/memory.h>
 #include <ctype.h>
 #include <math.h>
 #include <ops/engine/ops.h>
@@ -15,7 +16,10 @@
 
 struct misuse_counts misuse_counts;
 
-enum { MEMORY = 64 << 20 }; /* bytes that a device lends */
+enum {
+    MEMORY = 64 << 20,              /* bytes that a device lends */
+    HOST_MOST = MEMORY + (16 << 20) /* that, and what goes with it */
+};
 
 /* ---- values ------------------------------------------------------------- */
 
@@ -89,6 +93,8 @@ static void add_strange_tensors(void)
     add_tensor(tn_zeros(tn_dims(3, 0)));
     add_tensor(tn_zeros(tn_dims(0, huge)));
     add_tensor(tn_zeros(tn_dims(huge, 0, 3)));
+    add_tensor(tn_zeros(tn_dims(huge, 0, 0)));
+    add_tensor(tn_zeros(tn_dims(huge, 3, 0)));
     add_tensor(tn_zeros(tn_dims(3, 0, huge)));
     add_tensor(tn_zeros(tn_dims(1, 2, 0, huge)));
     add_tensor(tn_zeros(tn_dims(huge, 2, 0, 4)));
@@ -453,11 +459,14 @@ int misuse_call(const tn_op *op, const tn_value *value, int count)
     doing.count = count;
     limit_seconds(60);
     work_take();
+    tn__memory_largest(true);
     int made = tn_op_call(op, value, count, out, TN__OP_MAX_OUTPUTS);
     double done = work_take();
     limit_seconds(0);
     if (done > most_work)
         wrong("did more than the memory it may take explains");
+    if (tn__memory_largest(true) > HOST_MOST)
+        wrong("asked for more host memory at once than a device may have");
     if (made < 0)
         misuse_counts.refused++;
     else

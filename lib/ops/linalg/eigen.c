@@ -68,7 +68,7 @@ static tn_status eigh_all(tn__job *j, tn__staged *z)
     bool single = j->a.single;
     size_t element = j->a.element;
     tn_status status = eigh_room(j, &room, &ints);
-    for (int64_t k = 0; k < j->a.batch && status >= 0; k++) {
+    for (int64_t k = 0; k < j->matrices && status >= 0; k++) {
         char *a = tn__staged_at(&j->a, k), *v = tn__staged_at(z, k);
         char *w = tn__staged_at(&j->b, k), *beside = j->extra;
         char *tau = beside + (size_t)n * element;
@@ -101,7 +101,7 @@ static tn_status eigvalsh_all(tn__job *j)
     tn_status status = tn__job_room(&j->work, j, room);
     if (status >= 0)
         status = tn__job_ints(&j->iwork, ints);
-    for (int64_t k = 0; k < j->a.batch && status >= 0; k++)
+    for (int64_t k = 0; k < j->matrices && status >= 0; k++)
         j->lapack->syevd[j->a.single]("N", "L", &n, tn__staged_at(&j->a, k),
                                       &n, tn__staged_at(&j->b, k), j->work,
                                       &room, j->iwork, &ints, &j->info[k], 1,
@@ -129,7 +129,7 @@ static tn_status eigh(tn__call *call, bool vectors)
         status = tn__stage_new(&j.b, &j.a, n, 1);
     if (status >= 0 && vectors)
         status = tn__stage_new(&z, &j.a, n, n);
-    if (status >= 0 && n && j.a.batch)
+    if (status >= 0 && j.matrices)
         status = vectors ? eigh_all(&j, &z) : eigvalsh_all(&j);
     if (status >= 0)
         status = tn__job_refuse(&j, "has eigenvalues that do not converge");
@@ -176,13 +176,13 @@ static tn_status svd_all(tn__job *j, const char *text, tn__staged *s,
     bool single = j->a.single;
     double asked[2] = {0};
     tn_status status = tn__job_ints(&j->iwork, 8 * (int64_t)k);
-    if (status < 0 || k == 0 || j->a.batch == 0)
+    if (status < 0 || !j->matrices)
         return status;
     j->lapack->gesdd[single](text, &m, &n, NULL, &m, NULL, NULL, &m, NULL,
                              &ldvt, asked, &room, j->iwork, &j->info[0], 1);
     room = tn__lapack_room(asked, single);
     status = tn__job_room(&j->work, j, room);
-    for (int64_t i = 0; i < j->a.batch && status >= 0; i++)
+    for (int64_t i = 0; i < j->matrices && status >= 0; i++)
         j->lapack->gesdd[single](text, &m, &n, tn__staged_at(&j->a, i), &m,
                                  tn__staged_at(s, i), tn__staged_at(u, i), &m,
                                  tn__staged_at(vt, i), &ldvt, j->work, &room,

@@ -35,7 +35,7 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
         status = tn__job_square(&j, x, "A");
     if (status >= 0) {
         int n = j.a.rows, lda = n ? n : 1;
-        for (int64_t k = 0; k < j.a.batch && n; k++) {
+        for (int64_t k = 0; k < j.matrices; k++) {
             void *a = tn__staged_at(&j.a, k);
             j.lapack->potrf[j.a.single](upper ? "L" : "U", &n, a, &lda,
                                         &j.info[k], 1);
@@ -57,9 +57,8 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
 
 static void lu(tn__job *j, int64_t k, bool pivot, int *pivots)
 {
-    if (j->a.rows && j->a.columns)
-        j->info[k] = tn__lu(j->lapack, j->a.single, pivot, j->a.rows,
-                            j->a.columns, tn__staged_at(&j->a, k), pivots);
+    j->info[k] = tn__lu(j->lapack, j->a.single, pivot, j->a.rows, j->a.columns,
+                        tn__staged_at(&j->a, k), pivots);
 }
 
 tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
@@ -71,9 +70,9 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
         tn__job_begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A, TN__STAGE);
     int width = tn__staged_least(&j.a);
     if (status >= 0)
-        status = tn__job_ints(&j.pivots, j.a.batch * width);
+        status = tn__job_ints(&j.pivots, j.matrices * width);
     if (status >= 0) {
-        for (int64_t k = 0; k < j.a.batch; k++)
+        for (int64_t k = 0; k < j.matrices; k++)
             lu(&j, k, pivot, j.pivots + k * width);
         if (check)
             status =
@@ -105,14 +104,17 @@ tn_status tn__run_lu_order(tn__call *call)
     for (int d = 0; d < x->ndim - 1; d++)
         batch *= shape[d] = x->shape[d];
     shape[x->ndim - 1] = rows;
+    tn_tensor *out =
+        tn__tensor_new(x->storage->device, TN_I64, x->ndim, shape, name);
+    if (!out)
+        return tn_error_code();
     int32_t *pivot = tn__alloc_many(x->numel + 1, sizeof *pivot);
-    int64_t *order = tn__alloc_many(tn__size_mul(batch, rows),
-                                    sizeof *order);
+    int64_t *order = tn__alloc_many(out->numel, sizeof *order);
     tn_status status = pivot && order ? TN_OK : TN_ERR_MEMORY;
     if (status >= 0 && x->numel)
         status = tn_tensor_to_array(x, pivot,
                                     (size_t)x->numel * sizeof *pivot);
-    for (int64_t k = 0; k < batch && status >= 0; k++) {
+    for (int64_t k = 0; k < batch && rows && status >= 0; k++) {
         int64_t *row = order + k * rows;
         for (int64_t i = 0; i < rows; i++)
             row[i] = i;
@@ -131,17 +133,13 @@ tn_status tn__run_lu_order(tn__call *call)
             row[other] = kept;
         }
     }
-    tn_tensor *out = NULL;
-    if (status >= 0) {
-        out = tn__tensor_new(x->storage->device, TN_I64, x->ndim, shape, name);
-        if (out && out->numel &&
-            tn__device_copy_in(out->storage->device, out->storage->block, 0,
-                               order, (uint64_t)out->numel * 8) < 0) {
-            tn__unref(out);
-            out = NULL;
-        }
+    if (status >= 0 && out->numel)
+        status = tn__device_copy_in(out->storage->device, out->storage->block,
+                                    0, order, (uint64_t)out->numel * 8);
+    if (status >= 0)
         status = tn__give(call, out);
-    }
+    else
+        tn__unref(out);
     tn__free(pivot);
     tn__free(order);
     return status;
@@ -209,7 +207,7 @@ tn_status tn__run_solve_square(tn__call *call)
         status = tn__job_ints(&j.pivots, j.a.rows);
     if (status >= 0)
         status = tn__job_room(&j.work, &j, j.b.rows);
-    for (int64_t k = 0; k < j.a.batch && status >= 0 && j.a.rows; k++) {
+    for (int64_t k = 0; k < j.matrices && status >= 0; k++) {
         lu(&j, k, true, j.pivots);
         if (j.info[k] || !j.b.rows)
             continue;
@@ -244,7 +242,7 @@ tn_status tn__run_solve_triangle(tn__call *call)
     /* of A^T, which a holds, or from the right of A */
     const tn__triangle t = {.upper = left != upper, .unit = unit,
                             .turned = !left};
-    for (int64_t k = 0; k < j.a.batch && status >= 0; k++)
+    for (int64_t k = 0; k < j.matrices && status >= 0; k++)
         solve_right(&j, k, t);
     if (status >= 0)
         status = tn__job_give(call, &j.b);
@@ -265,15 +263,15 @@ tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
         status = tn__job_square(&j, x, "A");
     int n = j.a.rows, lda = n ? n : 1, room = -1;
     if (status >= 0)
-        status = tn__job_ints(&j.pivots, j.a.batch * n);
-    if (status >= 0 && n && j.a.batch) {
+        status = tn__job_ints(&j.pivots, j.matrices * n);
+    if (status >= 0 && j.matrices) {
         double asked[2] = {0};
         j.lapack->sytrf[j.a.single]("L", &n, NULL, &lda, j.pivots, asked,
                                     &room, &j.info[0], 1);
         room = tn__lapack_room(asked, j.a.single);
         status = tn__job_room(&j.work, &j, room);
     }
-    for (int64_t k = 0; k < j.a.batch && status >= 0 && n; k++)
+    for (int64_t k = 0; k < j.matrices && status >= 0; k++)
         j.lapack->sytrf[j.a.single]("L", &n, tn__staged_at(&j.a, k), &lda,
                                     j.pivots + k * n, j.work, &room,
                                     &j.info[k], 1);
@@ -304,15 +302,15 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                              TN__STAGE);
     int n = j.a.rows, sides = j.b.columns, lda = n ? n : 1;
     if (status >= 0)
-        status = tn__job_ints(&j.pivots, j.a.batch * n);
+        status = tn__job_ints(&j.pivots, j.matrices * n);
     if (status >= 0 &&
-        (pivots->dtype != TN_I32 || pivots->numel != j.a.batch * n))
+        (pivots->dtype != TN_I32 || pivots->numel != j.matrices * n))
         status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} are no int32 list for "
                           "each of the matrices of {LD}", j.name);
     if (status >= 0 && pivots->numel)
         status = tn_tensor_to_array(pivots, j.pivots,
                                     (size_t)pivots->numel * sizeof(int));
-    for (int64_t k = 0; status >= 0 && k < j.a.batch * n; k++)
+    for (int64_t k = 0; status >= 0 && k < j.matrices * n; k++)
         if (j.pivots[k] == 0 || j.pivots[k] > n || j.pivots[k] < -n)
             status = tn__fail_outside(
                 TN_ERR_INDEX,
@@ -320,7 +318,7 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                                    pivots->shape),
                 "%s: {pivots:pivot} %d is none for %d rows", j.name,
                 j.pivots[k], n);
-    for (int64_t k = 0; k < j.a.batch && status >= 0 && n && sides; k++)
+    for (int64_t k = 0; k < j.matrices && status >= 0 && sides; k++)
         j.lapack->sytrs[j.a.single]("L", &n, &sides, tn__staged_at(&j.a, k),
                                     &lda, j.pivots + k * n,
                                     tn__staged_at(&j.b, k), &lda, &j.info[k],
@@ -367,7 +365,7 @@ tn_status tn__run_linalg_qr(tn__call *call)
     if (status >= 0 && k)
         status = tn__job_room(&j.work, &j,
                               tn__reflect_room(m, m > n ? m : n));
-    for (int64_t at = 0; at < j.a.batch && status >= 0 && k; at++)
+    for (int64_t at = 0; at < j.matrices && status >= 0; at++)
         qr(&j, at);
     if (status >= 0) {
         tn__staged_clear(&j.a, true);
@@ -413,13 +411,13 @@ static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
     const void *by = j->a.single ? (const void *)&single : (const void *)&rcond;
     double asked[2] = {0};
     tn_status status = tn__job_ints(&j->pivots, n);
-    if (status < 0 || !m || !n || !sides || !j->a.batch)
+    if (status < 0 || !sides || !j->matrices)
         return status;
     j->lapack->gelsy[j->a.single](&m, &n, &sides, NULL, &m, NULL, &ldb,
                                   j->pivots, by, rank, asked, &room, j->info);
     room = tn__lapack_room(asked, j->a.single);
     status = tn__job_room(&j->work, j, room);
-    for (int64_t k = 0; k < j->a.batch && status >= 0; k++) {
+    for (int64_t k = 0; k < j->matrices && status >= 0; k++) {
         memset(j->pivots, 0, (size_t)n * sizeof *j->pivots);
         j->lapack->gelsy[j->a.single](
             &m, &n, &sides, tn__staged_at(&j->a, k), &m,
@@ -442,7 +440,7 @@ tn_status tn__run_lstsq_batch(tn__call *call)
     if (status >= 0 && n > m)
         status = lengthen(&j.b, n);
     if (status >= 0)
-        status = tn__job_ints(&j.iwork, j.a.batch);
+        status = tn__job_ints(&j.iwork, j.matrices);
     if (status >= 0 && rcond < 0)
         rcond = step_of(&j.a) * (m > n ? m : n);
     if (status >= 0)

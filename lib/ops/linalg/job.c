@@ -13,11 +13,10 @@ tn_status tn__job_begin(const tn__call *call, tn__job *j, int arg,
                                  j->name, call->op->arg[arg].name);
     if (status < 0)
         return status;
-    j->info = tn__alloc_many(j->a.batch + 1, sizeof *j->info);
-    if (!j->info)
-        return TN_ERR_MEMORY;
-    memset(j->info, 0, (size_t)(j->a.batch + 1) * sizeof *j->info);
-    return TN_OK;
+    /* 2^40 matrices without elements take no memory: neither may what goes with
+     * them. */
+    j->matrices = j->a.tensor->numel ? j->a.batch : 0;
+    return tn__job_ints(&j->info, j->matrices);
 }
 
 void tn__job_end(tn__job *j)
@@ -83,7 +82,7 @@ tn_status tn__job_room(void **room, const tn__job *j, int64_t count)
 
 tn_status tn__job_refuse(const tn__job *j, const char *why)
 {
-    for (int64_t k = 0; k < j->a.batch; k++)
+    for (int64_t k = 0; k < j->matrices; k++)
         if (j->info[k] > 0)
             return tn__lapack_refuse(j->name, k, why, j->info[k]);
     return TN_OK;

@@ -4,11 +4,13 @@
 
 #include <ops/linalg/lapack.h>
 
-/* Staged matrices, room to work in, one info a matrix: all of it owned. */
+/* Staged matrices, room to work in, one info for each of the `matrices` of a that
+ * have elements: all of it owned. */
 typedef struct tn__job {
     const tn__lapack *lapack;
     const char *name;
     tn__staged a, b;
+    int64_t matrices; /* a's batch, or 0 */
     int *info, *pivots, *iwork;
     void *work, *extra;
 } tn__job;
@@ -29,7 +31,7 @@ tn_status tn__job_ints(int **list, int64_t count);
 tn_status tn__job_room(void **room, const tn__job *j, int64_t count);
 
 /* Hands an output on; of each matrix no more than these rows; `width` whole
- * numbers for each matrix of a (tn__unstage_ints). */
+ * numbers for each matrix of a (tn__unstage_ints), 0 where it has no elements. */
 tn_status tn__job_give(tn__call *call, const tn__staged *s);
 tn_status tn__job_give_rows(tn__call *call, const tn__staged *s, int64_t rows);
 tn_status tn__job_give_ints(tn__call *call, const tn__job *j, const int *number,

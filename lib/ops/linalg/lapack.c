@@ -174,7 +174,7 @@ void tn__staged_eye(tn__staged *s)
 
 void tn__staged_clear(tn__staged *s, bool below)
 {
-    for (int64_t k = 0; k < s->batch && s->rows; k++)
+    for (int64_t k = 0; k < s->batch && s->rows && s->columns; k++)
         for (int j = 0; j < s->columns; j++) {
             int first = below ? j + 1 : 0, end = below ? s->rows : j;
             if (end > s->rows)
@@ -225,9 +225,13 @@ tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
         shape[ndim++] = width;
     tn_tensor *out =
         tn__tensor_new(x->storage->device, TN_I32, ndim, shape, what);
-    if (out && to_device(out, number) < 0) {
+    int *zeros = NULL;
+    if (out && !x->numel)
+        number = zeros = tn__calloc((size_t)out->numel + 1, sizeof *zeros);
+    if (out && (!number || to_device(out, number) < 0)) {
         tn__unref(out);
-        return NULL;
+        out = NULL;
     }
+    tn__free(zeros);
     return out;
 }

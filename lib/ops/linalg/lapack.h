@@ -76,7 +76,7 @@ void tn__staged_clear(tn__staged *s, bool below);
  * as_vector: of one column, without its dimension. One reference. */
 tn_tensor *tn__unstage(const tn__staged *s, bool as_vector);
 /* `width` whole numbers for each matrix (width -1: one, without a dimension)
- * as an int32 tensor. */
+ * as an int32 tensor; zeros where the matrices have no elements. */
 tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
                             int64_t width, const char *what);
 
