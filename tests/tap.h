@@ -67,6 +67,19 @@ static inline void plan_later(void)
     tap_find_plugin();
 }
 
+/* Whether a case is for this process: TENON_TEST_PART=2/8 is the second of eight
+ * processes that share the cases of a long program. All are, by default. */
+static inline bool in_part(long number)
+{
+    const char *part = getenv("TENON_TEST_PART");
+    long which, of;
+    if (!part)
+        return true;
+    if (sscanf(part, "%ld/%ld", &which, &of) != 2 || which < 1 || which > of)
+        bail_out("TENON_TEST_PART=%s is not like 2/8", part);
+    return number % of == which - 1;
+}
+
 /* A line of explanation, shown in the log of the test. */
 TAP_PRINTF(1, 2) static inline void note(const char *format, ...)
 {

@@ -45,6 +45,8 @@ int main(int argc, char **argv)
         return 99;
     for (int i = first; i < tn_op_count(); i++) {
         const tn_op *op = tn_op_at(i);
+        if (!in_part(i))
+            continue;
         if (argc > 1)
             note("row %d %s", i, op->name);
         tn_scope *scope = tn_scope_open();
