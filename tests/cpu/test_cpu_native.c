@@ -14,6 +14,10 @@
 #include "../../backends/cpu/jit/native_body.h"
 #include "isa_here.h"
 
+/* There where a sanitizer is, which makes the routines slow. */
+extern void __sanitizer_set_death_callback(void (*callback)(void))
+    __attribute__((weak));
+
 enum { LINES = 7, MOST = 80, NODES = 160, ROOM = LINES * MOST };
 
 static uint64_t random_state = 20261123;
@@ -330,7 +334,8 @@ static void test_bodies(void)
     static body b;
     static const int64_t sizes[] = {1,  7,  8,  15, 16, 17,
                                     31, 32, 33, 64, 70, 67};
-    int wrong = 0, folds_wrong = 0, parts_wrong = 0, without = 0, bodies = 300;
+    int wrong = 0, folds_wrong = 0, parts_wrong = 0, without = 0;
+    const int bodies = __sanitizer_set_death_callback ? 600 : 6000;
     for (int i = 0; i < bodies && wrong + folds_wrong < 5; i++) {
         make_body(&b);
         for (int s = 0; s < 12; s++) {

@@ -162,6 +162,28 @@ static void test_limit(tn_device *device)
     ok(old.slab_count == -7, "as far as it goes");
 }
 
+/* Small blocks that this thread keeps are given back for a large one, which
+ * counts for the peak as any other. */
+static void test_peak(tn_device *device)
+{
+    enum { SMALL = 4 * MIB / 1024 };
+    static tn__block *small[SMALL];
+    tn_cache_empty(device);
+    tn_memory_set_limit(device, 10 * MIB);
+    for (int i = 0; i < SMALL; i++)
+        small[i] = tn__block_alloc(device, 1024);
+    for (int i = 0; i < SMALL; i++)
+        tn__block_free(small[i]);
+    ok(memory(device).cached_bytes >= 4 * MIB, "small blocks are kept");
+    tn_memory_reset_peak(device);
+    tn__block *large = tn__block_alloc(device, 9 * MIB);
+    ok(large != NULL, "until a large one needs their memory");
+    tn__block_free(large);
+    is_int(memory(device).peak_bytes, 9 * MIB, "which is the peak, then");
+    tn_memory_set_limit(device, 0);
+    tn_cache_empty(device);
+}
+
 /* A device of 32 MiB, its memory not seen, its work late. */
 static void test_device_full(tn_device *device)
 {
@@ -290,6 +312,7 @@ int main(void)
     test_large(device);
     test_random(device);
     test_limit(device);
+    test_peak(device);
     test_device_full(full);
     test_no_memory(device);
     test_threads(device);

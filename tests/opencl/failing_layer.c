@@ -1,12 +1,23 @@
 /* A layer between the OpenCL loader and a driver, for the test: with
  * TN_TEST_FAIL="clFinish -5" that function returns that error from now on.
- * One that returns an object gives NULL. */
+ * One that returns an object gives NULL. Objects that are made, retained and
+ * released are counted: layer_live says how many references of a kind there are. */
 #include <CL/cl_layer.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 static cl_icd_dispatch table, driver;
+
+/* References that the caller owes a release for. */
+enum { MEMORY, EVENTS, KERNELS, PROGRAMS, QUEUES, CONTEXTS, MAPPED, KINDS };
+static _Atomic long live[KINDS];
+
+__attribute__((visibility("default"))) long layer_live(int kind);
+long layer_live(int kind)
+{
+    return live[kind];
+}
 
 /* What the function named is to return; 0: it works. */
 static cl_int failure(const char *name)
@@ -26,15 +37,27 @@ static cl_int failure(const char *name)
         cl_int error = failure("cl" #name);                                   \
         return error ? error : driver.cl##name passed;                        \
     }
-#define MAKES(type, name, declared, passed)                                   \
+#define MAKES(type, name, kind, declared, passed)                             \
     static type CL_API_CALL failing_##name declared                           \
     {                                                                         \
         cl_int error = failure("cl" #name);                                   \
-        if (!error)                                                           \
-            return driver.cl##name passed;                                    \
-        if (out)                                                              \
+        type made = error ? NULL : driver.cl##name passed;                    \
+        if (error && out)                                                     \
             *out = error;                                                     \
-        return NULL;                                                          \
+        live[kind] += made != NULL;                                           \
+        return made;                                                          \
+    }
+/* Retained, released. */
+#define COUNTS(type, name, kind)                                              \
+    static cl_int CL_API_CALL counted_Retain##name(type object)               \
+    {                                                                         \
+        live[kind]++;                                                         \
+        return driver.clRetain##name(object);                                 \
+    }                                                                         \
+    static cl_int CL_API_CALL counted_Release##name(type object)              \
+    {                                                                         \
+        live[kind]--;                                                         \
+        return driver.clRelease##name(object);                                \
     }
 
 RETURNS(GetDeviceIDs,
@@ -51,26 +74,53 @@ RETURNS(EnqueueNDRangeKernel,
          const size_t *offset, const size_t *global, const size_t *local,
          cl_uint count, const cl_event *events, cl_event *event),
         (queue, kernel, ndim, offset, global, local, count, events, event))
-MAKES(cl_context, CreateContext,
+MAKES(cl_context, CreateContext, CONTEXTS,
       (const cl_context_properties *properties, cl_uint count,
        const cl_device_id *devices,
        void(CL_CALLBACK *says)(const char *, const void *, size_t, void *),
        void *context, cl_int *out),
       (properties, count, devices, says, context, out))
-MAKES(cl_mem, CreateBuffer,
+MAKES(cl_mem, CreateBuffer, MEMORY,
       (cl_context context, cl_mem_flags flags, size_t bytes, void *host,
        cl_int *out),
       (context, flags, bytes, host, out))
-MAKES(void *, EnqueueMapBuffer,
+MAKES(void *, EnqueueMapBuffer, MAPPED,
       (cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
        size_t offset, size_t bytes, cl_uint count, const cl_event *events,
        cl_event *event, cl_int *out),
       (queue, memory, wait, flags, offset, bytes, count, events, event, out))
-MAKES(cl_program, CreateProgramWithBinary,
+MAKES(cl_command_queue, CreateCommandQueue, QUEUES,
+      (cl_context context, cl_device_id device,
+       cl_command_queue_properties properties, cl_int *out),
+      (context, device, properties, out))
+MAKES(cl_program, CreateProgramWithSource, PROGRAMS,
+      (cl_context context, cl_uint count, const char **text,
+       const size_t *bytes, cl_int *out),
+      (context, count, text, bytes, out))
+MAKES(cl_kernel, CreateKernel, KERNELS,
+      (cl_program program, const char *name, cl_int *out),
+      (program, name, out))
+MAKES(cl_program, CreateProgramWithBinary, PROGRAMS,
       (cl_context context, cl_uint count, const cl_device_id *devices,
        const size_t *bytes, const unsigned char **binaries, cl_int *states,
        cl_int *out),
       (context, count, devices, bytes, binaries, states, out))
+COUNTS(cl_mem, MemObject, MEMORY)
+COUNTS(cl_event, Event, EVENTS)
+COUNTS(cl_kernel, Kernel, KERNELS)
+COUNTS(cl_program, Program, PROGRAMS)
+COUNTS(cl_command_queue, CommandQueue, QUEUES)
+COUNTS(cl_context, Context, CONTEXTS)
+
+static cl_int CL_API_CALL counted_Marker(cl_command_queue queue, cl_uint count,
+                                         const cl_event *events,
+                                         cl_event *event)
+{
+    cl_int error =
+        driver.clEnqueueMarkerWithWaitList(queue, count, events, event);
+    live[EVENTS] += !error && event;
+    return error;
+}
 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what,
                                                size_t bytes, void *value,
@@ -102,6 +152,19 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries,
     table.clCreateBuffer = failing_CreateBuffer;
     table.clEnqueueMapBuffer = failing_EnqueueMapBuffer;
     table.clCreateProgramWithBinary = failing_CreateProgramWithBinary;
+    table.clCreateProgramWithSource = failing_CreateProgramWithSource;
+    table.clCreateCommandQueue = failing_CreateCommandQueue;
+    table.clCreateKernel = failing_CreateKernel;
+    table.clEnqueueMarkerWithWaitList = counted_Marker;
+#define COUNTED(name)                                                         \
+    table.clRetain##name = counted_Retain##name;                              \
+    table.clRelease##name = counted_Release##name
+    COUNTED(MemObject);
+    COUNTED(Event);
+    COUNTED(Kernel);
+    COUNTED(Program);
+    COUNTED(CommandQueue);
+    COUNTED(Context);
     *out_entries = sizeof table / sizeof table.clGetPlatformIDs;
     *out_table = &table;
     return CL_SUCCESS;

@@ -1,6 +1,9 @@
 /* What is said, and what is left, when a driver's call fails: a layer of the
  * OpenCL loader (failing_layer.c) makes it fail from a moment on. Each scene
  * is a process of its own, whose output is looked at. */
+#include <dlfcn.h>
+#include <limits.h>
+
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -61,6 +64,59 @@ static void print_again(void)
     print_launch();
     fail_no_more();
     printf("; then %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
+}
+
+/* A change in place whose launch fails: nothing is changed or recorded. */
+static void print_in_place(void)
+{
+    ready();
+    tn_tensor *x = tn_requires_grad(tn_ones(tn_dims(3)));
+    tn_tensor *h = tn_mul_scalar(x, 2);
+    tn_tensor *y = tn_mul(h, h);
+    tn_device_synchronize(NULL);
+    fail_from_now_on();
+    tn_mul_(h, h);
+    print_error();
+    fail_no_more();
+    tn_backward(tn_sum(y));
+    tn_tensor *gradient = tn_tensor_grad(x);
+    printf("; then %g %g", tn_item(tn_sum(h)),
+           gradient ? tn_item(tn_sum(gradient)) : -1);
+}
+
+/* What a step leaves behind in the driver: references, of each kind. */
+static void print_references(void)
+{
+    enum { KINDS = 6, WARM = 3, STEPS = 10 };
+    long (*live)(int) = NULL, before[KINDS] = {0}, fewest = LONG_MAX;
+    ready();
+    void *layer = dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD);
+    *(void **)&live = layer ? dlsym(layer, "layer_live") : NULL;
+    for (int step = 0; live && step < WARM + STEPS; step++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *x = tn_requires_grad(tn_ones(tn_dims(300, 700)));
+        tn_backward(tn_sum(tn_cumsum(tn_exp(tn_matmul(x, tn_t(x))), 0)));
+        tn_item(tn_sum(tn_tensor_grad(x)));
+        tn_loader *loader = tn_loader_new(
+            tn_dataset_from_tensors(tn_ones(tn_dims(8, 3), .device =
+                                                tn_device_open("cpu")), NULL),
+            .batch_size = 2, .workers = 1, .device = tn_device_current());
+        TN_EACH_BATCH(batch, loader)
+            tn_item(tn_sum(batch.x));
+        tn_scope_close(scope);
+        tn_cache_empty(NULL);
+        for (int kind = 0; kind < KINDS; kind++) {
+            long now = live(kind);
+            if (step < WARM)
+                before[kind] = now;
+            else if (now != before[kind])
+                printf("step %d: kind %d has %ld, not %ld; ", step, kind, now,
+                       before[kind]);
+            if (kind != 1 && now < fewest) /* an event need not live on */
+                fewest = now;
+        }
+    }
+    printf("%s", fewest > 0 && fewest < LONG_MAX ? "all alive, no more" : "none");
 }
 
 static void print_sync(void)
@@ -194,6 +250,16 @@ static void test_work(void)
            "memory that runs out, and the device is of use after it");
 }
 
+static void test_left(void)
+{
+    is_str(scene("clEnqueueNDRangeKernel -4", print_in_place),
+           "mul_: clEnqueueNDRangeKernel: CL_MEM_OBJECT_ALLOCATION_FAILURE; "
+           "then 6 24",
+           "a launch in place that fails leaves value and gradient alone");
+    is_str(scene("none 0", print_references), "all alive, no more",
+           "a step leaves no reference behind in the driver");
+}
+
 static void test_binaries(void)
 {
     is_str(scene("clGetProgramInfo -30", print_compiled), "5 compiled",
@@ -232,6 +298,7 @@ int main(void)
         bail_out("mkdtemp");
     test_opening();
     test_work();
+    test_left();
     test_batches();
     setenv("TENON_CACHE_DIR", scratch, 1);
     test_binaries();

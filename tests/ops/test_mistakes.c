@@ -25,6 +25,41 @@ static void refused_status(tn_status got, const char *want)
 
 static tn_tensor *x, *v, *i, *img, *w;
 
+/* slice_backward, a row for gradients, as a caller may have it by its name. */
+static tn_tensor *slice_into(int64_t count, int64_t whole, int64_t start,
+                             int64_t step)
+{
+    const tn_dims_list size = tn_dims(whole);
+    const tn_value value[] = {
+        {.kind = TN_VALUE_TENSOR, .of.tensor = tn_ones(tn_dims(count))},
+        {.kind = TN_VALUE_DIMS, .of.dims = &size},
+        {.kind = TN_VALUE_INT},
+        {.kind = TN_VALUE_INT, .of.i = start},
+        {.kind = TN_VALUE_INT, .of.i = step}};
+    tn_tensor *out = NULL;
+    tn_op_call(tn_op_find("slice_backward"), value, 5, &out, 1);
+    return out;
+}
+
+static void check_slices(void)
+{
+    ok(slice_into(2, 4, 2, 1), "the last two of four");
+    ok(slice_into(2, 4, 1, 2), "the last one by steps");
+    ok(slice_into(0, 4, 4, 1), "none, behind the end");
+    refused(slice_into(3, 4, 2, 1), TN_ERR_SHAPE,
+            "slice_backward: input (3,) is no slice, from 2 by 1, of dim 0 of "
+            "(4,)");
+    refused(slice_into(2, 4, 2, 2), TN_ERR_SHAPE,
+            "slice_backward: input (2,) is no slice, from 2 by 2, of dim 0 of "
+            "(4,)");
+    refused(slice_into(1, 4, 4, 1), TN_ERR_SHAPE,
+            "slice_backward: input (1,) is no slice, from 4 by 1, of dim 0 of "
+            "(4,)");
+    refused(slice_into(0, 4, 5, 1), TN_ERR_SHAPE,
+            "slice_backward: input (0,) is no slice, from 5 by 1, of dim 0 of "
+            "(4,)");
+}
+
 static void check_shapes(void)
 {
     refused(tn_add(x, tn_ones(tn_dims(2))), TN_ERR_SHAPE,
@@ -584,6 +619,7 @@ int main(void)
     img = tn_ones(tn_dims(1, 2, 4, 4));
     w = tn_ones(tn_dims(2, 2, 3, 3));
     check_shapes();
+    check_slices();
     check_losses();
     check_dtypes();
     check_values();

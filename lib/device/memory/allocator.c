@@ -147,6 +147,8 @@ tn__block *tn__block_alloc(tn_device *device, uint64_t bytes)
             tn__small_flush(a);
             tn__lock_take(&a->lock);
             block = tn__large_alloc(a, bytes ? bytes : 1);
+            if (block)
+                tn__allocator_used(a);
             tn__lock_give(&a->lock);
         }
     }
