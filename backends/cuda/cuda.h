@@ -122,6 +122,7 @@ struct tn_queue {
     tn_cuda_plans *plans;     /* likewise */
     tn_cuda_checks *checks;   /* likewise */
     bool checked; /* a launch since the last sync may have found a fault */
+    bool clean;   /* the list of faults is empty */
     uint64_t last_tag, unsynced; /* of work since the last sync */
 };
 

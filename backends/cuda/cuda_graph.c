@@ -162,11 +162,12 @@ static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
 {
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
+    if (!error && recorded->checks)
+        error = tn__cuda_faults(queue);
     if (!error)
         error = tn__cu.graph_launch(recorded->exec, queue->stream);
     if (error)
         return tn__cuda_told(queue->device, "cuGraphLaunch", error);
-    queue->checked = queue->checked || recorded->checks;
     return tn__cuda_queue_given(queue, tag);
 }
 

@@ -6,15 +6,19 @@
 
 /* ---- what a launch needs beside its buffers ----------------------------- */
 
-/* A queue's list of faults, zeroed, at the first launch that may fail. */
+/* A queue's list of faults, for a launch that may have one. It is emptied here
+ * where that has failed before: a launch never finds the faults of another. */
 tn_cu_result tn__cuda_faults(tn_queue *queue)
 {
-    const size_t bytes = TN_FAULT_BYTES(TN_CUDA_FAULTS);
-    queue->checked = true;
-    if (queue->faults)
-        return 0;
-    tn_cu_result error = tn__cu.alloc(&queue->faults, bytes);
-    return error ? error : tn__cu.fill(queue->faults, 0, bytes, queue->stream);
+    tn_cu_result error = 0;
+    if (!queue->faults)
+        error = tn__cu.alloc(&queue->faults, TN_FAULT_BYTES(TN_CUDA_FAULTS));
+    if (!error && !queue->clean)
+        error = tn__cu.fill(queue->faults, 0, TN_FAULT_BYTES(TN_CUDA_FAULTS),
+                            queue->stream);
+    queue->clean = !error;
+    queue->checked |= !error;
+    return error;
 }
 
 /* Work of a stream is in order, so one scratch serves all of it: as much as was

@@ -132,7 +132,8 @@ static tn_status faults_look(tn_queue *queue, uint32_t *any)
     return tn__cuda_told(queue->device, "reading faults", error);
 }
 
-/* The first index fault, if there is one; the list is empty after it. */
+/* The first index fault, if there is one. The list is empty after it; where it
+ * cannot be emptied, the next launch that needs it tries again. */
 static tn_status faults_take(tn_queue *queue, tn_fault *fault)
 {
     const size_t bytes = TN_FAULT_BYTES(TN_CUDA_FAULTS);
@@ -141,15 +142,16 @@ static tn_status faults_take(tn_queue *queue, tn_fault *fault)
     queue->checked = false;
     if (status || !any)
         return status;
+    queue->clean = false;
     void *records = malloc(bytes);
     if (!records)
         return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for faults");
     tn_cu_result error =
         tn__cu.to_host(records, queue->faults, bytes, queue->stream);
     if (!error)
-        error = tn__cu.fill(queue->faults, 0, bytes, queue->stream);
-    if (!error)
         error = tn__cu.stream_sync(queue->stream);
+    if (!error)
+        queue->clean = !tn__cu.fill(queue->faults, 0, bytes, queue->stream);
     tn_fault unused = {.size = sizeof unused};
     status = error ? tn__cuda_told(queue->device, "reading faults", error)
                    : tn__cuda_host->fault_read(records, TN_CUDA_FAULTS,

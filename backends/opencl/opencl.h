@@ -80,6 +80,7 @@ struct tn_queue {
     tn_plugin_device *device;
     cl_command_queue queue; /* owned, in order */
     cl_mem faults;  /* owned; NULL until a launch may fail */
+    bool clean;     /* it is empty */
     bool checked;   /* one of those came since the last sync */
     cl_mem scratch; /* owned; the greatest that was needed */
     uint64_t scratch_bytes;

@@ -92,20 +92,22 @@ static tn_status kernel_make(tn_plugin_device *device,
 
 /* ---- arguments ---------------------------------------------------------- */
 
-/* A queue's fault buffer, zeroed, at the first launch that may fail. */
+/* A queue's fault buffer, for a launch that may have one. It is emptied here where
+ * that has failed before: a launch never finds the faults of another. */
 static cl_int faults_ready(tn_queue *queue)
 {
     const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
     const cl_uint zero = 0;
     cl_int error = CL_SUCCESS;
-    queue->checked = true;
-    if (queue->faults)
-        return CL_SUCCESS;
-    queue->faults = cl.CreateBuffer(queue->device->context, CL_MEM_READ_WRITE,
-                                    bytes, NULL, &error);
-    return error ? error
-                 : cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
-                                        sizeof zero, 0, bytes, 0, NULL, NULL);
+    if (!queue->faults)
+        queue->faults = cl.CreateBuffer(queue->device->context,
+                                        CL_MEM_READ_WRITE, bytes, NULL, &error);
+    if (!error && !queue->clean)
+        error = cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
+                                     sizeof zero, 0, bytes, 0, NULL, NULL);
+    queue->clean = !error;
+    queue->checked |= !error;
+    return error;
 }
 
 /* Work of a queue is in order, so one scratch buffer serves all of it. A

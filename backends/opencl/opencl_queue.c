@@ -102,7 +102,8 @@ static tn_status faults_look(tn_queue *queue, cl_uint *any)
                  : TN_OK;
 }
 
-/* The first index fault, if there is one; the buffer is empty after it. */
+/* The first index fault, if there is one. The buffer is empty after it; where it
+ * cannot be emptied, the next launch that needs it tries again. */
 static tn_status faults_take(tn_queue *queue, tn_fault *fault)
 {
     const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
@@ -112,14 +113,16 @@ static tn_status faults_take(tn_queue *queue, tn_fault *fault)
     queue->checked = false;
     if (status || !any)
         return status;
+    queue->clean = false;
     void *records = malloc(bytes);
     if (!records)
         return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for faults");
     cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
                                         0, bytes, records, 0, NULL, NULL);
     if (!error)
-        error = cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
-                                     sizeof zero, 0, bytes, 0, NULL, NULL);
+        queue->clean = !cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
+                                             sizeof zero, 0, bytes, 0, NULL,
+                                             NULL);
     tn_fault unused = {.size = sizeof unused};
     status = error ? tn__opencl_fail(queue->device, "reading faults", error)
                    : tn__opencl_host->fault_read(records, TN_OPENCL_FAULTS,

@@ -160,6 +160,28 @@ static void print_retry(void)
     print_seven();
 }
 
+/* The list of faults cannot be emptied: the fault is told all the same, and no
+ * later call is blamed for it. */
+static void print_faults(void)
+{
+    const int64_t wrong[] = {7}, right[] = {2};
+    ready();
+    tn_tensor *x = tn_ones(tn_dims(5));
+    tn_tensor *bad = tn_tensor_from_array(wrong, TN_I64, tn_dims(1));
+    tn_tensor *good = tn_tensor_from_array(right, TN_I64, tn_dims(1));
+    tn_item(tn_index_select(x, 0, good));
+    tn_index_select(x, 0, bad);
+    fail_next();
+    tn_device_synchronize(NULL);
+    printf("%s: ", tn_status_name(tn_error_code()));
+    tn_error_clear();
+    fail_next();
+    tn_index_select(x, 0, good);
+    print_error();
+    sim_fail(NULL, -1, 0);
+    printf("; then %g", tn_item(tn_index_select(x, 0, good)));
+}
+
 /* ---- what they say ------------------------------------------------------ */
 
 typedef struct powers {
@@ -236,6 +258,11 @@ static void test_work(void)
     is_str(scene("cuCtxSetCurrent", INVALID_VALUE, print_launch),
            "exp: cuCtxSetCurrent: CUDA_ERROR_INVALID_VALUE; then 7",
            "a context that cannot be made current");
+    is_str(scene("cuMemsetD8Async", OUT_OF_MEMORY, print_faults),
+           "ERR_INDEX: index_select: memory for a launch: "
+           "CUDA_ERROR_OUT_OF_MEMORY; then 1",
+           "a list of faults that cannot be emptied hides none and blames "
+           "nobody");
     const char *cache = getenv("TENON_CACHE_DIR");
     char *kept = strdup(cache ? cache : "off");
     setenv("TENON_CACHE_DIR", "off", 1); /* else it would be made anew */

@@ -74,6 +74,12 @@ RETURNS(EnqueueNDRangeKernel,
          const size_t *offset, const size_t *global, const size_t *local,
          cl_uint count, const cl_event *events, cl_event *event),
         (queue, kernel, ndim, offset, global, local, count, events, event))
+RETURNS(EnqueueFillBuffer,
+        (cl_command_queue queue, cl_mem memory, const void *pattern,
+         size_t pattern_bytes, size_t offset, size_t bytes, cl_uint count,
+         const cl_event *events, cl_event *event),
+        (queue, memory, pattern, pattern_bytes, offset, bytes, count, events,
+         event))
 MAKES(cl_context, CreateContext, CONTEXTS,
       (const cl_context_properties *properties, cl_uint count,
        const cl_device_id *devices,
@@ -148,6 +154,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries,
     table.clFinish = failing_Finish;
     table.clGetProgramInfo = failing_GetProgramInfo;
     table.clEnqueueNDRangeKernel = failing_EnqueueNDRangeKernel;
+    table.clEnqueueFillBuffer = failing_EnqueueFillBuffer;
     table.clCreateContext = failing_CreateContext;
     table.clCreateBuffer = failing_CreateBuffer;
     table.clEnqueueMapBuffer = failing_EnqueueMapBuffer;

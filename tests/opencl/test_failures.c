@@ -84,6 +84,27 @@ static void print_in_place(void)
            gradient ? tn_item(tn_sum(gradient)) : -1);
 }
 
+/* The list of faults cannot be emptied: the fault is told all the same, and no
+ * later call is blamed for it. */
+static void print_faults(void)
+{
+    const int64_t wrong[] = {7}, right[] = {2};
+    ready();
+    tn_tensor *x = tn_ones(tn_dims(5));
+    tn_tensor *bad = tn_tensor_from_array(wrong, TN_I64, tn_dims(1));
+    tn_tensor *good = tn_tensor_from_array(right, TN_I64, tn_dims(1));
+    tn_item(tn_index_select(x, 0, good));
+    tn_index_select(x, 0, bad);
+    fail_from_now_on();
+    tn_device_synchronize(NULL);
+    printf("%s: ", tn_status_name(tn_error_code()));
+    tn_error_clear();
+    tn_index_select(x, 0, good);
+    print_error();
+    fail_no_more();
+    printf("; then %g", tn_item(tn_index_select(x, 0, good)));
+}
+
 /* What a step leaves behind in the driver: references, of each kind. */
 static void print_references(void)
 {
@@ -256,6 +277,11 @@ static void test_left(void)
            "mul_: clEnqueueNDRangeKernel: CL_MEM_OBJECT_ALLOCATION_FAILURE; "
            "then 6 24",
            "a launch in place that fails leaves value and gradient alone");
+    is_str(scene("clEnqueueFillBuffer -4", print_faults),
+           "ERR_INDEX: index_select: clSetKernelArg: "
+           "CL_MEM_OBJECT_ALLOCATION_FAILURE; then 1",
+           "a list of faults that cannot be emptied hides none and blames "
+           "nobody");
     is_str(scene("none 0", print_references), "all alive, no more",
            "a step leaves no reference behind in the driver");
 }
