@@ -33,9 +33,22 @@ examples_mnist_LDADD = libtenon.la
 
 dist_check_SCRIPTS += tests/test_examples.sh
 
+# Installed as text, to read, copy and build.
+exampledir = $(docdir)/examples
+dist_example_DATA = examples/README.md \
+	$(examples_tensors_SOURCES) \
+	$(examples_device_rules_SOURCES) \
+	$(examples_autograd_SOURCES) \
+	$(examples_own_operator_SOURCES) \
+	$(examples_own_layer_SOURCES) \
+	$(examples_digits_SOURCES) \
+	$(examples_two_devices_SOURCES) \
+	$(examples_digits_sequence_SOURCES) \
+	$(examples_char_gpt_SOURCES) \
+	$(examples_mnist_SOURCES)
+
 # A plugin built outside this tree: tests/test_install.sh does. The template is
 # installed with what starts one.
-EXTRA_DIST += examples/README.md
 templatedir = $(pkgdatadir)/plugin
 dist_template_DATA = examples/plugin/README.md examples/plugin/plugin.mk
 dist_template_SCRIPTS = examples/plugin/new.sh

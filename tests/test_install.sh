@@ -24,6 +24,26 @@ cp -R "$stage$prefix" "$moved"
 succeeds "make uninstall" "${MAKE:-make}" uninstall DESTDIR="$stage"
 is_empty "$(find "$stage" ! -type d)" "uninstalling leaves no file"
 
+# The manual. A link may lead to what is installed, or to what docs/README.md
+# names as part of the source tree.
+docs=$(dirname "$(find "$moved" -path '*/doc/*' -name NEWS)")
+is_empty "$(for file in README.md NEWS LICENSE docs/operators.md; do
+    [ -s "$docs/$file" ] || echo "$file"
+done)" "README.md, NEWS, LICENSE and the operators' pages are installed"
+is_empty "$(for file in "$top_srcdir"/docs/*.md "$top_srcdir"/examples/*.c; do
+    cmp "$file" "$docs/${file#"$top_srcdir/"}" 2>&1
+done)" "so are all of docs/ and the examples"
+is_empty "$(cd "$docs" && find . -name '*.md' | while read -r page; do
+    grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^https*:' |
+        while read -r link; do
+            case $link in
+            ../bench/* | ../include/* | ../examples/plugin/*) ;;
+            ../CONTRIBUTING.md) ;;
+            *) [ -f "$(dirname "$page")/$link" ] || echo "$page: $link" ;;
+            esac
+        done
+done)" "their links lead to installed files"
+
 pc=$(dirname "$(find "$moved" -name tenon.pc)")
 # package ARGUMENT...: pkg-config for the moved tree
 package() {
@@ -65,6 +85,12 @@ succeeds "the README's program builds as C11 without a warning" \
     "$scratch/readme.c" -o "$scratch/readme" \
     $(package --cflags --libs tenon) &&
     succeeds "the README's program runs" in_nowhere "$scratch/readme"
+
+# shellcheck disable=SC2046,SC2086
+succeeds "an installed example builds" \
+    ${CC:-cc} -std=c11 "$docs/examples/tensors.c" -o "$scratch/tensors" \
+    $(package --cflags --libs tenon) &&
+    succeeds "and runs" in_nowhere "$scratch/tensors"
 
 # shellcheck disable=SC2046,SC2086
 succeeds "the reference plugin builds with tenon-plugin.pc alone" \

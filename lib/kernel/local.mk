@@ -21,7 +21,8 @@ kernel_math = $(srcdir)/lib/kernel/math/*.def
 libtenon_la_SOURCES += lib/kernel/mathtext.c lib/kernel/mathtext.h
 BUILT_SOURCES += lib/kernel/mathtext.c
 MAINTAINERCLEANFILES += lib/kernel/mathtext.c
-EXTRA_DIST += lib/kernel/README.md lib/kernel/math/README.md build-aux/embed.awk docs/math-errors.md \
+dist_manual_DATA += docs/math-errors.md
+EXTRA_DIST += lib/kernel/README.md lib/kernel/math/README.md build-aux/embed.awk \
 	lib/kernel/math/base.def lib/kernel/math/elementary.def \
 	lib/kernel/math/bessel_i.def lib/kernel/math/bessel_j.def \
 	lib/kernel/math/error.def lib/kernel/math/gamma.def \

@@ -91,7 +91,7 @@ lib/ops/table.c: $(ops_tables) lib/ops/generate.awk lib/ops/needs.awk
 	    $$files && \
 	mv lib/ops/table.c.part lib/ops/table.c && touch $(ops_made)
 # The operator reference for people.
-dist_doc_DATA += docs/operators.md
+dist_manual_DATA += docs/operators.md
 MAINTAINERCLEANFILES += docs/operators.md
 EXTRA_DIST += build-aux/operators.awk
 docs/operators.md: tests/golden/looser.def tests/golden/host.def $(ops_tables) \
