@@ -7,10 +7,11 @@
  *                      runs it and writes a timeline (trace.json)
  *   tenon trace --summary FILE [--by op|module|shapes]
  *                      adds one up: where the time went
+ *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
- * Exit status 1 and one line on stderr where something cannot be had, 2 for a
- * wrong command line. */
+ * Exit status 1 and one line on stderr if something is not available, 2 and
+ * the usage on stderr for a wrong command line. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +21,119 @@
 
 #include "tenon_trace.h"
 
-static const char usage[] = "usage: tenon devices [-v]\n"
-                            "       tenon info\n"
-                            "       tenon trace [-o FILE] PROGRAM "
-                            "[ARGUMENT...]\n"
-                            "       tenon trace --summary FILE "
-                            "[--by op|module|shapes]\n"
-                            "       tenon --version\n";
+/* The commands: what the usage, `tenon help COMMAND` and the search for a
+ * misspelt one know of them. */
+static const struct {
+    const char *name;
+    const char *forms; /* command lines, each ended by a newline */
+    const char *help;  /* whole lines */
+} command_table[] = {
+    {"devices", "tenon devices [-v]\n",
+     "Lists the devices that TENON_DEVICE can name.\n"
+     "\n"
+     "  -v  report each plugin instead: its file, the outcome of loading it\n"
+     "      and how to repair what failed\n"},
+    {"info", "tenon info\n",
+     "Prints the version of Tenon and what programs get in this environment:\n"
+     "plugin folders, threads, device and memory limit.\n"},
+    {"trace",
+     "tenon trace [-o FILE] PROGRAM [ARGUMENT...]\n"
+     "tenon trace --summary FILE [--by op|module|shapes]\n",
+     "Runs PROGRAM and writes a timeline of its operators, in the JSON format\n"
+     "that chrome://tracing and Perfetto read; or summarizes such a file.\n"
+     "\n"
+     "  -o FILE         where the timeline goes (trace.json)\n"
+     "  --summary FILE  print the time spent in each operator\n"
+     "  --by COLUMN     group by op (the default), module, or shapes: the\n"
+     "                  operator with the shapes of its inputs\n"},
+    {"help", "tenon help [COMMAND]\n",
+     "Describes COMMAND, or lists the commands.\n"},
+};
+enum { COMMAND_COUNT = sizeof command_table / sizeof *command_table };
+
+/* The command lines of command i, below "usage:" if they come first. */
+static void print_forms(FILE *file, int i, bool first)
+{
+    for (const char *line = command_table[i].forms; *line;) {
+        int length = (int)strcspn(line, "\n");
+        fprintf(file, "%s%.*s\n", first ? "usage: " : "       ", length, line);
+        line += length + 1;
+        first = false;
+    }
+}
+
+static void usage(FILE *file)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        print_forms(file, i, i == 0);
+    fputs("       tenon --version\n", file);
+}
+
+static int find_command(const char *name)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(command_table[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The number of characters to insert, delete or replace to make a into b
+ * (Levenshtein's distance); that of b's first ROOM - 1 characters. */
+static int edit_distance(const char *a, const char *b)
+{
+    enum { ROOM = 32 };
+    int row[ROOM];
+    int length = (int)strnlen(b, ROOM - 1);
+    for (int j = 0; j <= length; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; j++) {
+            int least = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (least > row[j] + 1)
+                least = row[j] + 1;
+            if (least > row[j - 1] + 1)
+                least = row[j - 1] + 1;
+            row[j] = least;
+        }
+    }
+    return row[length];
+}
+
+/* Reports an unknown command and the nearest known one. Returns 2. */
+static int unknown(const char *name)
+{
+    int nearest = 0, least = edit_distance(command_table[0].name, name);
+    for (int i = 1; i < COMMAND_COUNT; i++) {
+        int distance = edit_distance(command_table[i].name, name);
+        if (distance < least) {
+            nearest = i;
+            least = distance;
+        }
+    }
+    fprintf(stderr, "tenon: no command '%s'; the nearest is '%s'\n", name,
+            command_table[nearest].name);
+    usage(stderr);
+    return 2;
+}
+
+/* name: NULL for all commands. */
+static int help(const char *name)
+{
+    if (!name) {
+        usage(stdout);
+        puts("\n'tenon help COMMAND' describes one of them.");
+        return fflush(stdout) != 0;
+    }
+    int i = find_command(name);
+    if (i < 0)
+        return unknown(name);
+    print_forms(stdout, i, true);
+    printf("\n%s", command_table[i].help);
+    return fflush(stdout) != 0;
+}
 
 static int complain(void)
 {
@@ -109,10 +216,19 @@ int main(int count, char **argument)
         return info();
     if (strcmp(command, "--version") == 0 && count == 2)
         return printf("tenon %s\n", tn_version()) < 0;
-    int status = strcmp(command, "trace") == 0
-                     ? tenon_trace(count - 2, argument + 2)
-                     : 2;
-    if (status == 2)
-        fputs(usage, stderr);
+    bool asked = strcmp(command, "help") == 0;
+    if ((asked || strcmp(command, "--help") == 0 ||
+         strcmp(command, "-h") == 0) &&
+        count <= 2 + asked)
+        return help(argument[2]);
+    int known = find_command(command), status = 2;
+    if (known < 0 && *command && *command != '-')
+        return unknown(command);
+    if (strcmp(command, "trace") == 0)
+        status = tenon_trace(count - 2, argument + 2);
+    if (status == 2 && known >= 0)
+        print_forms(stderr, known, true);
+    else if (status == 2)
+        usage(stderr);
     return status;
 }

@@ -133,8 +133,54 @@ tenon cpu trace "$scratch/no-such-program"
 is_str "$status" 1 "one that there is"
 err 'no-such-program' "by name"
 
-tenon cpu device
-is_str "$status" 2 "a wrong command is answered with the usage"
-err '^usage: tenon' "on stderr"
+# ---- help --------------------------------------------------------------------
+
+for ask in help --help -h; do
+    tenon cpu $ask
+    is_str "$status" 0 "tenon $ask succeeds"
+    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 6 \
+        "it prints a line for each form of a command"
+    is_empty "$(cat "$scratch/err")" "and nothing on stderr"
+done
+for command in devices info trace help; do
+    tenon cpu help $command
+    is_str "$status" 0 "tenon help $command succeeds"
+    out "^usage: tenon $command" "it prints the command's usage"
+    is_empty "$(grep '^usage:\|^       tenon' "$scratch/out" |
+        grep -v "tenon $command")" "and that of no other command"
+    is_empty "$(cat "$scratch/err")" "nothing on stderr"
+done
+tenon cpu help trace
+out '^  --summary FILE ' "tenon help trace describes the options"
+tenon cpu --version
+is_str "$status" 0 "tenon --version succeeds"
+out '^tenon [0-9]+\.[0-9]+\.[0-9]+$' "it prints the version"
+is_empty "$(cat "$scratch/err")" "and nothing on stderr"
+
+# wrong NAME ARGUMENT...: exit status 2, and no output but on stderr
+wrong() {
+    name=$1
+    shift
+    tenon cpu "$@"
+    is_str "$status$(cat "$scratch/out")" 2 "$name: exit status 2"
+    err '^usage: tenon' "and the usage on stderr"
+}
+wrong "an unknown command" device
+err "^tenon: no command 'device'; the nearest is 'devices'$" \
+    "which names the nearest command"
+for pair in "trcae trace" "inof info" "halp help" "Devices devices"; do
+    wrong "tenon ${pair% *}" "${pair% *}"
+    err "the nearest is '${pair#* }'$" "${pair#* } is meant"
+done
+wrong "help of an unknown command" help traces
+err "no command 'traces'; the nearest is 'trace'$" "which is named"
+wrong "a very long command" "$(printf '%0999d' 0)"
+wrong "no command"
+wrong "an unknown option" --colour
+wrong "too many arguments" info cpu
+is_str "$(cat "$scratch/err")" "usage: tenon info" \
+    "a known command's usage is printed alone"
+wrong "help of two commands" help info trace
+wrong "--help of a command" --help info
 
 done_testing
