@@ -1,6 +1,6 @@
 # An installed tree, moved to a place that configure never heard of, builds the
 # README's program and a plugin by pkg-config and runs them from / with nothing
-# in the environment. Uninstalling leaves no file.
+# in the environment. Uninstalling leaves no file and no folder of Tenon's.
 . "$top_srcdir/tests/tap.sh"
 unset MAKEFLAGS MFLAGS MAKELEVEL TENON_PLUGIN_PATH
 stage=$scratch/stage moved=$scratch/moved
@@ -23,6 +23,17 @@ is_str "$(find "$stage" -path '*/include/tenon/*.h' -exec basename {} \; |
 cp -R "$stage$prefix" "$moved"
 succeeds "make uninstall" "${MAKE:-make}" uninstall DESTDIR="$stage"
 is_empty "$(find "$stage" ! -type d)" "uninstalling leaves no file"
+is_empty "$(cd "$stage$prefix" && find . -name '*tenon*')" \
+    "and no folder of Tenon's"
+is_empty "$(cd "$stage$prefix" && find . ! -path . |
+    grep -vxE './(bin|include|lib.*|share|share/doc)')" \
+    "but those that programs share"
+succeeds "make install again" "${MAKE:-make}" install DESTDIR="$stage"
+other=$(find "$stage" -name tn_cpu.so | sed 's/cpu/other/')
+: >"$other"
+succeeds "make uninstall again" "${MAKE:-make}" uninstall DESTDIR="$stage"
+is_str "$(find "$stage" ! -type d)" "$other" \
+    "a plugin of somebody else's stays"
 
 # The manual. A link may lead to what is installed, or to what docs/README.md
 # names as part of the source tree.
