@@ -112,6 +112,48 @@ static void test_state(void)
     ok(two[0] == 1, "and changes nothing");
 }
 
+/* A step on `other`, after one on the current device. */
+static void test_moved(tn_device *other, tn_tensor *p, tn_optim *optim,
+                       const char *name)
+{
+    char text[256];
+    set_grad(p, 0);
+    is_int(tn_optim_step(optim), TN_OK, "%s: a step before moving", name);
+    snprintf(text, sizeof text,
+             "optim_step: parameter \"0\" is on %s, its state on %s: make the "
+             "optimizer anew after moving the model",
+             tn_device_name(other), tn_device_name(tn_tensor_device(p)));
+    TN_NO_GRAD {
+        tn_tensor_set_data(p, tn_to(p, other));
+    }
+    float before[3], after[3] = {0}, ones[] = {1, 1, 1};
+    tn_tensor_to_array(p, before, sizeof before);
+    tn_tensor_set_grad(p, tn_to(tn_tensor_from_array(ones, TN_F32, tn_dims(3)),
+                                other));
+    ok(tn_optim_step(optim) < 0, "%s: a step of a parameter that has moved",
+       name);
+    is_error(TN_ERR_DEVICE, text, name);
+    tn_tensor_to_array(p, after, sizeof after);
+    ok(memcmp(before, after, sizeof after) == 0, "%s: and it stays", name);
+}
+
+static void test_devices(void)
+{
+    tn_device *other = tn_device_open("reference");
+    if (!other || other == tn_device_current()) {
+        tn_error_clear();
+        skip(1, "one device alone");
+        return;
+    }
+    tn_tensor *p = parameter();
+    test_moved(other, p,
+               tn_optim_sgd(tn_parameters_from(&p, 1), .momentum = 0.9),
+               "one tensor of state");
+    p = parameter();
+    test_moved(other, p, tn_optim_adam(tn_parameters_from(&p, 1)),
+               "two tensors of state");
+}
+
 /* A straight line through noise-free points, by gradients of its own. */
 static void test_descent(void)
 {
@@ -172,6 +214,7 @@ int main(void)
         bail_out("%s", tn_error());
     test_rules();
     test_state();
+    test_devices();
     test_descent();
     test_mistakes();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",

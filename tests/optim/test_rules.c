@@ -105,17 +105,32 @@ static void adamax(cell *x, double g, int t)
     x->p -= 0.02 / (1 - pow(0.8, t)) * x->a / x->b;
 }
 
-static void nadam(cell *x, double g, int t)
+static void nadam_step(cell *x, double g, int t, double eps)
 {
     double mu = 0.8 * (1 - 0.5 * pow(0.96, t * 0.1));
     double next = 0.8 * (1 - 0.5 * pow(0.96, (t + 1) * 0.1));
-    x->p *= 1 - 0.02 * 0.3;
     x->memory *= mu;
     x->a += 0.2 * (g - x->a);
     x->b = 0.9 * x->b + 0.1 * g * g;
-    double q = sqrt(x->b / (1 - pow(0.9, t))) + 1e-8;
+    double q = sqrt(x->b / (1 - pow(0.9, t))) + eps;
     x->p -= 0.02 * (1 - mu) / (1 - x->memory) * g / q;
     x->p -= 0.02 * next / (1 - x->memory * next) * x->a / q;
+}
+
+static void nadam_decoupled(cell *x, double g, int t)
+{
+    x->p *= 1 - 0.02 * 0.3;
+    nadam_step(x, g, t, 1e-8);
+}
+
+static void nadam_coupled(cell *x, double g, int t)
+{
+    nadam_step(x, g + 0.3 * x->p, t, 0.5);
+}
+
+static void nadam_maximize(cell *x, double g, int t)
+{
+    nadam_step(x, -g, t, 0.5);
 }
 
 static void radam(cell *x, double g, int t)
@@ -182,7 +197,17 @@ static void test_options(void)
            tn_optim_nadam(list, .lr = 0.02, .beta1 = 0.8, .beta2 = 0.9,
                           .momentum_decay = 0.1, .weight_decay = 0.3,
                           .decoupled_weight_decay = true),
-           nadam, .memory = 1);
+           nadam_decoupled, .memory = 1);
+    /* A large eps shows the size of the gradient, which NAdam divides out. */
+    FOLLOW("NAdam, decay, large eps",
+           tn_optim_nadam(list, .lr = 0.02, .beta1 = 0.8, .beta2 = 0.9,
+                          .momentum_decay = 0.1, .weight_decay = 0.3,
+                          .eps = 0.5),
+           nadam_coupled, .memory = 1);
+    FOLLOW("NAdam, maximize, large eps",
+           tn_optim_nadam(list, .lr = 0.02, .beta1 = 0.8, .beta2 = 0.9,
+                          .momentum_decay = 0.1, .eps = 0.5, .maximize = true),
+           nadam_maximize, .memory = 1);
     FOLLOW("RAdam, decoupled decay, rectified",
            tn_optim_radam(list, .lr = 0.02, .beta1 = 0.8, .beta2 = 0.9,
                           .weight_decay = 0.3, .decoupled_weight_decay = true),
@@ -317,6 +342,10 @@ static void test_mistakes(void)
             "alone: give the others to tn_optim_adamw");
     REFUSED(tn_optim_lbfgs(list, .history_size = -1), TN_ERR_ARGUMENT,
             "optim_lbfgs: history_size is -1; it must be at least 1");
+    REFUSED(tn_optim_lbfgs(list, .history_size = 0), TN_ERR_ARGUMENT,
+            "optim_lbfgs: history_size is 0; it must be at least 1");
+    REFUSED(tn_optim_lbfgs(list, .max_iter = 0), TN_ERR_ARGUMENT,
+            "optim_lbfgs: max_iter is 0; it must be at least 1");
     ok(!tn_optim_lbfgs(tn_parameters_from(two, 2)), "LBFGS of two dtypes");
     ok(tn_error() && strstr(tn_error(), "optim_lbfgs: parameter \"1\" (float64 on "),
        "is refused: %s", tn_error());

@@ -153,6 +153,33 @@ static void test_same_bits(void)
     }
 }
 
+/* ---- what is saved ------------------------------------------------------- */
+
+static void ignore(const char *name, tn_tensor *x, void *context)
+{
+    (void)name, (void)x, (void)context;
+}
+
+/* A rule without momentum saves 0 as its momentum, not some other number. */
+static void test_no_momentum(void)
+{
+    static const struct {
+        const char *name;
+        tn_optim *(*make)(tn_parameter_list *list);
+    } without[] = {{"SGD", sgd},   {"Adagrad", adagrad}, {"Adadelta", adadelta},
+                   {"ASGD", asgd}, {"Rprop", rprop}};
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+        tn_tensor *p = matrix(0);
+        tn_optim *optim = without[i].make(tn_parameters_from(&p, 1));
+        char *state = optim ? tn_optim_state(optim, ignore, NULL) : NULL;
+        ok(state && strstr(state, "\"momentum\":0.0,"),
+           "%s: has no momentum: %s", without[i].name,
+           state ? state : tn_error());
+        free(state);
+        tn_error_clear();
+    }
+}
+
 /* ---- groups ------------------------------------------------------------- */
 
 static double after_step(tn_optim *optim, tn_tensor *p)
@@ -201,11 +228,6 @@ static void is_refused(bool refused, tn_status code, const char *text,
     else
         is_str(tn_error(), text, "and its message");
     tn_error_clear();
-}
-
-static void ignore(const char *name, tn_tensor *x, void *context)
-{
-    (void)name, (void)x, (void)context;
 }
 
 /* Its elements share memory: no step can be taken in place. */
@@ -320,6 +342,7 @@ int main(void)
         bail_out("no room for a file in /tmp");
     close(fd);
     test_same_bits();
+    test_no_momentum();
     test_groups();
     test_refused_step();
     test_mistakes();

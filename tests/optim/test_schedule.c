@@ -31,6 +31,11 @@ static void test_values(void)
                                        .end_factor = 0, .total_iters = 4),
           0, "LinearLR to 0", 0.1, 0.075, 0.05, 0.025, 0, 0);
 
+    /* lr * (1 - step / total_iters)^power */
+    optim = tn_optim_sgd(parameters(), .lr = 0.1);
+    RATES(optim, tn_schedule_polynomial_lr(optim, .total_iters = 4, .power = 2),
+          0, "PolynomialLR", 0.1, 0.05625, 0.025, 0.00625, 0, 0);
+
     /* PyTorch: exp_range scales by gamma^step */
     optim = tn_optim_sgd(parameters(), .lr = 0.1);
     RATES(optim, tn_schedule_cyclic_lr(optim, 1, 3, .step_size_up = 2,
@@ -165,6 +170,8 @@ static void test_mistakes(void)
             "schedule_set_steps: 2 steps: not a number of its steps");
     REFUSED(tn_schedule_step(NULL) == TN_OK, TN_ERR_ARGUMENT,
             "schedule_step: schedule is NULL");
+    is_int(tn_schedule_steps(NULL), 0, "no schedule has made no steps");
+    ok(!tn_error(), "and asking for them is no error");
     tn_schedule_one_cycle_lr(optim, 2, 10, .pct_start = 0.1);
     is_double_near(tn_optim_lr(optim), 2, 0, "a way up of no length is gone");
     schedule = tn_schedule_exponential_lr(optim, 0.5);
