@@ -8,6 +8,7 @@ tools_tenon_LDADD = libtenon.la $(TN_LIBS)
 EXTRA_DIST += tools/README.md tools/check/README.md
 dist_check_SCRIPTS += tests/tools/test_tenon.sh
 dist_check_SCRIPTS += tests/tools/test_from_pytorch.sh
+dist_check_SCRIPTS += tests/tools/test_environment.sh
 
 # The conformance kit. Random programs and the primitives are the tests' too.
 check_primitive_sources = \
