@@ -32,7 +32,8 @@ LIMIT = 120  # seconds that one test program may take
 ROOMS = {
     "lib/ops": (["ops", "autograd"], ["ops"]),
     "lib/autograd": (["autograd", "training"], ["ops"]),
-    "lib/optim": (["optim", "training"], ["optim", "training"]),
+    "lib/optim": (["optim", "training"],
+                  ["optim", "schedulers", "training"]),
     "lib/device": (["device", "graph", "data", "trace"], []),
     "lib/kernel": (["kernel", "device"], ["ops"]),
     "lib/nn": (["nn"], ["nn", "training"]),

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -112,6 +113,30 @@ static void make_old(const char *path)
     utimensat(AT_FDCWD, path, times, 0);
 }
 
+static int64_t age;
+static void find_age(const char *path)
+{
+    struct stat status;
+    age = stat(path, &status) ? -1 : (int64_t)(time(NULL) - status.st_mtime);
+}
+
+static char last_path[PATH_MAX];
+static void keep_path(const char *path)
+{
+    snprintf(last_path, sizeof last_path, "%s", path);
+}
+
+static int open_files(void)
+{
+    int count = 0;
+    DIR *list = opendir("/proc/self/fd");
+    while (list && readdir(list))
+        count++;
+    if (list)
+        closedir(list);
+    return count;
+}
+
 static void open_to_all(const char *path)
 {
     chmod(path, 0666);
@@ -137,6 +162,36 @@ static void test_entries(void)
     ok(g.calls == 1 && !result, "a value may be refused");
     ok(is_absent("a key"), "and is removed then");
     each_file(remove_file);
+}
+
+/* What is read is young again, so that the trim takes others. */
+static void test_use(void)
+{
+    write_of("key", "value");
+    each_file(make_old);
+    each_file(find_age);
+    ok(age > 86400, "an entry may be old");
+    ok(is_there("key", "value"), "and be read all the same");
+    each_file(find_age);
+    ok(age >= 0 && age < 86400, "after which it is new");
+    each_file(remove_file);
+}
+
+/* A folder stands where an entry would: it is not written, and what was written
+ * on the way does not stay. */
+static void test_obstacle(void)
+{
+    write_of("key", "value");
+    each_file(keep_path);
+    each_file(remove_file);
+    mkdir(last_path, 0700);
+    char inner[PATH_MAX + 8];
+    snprintf(inner, sizeof inner, "%s/in", last_path);
+    mkdir(inner, 0700);
+    write_of("key", "value");
+    rmdir(inner);
+    rmdir(last_path);
+    is_int(each_file(NULL), 0, "what cannot be kept leaves no file");
 }
 
 /* One entry, damaged in one way: it must be seen, and made anew. */
@@ -187,9 +242,11 @@ static void test_trim(void)
     }
     each_file(make_old);
     write_of("young", value);
+    int before = open_files();
     tn__cache_trim(1 << 20);
     is_int(each_file(NULL), 11, "a small cache keeps all");
     tn__cache_trim(1500);
+    is_int(open_files(), before, "the folder is closed again");
     int left = each_file(NULL);
     ok(left > 0 && left < 6, "a large one loses entries: %d of 11 are left",
        left);
@@ -333,6 +390,8 @@ int main(void)
     setenv("TENON_CACHE_DIR", folder, 1);
     tn_log_set(NULL, NULL);
     test_entries();
+    test_use();
+    test_obstacle();
     test_damage("cut short", cut_last_byte);
     flip_at = -1;
     test_damage("a bit of the value", flip_byte);

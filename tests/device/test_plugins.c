@@ -90,6 +90,7 @@ static void test_report(void)
                         "bit-exact: no; computes nothing)"),
        "a good one's devices are listed");
     is_line(report, "longer", "1 device, by name alone");
+    ok(strstr(report, ", 32 MiB, bit-exact: "), "and their memory");
     is_line(report, "exact", "1 device, by name alone");
     ok(strstr(report, "tn_text.so: cannot be opened: ") &&
            strstr(report, "invalid ELF header"),
@@ -180,6 +181,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/all:%s/second:%s/missing", folder_root,
              folder_root, folder_root);
     setenv("TENON_PLUGIN_PATH", path, 1);
+    setenv("TENON_LONGER_MEMORY", "33554432", 1);
     test_report();
     test_opening();
     folder_end();

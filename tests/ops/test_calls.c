@@ -20,6 +20,22 @@ static void same(const char *name, tn_tensor *got, tn_tensor *want)
     tn_error_clear();
 }
 
+/* The dtype that all of them fit in, wherever the widest one stands. */
+static void check_dtypes(void)
+{
+    static const tn_dtype widest_at[3][3] = {{TN_F64, TN_I32, TN_F32},
+                                             {TN_I32, TN_F64, TN_F32},
+                                             {TN_I32, TN_F32, TN_F64}};
+    for (int k = 0; k < 3; k++) {
+        tn_tensor *part[3];
+        for (int i = 0; i < 3; i++)
+            part[i] = tn_full(tn_dims(1), i + 1, .dtype = widest_at[k][i]);
+        same("cat takes the widest dtype", tn_cat(part, 3, 0),
+             tn_tensor_from_array((const double[]){1, 2, 3}, TN_F64,
+                                  tn_dims(3)));
+    }
+}
+
 static void check_names(void)
 {
     is_str(tn_op_name(tn_op_find("nn.functional.conv2d")), "conv2d",
@@ -287,6 +303,7 @@ int main(void)
     static const char *const devices[] = {"reference", "cpu",
                                           "opencl"};
     check_names();
+    check_dtypes();
     for (int d = 0; d < 3; d++) {
         tn_device *device = tn_device_open(devices[d]);
         if (!device) {

@@ -88,6 +88,8 @@ static void check_shapes(void)
             "cat: tensors[1] (3,) differs from tensors[0] (2, 3) outside dim 0");
     refused(tn_stack(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
             "stack: tensors[1] (3,) has not the shape of tensors[0] (2, 3)");
+    refused(tn_max_pool2d(img, TN_SCALAR), TN_ERR_ARGUMENT,
+            "max_pool2d: kernel_size () is neither one number nor two");
     refused(tn_conv2d(v, w, NULL), TN_ERR_SHAPE,
             "conv2d: input (3,) is neither (N, C, H, W) nor (C, H, W)");
     refused(tn_conv2d(img, tn_ones(tn_dims(4, 3, 3, 3)), NULL), TN_ERR_SHAPE,

@@ -194,6 +194,8 @@ static void test_instructions(void)
     tn_op_define("traced_row(x, y) = x * exp(y)");
     tn_op_define("traced_rounds(x) = let (s) = "
                  "loop(k < 9; s = x) (s * x + 1); s");
+    tn_op_define("traced_kept(x) = let (s) = "
+                 "loop(k < 9; s = x) (s * exp(x)); s");
     tn_op_define("traced_search(x) = let (s) = "
                  "loop(k < 9; s = x) while s < 5: (s * x + 1); s");
     tn_trace_start(path);
@@ -209,6 +211,7 @@ static void test_instructions(void)
     tn_call("traced_row", x, row);
     tn_call("traced_rounds", x);
     tn_call("traced_search", x);
+    tn_call("traced_kept", x);
     tn_trace_stop();
     ok(!tn_error(), "all of them run");
     note("%s", tn_error() ? tn_error() : "");
@@ -228,6 +231,8 @@ static void test_instructions(void)
            "what is the same for all rows counts once");
     is_int(instructions(all, "traced_rounds", 0), 9 * 2 * 128,
            "a loop has its rounds");
+    is_int(instructions(all, "traced_kept", 0), 9 * 128 + 8 * exp_row,
+           "what is the same in each round counts once");
     is_int(instructions(all, "traced_search", 0), 128,
            "one that may end before has the question alone");
     ok(instructions(all, "gcd", 0) < 2 * 128 * 20, "as has gcd's");

@@ -1,9 +1,14 @@
 /* test_threads.c: eight threads train eight models at once, each with scopes,
  * gradients, errors and a loader of two workers of its own, and each comes to
- * the result of a thread that trains alone. */
+ * the result of a thread that trains alone. Before that, threads make the
+ * first optimizer of each rule at the same time. */
+#include <base/platform.h>
 #include <tenon/tenon.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "../tap.h"
 
@@ -47,9 +52,102 @@ static void *train(void *argument)
     return NULL;
 }
 
+/* ---- the first optimizer of a rule ------------------------------------ */
+
+/* A thread that makes one sleeps in each allocation, so that the others run
+ * while it defines the kernels. Sanitizers have a malloc of their own: there
+ * nothing sleeps. */
+static _Thread_local bool is_making;
+
+#if !defined(TN__ASAN) && !defined(TN__TSAN) && defined(__GLIBC__)
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+
+static void pause_if_making(void)
+{
+    if (is_making)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+void *malloc(size_t bytes)
+{
+    pause_if_making();
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    pause_if_making();
+    return __libc_calloc(count, bytes);
+}
+#endif
+
+#define MAKER(rule)                                                           \
+    static tn_optim *rule(tn_parameter_list *list)                            \
+    {                                                                         \
+        return tn_optim_##rule(list);                                         \
+    }
+MAKER(sgd)
+MAKER(adam)
+MAKER(adamw)
+MAKER(rmsprop)
+MAKER(adagrad)
+MAKER(adadelta)
+MAKER(adamax)
+MAKER(nadam)
+MAKER(radam)
+MAKER(asgd)
+MAKER(rprop)
+
+static tn_optim *(*const makers[])(tn_parameter_list *list) = {
+    sgd,      adam,   adamw, rmsprop, adagrad, adadelta,
+    adamax,   nadam,  radam, asgd,    rprop};
+enum { RULES = sizeof makers / sizeof *makers, MAKING = 4 };
+
+static atomic_int arrived;
+static _Atomic int refused[RULES];
+static char refusal[RULES][200];
+
+/* The first optimizer of a rule defines its kernels. All threads wait for each
+ * other before each rule, so that they find it undefined together. */
+static void *make_first(void *argument)
+{
+    (void)argument;
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(2)));
+    tn_parameter_list *list = tn_parameters_from(&p, 1);
+    for (int r = 0; r < RULES; r++) {
+        atomic_fetch_add(&arrived, 1);
+        while (atomic_load(&arrived) < MAKING * (r + 1))
+            sched_yield();
+        is_making = true;
+        const tn_optim *made = makers[r](list);
+        is_making = false;
+        if (!made && atomic_fetch_add(&refused[r], 1) == 0)
+            snprintf(refusal[r], sizeof refusal[r], "%s", tn_error());
+        tn_error_clear();
+    }
+    tn_scope_close(scope);
+    return NULL;
+}
+
+static void test_first(void)
+{
+    pthread_t thread[MAKING];
+    for (int i = 0; i < MAKING; i++)
+        if (pthread_create(&thread[i], NULL, make_first, NULL) != 0)
+            bail_out("no thread to be had");
+    for (int i = 0; i < MAKING; i++)
+        pthread_join(thread[i], NULL);
+    for (int r = 0; r < RULES; r++)
+        is_str(refusal[r], "", "rule %d: %d threads make the first optimizer",
+               r, MAKING);
+}
+
 int main(void)
 {
     plan_later();
+    test_first();
     static job together[THREADS], alone[THREADS];
     pthread_t thread[THREADS];
     for (int i = 0; i < THREADS; i++) {
