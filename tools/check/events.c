@@ -253,8 +253,9 @@ static void queries(int argument)
 
 /* Recorded behind work, and again on a queue that has none: the second record
  * is done though the first is not. Another event, recorded as the first was,
- * says whether that is so; a device whose queues wait for each other shows
- * nothing here. */
+ * says whether that is so: a round in which the work was done too early shows
+ * nothing, as on a loaded machine, nor does a device whose queues wait for each
+ * other. */
 static void rerecords(int argument)
 {
     (void)argument;
@@ -263,17 +264,19 @@ static void rerecords(int argument)
         return;
     const tn_plugin *p = b.h.plugin;
     tn_event *event = open_event(&b), *first = open_event(&b);
-    for (int round = 1; round <= 3 && !has_failed(); round++) {
+    int shown = 0;
+    for (int round = 1; round <= 20 && shown < 3 && !has_failed(); round++) {
         trying("round %d: event_record behind work, event_record on an idle "
                "queue, queue_sync of that, event_query", round);
         if (!keep_busy(&b, b.h.queue) || !record(&b, b.h.queue, event) ||
             !record(&b, b.h.queue, first) || !record(&b, b.second, event) ||
             !finish(&b, b.second))
             return;
-        bool done = is_done(&b, event);
-        expect(done || is_done(&b, first),
+        bool done = is_done(&b, event), early = is_done(&b, first);
+        expect(done || early,
                "event_query says not done: it reports the record before the "
                "last");
+        shown += !early;
         finish(&b, b.h.queue);
         expect(is_done(&b, event), "event_query says not done when all is");
     }
