@@ -73,9 +73,11 @@ static inline bool in_part(long number)
 {
     const char *part = getenv("TENON_TEST_PART");
     long which, of;
+    char rest;
     if (!part)
         return true;
-    if (sscanf(part, "%ld/%ld", &which, &of) != 2 || which < 1 || which > of)
+    if (sscanf(part, "%ld/%ld%c", &which, &of, &rest) != 2 || which < 1 ||
+        which > of)
         bail_out("TENON_TEST_PART=%s is not like 2/8", part);
     return number % of == which - 1;
 }

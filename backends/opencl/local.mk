@@ -38,6 +38,7 @@ failing_layer_la_CPPFLAGS = $(AM_CPPFLAGS) -DCL_TARGET_OPENCL_VERSION=300
 failing_layer_la_LDFLAGS = $(crashing_icd_la_LDFLAGS)
 check_PROGRAMS += tests/opencl/test_failures
 tests_opencl_test_failures_SOURCES = tests/opencl/test_failures.c \
+	tests/ops/outside.h \
 	tests/plugins/folder.h
 tests_opencl_test_failures_LDADD = libtenon.la
 endif

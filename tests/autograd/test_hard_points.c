@@ -437,7 +437,10 @@ int main(int count, char **arguments)
     tn__hooks.record = watch;
     tn_device *device = tn_device_current();
     run_on(device, only);
-    const bool all = !only && !getenv("TENON_TEST_PART");
+    const bool parted = getenv("TENON_TEST_PART") != NULL;
+    const bool all = !only && !parted;
+    if (parted)
+        skip(1, "rows that have no call and totals, which need all cases");
     for (int i = 0; i < DIFFERS && all; i++)
         if (!met[i])
             ok(false, "%s: no such call, take it out of hard_differs.def",

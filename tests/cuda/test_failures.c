@@ -26,6 +26,11 @@ static void fail_next(void)
     sim_fail(failing, 0, failing_with);
 }
 
+static void fail_no_more(void)
+{
+    sim_fail(NULL, -1, 0);
+}
+
 /* What the call says, without the device's name. */
 static void print_error(void)
 {
@@ -160,26 +165,10 @@ static void print_retry(void)
     print_seven();
 }
 
-/* The list of faults cannot be emptied: the fault is told all the same, and no
- * later call is blamed for it. */
 static void print_faults(void)
 {
-    const int64_t wrong[] = {7}, right[] = {2};
     ready();
-    tn_tensor *x = tn_ones(tn_dims(5));
-    tn_tensor *bad = tn_tensor_from_array(wrong, TN_I64, tn_dims(1));
-    tn_tensor *good = tn_tensor_from_array(right, TN_I64, tn_dims(1));
-    tn_item(tn_index_select(x, 0, good));
-    tn_index_select(x, 0, bad);
-    fail_next();
-    tn_device_synchronize(NULL);
-    printf("%s: ", tn_status_name(tn_error_code()));
-    tn_error_clear();
-    fail_next();
-    tn_index_select(x, 0, good);
-    print_error();
-    sim_fail(NULL, -1, 0);
-    printf("; then %g", tn_item(tn_index_select(x, 0, good)));
+    outside_not_emptied(fail_next, fail_no_more, print_error);
 }
 
 /* ---- what they say ------------------------------------------------------ */

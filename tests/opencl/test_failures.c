@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 
+#include "ops/outside.h"
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -84,25 +85,10 @@ static void print_in_place(void)
            gradient ? tn_item(tn_sum(gradient)) : -1);
 }
 
-/* The list of faults cannot be emptied: the fault is told all the same, and no
- * later call is blamed for it. */
 static void print_faults(void)
 {
-    const int64_t wrong[] = {7}, right[] = {2};
     ready();
-    tn_tensor *x = tn_ones(tn_dims(5));
-    tn_tensor *bad = tn_tensor_from_array(wrong, TN_I64, tn_dims(1));
-    tn_tensor *good = tn_tensor_from_array(right, TN_I64, tn_dims(1));
-    tn_item(tn_index_select(x, 0, good));
-    tn_index_select(x, 0, bad);
-    fail_from_now_on();
-    tn_device_synchronize(NULL);
-    printf("%s: ", tn_status_name(tn_error_code()));
-    tn_error_clear();
-    tn_index_select(x, 0, good);
-    print_error();
-    fail_no_more();
-    printf("; then %g", tn_item(tn_index_select(x, 0, good)));
+    outside_not_emptied(fail_from_now_on, fail_no_more, print_error);
 }
 
 /* What a step leaves behind in the driver: references, of each kind. */

@@ -11,6 +11,28 @@
 #define LATE_AT(shape, ...)                                                    \
     tn_tensor_from_array((const int64_t[]){__VA_ARGS__}, TN_I64, shape)
 
+/* The list of index faults cannot be emptied: the fault is reported all the same,
+ * and no later call is blamed for it. `fail` makes the next filling of memory
+ * fail, `fail_no_more` ends that, `say` prints the error. */
+static inline void outside_not_emptied(void (*fail)(void),
+                                       void (*fail_no_more)(void),
+                                       void (*say)(void))
+{
+    tn_tensor *x = tn_ones(tn_dims(5));
+    tn_tensor *wrong = LATE_AT(tn_dims(1), 7), *right = LATE_AT(tn_dims(1), 2);
+    tn_item(tn_index_select(x, 0, right));
+    tn_index_select(x, 0, wrong);
+    fail();
+    tn_device_synchronize(NULL);
+    printf("%s: ", tn_status_name(tn_error_code()));
+    tn_error_clear();
+    fail();
+    tn_index_select(x, 0, right);
+    say();
+    fail_no_more();
+    printf("; then %g", tn_item(tn_index_select(x, 0, right)));
+}
+
 static int late_right, late_count;
 
 /* x is there, and waiting tells want of it, and by facts too. */
@@ -39,7 +61,7 @@ static void late_told(tn_tensor *x, const char *device, const char *op,
 }
 
 /* Prints "all", or what was told otherwise. */
-static void late_print(const char *device)
+static inline void late_print(const char *device)
 {
 #define TOLD(op, argument, call, want)                                         \
     late_told(call, device, op, argument, argument[0] ? argument " " want : want)

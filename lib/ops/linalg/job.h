@@ -4,13 +4,13 @@
 
 #include <ops/linalg/lapack.h>
 
-/* Staged matrices, room to work in, one info for each of the `matrices` of a that
- * have elements: all of it owned. */
+/* Staged matrices, room to work in, and LAPACK's info for each matrix of a; none
+ * where they are empty. All of it is owned. */
 typedef struct tn__job {
     const tn__lapack *lapack;
     const char *name;
     tn__staged a, b;
-    int64_t matrices; /* a's batch, or 0 */
+    int64_t matrices; /* a's batch; 0 where they are empty */
     int *info, *pivots, *iwork;
     void *work, *extra;
 } tn__job;
