@@ -131,3 +131,23 @@ AC_DEFUN([TN_CHECK_RUNTIME_LIBRARY], [
       [tn_cv_runtime_$1="unknown, cross building"])
     LIBS=$tn_save_libs])
 ])
+
+# TN_CMAKE_FOLDERS
+# TN_CMAKE_INCLUDE: the folder of the headers, as seen from the installed
+# tenon-config.cmake: relative if both lie below the prefix, else absolute.
+AC_DEFUN([TN_CMAKE_FOLDERS], [[
+TN_CMAKE_INCLUDE=$(
+    test "x$prefix" != xNONE || prefix=$ac_default_prefix
+    test "x$exec_prefix" != xNONE || exec_prefix=$prefix
+    # '${exec_prefix}/lib', and exec_prefix may be '${prefix}'
+    eval "libdir=$libdir includedir=$includedir"
+    eval "libdir=$libdir includedir=$includedir"
+    case $libdir:$includedir in
+    "$prefix"/*:"$prefix"/*)
+        printf '%s\n' "${libdir#"$prefix"/}/cmake/tenon" |
+            sed 's|[^/]\{1,\}|..|g' | tr '\n' /
+        printf '%s\n' "${includedir#"$prefix"/}" ;;
+    *) printf '%s\n' "$includedir" ;;
+    esac)]
+AC_SUBST([TN_CMAKE_INCLUDE])
+])

@@ -272,6 +272,7 @@ want_for_stages() {
     want libclang-rt-dev clang_sanitizes
     want strace program strace
     want locales test -f /usr/share/i18n/locales/de_DE
+    want cmake program cmake
     want abigail-tools program abidiff
     want valgrind program valgrind
     want libmpfr-dev header mpfr.h

@@ -109,6 +109,43 @@ succeeds "the reference plugin builds with tenon-plugin.pc alone" \
     -O1 -shared -fPIC $(package --cflags tenon-plugin) \
     "$top_srcdir"/plugins/reference/*.c -lm -o "$scratch/tn_reference.so"
 
+# find_package of CMake, in the moved tree.
+if command -v cmake >/dev/null; then
+    mkdir "$scratch/cmake"
+    cp "$scratch/readme.c" "$scratch/cmake/train.c"
+    cat >"$scratch/cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.5...3.25)
+project(train C)
+find_package(tenon ${WANTED} REQUIRED)
+find_package(tenon REQUIRED)
+add_executable(train train.c)
+target_link_libraries(train PRIVATE tenon::tenon)
+END
+    # find VERSION: configures the project, which wants it
+    find_tenon() {
+        rm -rf "$scratch/cmake/build"
+        CC=${CC:-cc} cmake -G "Unix Makefiles" -S "$scratch/cmake" \
+            -B "$scratch/cmake/build" -DCMAKE_PREFIX_PATH="$moved" \
+            -DWANTED="$1"
+    }
+    version=$(package --modversion tenon)
+    succeeds "CMake finds any version" find_tenon "" &&
+        succeeds "a program builds with tenon::tenon" \
+            cmake --build "$scratch/cmake/build" &&
+        succeeds "and runs" in_nowhere "$scratch/cmake/build/train"
+    succeeds "CMake finds version ${version%.*}" find_tenon "${version%.*}"
+    for wanted in 99 "${version%.*}.999"; do
+        find_tenon "$wanted" >"$scratch/output" 2>&1 &&
+            echo "version $wanted was found" >>"$scratch/found"
+        grep -q "version: $version" "$scratch/output" ||
+            cat "$scratch/output" >>"$scratch/found"
+    done
+    is_empty "$(cat "$scratch/found" 2>/dev/null)" \
+        "later versions are not found, and CMake names the installed one"
+else
+    skip "find_package(tenon)" "cmake is not installed"
+fi
+
 # A plugin of somebody's own: a folder beside Tenon's, started, built and checked
 # by what is installed, and no more.
 template=$(package --variable=template tenon-plugin)
