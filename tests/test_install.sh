@@ -65,6 +65,9 @@ libdir=$(package --variable=libdir tenon)
 is_str "$(package --variable=plugindir tenon-plugin)" "$libdir/tenon-1" \
     "tenon-plugin.pc names the plugin folder"
 
+is_str "$(package --print-requires-private tenon)" zlib \
+    "tenon.pc requires no package but zlib"
+
 # What a program needs at run time is small. Sanitizers are not what is
 # measured.
 if nm -D "$libdir/libtenon.so" | grep -q __asan_; then
