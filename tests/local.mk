@@ -20,6 +20,7 @@ dist_check_SCRIPTS += \
 	tests/options/test_options.sh \
 	tests/test_abi.sh \
 	tests/test_install.sh \
+	tests/test_alone.sh \
 	tests/test_quickstart.sh
 
 # At most 2 MB each.
