@@ -148,11 +148,11 @@ static tn_status hand_on(struct job *job, const tn__node *node,
 }
 
 /* What has come to a port's tensor; NULL: nothing, or it is not asked for. */
-static tn_tensor *sum_so_far(struct job *job, const tn__port *port)
+static tn_tensor *sum_so_far(const struct job *job, const tn__port *port)
 {
     if (!port->node || !is_needed(job, port->node))
         return NULL;
-    const tn__slot *slot = tn__walk_slot(&job->walk, port->node);
+    const tn__slot *slot = tn__walk_find(&job->walk, port->node);
     return slot ? slot->g[port->index] : NULL;
 }
 
@@ -167,7 +167,7 @@ static bool was_offered(uint32_t offered, int port)
 /* Puts into out, for a gradient that adds to it, what has come to the inputs of
  * the node so far and may be written: a weight that many calls use would have as
  * many gradients stored and read again. Tells for which. */
-static uint32_t offer_sums(struct job *job, const tn__node *node,
+static uint32_t offer_sums(const struct job *job, const tn__node *node,
                            tn_tensor **out)
 {
     uint32_t offered = 0;

@@ -27,14 +27,6 @@ static bool is_leaf(const tn_tensor *x)
 
 /* ---- hooks -------------------------------------------------------------- */
 
-static bool is_input(const tn__call *call, const tn_tensor *x)
-{
-    for (int i = 0; i < call->op->arg_count; i++)
-        if (tn__call_tensor(call, i) == x)
-            return true;
-    return false;
-}
-
 /* Brings the nodes of the call's tensors up to date; *any: does one still
  * require a gradient? */
 static tn_status refresh_inputs(const tn__call *call, bool *any)
@@ -74,8 +66,6 @@ static tn_status record(tn__call *call)
 {
     if (!call->out_count)
         return TN_OK; /* parts of what has no elements */
-    if (!call->op->inplace && is_input(call, call->out[0]))
-        return TN_OK; /* nothing happened: contiguous() of what is so */
     bool any;
     tn_status status = refresh_inputs(call, &any);
     if (status < 0 || !any)

@@ -94,19 +94,29 @@ void tn__slot_free(tn__slot *slot)
         tn__free(slot);
 }
 
+tn__slot *tn__walk_find(const tn__walk *walk, const tn__node *node)
+{
+    if (!walk->count)
+        return NULL;
+    tn__slot *slot = walk->bucket[bucket_of(walk, node)];
+    while (slot && slot->node != node)
+        slot = slot->next;
+    return slot;
+}
+
 static tn__slot *find_or_queue(tn__walk *walk, tn__node *node, uint64_t turn)
 {
+    tn__slot *slot = tn__walk_find(walk, node);
+    if (slot)
+        return slot;
     if (walk->count >= walk->bucket_count && !grow_buckets(walk))
         return NULL;
-    size_t at = bucket_of(walk, node);
-    for (tn__slot *slot = walk->bucket[at]; slot; slot = slot->next)
-        if (slot->node == node)
-            return slot;
     if (!tn__grow(&walk->heap, &walk->room, walk->count, sizeof *walk->heap))
         return NULL;
-    tn__slot *slot = slot_new(node, turn);
+    slot = slot_new(node, turn);
     if (!slot)
         return NULL;
+    size_t at = bucket_of(walk, node);
     slot->next = walk->bucket[at];
     walk->bucket[at] = slot;
     walk->heap[walk->count++] = slot;

@@ -24,6 +24,8 @@ typedef struct tn__walk {
 /* The slot of node, made and queued if it has none: a call by its sequence, a
  * leaf behind all calls. NULL if memory runs out. */
 tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node);
+/* The slot of node; NULL if it has none. Cannot fail. */
+tn__slot *tn__walk_find(const tn__walk *walk, const tn__node *node);
 /* The same, a leaf that has none queued right behind the call `last`. */
 tn__slot *tn__walk_slot_behind(tn__walk *walk, tn__node *leaf,
                                const tn__node *last);

@@ -240,6 +240,37 @@ static void check_pytorch(void)
 
 /* ---- parameters converted once -------------------------------------------------------- */
 
+/* Storages handed out so far. */
+static int64_t storages(void)
+{
+    tn_memory_stats stats = {.size = sizeof stats};
+    tn_memory(NULL, &stats);
+    return stats.allocation_count;
+}
+
+/* As in PyTorch, a parameter is converted at its first use alone, the result of
+ * an operator at each. */
+static void check_conversions(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(2, 2), .dtype = TN_BF16),
+              *w = tn_requires_grad(tn_ones(tn_dims(2, 2))),
+              *made = tn_mul_scalar(w, 2);
+    TN_AUTOCAST(TN_BF16) {
+        tn_matmul(x, tn_requires_grad(tn_ones(tn_dims(2, 2))));
+        int64_t start = storages();
+        tn_matmul(x, w);
+        int64_t first = storages() - start;
+        tn_matmul(x, w);
+        is_int(storages() - start - first, first - 1,
+               "the second use of a parameter converts nothing");
+        start = storages();
+        tn_matmul(x, made);
+        tn_matmul(x, made);
+        is_int(storages() - start, 2 * first,
+               "the result of an operator is converted each time");
+    }
+}
+
 static void check_stored(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2, 2)),
@@ -332,6 +363,7 @@ int main(void)
         }
         check_gradient();
         check_pytorch();
+        check_conversions();
         check_leaks();
         tn_scope_close(scope);
     }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
+#include <tenon/random.h>
 #include "tap.h"
 
 static tn_tensor *leaf(double a, double b)
@@ -179,6 +180,54 @@ static void test_parts(void)
     ok(more < 3 * SIDE * SIDE * 4 / 2,
        "gradients of eight parts take the room of one: %lld bytes",
        (long long)more);
+}
+
+/* As in PyTorch, a product that reads a matrix as a transpose computes the
+ * gradient as a transpose, too: that of the matrix itself is contiguous. */
+static void test_transposed(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(5, 4), .dtype = TN_F64);
+    tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(3, 4), .dtype = TN_F64));
+    tn_tensor *g = NULL;
+    tn_grad(tn_sum(tn_matmul(x, tn_transpose(w, 0, 1))), &w, 1, &g);
+    ok(tn_tensor_is_contiguous(g), "a transposed weight's gradient is "
+                                   "contiguous");
+    is_double_near(tn_item(tn_select(tn_select(g, 0, 2), 0, 3)), 5, 0,
+                   "and right");
+    tn_tensor *v = tn_requires_grad(tn_ones(tn_dims(4, 3), .dtype = TN_F64));
+    tn_grad(tn_sum(tn_matmul(x, v)), &v, 1, &g);
+    ok(tn_tensor_is_contiguous(g), "so is a plain one's");
+}
+
+/* One kernel computes the gradient of normalized rows: the peak is the size of
+ * the input's gradient, not that of the formula's intermediate results. */
+static void check_norm(const char *name, tn_tensor *x, tn_tensor *w,
+                       bool groups)
+{
+    tn_device *device = tn_device_current();
+    tn_tensor *b = tn_requires_grad(tn_zeros_like(w));
+    tn_requires_grad(x);
+    tn_requires_grad(w);
+    tn_tensor *y = groups ? tn_group_norm(x, 2, w, b)
+                          : tn_layer_norm(x, tn_dims(tn_tensor_size(x, -1)),
+                                          w, b);
+    tn_tensor *g = tn_ones_like(y);
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory_reset_peak(device);
+    tn_memory(device, &before);
+    is_int(tn_backward(y, .gradient = g), TN_OK, "backward of %s", name);
+    tn_memory(device, &after);
+    int64_t more = after.peak_bytes - before.peak_bytes;
+    ok(more < 3 * 4 * tn_tensor_numel(x), "%s: %lld bytes for %lld elements",
+       name, (long long)more, (long long)tn_tensor_numel(x));
+}
+
+static void test_norms(void)
+{
+    check_norm("layer_norm", tn_rand(tn_dims(512, 256)), tn_ones(tn_dims(256)),
+               false);
+    check_norm("group_norm", tn_rand(tn_dims(16, 8, 32, 32)),
+               tn_ones(tn_dims(8)), true);
 }
 
 static void test_modes(void)
@@ -576,6 +625,8 @@ int main(void)
     test_accumulation();
     test_sums();
     test_parts();
+    test_transposed();
+    test_norms();
     test_modes();
     test_grad();
     test_far(TN_F32);

@@ -1,6 +1,7 @@
 /* Gradients that lead back to their own tensor: what would hold itself for ever
  * is refused, and what only leads there goes with the tensor. */
 #include "../tap.h"
+#include <base/memory.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -78,13 +79,14 @@ static void leaves_nothing(void (*run)(void), const char *name)
     tn_scope *scope = tn_scope_open();
     run();
     tn_scope_close(scope);
-    int64_t before = live_bytes();
+    int64_t before = live_bytes(), blocks = tn__memory_live();
     for (int i = 0; i < 20; i++) {
         scope = tn_scope_open();
         run();
         tn_scope_close(scope);
     }
     is_int(live_bytes(), before, "%s leaves nothing", name);
+    is_int(tn__memory_live(), blocks, "nor any memory of the host");
     ok(!tn_error(), "and no error");
 }
 

@@ -1,9 +1,12 @@
 /* Gradients have the shape, dtype and device of what they belong to: the walk
  * looks at each, and rules whose inputs are used in part give zeros for the
- * rest. Numbers: PyTorch 2.15. */
+ * rest. Numbers: PyTorch 2.15. Threads that need a
+ * gradient rule first at the same time share one. */
 #include <autograd/node.h>
 #include <ops/table.h>
+#include <pthread.h>
 #include <tenon/autograd.h>
+#include <tenon/op.h>
 #include <tenon/ops.h>
 #include "tap.h"
 
@@ -58,6 +61,62 @@ static void test_wrong_rules(void)
     is_int(tn_backward(tn_sum(tn_tril(x))), TN_OK,
            "what the input broadcasts to is summed and cast");
     plan->gradient = right;
+}
+
+/* ---- a rule that several threads need first ----------------------------- */
+
+enum { ASKING = 4 };
+static pthread_barrier_t all_ready;
+
+static void *ask_for_port(void *plan)
+{
+    pthread_barrier_wait(&all_ready);
+    return (void *)tn__plan_port_find(plan, 1);
+}
+
+/* How many different rules the threads get for the second operand of a call
+ * that needed only the one for the first. */
+static int ports_of(tn_tensor *result)
+{
+    const void *plan = result->grad->node->plan;
+    pthread_t thread[ASKING];
+    void *port[ASKING];
+    int different = 1;
+    for (int i = 0; i < ASKING; i++)
+        if (pthread_create(&thread[i], NULL, ask_for_port, (void *)plan))
+            bail_out("no thread");
+    for (int i = 0; i < ASKING; i++)
+        pthread_join(thread[i], &port[i]);
+    for (int i = 1; i < ASKING; i++)
+        different += port[i] != port[0];
+    return port[0] ? different : 0;
+}
+
+/* sin(y * sin(y * ... x)): the derivative takes long enough that in some round
+ * a thread asks for it while another one computes it. */
+static void test_first_ask(void)
+{
+    enum { DEPTH = 60, ROUNDS = 16 };
+    int alike = 0;
+    pthread_barrier_init(&all_ready, NULL, ASKING);
+    for (int k = 0; k < ROUNDS; k++) {
+        char text[DEPTH * 10];
+        snprintf(text, sizeof text, "asked_at_once%d(x, y) = ", k);
+        for (int i = 0; i < DEPTH; i++)
+            strcat(text, "sin(y*");
+        strcat(text, "x");
+        for (int i = 0; i < DEPTH; i++)
+            strcat(text, ")");
+        tn_tensor *y = tn_ones(tn_dims(3));
+        tn_tensor *x = tn_requires_grad(tn_clone(y));
+        tn_tensor *z = tn_op_apply(tn_op_define(text), (tn_tensor *[]){x, y},
+                                   NULL);
+        if (!z)
+            bail_out("%s", tn_error());
+        alike += ports_of(z) == 1;
+    }
+    pthread_barrier_destroy(&all_ready);
+    is_int(alike, ROUNDS, "threads that ask at once get one rule");
 }
 
 /* ---- sources larger than their index ------------------------------------ */
@@ -162,6 +221,7 @@ int main(void)
     plan_later();
     if (!tn_device_current())
         bail_out("%s", tn_error());
+    test_first_ask();
     test_large_sources();
     test_empty_index();
     test_no_parts();

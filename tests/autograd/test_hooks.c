@@ -114,6 +114,33 @@ static void test_in_place(void)
     ok(is(tn_tensor_grad(x), 60, 60), "and gets the gradient of that");
 }
 
+static tn_tensor *tell_path(tn_tensor *grad, void *path)
+{
+    (void)grad;
+    *(const tn_path **)path = tn_path_current();
+    return NULL;
+}
+
+/* An error in a hook names the module whose tensor the gradient is of. */
+static void test_paths(void)
+{
+    const tn_path *inside = tn_path_join(NULL, "encoder"), *outside = NULL;
+    const tn_path *caller = tn_path_join(NULL, "trainer");
+    const tn_path *of_leaf = NULL, *of_result = NULL;
+    tn_tensor *x = leaf(1, 2);
+    outside = tn_path_enter(inside);
+    tn_tensor *y = tn_mul_scalar(x, 3);
+    tn_path_enter(caller);
+    tn_tensor_register_hook(x, tell_path, &of_leaf);
+    tn_tensor_register_hook(y, tell_path, &of_result);
+    is_int(tn_backward(tn_sum(y)), TN_OK, "backward from another module");
+    is_str(tn_path_text(of_result), "encoder",
+           "a hook runs within the module that made its tensor");
+    is_str(tn_path_text(of_leaf), "trainer",
+           "one of a leaf within the caller's");
+    ok(tn_path_enter(outside) == caller, "which is where the walk ends");
+}
+
 /* How the gradient lay that passed last. */
 static int64_t passed_stride;
 
@@ -499,6 +526,7 @@ int main(void)
     test_leaf_hooks();
     test_handles();
     test_in_place();
+    test_paths();
     test_spread();
     test_accumulated();
     test_accumulated_order();

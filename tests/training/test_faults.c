@@ -43,9 +43,61 @@ static trainer trainer_new(void)
     return t;
 }
 
+/* Each allocation of a backward pass made to fail: tn_backward returns the
+ * error that is pending, and no leaf has a gradient. */
+static void check_backward(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(2, 3)), *v = tn_ones(tn_dims(3));
+    tn_tensor *w[] = {tn_requires_grad(tn_ones(tn_dims(3, 2))),
+                      tn_requires_grad(tn_ones(tn_dims(3)))};
+    int64_t wrong = 0, refused = 0;
+    tn_status status = TN_OK;
+    enum { MORE = 400 }; /* than a backward pass makes */
+    for (int n = 0; n <= MORE; n++) { /* the first compiles the kernels */
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *loss = tn_add(tn_sum(tn_matmul(x, w[0])),
+                                 tn_sum(tn_mul(tn_matmul(x, w[1]),
+                                               tn_matmul(x, v))));
+        tn__memory_fail_at(n);
+        status = tn_backward(loss);
+        tn__memory_fail_at(0);
+        bool all = tn_tensor_grad(w[0]) && tn_tensor_grad(w[1]);
+        bool none = !tn_tensor_grad(w[0]) && !tn_tensor_grad(w[1]);
+        refused += status == TN_ERR_MEMORY;
+        wrong += status != tn_error_code() || !(status ? none : all);
+        tn_error_clear();
+        tn_tensor_set_grad(w[0], NULL);
+        tn_tensor_set_grad(w[1], NULL);
+        tn_scope_close(scope);
+    }
+    ok(refused > 20 && status == TN_OK,
+       "%lld backward passes ran out of memory", (long long)refused);
+    is_int(wrong, 0, "each returned that, and left no leaf a gradient");
+}
+
+/* The first gradient of a tensor that has none needs memory to hold it. */
+static void check_set_grad(void)
+{
+    tn_tensor *g = tn_ones(tn_dims(2));
+    int64_t n = 1;
+    for (tn_status status = TN_ERR_MEMORY; status && n < 20; n++) {
+        tn_tensor *x = tn_ones(tn_dims(2));
+        tn__memory_fail_at(n);
+        status = tn_tensor_set_grad(x, g);
+        tn__memory_fail_at(0);
+        is_int(status, tn_error_code(), "set_grad, allocation %lld: %s",
+               (long long)n, status ? "refused" : "set");
+        ok(tn_tensor_grad(x) == (status ? NULL : g), "and so is the gradient");
+        tn_error_clear();
+    }
+    ok(n > 2 && n < 20, "it needs memory, and is set where there is enough");
+}
+
 int main(void)
 {
     plan_later();
+    check_backward();
+    check_set_grad();
     trainer t = trainer_new();
     for (int i = 0; i < 3; i++)
         step(&t);
