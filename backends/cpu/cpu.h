@@ -13,6 +13,9 @@
 
 extern const tn_host *tn__cpu_host;
 
+/* Refuses a kind or a flag of a later version. */
+tn_status tn__cpu_unknown(const char *call);
+
 #define TN_CPU_ALIGN 64
 #define TN_CPU_MAX_OPERANDS 32
 #define TN_CPU_NONE 0xffffffffu

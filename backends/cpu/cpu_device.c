@@ -214,9 +214,19 @@ static void copy_part(void *context, int64_t i)
            bytes < COPY_TASK_BYTES ? bytes : COPY_TASK_BYTES);
 }
 
+tn_status tn__cpu_unknown(const char *call)
+{
+    return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
+                              "%s: a kind or a flag that this version of the "
+                              "plugin does not know",
+                              call);
+}
+
 tn_status tn__cpu_copy(tn_queue *queue, const tn_copy_args *copy)
 {
     (void)queue;
+    if (!tn_copy_is_known(copy))
+        return tn__cpu_unknown("copy");
     bool to_device = copy->direction == TN_COPY_TO_DEVICE;
     bool to_host = copy->direction == TN_COPY_TO_HOST;
     char *dst = to_host ? copy->host : copy->dst->memory;

@@ -13,6 +13,8 @@
 
 /* The core's table, given to tenon_plugin_v1. */
 extern const tn_host *tn__cuda_host;
+/* Refuses a kind or a flag of a later version. */
+tn_status tn__cuda_unknown(const char *call);
 
 /* x rounded to the nearest float, whatever the caller's mode is; volatile keeps
  * the conversion between the two changes of it. */

@@ -189,6 +189,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     tn_plugin_device *device = queue->device;
     const char *why = "sums of the core's own order";
     const tn_dnn_plan *plan = NULL;
+    if (!tn_conv_is_known(args))
+        return tn__cuda_unknown("conv");
     TN_CUDA_ENTER(device);
     if (entered.error)
         return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);

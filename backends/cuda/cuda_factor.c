@@ -241,6 +241,8 @@ static tn_solver_status ready(work *w)
 static tn_status run(tn_queue *queue, const tn_lapack_args *args)
 {
     tn_plugin_device *device = queue->device;
+    if (!tn_lapack_is_known(args))
+        return tn__cuda_unknown("lapack");
     work w = begin(queue, args);
     TN_CUDA_ENTER(device);
     if (entered.error)

@@ -198,7 +198,9 @@ tn_status tn__cuda_attention_own(tn_queue *queue,
 
 static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)
 {
-    tn_status status = tn__cuda_attention_by_dnn(queue, args);
+    tn_status status = tn_attention_is_known(args)
+                           ? tn__cuda_attention_by_dnn(queue, args)
+                           : tn__cuda_unknown("attention");
     return status == TN_ERR_UNSUPPORTED ? tn__cuda_attention_own(queue, args)
                                         : status;
 }

@@ -144,8 +144,18 @@ static tn_cu_result copy_rows(tn_plugin_device *device, tn_cu_stream stream,
     return error;
 }
 
+tn_status tn__cuda_unknown(const char *call)
+{
+    return tn__cuda_host->fail(TN_ERR_UNSUPPORTED,
+                               "%s: a kind or a flag that this version of the "
+                               "plugin does not know",
+                               call);
+}
+
 tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *c)
 {
+    if (!tn_copy_is_known(c))
+        return tn__cuda_unknown("copy");
     if (!c->bytes || !c->rows)
         return TN_OK;
     TN_CUDA_ENTER(queue->device);

@@ -525,6 +525,8 @@ static tn_status run(tn_queue *queue, const tn_product_args *args)
                          .m = args->m, .n = args->n, .k = args->k,
                          .a = args->a, .b = args->b, .c = args->c,
                          .alpha = args->alpha, .tag = args->tag};
+    if (!tn_product_is_known(args))
+        return tn__cuda_unknown("product");
     memcpy(mm.batch, args->batch, sizeof mm.batch);
     tn_status status = multiply(queue, &mm, args, &why);
     return status == TN_ERR_UNSUPPORTED

@@ -120,6 +120,10 @@ static cl_int copy_rows(cl_command_queue q, const tn_copy_args *c)
 tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *c)
 {
     cl_int error;
+    if (!tn_copy_is_known(c))
+        return tn__opencl_host->fail(TN_ERR_UNSUPPORTED,
+                                     "copy: a direction that this version of "
+                                     "the plugin does not know");
     if (!c->bytes || !c->rows)
         return TN_OK;
     if (is_flat(c))

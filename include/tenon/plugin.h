@@ -24,6 +24,12 @@
  *    tn_source is 0, of tn_device_info anything: write all of it. Its filler
  *    writes no byte beyond that size,
  *    leaves `size` as it is, and 0 in fields that it does not know.
+ *  - Kinds, flags and directions get new values in later versions. A plugin
+ *    refuses those that its header does not have: TN_ERR_UNSUPPORTED, a reason
+ *    through host->fail, nothing written. tn_scatter_is_known and its like
+ *    answer for each struct. A core that offers a new value does without where
+ *    it is refused. The flags of a launch are hints: ignore those you do not
+ *    know. What a longer struct adds never changes what its older fields mean.
  *  - A struct without `size` is closed: it does not change within major 1
  *    (tn_kernel_ins, tn_kernel_fn, tn_kernel_operand, tn_kernel_stage,
  *    tn_number, tn_launch_operand, tn_strided). What a later version has to
@@ -342,6 +348,22 @@ typedef struct tn_program {
     uint64_t key[2]; /* hash of all of the above */
 } tn_program;
 
+/* For plugins that execute programs themselves, in program_build. A device that
+ * compiles the core's source need not ask: the core prints what it knows. */
+static inline int tn_program_is_known(const tn_program *program)
+{
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].op >= TN_K_END ||
+            (program->ins[i].op == TN_K_REDUCE &&
+             program->ins[i].sub >= TN_REDUCE_END))
+            return 0;
+    for (uint32_t f = 0; f < program->fn_count; f++)
+        for (uint32_t i = 0; i < program->fn[f].ins_count; i++)
+            if (program->fn[f].ins[i].op >= TN_K_END)
+                return 0;
+    return 1;
+}
+
 typedef union tn_number {
     double f; /* F32 and F64 parameters */
     int64_t i; /* the others */
@@ -435,6 +457,11 @@ typedef struct tn_scatter_args {
     uint64_t tag;
 } tn_scatter_args;
 
+static inline int tn_scatter_is_known(const tn_scatter_args *args)
+{
+    return args->reduce < TN_SCATTER_END;
+}
+
 /* Inclusive prefix fold along the last dimension, half types in f32 and rounded
  * at each store. MAX and MIN may also give the I64 position of the running
  * extreme (the last one of equals, as PyTorch's cummax; NaN stays).
@@ -463,6 +490,11 @@ typedef struct tn_scan_args {
     uint64_t tag;
 } tn_scan_args;
 
+static inline int tn_scan_is_known(const tn_scan_args *args)
+{
+    return args->kind <= TN_REDUCE_MIN && args->flags == 0;
+}
+
 /* Stable sort along the last dimension; NaN is greatest, -0 equals +0.
  * keep < extent of the last dimension: only the first keep of the order are
  * written (top-k). out_index (I64) holds positions in the input.
@@ -476,6 +508,11 @@ typedef struct tn_sort_args {
     tn_strided in, out, out_index; /* either out's buffer may be NULL */
     uint64_t tag;
 } tn_sort_args;
+
+static inline int tn_sort_is_known(const tn_sort_args *args)
+{
+    return args->flags <= (TN_SORT_DESCENDING | TN_SORT_LAST);
+}
 
 enum {
     TN_COPY_TO_DEVICE,
@@ -493,6 +530,11 @@ typedef struct tn_copy_args {
     uint64_t rows, dst_pitch, src_pitch;      /* rows 1: pitches unused */
     uint64_t tag;
 } tn_copy_args;
+
+static inline int tn_copy_is_known(const tn_copy_args *args)
+{
+    return args->direction <= TN_COPY_PEER;
+}
 
 /* ------------------------------------------------------------------------
  * Programs and primitives as source

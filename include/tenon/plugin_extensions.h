@@ -22,6 +22,12 @@ extern "C" {
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
     X(attention, "attention") X(product, "product") X(lapack, "lapack")
 
+/* Names that later versions give a meaning to (docs/abi.md says which). Nobody
+ * else takes them: today a plugin returns NULL for them. */
+#define TN_EXTENSION_RESERVED_MAP(X)                                          \
+    X(quantised_product, "quantised-product") X(fft, "fft")                   \
+    X(native_stream, "native-stream")
+
 /* "conv", version 1: the cross-correlation of images with filters,
  *
  *     out[n, o, i, j] = bias[o] + sum over c, k, l of
@@ -50,6 +56,11 @@ typedef struct tn_conv_args {
     tn_strided bias;   /* (out_channels); FORWARD alone; buffer NULL: none */
     uint64_t tag;
 } tn_conv_args;
+
+static inline int tn_conv_is_known(const tn_conv_args *args)
+{
+    return args->kind <= TN_CONV_WEIGHT;
+}
 
 typedef struct tn_conv_extension {
     uint32_t size, reserved;
@@ -92,6 +103,11 @@ typedef struct tn_pool_args {
     tn_strided index;   /* I64, as out; MAX and MAX_BACK alone */
     uint64_t tag;
 } tn_pool_args;
+
+static inline int tn_pool_is_known(const tn_pool_args *args)
+{
+    return args->kind <= TN_POOL_GREATEST;
+}
 
 typedef struct tn_pool_extension {
     uint32_t size, reserved;
@@ -156,6 +172,12 @@ typedef struct tn_attention_args {
     uint64_t tag;
 } tn_attention_args;
 
+static inline int tn_attention_is_known(const tn_attention_args *args)
+{
+    return args->kind <= TN_ATTENTION_BACKWARD &&
+           args->flags <= TN_ATTENTION_CAUSAL;
+}
+
 typedef struct tn_attention_extension {
     uint32_t size, reserved;
     /* TN_OK: the device does this, forward and backward; nothing runs. Buffers
@@ -214,6 +236,11 @@ typedef struct tn_product_args {
     double alpha;
     uint64_t tag;
 } tn_product_args;
+
+static inline int tn_product_is_known(const tn_product_args *args)
+{
+    return args->epilogue < 2 * TN_PRODUCT_SUMS;
+}
 
 typedef struct tn_product_extension {
     uint32_t size, reserved;
@@ -274,6 +301,11 @@ typedef struct tn_lapack_args {
     tn_strided info;           /* (batch) */
     uint64_t tag;
 } tn_lapack_args;
+
+static inline int tn_lapack_is_known(const tn_lapack_args *args)
+{
+    return args->kind <= TN_LAPACK_SVD && args->flags < 2 * TN_LAPACK_ALONE;
+}
 
 /* Of a device: a, b and c may also lie by rows: strides are (from matrix to
  * matrix, 1, from row to row). */

@@ -49,8 +49,7 @@ enum {
 
 /* Every dtype: name, code, PyTorch's name, bytes, kind
  * (f floating, i signed, u unsigned, b bool), and the register type in which
- * kernels compute with it. Codes 16..31 are kept for complex and quantised
- * types. */
+ * kernels compute with it. Codes stay below 32: a mask has one bit for each. */
 #define TN_DTYPE_MAP(X)                                                       \
     X(F32, 1, "float32", 4, 'f', F32)                                         \
     X(F64, 2, "float64", 8, 'f', F64)                                         \
@@ -73,6 +72,33 @@ enum {
 #undef TN_DTYPE_ENUM
     TN_DTYPE_END = 13
 };
+
+/* Codes reserved for later versions; no call takes them today (docs/abi.md).
+ * Complex numbers: name, code, PyTorch's name, bytes. */
+#define TN_DTYPE_RESERVED_MAP(X)                                              \
+    X(C64, 16, "complex64", 8)                                                \
+    X(C128, 17, "complex128", 16)                                             \
+    X(C32, 18, "complex32", 4)
+
+/* Block-quantised storage: name, code, GGUF's name, elements and bytes of a
+ * block. A code is TN_BLOCK plus the type number that GGUF files have for it.
+ * Only operands whose description names block storage may have such a code: it
+ * has no bit in a mask, and kernels never load it. */
+#define TN_BLOCK 64
+#define TN_BLOCK_MAP(X)                                                       \
+    X(Q4_0, 66, "Q4_0", 32, 18)                                               \
+    X(Q4_1, 67, "Q4_1", 32, 20)                                               \
+    X(Q5_0, 70, "Q5_0", 32, 22)                                               \
+    X(Q5_1, 71, "Q5_1", 32, 24)                                               \
+    X(Q8_0, 72, "Q8_0", 32, 34)                                               \
+    X(Q2_K, 74, "Q2_K", 256, 84)                                              \
+    X(Q3_K, 75, "Q3_K", 256, 110)                                             \
+    X(Q4_K, 76, "Q4_K", 256, 144)                                             \
+    X(Q5_K, 77, "Q5_K", 256, 176)                                             \
+    X(Q6_K, 78, "Q6_K", 256, 210)                                             \
+    X(IQ4_NL, 84, "IQ4_NL", 32, 18)                                           \
+    X(IQ4_XS, 87, "IQ4_XS", 256, 136)                                         \
+    X(MXFP4, 103, "MXFP4", 32, 17)
 
 /* Most dimensions that a tensor or an iteration space may have. */
 #define TN_MAX_NDIM 12

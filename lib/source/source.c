@@ -52,6 +52,17 @@ static tn_status plan_program(const tn_target *target,
     return status ? status : tn__plan_program(target, program, launch, plan);
 }
 
+/* Kernels for what the core itself does not know are not there. */
+static tn_status check_known(const char *call, int is_known)
+{
+    return is_known ? TN_OK
+                    : tn__fail(TN_ERR_UNSUPPORTED,
+                               "%s: a kind or a flag that this version of "
+                               "Tenon does not know",
+                               call);
+}
+#define tn_matmul_is_known(args) true /* it has neither */
+
 #define PLAN(name, NAME)                                                      \
     static tn_status plan_##name(const tn_target *target,                     \
                                  const tn_##name##_args *args, tn_plan *plan) \
@@ -61,6 +72,8 @@ static tn_status plan_program(const tn_target *target,
         if (!status)                                                          \
             status = check(call, "tn_" #name "_args", args->size,             \
                            TN_##NAME##_ARGS_SIZE_1_0);                        \
+        if (!status)                                                          \
+            status = check_known(call, tn_##name##_is_known(args));           \
         return status ? status : tn__plan_##name(target, args, plan);         \
     }
 PLAN(matmul, MATMUL)

@@ -33,6 +33,13 @@ static tn_status made(const void *object)
     return object ? TN_OK : reference_host->fail(TN_ERR_MEMORY, "no memory");
 }
 
+static tn_status unknown(const char *call)
+{
+    return reference_host->fail(TN_ERR_UNSUPPORTED,
+                                "%s: a kind or a flag that this version of the "
+                                "plugin does not know", call);
+}
+
 /* ---- the device -------------------------------------------------------- */
 
 static tn_status device_count(uint32_t *count)
@@ -106,6 +113,8 @@ static tn_status buffer_map(tn_plugin_device *device, tn_buffer *buffer,
 static tn_status copy(tn_queue *queue, const tn_copy_args *c)
 {
     (void)queue;
+    if (!tn_copy_is_known(c))
+        return unknown("copy");
     unsigned char *dst = c->direction == TN_COPY_TO_HOST
                              ? c->host
                              : c->dst->data + c->dst_offset;
@@ -212,6 +221,8 @@ static tn_status matmul(tn_queue *queue, const tn_matmul_args *matmul)
 static tn_status scatter(tn_queue *queue, const tn_scatter_args *scatter)
 {
     (void)queue;
+    if (!tn_scatter_is_known(scatter))
+        return unknown("scatter");
     tn_fault fault = {.size = sizeof fault};
     fenv_t before = default_fpu();
     return ended(with_fpu(&before, reference_scatter(scatter, &fault)), &fault);
@@ -220,6 +231,8 @@ static tn_status scatter(tn_queue *queue, const tn_scatter_args *scatter)
 static tn_status scan(tn_queue *queue, const tn_scan_args *scan)
 {
     (void)queue;
+    if (!tn_scan_is_known(scan))
+        return unknown("scan");
     fenv_t before = default_fpu();
     return with_fpu(&before, reference_scan(scan));
 }
@@ -227,6 +240,8 @@ static tn_status scan(tn_queue *queue, const tn_scan_args *scan)
 static tn_status sort(tn_queue *queue, const tn_sort_args *sort)
 {
     (void)queue;
+    if (!tn_sort_is_known(sort))
+        return unknown("sort");
     fenv_t before = default_fpu();
     return with_fpu(&before, reference_sort(sort));
 }

@@ -300,10 +300,41 @@ static void test_stored_and_read(const char *isa)
         buffer_drop(at[k].buffer);
 }
 
+/* Programs of a later version: an instruction, a reduction, or an instruction in
+ * a function that this version does not have. */
+static void test_unknown(void)
+{
+    builder b;
+    tn_built *built = NULL;
+    copy(&b, TN_F32, TN_F32);
+    b.ins[0].op = TN_K_END;
+    is_int(cpu->program_build(device, &b.program, &built), TN_ERR_UNSUPPORTED,
+           "an unknown instruction is refused");
+    is_str(failure,
+           "program: an instruction that this version of the plugin does not "
+           "know",
+           "and the reason is said");
+    copy(&b, TN_F32, TN_F32);
+    b.ins[1].op = TN_K_REDUCE;
+    b.ins[1].sub = TN_REDUCE_END;
+    is_int(cpu->program_build(device, &b.program, &built), TN_ERR_UNSUPPORTED,
+           "an unknown reduction is refused");
+    const tn_kernel_ins later = {.op = TN_K_END, .dtype = TN_F32};
+    const tn_kernel_fn fn = {.name = "later", .ins = &later, .ins_count = 1,
+                             .arg_count = 1, .dtype = TN_F32};
+    copy(&b, TN_F32, TN_F32);
+    b.program.fn = &fn;
+    b.program.fn_count = 1;
+    is_int(cpu->program_build(device, &b.program, &built), TN_ERR_UNSUPPORTED,
+           "an unknown instruction in a function is refused");
+    ok(!built, "and nothing is built");
+}
+
 static void test_set(const char *isa, int threads)
 {
     (void)threads;
     test_copies(isa);
+    test_unknown();
     test_shared(isa);
     test_stored_and_read(isa);
     for (int twice = 0; twice < 2; twice++) {

@@ -66,6 +66,12 @@ static tn_cu_result context_set(tn_cu_context context)
     return 0;
 }
 
+tn_status tn__cuda_unknown(const char *call)
+{
+    (void)call;
+    return TN_ERR_UNSUPPORTED;
+}
+
 tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
                         tn_cu_result error)
 {

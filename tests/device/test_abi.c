@@ -49,6 +49,41 @@ CLOSED(tn_launch_operand, 40)
 CLOSED(tn_strided, 120)
 /* clang-format on */
 
+/* Codes are given once: a dtype's is below 32, where a mask has its bit, and
+ * those reserved are not those of dtypes. */
+static int code_count[256];
+static void count_codes(void)
+{
+#define CODE(name, code, ...) code_count[code]++;
+    TN_DTYPE_MAP(CODE)
+    TN_DTYPE_RESERVED_MAP(CODE)
+    TN_BLOCK_MAP(CODE)
+#undef CODE
+    int given = 0, twice = 0;
+    for (int i = 0; i < 256; i++) {
+        given += code_count[i];
+        twice += code_count[i] > 1;
+    }
+    is_int(twice, 0, "no code of a dtype is given twice");
+    is_int(given, TN_DTYPE_END - 1 + 3 + 13, "all codes are below 256");
+#define ELEMENT(name, code, ...) ok((code) < 32, #name " has a bit in a mask");
+    TN_DTYPE_MAP(ELEMENT)
+    TN_DTYPE_RESERVED_MAP(ELEMENT)
+#undef ELEMENT
+#define BLOCK(name, code, text, elements, bytes)                              \
+    ok((code) >= TN_BLOCK && (elements) % 32 == 0 &&                          \
+           (bytes) * 8 >= 2 * (elements) && (bytes) * 8 <= 9 * (elements),    \
+       #name " has 2 to 9 bits an element, in blocks of 32 or a multiple");
+    TN_BLOCK_MAP(BLOCK)
+#undef BLOCK
+#define REFUSED(name, code, text, ...)                                        \
+    ok(tn_dtype_from_name(text) == TN_DTYPE_NONE && tn_dtype_bytes(code) == 0, \
+       #name " is no dtype yet");
+    TN_DTYPE_RESERVED_MAP(REFUSED)
+    TN_BLOCK_MAP(REFUSED)
+#undef REFUSED
+}
+
 typedef struct row {
     const char *type, *field; /* NULL: the size */
     size_t got, want;
@@ -437,6 +472,7 @@ static const struct {
 int main(void)
 {
     plan_later();
+    count_codes();
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         is_int(numbers[i].got, numbers[i].want, "%s", numbers[i].name);
     if (sizeof(void *) != 8) {

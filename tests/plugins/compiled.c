@@ -308,6 +308,9 @@ static tn_status buffer_map(tn_plugin_device *device, tn_buffer *buffer,
 static tn_status copy(tn_queue *queue, const tn_copy_args *c)
 {
     (void)queue;
+    if (!tn_copy_is_known(c))
+        return host->fail(TN_ERR_UNSUPPORTED,
+                          "copy: a direction of a later version");
     unsigned char *dst = c->direction == TN_COPY_TO_HOST
                              ? c->host
                              : c->dst->data + c->dst_offset;

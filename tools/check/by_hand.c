@@ -86,23 +86,25 @@ static tn_status host_plan_program(const tn_target *target,
     tn_target small = *target;
     if (most_items > 0 && most_items < small.group_limit)
         small.group_limit = most_items;
-    const tn_status status = tn__plan_program(&small, program, launch, plan);
+    const tn_status status =
+        told(tn__device_source.plan_program(&small, program, launch, plan));
     shared += status == TN_OK && plan->step == 0 && plan->step_count > 1;
     return status;
 }
 
-static tn_status host_plan_attention(const tn_target *target,
-                                     const tn_attention_args *attention,
-                                     tn_plan *plan)
-{
-    return told(tn__plan_attention(target, attention, plan));
-}
-
-static tn_status host_plan_conv(const tn_target *target,
-                                const tn_conv_args *conv, tn_plan *plan)
-{
-    return told(tn__plan_conv(target, conv, plan));
-}
+#define PLAN(name)                                                            \
+    static tn_status host_plan_##name(const tn_target *target,                \
+                                      const tn_##name##_args *args,           \
+                                      tn_plan *plan)                          \
+    {                                                                         \
+        return told(tn__device_source.plan_##name(target, args, plan));       \
+    }
+PLAN(matmul)
+PLAN(scatter)
+PLAN(scan)
+PLAN(sort)
+PLAN(attention)
+PLAN(conv)
 
 /* Room behind it: a plugin may be told that the table is longer. */
 static struct {
@@ -118,10 +120,10 @@ static struct {
             .option = host_option,
             .extension = host_extension,
             .plan_program = host_plan_program,
-            .plan_matmul = tn__plan_matmul,
-            .plan_scatter = tn__plan_scatter,
-            .plan_scan = tn__plan_scan,
-            .plan_sort = tn__plan_sort,
+            .plan_matmul = host_plan_matmul,
+            .plan_scatter = host_plan_scatter,
+            .plan_scan = host_plan_scan,
+            .plan_sort = host_plan_sort,
             .plan_attention = host_plan_attention,
             .plan_conv = host_plan_conv,
             .print = tn__print,

@@ -88,6 +88,7 @@ int level0_checks(check *list, int count);
 int level1_checks(check *list, int count);
 int event_checks(check *list, int count); /* of level 1 */
 int launch_checks(check *list, int count); /* of level 2 */
+int unknown_checks(check *list, int count); /* likewise */
 int level2_checks(check *list, int count);
 int check_add(check *list, int count, int level, const char *name,
               const char *rule, void (*body)(int argument), int argument);

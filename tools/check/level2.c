@@ -316,5 +316,5 @@ int level2_checks(check *list, int count)
                           "defines, or declines with a reason in host->fail "
                           "and nothing written",
                           extension, e);
-    return count;
+    return unknown_checks(list, count);
 }

@@ -301,6 +301,8 @@ static bool is_dense(const tn_strided *x)
 
 static tn_status look(const tn_attention_args *a)
 {
+    if (!tn_attention_is_known(a))
+        return tn__cpu_unknown("attention");
     if (a->q.dtype != TN_F32)
         return declined("it takes float32");
     if (a->dropout > 0)

@@ -203,6 +203,8 @@ static tn_status run(tn_queue *queue, const tn_lapack_args *args)
     const bool single = args->a.dtype == TN_F32;
     const unsigned type = single ? CPU_F32 : CPU_F64;
     const int64_t bytes = single ? 4 : 8;
+    if (!tn_lapack_is_known(args))
+        return tn__cpu_unknown("lapack");
     batch t = {.args = args, .bytes = bytes,
                .run = queue->routines->lapack[type],
                .turn = queue->routines->turn[bytes],

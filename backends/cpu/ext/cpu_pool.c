@@ -665,8 +665,8 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     bool indexed = args->kind == TN_POOL_MAX || args->kind == TN_POOL_MAX_BACK;
     bool max = indexed || args->kind == TN_POOL_GREATEST;
     int64_t area = args->kernel[0] * args->kernel[1];
-    if (args->kind > TN_POOL_GREATEST)
-        return declined("it knows the greatest and the mean");
+    if (!tn_pool_is_known(args))
+        return tn__cpu_unknown("pool");
     if (args->in.dtype != TN_F32 && args->in.dtype != TN_F64)
         return declined("it takes float32 and float64");
     if (!max && area > MOST_AREA)

@@ -553,6 +553,8 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
 {
     work w = {.s = scan, .routines = queue->routines};
     unsigned type = CPU_F32;
+    if (!tn_scan_is_known(scan))
+        return tn__cpu_unknown("scan");
     switch (scan->in.dtype) {
     case TN_F64:
         type = CPU_F64;

@@ -497,6 +497,8 @@ tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter)
     work w = {.s = scatter, .routines = queue->routines, .lines = 1,
               .half = {{ATOMIC_FLAG_INIT, 0}, {ATOMIC_FLAG_INIT, 0}},
               .lock = ATOMIC_FLAG_INIT};
+    if (!tn_scatter_is_known(scatter))
+        return tn__cpu_unknown("scatter");
     int64_t count = scatter->extent[scatter->dim];
     uint32_t others = 0;
     for (uint32_t d = 0; d < scatter->ndim; d++)

@@ -514,6 +514,8 @@ static void run_lines(void *context, int64_t i)
 tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
 {
     work w = {.s = sort, .routines = queue->routines};
+    if (!tn_sort_is_known(sort))
+        return tn__cpu_unknown("sort");
     switch (sort->in.dtype) {
     case TN_F64:
         w.type = CPU_F64;

@@ -271,6 +271,8 @@ static tn_status lying_conv(tn_queue *queue, const tn_conv_args *c)
     const int64_t out[] = {c->count, c->out_channels, c->out_size[0],
                            c->out_size[1]};
     bool biased = c->bias.buffer && !tells("conv bias");
+    if (!tn_conv_is_known(c) && !tells("conv kind"))
+        return unknown("conv");
     if (c->in.dtype != TN_F32 && !tells("conv decline"))
         return reference_host->fail(TN_ERR_UNSUPPORTED, "conv: float32 alone");
     fenv_t fpu = default_fpu();
@@ -371,6 +373,7 @@ static const void *lying_extension(const char *name, uint32_t version)
     static const tn_pool_extension pool = {.size = sizeof pool,
                                            .run = lying_pool};
     return version != 1                ? NULL
+           : strcmp(name, "fft") == 0  ? tells("reserved") ? &conv : NULL
            : strcmp(name, "conv") == 0 ? (const void *)&conv
            : strcmp(name, "pool") == 0 ? &pool
                                        : NULL;

@@ -272,8 +272,16 @@ static tn_status give_flat(tn_queue *queue, int kind, const void *args,
     return give(queue, c);
 }
 
+static tn_status unknown(void)
+{
+    return reference_host->fail(TN_ERR_UNSUPPORTED,
+                                "a kind or a flag of a later version");
+}
+
 static tn_status copy(tn_queue *queue, const tn_copy_args *c)
 {
+    if (!tn_copy_is_known(c))
+        return unknown();
     return give_flat(queue, COPY, c, sizeof *c, c->tag, c->dst, c->src, NULL);
 }
 
@@ -285,18 +293,24 @@ static tn_status matmul(tn_queue *queue, const tn_matmul_args *a)
 
 static tn_status scatter(tn_queue *queue, const tn_scatter_args *a)
 {
+    if (!tn_scatter_is_known(a))
+        return unknown();
     return give_flat(queue, SCATTER, a, sizeof *a, a->tag, a->dst.buffer,
                      a->index.buffer, a->src.buffer);
 }
 
 static tn_status scan(tn_queue *queue, const tn_scan_args *a)
 {
+    if (!tn_scan_is_known(a))
+        return unknown();
     return give_flat(queue, SCAN, a, sizeof *a, a->tag, a->in.buffer,
                      a->out.buffer, a->out_index.buffer);
 }
 
 static tn_status sort(tn_queue *queue, const tn_sort_args *a)
 {
+    if (!tn_sort_is_known(a))
+        return unknown();
     return give_flat(queue, SORT, a, sizeof *a, a->tag, a->in.buffer,
                      a->out.buffer, a->out_index.buffer);
 }

@@ -539,6 +539,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     unsigned type = args->out.dtype == TN_F32   ? CPU_F32
                     : args->out.dtype == TN_F64 ? CPU_F64
                                                 : CPU_TYPE_COUNT;
+    if (!tn_conv_is_known(args))
+        return tn__cpu_unknown("conv");
     if (type == CPU_TYPE_COUNT)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes float32 "
                                   "and float64");
