@@ -245,6 +245,13 @@ static void test_results(void)
     for (int i = 0; i < CELLS; i++)
         if (!is_double_near(out[i], gcd[(int)x[i]], 0, "gcd(%g, 12)", x[i]))
             break;
+    /* a first value that is one number, and a question that is each element's */
+    run_one("f(x) = loop(i < 8; s = 1.0) while s < x: (s * 2)", x, out, NULL);
+    static const int power[11] = {1, 1, 2, 4, 4, 8, 8, 8, 8, 16, 16};
+    for (int i = 0; i < CELLS; i++)
+        if (!is_double_near(out[i], power[(int)x[i]], 0,
+                            "the least power of two from %g on", x[i]))
+            break;
     tn_number n = {.i = 5};
     run_one("f(x; n: i64) = let (a, b) = loop(i < n; a = 0.0, b = 1.0)"
             " (b, a + b); a + x * 0",

@@ -2,6 +2,7 @@
 #include <tenon/base.h>
 
 #include "../tap.h"
+#include "kernel/def.h"
 #include "kernel/kernel.h"
 
 static const struct {
@@ -145,8 +146,27 @@ static void deep(const char *before, const char *middle, const char *after,
     free(text);
 }
 
+/* The text with so many brackets: is it read? */
+static bool brackets(int count)
+{
+    char text[8 + 2 * 1000 + 2] = "f(x) = ";
+    memset(text + 7, '(', (size_t)count);
+    text[7 + count] = 'x';
+    memset(text + 8 + count, ')', (size_t)count);
+    text[8 + 2 * count] = 0;
+    tn__def *def = tn__def_parse(text, "t");
+    tn_error_clear();
+    if (def)
+        tn__def_drop(def);
+    return def;
+}
+
 static void test_depth(void)
 {
+    /* TN__MAX_DEPTH is one less: the body itself is a level. */
+    enum { DEEPEST = TN__MAX_DEPTH - 1 };
+    ok(brackets(DEEPEST) && !brackets(DEEPEST + 1),
+       "%d brackets within each other are read, one more is not", DEEPEST);
     deep("(", "x", ")", 100000);
     deep("-", "x", "", 100000);
     deep("abs(", "x", ")", 100000);
@@ -205,9 +225,24 @@ static void test_noise(void)
        "of 3000 random texts %d are read, %d refused", read, refused);
 }
 
+/* Each function of a file knows where it stands, for messages. */
+static void test_places(void)
+{
+    tn__arena arena = {0};
+    tn__math_item *first = NULL, **end = &first;
+    ok(tn__math_parse("def a(x) = x\n\n  def b(x) = x\n", "a file", &arena,
+                      &end) && first && first->next,
+       "two functions are read");
+    is_str(first->next->where, "a file", "the second knows its file,");
+    is_int(first->next->line, 3, "its line,");
+    is_int(first->next->column, 7, "and its column");
+    tn__arena_release(&arena);
+}
+
 int main(void)
 {
     plan_later();
+    test_places();
     test_messages();
     test_head();
     test_depth();

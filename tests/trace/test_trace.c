@@ -239,6 +239,38 @@ static void test_instructions(void)
     json_decref(all);
 }
 
+/* What attention and factorisations compute, where the device does them in one
+ * call. */
+static void test_work(void)
+{
+    const double pairs = 2 * 8 * 8, each = 16 + 16;
+    tn_tensor *q = tn_requires_grad(tn_ones(tn_dims(1, 2, 8, 16)));
+    tn_trace_start(path);
+    tn_tensor *out = tn_scaled_dot_product_attention(q, q, q);
+    tn_backward(tn_sum(out));
+    tn_linalg_cholesky(tn_eye(5));
+    tn_trace_stop();
+    ok(!tn_error(), "attention, its gradient and a factorisation run");
+    json_t *all = events();
+    const json_t *forward =
+        find(all, "op", "scaled_dot_product_attention", 0);
+    const json_t *back =
+        find(all, "backward", "scaled_dot_product_attention", 0);
+    const json_t *factor = find(all, "op", "linalg_cholesky", 0);
+    ok(forward && back && factor, "all three are in the trace");
+    if (figure(forward, "calls") > 1)
+        skip(2, "the device composes attention");
+    else {
+        is_double_near(figure(forward, "operations"), 2 * pairs * each, 0,
+                       "attention is two products of each pair");
+        is_double_near(figure(back, "operations"), 5 * pairs * each, 0,
+                       "and its gradient five");
+    }
+    is_int((int)figure(factor, "operations"), 0,
+           "a factorisation's operations are not counted");
+    json_decref(all);
+}
+
 /* The limits are measured once: the next trace has the same. */
 static void test_limits(void)
 {
@@ -519,6 +551,7 @@ int main(void)
     test_operators();
     test_training();
     test_instructions();
+    test_work();
     test_limits();
     test_lane();
     test_lane_again();
