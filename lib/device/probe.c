@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 20000 /* a cold CUDA start takes some seconds */
+int32_t tn__probe_timeout_ms = 20000; /* a cold CUDA start takes seconds */
 
 /* Asks in this process. */
 static void ask(tn__plugin *plugin, tn__probe *out)
@@ -79,7 +79,7 @@ static bool listen_to(int result, int output, tn__probe *out, size_t *got,
 {
     struct pollfd fds[2] = {{.fd = result, .events = POLLIN},
                             {.fd = output, .events = POLLIN}};
-    int64_t end = now_ms() + PATIENCE_MS;
+    int64_t end = now_ms() + tn__probe_timeout_ms;
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         int64_t left = end - now_ms();
         if (left <= 0)
@@ -151,7 +151,7 @@ static void probe_child(tn__plugin *plugin, tn__probe *out)
         unusable(out, "could not be probed: %s", strerror(errno));
     else if (!in_time)
         unusable(out, "gave no answer in %d s while probing",
-                 PATIENCE_MS / 1000);
+                 tn__probe_timeout_ms / 1000);
     else if (WIFSIGNALED(status))
         unusable(out, "crashed while probing (signal %d)", WTERMSIG(status));
     else if (got != sizeof *out)

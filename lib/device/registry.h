@@ -121,6 +121,8 @@ typedef struct tn__probe {
     char remedy[TN__REASON_BYTES];
 } tn__probe;
 void tn__plugin_probe(tn__plugin *plugin, tn__probe *out);
+/* How long a probe may take before its process is killed; a test shortens it. */
+extern int32_t tn__probe_timeout_ms;
 
 /* "gpu" for TN_KIND_GPU. */
 const char *tn__kind_name(int32_t kind);

@@ -1,6 +1,7 @@
 /* Bad plugins, each refused with its own reason, in the report and when asked
  * for by name. */
 #include "device/device.h"
+#include "device/registry.h"
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -56,6 +57,7 @@ static const struct {
     {"aborts", "crashed while probing (signal 6)" PRINTS_OR_ENDS, NULL},
     {"exits", "ended the process while probing (exit status 3)" PRINTS_OR_ENDS,
      NULL},
+    {"hangs", "gave no answer in 3 s while probing" PRINTS_OR_ENDS, NULL},
 };
 #define BAD_COUNT (sizeof bad / sizeof *bad)
 
@@ -160,6 +162,7 @@ static void test_opening(void)
 int main(void)
 {
     plan_later();
+    tn__probe_timeout_ms = 3000;
     unsetenv("TENON_MASK"); /* what is masked here would not be found */
     folder_start();
     for (size_t i = 0; i < BAD_COUNT; i++)

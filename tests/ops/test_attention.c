@@ -10,6 +10,7 @@ typedef struct sizes {
     int64_t mask_rows; /* 0: no mask */
     bool mask_is_bool;
     bool shared; /* keys by all of a batch, values without it, a mask by heads */
+    bool apart;  /* the mask is every other element of a tensor */
 } sizes;
 
 static tn_tensor *written_out(tn_tensor *q, tn_tensor *k, tn_tensor *v,
@@ -61,6 +62,11 @@ static void check(const sizes *s)
         tn_tensor *two[] = {mask, tn_flip(mask, tn_dims(-2))};
         mask = tn_unsqueeze(tn_stack(two, 2, 0), 1);
     }
+    if (mask && s->apart) { /* its elements stand two apart */
+        tn_tensor *other = s->mask_is_bool ? tn_logical_not(mask) : tn_neg(mask);
+        tn_tensor *two[] = {mask, other};
+        mask = tn_select(tn_stack(two, 2, -1), -1, 0);
+    }
     tn_tensor *y = tn_scaled_dot_product_attention(in[0], in[1], in[2], mask,
                                                    .is_causal = s->causal);
     tn_tensor *all = written_out(in[0], in[1], in[2], s, mask);
@@ -111,21 +117,23 @@ static void check_memory(void)
 int main(void)
 {
     static const sizes all[] = {
-        {1, 1, true, 0, false, false},
-        {128, 128, true, 0, false, false},
-        {129, 129, true, 0, false, false},
-        {300, 300, true, 0, false, false},
-        {300, 140, true, 0, false, false},
-        {140, 300, true, 0, false, false},
-        {300, 70, false, 0, false, false},
-        {300, 70, false, 300, false, false},
-        {300, 70, false, 300, true, false},
-        {300, 70, false, 1, true, false},
-        {9000, 3, true, 0, false, false},
-        {200, 500, false, 200, false, false},
-        {200, 500, true, 0, false, true},
-        {200, 500, false, 200, true, true},
-        {60, 900, false, 1, false, true},
+        {1, 1, true, 0, false, false, false},
+        {128, 128, true, 0, false, false, false},
+        {129, 129, true, 0, false, false, false},
+        {300, 300, true, 0, false, false, false},
+        {300, 140, true, 0, false, false, false},
+        {140, 300, true, 0, false, false, false},
+        {300, 70, false, 0, false, false, false},
+        {300, 70, false, 300, false, false, false},
+        {300, 70, false, 300, true, false, false},
+        {300, 70, false, 1, true, false, false},
+        {9000, 3, true, 0, false, false, false},
+        {200, 500, false, 200, false, false, false},
+        {200, 500, true, 0, false, true, false},
+        {200, 500, false, 200, true, true, false},
+        {60, 900, false, 1, false, true, false},
+        {150, 300, false, 150, true, false, true},
+        {150, 300, false, 150, false, false, true},
     };
     plan_later();
     tn_manual_seed(1);
