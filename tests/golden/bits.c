@@ -1,15 +1,17 @@
 /* bits.c: every operator gives the reference's bits.
  *
- *     bits [DEVICE [DIR [EVERY]]]   each EVERYth sample (1), from the first
- *                                   on, of each file in DIR/ops; DEVICE: cpu
+ *     bits [DEVICE [DIR [EVERY [SIZES]]]]   each EVERYth sample (1), from the
+ *                       first on, of each file in DIR/ops; DEVICE: cpu
  *
  * A sample of tests/golden runs on `reference` and on the device; its outputs
  * and gradients have equal bits, all NaNs being equal. Two causes are allowed
  * for other bits: the device's matrix product, convolution or attention was
  * called, whose order of summing is its own, or other_bits.def has the operator
  * with its reason; the results then lie within the operator's tolerance, or, where that is a
- * distance from float64's result, within that of each other. Prints one TAP
- * line, above it the operators whose bits differ and why, and how many texts a
+ * distance from float64's result, within that of each other. Each sample runs
+ * again with inputs of which a dimension is empty or of size 1: what one device
+ * refuses the other refuses, too. Prints a TAP line for each of these sizes,
+ * above them the operators whose bits differ and why, and how many texts a
  * device that gets source would compile for all of it (census.c). */
 #include "census.h"
 #include "golden.h"
@@ -48,8 +50,53 @@ static const struct {
     {NULL, TN_DTYPE_NONE, {0, 0}},
 };
 
+/* ---- sizes ----------------------------------------------------------------- */
+
+static tn_tensor *cut(tn_tensor *x, int dim, int64_t size)
+{
+    int ndim = tn_tensor_ndim(x);
+    dim = dim < 0 ? ndim - 1 : dim;
+    if (ndim == 0 || tn_tensor_size(x, dim) <= size)
+        return tn_clone(x);
+    return tn_clone(tn_narrow(x, dim, 0, size));
+}
+
+static tn_tensor *first_empty(tn_tensor *x)
+{
+    return cut(x, 0, 0);
+}
+
+static tn_tensor *last_empty(tn_tensor *x)
+{
+    return cut(x, -1, 0);
+}
+
+static tn_tensor *first_one(tn_tensor *x)
+{
+    return cut(x, 0, 1);
+}
+
+static tn_tensor *last_one(tn_tensor *x)
+{
+    return cut(x, -1, 1);
+}
+
+/* The inputs as they are, and with a dimension that is empty or has size 1. */
+static const struct {
+    const char *name;
+    tn_tensor *(*make)(tn_tensor *x);
+} sizes[] = {{"as PyTorch called it", tn_clone},
+             {"first dimensions empty", first_empty},
+             {"last dimensions empty", last_empty},
+             {"first dimensions of size 1", first_one},
+             {"last dimensions of size 1", last_one}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
 static tn_device *reference;
-static long same, close_enough, failed, refused;
+static struct tally {
+    long same, close_enough, failed, refused;
+} tallies[SIZES];
+static int size_now, size_count = SIZES; /* of sizes */
 
 /* ---- comparison ---------------------------------------------------------- */
 
@@ -121,8 +168,9 @@ static void tell(const char *op, size_t number, const char *why,
     static char last[64];
     if (cause && strcmp(last, op) == 0)
         return;
-    printf("# %s, sample %zu: %s%s%s\n", op, number, why,
-           cause ? "; cause: " : "", cause ? cause : "");
+    printf("# %s, sample %zu, %s: %s%s%s\n", op, number,
+           sizes[size_now].name, why, cause ? "; cause: " : "",
+           cause ? cause : "");
     snprintf(last, sizeof last, "%s", op);
 }
 
@@ -145,9 +193,9 @@ static void compare(const char *op, size_t number, tn_tensor **got,
                              sizeof text) ||
                 golden_rounds(got[i], want[i], text, sizeof text));
     }
-    same += bits;
-    close_enough += !bits && near;
-    failed += !near;
+    tallies[size_now].same += bits;
+    tallies[size_now].close_enough += !bits && near;
+    tallies[size_now].failed += !near;
     if (!bits)
         tell(op, number, why, near ? cause : NULL);
 }
@@ -160,8 +208,8 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
 {
     tn_device_set(device);
     tn_manual_seed(17);
-    int count = op_sample_results(file, json, op, tn_clone, out, MOST_RESULTS,
-                                  why, room);
+    int count = op_sample_results(file, json, op, sizes[size_now].make, out,
+                                  MOST_RESULTS, why, room);
     /* What failed late belongs to this sample. */
     if (tn_device_synchronize(device) < 0 && count >= 0) {
         snprintf(why, room, "%s", tn_error());
@@ -171,33 +219,44 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
     return count;
 }
 
-/* On reference, and on the device that context is. */
+/* On reference, and on the device: what one refuses the other does. */
+static void one_size(tn_safetensors *file, const json_t *json, const char *op,
+                     size_t number, tn_device *device)
+{
+    tn_tensor *want[MOST_RESULTS], *got[MOST_RESULTS];
+    char why[400] = "", reason[400] = "";
+    int wanted = run_on(reference, file, json, op, want, reason, sizeof reason);
+    vendor_sums = 0;
+    int count = run_on(device, file, json, op, got, why, sizeof why);
+    tn_device_set(reference);
+    if (wanted >= 0 && count >= 0) {
+        compare(op, number, got, count, want, wanted);
+    } else if (wanted < 0 && count < 0) {
+        tallies[size_now].refused++;
+    } else {
+        tallies[size_now].failed++;
+        printf("# %s, sample %zu, %s: refused by %s alone: %s\n", op, number,
+               sizes[size_now].name, count < 0 ? "the device" : "the reference",
+               count < 0 ? why : reason);
+    }
+    tn_error_clear();
+}
+
 static void one_sample(tn_safetensors *file, const json_t *json,
                        const char *op, size_t number, void *context)
 {
-    tn_device *device = context;
-    tn_tensor *want[MOST_RESULTS], *got[MOST_RESULTS];
-    char why[400] = "";
-    int wanted = run_on(reference, file, json, op, want, why, sizeof why);
-    if (wanted < 0) {
-        refused++;
-        return;
+    for (size_now = 0; size_now < size_count; size_now++) {
+        tn_scope *scope = tn_scope_open();
+        one_size(file, json, op, number, context);
+        tn_scope_close(scope);
     }
-    vendor_sums = 0;
-    int count = run_on(device, file, json, op, got, why, sizeof why);
-    if (count < 0) {
-        failed++;
-        printf("# %s, sample %zu: %s\n", op, number, why);
-        return;
-    }
-    tn_device_set(reference);
-    compare(op, number, got, count, want, wanted);
-    tn_error_clear();
 }
 
 int main(int argc, char **argv)
 {
     size_t every = argc > 3 ? (size_t)strtoul(argv[3], NULL, 10) : 1;
+    if (argc > 4)
+        size_count = atoi(argv[4]);
     reference = tn_device_open("reference");
     tn_device *device = tn_device_open(argc > 1 ? argv[1] : "cpu");
     if (!reference || !device) {
@@ -212,11 +271,18 @@ int main(int argc, char **argv)
     vendor_leave();
     census_print();
     census_leave();
-    printf("1..1\n%s 1 - %s: %ld samples with the reference's bits, %ld "
-           "within tolerance for a known cause, %ld failed, %ld refused on "
-           "the reference too\n",
-           failed || !same ? "not ok" : "ok", tn_device_name(device), same,
-           close_enough, failed, refused);
+    long failed = 0;
+    printf("1..%d\n", size_count);
+    for (int k = 0; k < size_count; k++) {
+        const struct tally *t = &tallies[k];
+        bool good = !t->failed && t->same;
+        failed += !good;
+        printf("%s %d - %s, %s: %ld samples with the reference's bits, %ld "
+               "within tolerance for a known cause, %ld failed, %ld refused "
+               "on both\n",
+               good ? "ok" : "not ok", k + 1, tn_device_name(device),
+               sizes[k].name, t->same, t->close_enough, t->failed, t->refused);
+    }
     printf("# %lld programs went through a compiler\n",
            (long long)tn_programs_compiled());
     return failed > 0;

@@ -24,6 +24,15 @@ static void mark_gradients(const sample *s)
 
 /* The sum over outputs of output * cotangent, whose gradient by each output is
  * that cotangent exactly. */
+static bool same_shape(const tn_tensor *x, const tn_tensor *y)
+{
+    int ndim = tn_tensor_ndim(x);
+    bool same = ndim == tn_tensor_ndim(y);
+    for (int d = 0; d < ndim && same; d++)
+        same = tn_tensor_size(x, d) == tn_tensor_size(y, d);
+    return same;
+}
+
 static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
 {
     const json_t *which = json_object_get(s->json, "diff_outs");
@@ -35,8 +44,10 @@ static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
             return NULL;
         tn_tensor *g = tn_safetensors_tensor(
             s->file, json_string_value(json_array_get(cotangents, i)));
+        /* A layout may have cut the inputs: all elements then count alike. */
+        bool cut = s->layout && !same_shape(out[k], g);
         tn_tensor *part =
-            tn_sum(tn_to_dtype(tn_mul(out[k], g), TN_F64));
+            tn_sum(tn_to_dtype(cut ? out[k] : tn_mul(out[k], g), TN_F64));
         total = total ? tn_add(total, part) : part;
     }
     return total;

@@ -126,6 +126,7 @@ static tn_tensor *weights_of(tn_tensor *weight, tn_tensor *logp,
     return pick(tn_expand(weight, size), target, ignore);
 }
 
+/* target NULL: it holds probabilities and has input's shape. */
 static tn_status check_classes(const tn__call *call, const tn_tensor *x,
                                const tn_tensor *target,
                                const tn_tensor *weight)
@@ -149,7 +150,8 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     for (int d = 0; d < x->ndim; d++)
         if (d != at)
             want.dim[want.ndim++] = x->shape[d];
-    if (!tn__shape_equal(want.ndim, want.dim, target->ndim, target->shape))
+    if (target &&
+        !tn__shape_equal(want.ndim, want.dim, target->ndim, target->shape))
         return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit {input} "
                         "%s: one class for each row, %s, is wanted", name,
                         tn__shape_text(a, target->ndim, target->shape),
@@ -384,9 +386,7 @@ tn_status tn__run_cross_entropy(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "cross_entropy: {ignore_index} is "
                         "%lld, and {target} holds probabilities: none of them "
                         "is a class to ignore", (long long)ignore);
-    tn_status status = check_classes(
-        call, x, soft && x->ndim ? tn_select(target, class_dim(x), 0) : target,
-        weight);
+    tn_status status = check_classes(call, x, soft ? NULL : target, weight);
     if (status < 0)
         return status;
     if (soft && !weight && x->numel > 0)
