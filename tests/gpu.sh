@@ -229,7 +229,7 @@ part_programs() {
 bits_of() {
     folder=$(mktemp -d "$out/bits.XXXXXX") || return
     mkdir "$folder/ops" && ln -s "$@" "$folder/ops" &&
-        "$(program tests/golden/bits)" cuda "$folder"
+        "$(program tests/golden/bits)" cuda "$folder" 1 1
     status=$?
     rm -rf "$folder"
     return $status

@@ -55,7 +55,7 @@ is_empty "$(diff "$scratch/named" "$scratch/manual")" "and so does the manual"
 # make check-opencl-full.
 if TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
     succeeds "opencl: each operator's first sample has the reference's bits" \
-        tests/golden/bits opencl tests/golden/samples 100000
+        tests/golden/bits opencl tests/golden/samples 100000 1
     is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
         "opencl: in matrix products and convolutions, too"
     sed 's/^/# /' "$scratch/output"

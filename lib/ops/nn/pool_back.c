@@ -202,8 +202,10 @@ static tn_tensor *avg_by_primitives(const tn__call *call)
         return NULL;
     const tn_dims_list dilation = tn_dims(1, 1);
     const tn_dims_list out = tn_dims(w.out[0], w.out[1]);
+    /* take_windows has cut the kernel to the taps that there are. */
+    const tn_dims_list kernel = tn_dims(w.kernel[0], w.kernel[1]);
     const tn_value value[] = {
-        tn__value_tensor(share), call->value[SIZE],    call->value[KERNEL],
+        tn__value_tensor(share), call->value[SIZE], tn__value_dims(&kernel),
         tn__value_dims(&dilation), call->value[PADDING], call->value[STRIDE],
         tn__value_dims(&out)};
     return tn__row(TN__OP_ID_COL2IM, value, 7);
