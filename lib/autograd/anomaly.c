@@ -195,7 +195,7 @@ tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
     return TN_ERR_NAN;
 }
 
-__attribute__((constructor)) static void listen(void)
+__attribute__((constructor)) static void install_hooks(void)
 {
     tn__hooks.watch = watch;
 }

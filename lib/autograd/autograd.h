@@ -79,7 +79,7 @@ int tn__node_ndim(const tn__node *node, int port);
 int64_t tn__node_size(const tn__node *node, int port, int dim);
 /* Is it a transposed matrix, as weights of layers are? A gradient that lies so
  * too arrives at the matrix itself as that lies. */
-bool tn__node_turned(const tn__node *node, int port);
+bool tn__node_is_transposed(const tn__node *node, int port);
 tn_dtype tn__node_dtype(const tn__node *node, int port);
 tn_device *tn__node_device(const tn__node *node, int port);
 int tn__node_port_count(const tn__node *node);
@@ -100,12 +100,12 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape);
 
 /* g in float32 where it is of a half type, for a gradient that adds parts of it
  * up: they are rounded once, where the walk hands the sum on. */
-tn_tensor *tn__widened(tn_tensor *g);
+tn_tensor *tn__widen_half(tn_tensor *g);
 
 /* Zeros of this shape for a row that copies its input before it writes, as
  * scatter_add does: one element, expanded, so that only the copy takes memory
  * and time. */
-tn_tensor *tn__zeros_to_copy(tn_dims_list shape, tn_dtype dtype,
-                             tn_device *device);
+tn_tensor *tn__zeros_expanded(tn_dims_list shape, tn_dtype dtype,
+                              tn_device *device);
 
 #endif

@@ -40,7 +40,7 @@ bool tn__walk_captures(void)
 /* ---- adding up ---------------------------------------------------------- */
 
 /* May x be written? Nobody else holds it or its memory. */
-static bool is_ours(const tn_tensor *x)
+static bool is_exclusive(const tn_tensor *x)
 {
     return atomic_load(&x->object.references) == 1 &&
            atomic_load(&x->storage->references) == 1 && x->contiguous;
@@ -53,7 +53,7 @@ static tn_status add_to(struct job *job, tn_tensor **sum, tn_tensor *g)
         *sum = tn__ref(g);
         return TN_OK;
     }
-    if (!job->create && is_ours(*sum) && (*sum)->dtype == g->dtype)
+    if (!job->create && is_exclusive(*sum) && (*sum)->dtype == g->dtype)
         return tn_add_(*sum, g) ? TN_OK : tn_error_code();
     tn_tensor *total = tn_add(*sum, g);
     if (!total)
@@ -64,7 +64,7 @@ static tn_status add_to(struct job *job, tn_tensor **sum, tn_tensor *g)
 }
 
 /* Does the port's shape broadcast to g's? */
-static bool spans(const tn__port *port, const tn_tensor *g)
+static bool broadcasts_to(const tn__port *port, const tn_tensor *g)
 {
     int lead = g->ndim - port->ndim;
     for (int d = 0; d < port->ndim && lead >= 0; d++)
@@ -103,14 +103,15 @@ static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
 }
 
 /* g as the tensor at the other end of the edge would have it. */
-static tn_tensor *fit(const tn__node *node, const tn__port *port, tn_tensor *g)
+static tn_tensor *match_port(const tn__node *node, const tn__port *port,
+                             tn_tensor *g)
 {
     if (TN__LIKELY(g->dtype == port->dtype &&
                    g->storage->device == port->device &&
                    tn__shape_equal(g->ndim, g->shape, port->ndim,
                                    port->shape)))
         return g;
-    if (!spans(port, g) || g->storage->device != port->device ||
+    if (!broadcasts_to(port, g) || g->storage->device != port->device ||
         !tn_dtype_is_floating(g->dtype))
         return refuse_gradient(node, port, g);
     if (!tn__shape_equal(g->ndim, g->shape, port->ndim, port->shape))
@@ -135,12 +136,13 @@ static bool any_needed(const struct job *job, const tn__node *node)
 }
 
 /* Hands g on to the maker of a port's tensor, for this output of it. */
-static tn_status hand_on(struct job *job, const tn__node *node,
-                         const tn__port *port, uint32_t index, tn_tensor *g)
+static tn_status propagate_to(struct job *job, const tn__node *node,
+                              const tn__port *port, uint32_t index,
+                              tn_tensor *g)
 {
     if (!g || !port->node || !is_needed(job, port->node))
         return TN_OK;
-    g = fit(node, port, g);
+    g = match_port(node, port, g);
     if (!g)
         return tn_error_code();
     tn__slot *slot = tn__walk_slot(&job->walk, port->node);
@@ -148,7 +150,7 @@ static tn_status hand_on(struct job *job, const tn__node *node,
 }
 
 /* What has come to a port's tensor; NULL: nothing, or it is not asked for. */
-static tn_tensor *sum_so_far(const struct job *job, const tn__port *port)
+static tn_tensor *pending_sum(const struct job *job, const tn__port *port)
 {
     if (!port->node || !is_needed(job, port->node))
         return NULL;
@@ -173,8 +175,8 @@ static uint32_t offer_sums(const struct job *job, const tn__node *node,
     uint32_t offered = 0;
     for (int p = 0; p < node->port_count && p < OFFERED_PORTS; p++) {
         const tn__port *port = &node->port[p];
-        tn_tensor *sum = sum_so_far(job, port);
-        if (!sum || !is_ours(sum) || sum->dtype != port->dtype ||
+        tn_tensor *sum = pending_sum(job, port);
+        if (!sum || !is_exclusive(sum) || sum->dtype != port->dtype ||
             !tn__shape_equal(sum->ndim, sum->shape, port->ndim, port->shape))
             continue;
         out[p] = sum;
@@ -185,25 +187,25 @@ static uint32_t offer_sums(const struct job *job, const tn__node *node,
 
 /* Hands the results of a node on to those of its inputs. offered: to the sums
  * of which ports the results may already have been added. */
-static tn_status deliver(struct job *job, const tn__node *node,
-                         tn_tensor *const *out, uint32_t offered)
+static tn_status propagate(struct job *job, const tn__node *node,
+                           tn_tensor *const *out, uint32_t offered)
 {
     tn_status status = TN_OK;
     for (int p = 0; p < node->port_count && status >= 0; p++) {
         const tn__port *port = &node->port[p];
-        if (!was_offered(offered, p) || out[p] != sum_so_far(job, port))
-            status = hand_on(job, node, port, port->index, out[p]);
+        if (!was_offered(offered, p) || out[p] != pending_sum(job, port))
+            status = propagate_to(job, node, port, port->index, out[p]);
     }
     if (status >= 0 && TN__UNLIKELY(out[node->port_count] != NULL))
-        status = hand_on(job, node, &node->port[0], 1,
-                         out[node->port_count]);
+        status =
+            propagate_to(job, node, &node->port[0], 1, out[node->port_count]);
     return status;
 }
 
 /* ---- one node ----------------------------------------------------------- */
 
 /* The error is about the gradient of an operator that the program called. */
-static void tell(const tn__node *node)
+static void name_operator(const tn__node *node)
 {
     const char *name = tn__node_name(node);
     tn__error_facts *facts = tn__error_within(tn__me.here.doing);
@@ -247,12 +249,12 @@ static tn_status run(struct job *job, tn__slot *slot)
         if (status >= 0)
             status = tn__anomaly_check(node, slot->g, out);
         if (status >= 0)
-            status = deliver(job, node, out, offered);
+            status = propagate(job, node, out, offered);
         tn_scope_close(scope);
     }
     tn__span_end(&span, "backward", tn__node_name(node), NULL);
     if (status < 0)
-        tell(node);
+        name_operator(node);
     tn_path_enter(path);
     if (out != few)
         tn__free(out);
@@ -268,7 +270,7 @@ static tn_status run(struct job *job, tn__slot *slot)
 static tn_tensor *leaf_grad(struct job *job, const struct pending *pending)
 {
     tn_tensor *old = pending->leaf->grad, *g = pending->grad;
-    if (!old && !job->create && is_ours(g))
+    if (!old && !job->create && is_exclusive(g))
         return tn__ref(g);
     tn_tensor *grad = old ? tn_add(old, g) : tn_clone(g);
     return tn__ref(grad);
@@ -310,10 +312,10 @@ static tn_status reach_leaf(struct job *job, tn__slot *slot)
     slot->g[0] = NULL;
     if (!pending.grad)
         return TN_OK; /* queued for its hooks, and nothing came */
-    if (TN__UNLIKELY(tn__hooks_wait(slot->node))) {
+    if (TN__UNLIKELY(tn__hooks_has_post_accumulate(slot->node))) {
         tn_status status = commit(job, &pending, 1);
         tn__unref(pending.grad);
-        return status < 0 ? status : tn__hooks_accumulated(slot->node);
+        return status < 0 ? status : tn__hooks_run_post_accumulate(slot->node);
     }
     if (!tn__grow(&job->leaf, &job->leaf_room, job->leaf_count,
                   sizeof *job->leaf)) {
@@ -423,8 +425,8 @@ static tn_status queue_hooked(struct job *job, tn__node *root)
     for (size_t i = count; status >= 0 && i-- > 0;)
         for (int p = 0; p < list[i]->port_count && status >= 0; p++) {
             tn__node *leaf = list[i]->port[p].node;
-            if (leaf && !leaf->op && tn__hooks_wait(leaf) &&
-                !tn__walk_slot_behind(&job->walk, leaf, list[i]))
+            if (leaf && !leaf->op && tn__hooks_has_post_accumulate(leaf) &&
+                !tn__walk_slot_after(&job->walk, leaf, list[i]))
                 status = TN_ERR_MEMORY;
         }
     tn__free(list);
@@ -433,8 +435,8 @@ static tn_status queue_hooked(struct job *job, tn__node *root)
 
 /* ---- the two calls ------------------------------------------------------ */
 
-static tn_status clash(const char *name, const tn_tensor *gradient,
-                       const tn_tensor *root)
+static tn_status refuse_mismatch(const char *name, const tn_tensor *gradient,
+                                 const tn_tensor *root)
 {
     tn__text text = {0};
     tn__text_add(&text, "{gradient} is ");
@@ -478,7 +480,7 @@ static tn_status check_root(const char *name, tn_tensor *root,
                           root->shape) ||
          gradient->dtype != root->dtype ||
          gradient->storage->device != root->storage->device))
-        return clash(name, gradient, root);
+        return refuse_mismatch(name, gradient, root);
     if (!gradient && root->numel != 1) {
         tn__text text = {0};
         tn__text_add_shape(&text, root->ndim, root->shape);
@@ -495,7 +497,8 @@ static tn_status check_root(const char *name, tn_tensor *root,
 }
 
 /* Puts the root's cotangent in place and walks. */
-static tn_status start(struct job *job, tn_tensor *root, tn_tensor *gradient)
+static tn_status seed_and_walk(struct job *job, tn_tensor *root,
+                               tn_tensor *gradient)
 {
     /* Whoever wants no graph of the gradients has none of this one's, either: it
      * would keep rules from kernels that have no derivative. */
@@ -527,11 +530,11 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     tn_status status = TN_OK;
     if (job->input_count)
         status = mark_needed(job, root->grad->node);
-    else if (tn__hooks_any_wait())
+    else if (tn__hooks_any_post_accumulate())
         status = queue_hooked(job, root->grad->node);
     if (status >= 0)
-        status = start(job, root, gradient);
-    tn_scope_close(scope); /* before commit: is_ours looks at the counts */
+        status = seed_and_walk(job, root, gradient);
+    tn_scope_close(scope); /* before commit: is_exclusive looks at the counts */
     if (status >= 0 && !job->input_count)
         status = commit(job, job->leaf, job->leaf_count);
     tn_grad_mode_set(mode);
@@ -568,7 +571,7 @@ tn_status tn_backward_with(tn_tensor *root, const tn_backward_options *options)
 }
 
 /* Do elements of x share memory, as those of a gradient that was spread? */
-static bool is_spread(const tn_tensor *x)
+static bool is_expanded(const tn_tensor *x)
 {
     for (int d = 0; d < x->ndim; d++)
         if (x->stride[d] == 0 && x->shape[d] > 1)
@@ -579,24 +582,24 @@ static bool is_spread(const tn_tensor *x)
 /* A result belongs to the open scope, and to it alone: what another scope or
  * the caller owns already is given as a second tensor over the same view. Each
  * of its elements can be written. */
-static tn_tensor *hand_out(tn_tensor *result)
+static tn_tensor *own_result(tn_tensor *result)
 {
-    if (is_spread(result)) {
+    if (is_expanded(result)) {
         tn_tensor *whole = tn_contiguous(result);
         tn__unref(result);
         return whole;
     }
     if (!atomic_load(&result->object.owner))
         return tn__scope_own(result);
-    tn_tensor *twin = tn__tensor_alias(result);
-    if (twin && result->requires_grad && result->grad &&
-        tn__tensor_set_node(twin, result->grad->node, result->grad->index) <
+    tn_tensor *alias = tn__tensor_alias(result);
+    if (alias && result->requires_grad && result->grad &&
+        tn__tensor_set_node(alias, result->grad->node, result->grad->index) <
             0) {
-        tn__unref(twin);
-        twin = NULL;
+        tn__unref(alias);
+        alias = NULL;
     }
     tn__unref(result);
-    return twin ? tn__scope_own(twin) : NULL;
+    return alias ? tn__scope_own(alias) : NULL;
 }
 
 static tn_status check_inputs(tn_tensor *const *input, int count)
@@ -618,8 +621,8 @@ static tn_status check_inputs(tn_tensor *const *input, int count)
 }
 
 /* Takes the references of all results, on failure too. */
-static tn_status hand_out_all(struct job *job, tn_tensor **out,
-                              bool allow_unused)
+static tn_status return_results(struct job *job, tn_tensor **out,
+                                bool allow_unused)
 {
     tn_status status = TN_OK;
     for (int i = 0; i < job->input_count && status >= 0; i++)
@@ -632,7 +635,7 @@ static tn_status hand_out_all(struct job *job, tn_tensor **out,
         tn_tensor *result = job->result[i];
         if (!result)
             continue;
-        job->result[i] = status >= 0 ? hand_out(result) : NULL;
+        job->result[i] = status >= 0 ? own_result(result) : NULL;
         if (status < 0)
             tn__unref(result);
         else if (!job->result[i])
@@ -674,7 +677,7 @@ tn_status tn_grad_with(tn_tensor *root, tn_tensor *const *inputs, int count,
         return TN_ERR_MEMORY;
     status = run_job(&job, root, o.gradient);
     if (status >= 0)
-        status = hand_out_all(&job, out, o.allow_unused);
+        status = return_results(&job, out, o.allow_unused);
     else
         for (int i = 0; i < count; i++)
             tn__unref(job.result[i]);

@@ -38,7 +38,7 @@ static bool expand(search *s, const tn__node *node)
 {
     bool fine = node->op || visit_tensor(s, node->grad);
     for (int i = 0; fine && node->hook; i++) {
-        const tn_tensor *kept = tn__hooks_grad(node, i);
+        const tn_tensor *kept = tn__hooks_retained_grad(node, i);
         if (!kept)
             break;
         fine = visit_tensor(s, kept);

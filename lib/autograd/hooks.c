@@ -10,7 +10,7 @@
 
 #include <autograd/node.h>
 
-enum { GRAD, RETAIN, ACCUMULATED };
+enum { GRAD, RETAIN, POST_ACCUMULATE };
 
 struct hook {
     tn_hook base;
@@ -18,7 +18,7 @@ struct hook {
     int kind;
     uint32_t index;       /* which output of the node */
     tn_grad_hook run;     /* GRAD */
-    tn_accumulated_hook accumulated; /* ACCUMULATED, */
+    tn_accumulated_hook accumulated; /* POST_ACCUMULATE, */
     tn_tensor *x;         /*   told this leaf: lent, until it goes; */
     const tn__grad_meta *meta; /* by which that is noticed */
     void *context;
@@ -28,18 +28,18 @@ struct hook {
 
 /* Hooks on leaves, in the whole process: while there are none, no walk looks
  * for them. */
-static _Atomic size_t waiting;
+static _Atomic size_t post_accumulate_count;
 
-bool tn__hooks_any_wait(void)
+bool tn__hooks_any_post_accumulate(void)
 {
-    return atomic_load(&waiting) > 0;
+    return atomic_load(&post_accumulate_count) > 0;
 }
 
 static void hook_release(void *object)
 {
     struct hook *hook = object;
-    if (hook->kind == ACCUMULATED)
-        atomic_fetch_sub(&waiting, 1);
+    if (hook->kind == POST_ACCUMULATE)
+        atomic_fetch_sub(&post_accumulate_count, 1);
     if (hook->release)
         hook->release(hook->context);
     tn__unref(hook->next);
@@ -98,8 +98,8 @@ static struct hook *hook_new(int kind, uint32_t index, void *context)
     if (!hook)
         return NULL;
     hook->kind = kind;
-    if (kind == ACCUMULATED)
-        atomic_fetch_add(&waiting, 1);
+    if (kind == POST_ACCUMULATE)
+        atomic_fetch_add(&post_accumulate_count, 1);
     hook->index = index;
     hook->context = context;
     return hook;
@@ -130,12 +130,12 @@ static struct hook *register_hook(tn_tensor *x, tn_grad_hook hook,
     if (!hook)
         return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: {hook} is NULL");
     tn__grad_meta *data = data_of(x, "register_hook");
-    struct hook *own = data ? hook_new(GRAD, data->index, context) : NULL;
-    if (!own)
+    struct hook *made = data ? hook_new(GRAD, data->index, context) : NULL;
+    if (!made)
         return NULL;
-    own->run = hook;
-    append(data->node, tn__ref(own));
-    return own;
+    made->run = hook;
+    append(data->node, tn__ref(made));
+    return made;
 }
 
 TN_OPTIONS_TYPE(tn_tensor_register_hook, "tensor_register_hook",
@@ -148,12 +148,12 @@ tn_hook *tn_tensor_register_hook_with(
     tn_tensor_register_hook_options o;
     if (tn_options_take(tn_tensor_register_hook_type(), &o, options) < 0)
         return NULL;
-    struct hook *own = register_hook(x, hook, context);
-    if (own)
-        own->release = o.release;
+    struct hook *made = register_hook(x, hook, context);
+    if (made)
+        made->release = o.release;
     else if (o.release)
         o.release(context);
-    return own ? &own->base : NULL;
+    return made ? &made->base : NULL;
 }
 
 tn_hook *
@@ -172,14 +172,14 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
                              "%s: {x} was made by %s: only leaves gather "
                              "gradients; use tn_tensor_register_hook",
                              name, tn__node_name(data->node));
-    struct hook *own = data ? hook_new(ACCUMULATED, 0, context) : NULL;
-    if (!own)
+    struct hook *made = data ? hook_new(POST_ACCUMULATE, 0, context) : NULL;
+    if (!made)
         return NULL;
-    own->accumulated = hook;
-    own->x = x;
-    own->meta = data;
-    append(data->node, tn__ref(own));
-    return &own->base;
+    made->accumulated = hook;
+    made->x = x;
+    made->meta = data;
+    append(data->node, tn__ref(made));
+    return &made->base;
 }
 
 void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta)
@@ -201,13 +201,13 @@ tn_status tn_tensor_retain_grad(tn_tensor *x)
     if (!data->node->op || data->retained)
         return TN_OK;
     tn_scope *scope = tn_scope_open();
-    struct hook *own = scope ? hook_new(RETAIN, data->index, NULL) : NULL;
-    if (own) {
-        append(data->node, tn__ref(own));
-        data->retained = tn__ref(own);
+    struct hook *made = scope ? hook_new(RETAIN, data->index, NULL) : NULL;
+    if (made) {
+        append(data->node, tn__ref(made));
+        data->retained = tn__ref(made);
     }
     tn_scope_close(scope);
-    return own ? TN_OK : TN_ERR_MEMORY;
+    return made ? TN_OK : TN_ERR_MEMORY;
 }
 
 bool tn_tensor_retains_grad(const tn_tensor *x)
@@ -234,7 +234,7 @@ void tn__hook_forget_retained(tn_hook *hook)
     tn__hook_set_retained(hook, NULL);
 }
 
-tn_tensor *tn__hooks_grad(const tn__node *node, int i)
+tn_tensor *tn__hooks_retained_grad(const tn__node *node, int i)
 {
     for (const struct hook *h = first_of(node); h; h = h->next)
         if (h->kind == RETAIN && h->grad && i-- == 0)
@@ -245,20 +245,20 @@ tn_tensor *tn__hooks_grad(const tn__node *node, int i)
 void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
                    uint32_t index)
 {
-    struct hook *own = (struct hook *)hook;
+    struct hook *made = (struct hook *)hook;
     tn__leaf_lock();
     struct hook *list = first_of(from), **link = &list;
-    while (*link && *link != own)
+    while (*link && *link != made)
         link = &(*link)->next;
     bool found = *link != NULL;
     if (found) {
-        *link = own->next;
-        own->next = NULL;
+        *link = made->next;
+        made->next = NULL;
         from->hook = list ? &list->base : NULL;
     }
     tn__leaf_unlock();
-    own->index = index;
-    append(to, found ? own : tn__ref(own));
+    made->index = index;
+    append(to, found ? made : tn__ref(made));
 }
 
 /* ---- running ------------------------------------------------------------ */
@@ -335,15 +335,15 @@ tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g)
     return status;
 }
 
-bool tn__hooks_wait(const tn__node *leaf)
+bool tn__hooks_has_post_accumulate(const tn__node *leaf)
 {
     for (const struct hook *h = first_of(leaf); h; h = h->next)
-        if (h->kind == ACCUMULATED && !is_removed(h))
+        if (h->kind == POST_ACCUMULATE && !is_removed(h))
             return true;
     return false;
 }
 
-static tn_status run_accumulated(struct hook *hook)
+static tn_status run_post_accumulate(struct hook *hook)
 {
     tn_scope *scope = tn_scope_open();
     if (!scope)
@@ -357,13 +357,13 @@ static tn_status run_accumulated(struct hook *hook)
     return status;
 }
 
-tn_status tn__hooks_accumulated(const tn__node *leaf)
+tn_status tn__hooks_run_post_accumulate(const tn__node *leaf)
 {
     tn_status status = TN_OK;
     tn__me.hooks_running++;
     for (struct hook *h = first_of(leaf); h && status >= 0; h = h->next)
-        if (h->kind == ACCUMULATED && !is_removed(h))
-            status = run_accumulated(h);
+        if (h->kind == POST_ACCUMULATE && !is_removed(h))
+            status = run_post_accumulate(h);
     tn__me.hooks_running--;
     return status;
 }

@@ -3,7 +3,7 @@
 libtenon_la_SOURCES += \
 	lib/autograd/autograd.h lib/autograd/node.h lib/autograd/walk.h \
 	lib/autograd/node.c \
-	lib/autograd/held.c \
+	lib/autograd/saved_value.c \
 	lib/autograd/history.c \
 	lib/autograd/hooks.c lib/autograd/grad_cycle.c \
 	lib/autograd/recompute.c \

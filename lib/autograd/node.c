@@ -42,10 +42,10 @@ static int slot_count(const tn__node *node)
 void tn__node_release(tn__node *node)
 {
     for (int i = 0; i < slot_count(node); i++)
-        tn__held_release(&node->port[i].saved);
+        tn__saved_value_release(&node->port[i].saved);
 }
 
-static void give_block(tn__node *node)
+static void free_block(tn__node *node)
 {
     if (node->size_class < POOLS)
         tn__pool_give(&pools[node->size_class], node);
@@ -62,7 +62,7 @@ static void node_destroy(tn__object *object)
     tn__unref(node->grad);
     tn__unref(node->hook);
     tn__unref(node->context);
-    give_block(node);
+    free_block(node);
 }
 
 static const tn__class node_class = {.name = "gradient node",
@@ -105,7 +105,7 @@ static size_t padded(size_t bytes)
 }
 
 /* The bytes behind a value's pointer that outlive the call only as a copy. */
-static size_t lent_bytes(const tn_value *value)
+static size_t copied_bytes(const tn_value *value)
 {
     switch (value->kind) {
     case TN_VALUE_DIMS:
@@ -155,13 +155,13 @@ static int tensors_of(const tn_value *value, tn_tensor *const **list)
 }
 
 struct sizes {
-    size_t ports, dims, lent, layout;
+    size_t ports, dims, copied, layout;
 };
 
 /* The tensor of port 0 where the call gives a view of it, or its gradient asks
  * how it lay in memory; else NULL. */
-static const tn_tensor *laid_out(const tn__plan *plan, const tn__call *call,
-                                 bool *is_view)
+static const tn_tensor *layout_source(const tn__plan *plan,
+                                      const tn__call *call, bool *is_view)
 {
     *is_view = false;
     if (!plan->gradient || call->op->inplace)
@@ -188,7 +188,7 @@ static struct sizes measure(const tn__plan *plan, const tn__call *call)
 {
     struct sizes sizes = {0, 0, 0, 0};
     bool is_view;
-    const tn_tensor *x = laid_out(plan, call, &is_view);
+    const tn_tensor *x = layout_source(plan, call, &is_view);
     if (x)
         sizes.layout = (1 + (size_t)x->ndim) * sizeof(int64_t);
     for (int p = 0; p < plan->port_count; p++) {
@@ -202,7 +202,7 @@ static struct sizes measure(const tn__plan *plan, const tn__call *call)
         sizes.dims += call->out[o]->ndim;
     if (plan->gradient)
         for (int i = 0; i < call->op->arg_count; i++)
-            sizes.lent += lent_bytes(&call->value[i]);
+            sizes.copied += copied_bytes(&call->value[i]);
     else
         sizes.dims += (size_t)shape_of(call).ndim;
     return sizes;
@@ -216,9 +216,9 @@ static void describe(tn__port *port, const tn_tensor *x, char **at)
         return;
     port->ndim = (int8_t)x->ndim;
     port->dtype = x->dtype;
-    port->turned = !x->contiguous && x->ndim >= 2 &&
-                   x->stride[x->ndim - 2] == 1 &&
-                   x->stride[x->ndim - 1] == x->shape[x->ndim - 2];
+    port->transposed = !x->contiguous && x->ndim >= 2 &&
+                       x->stride[x->ndim - 2] == 1 &&
+                       x->stride[x->ndim - 1] == x->shape[x->ndim - 2];
     port->device = x->storage->device;
     int64_t *shape = carve(at, x->ndim * sizeof *shape);
     for (int d = 0; d < x->ndim; d++) /* few: cheaper than memcpy's start */
@@ -265,13 +265,13 @@ static tn_status save_values(tn__node *node, const tn__plan *plan,
         if (written && x == call->out[0] && call->original)
             x = call->original;
         uint32_t version = version_of(x) - (x->storage == written);
-        if (!tn__held_set(&node->port[p].saved, x, version))
+        if (!tn__saved_value_set(&node->port[p].saved, x, version))
             return TN_ERR_MEMORY;
     }
     for (int o = 0; o < node->out_count; o++)
         if (outputs & 1u << o &&
-            !tn__held_set(&node->port[node->port_count + o].saved,
-                          call->out[o], version_of(call->out[o])))
+            !tn__saved_value_set(&node->port[node->port_count + o].saved,
+                                 call->out[o], version_of(call->out[o])))
             return TN_ERR_MEMORY;
     return TN_OK;
 }
@@ -297,7 +297,7 @@ static void fill_ports(tn__node *node, const tn__plan *plan,
 static void fill_layout(tn__node *node, const tn__plan *plan,
                         const tn__call *call, tn__layout *layout)
 {
-    const tn_tensor *x = laid_out(plan, call, &node->is_view);
+    const tn_tensor *x = layout_source(plan, call, &node->is_view);
     layout->offset = x->offset;
     for (int d = 0; d < x->ndim; d++)
         layout->stride[d] = x->stride[d];
@@ -328,7 +328,7 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call)
     tn__node *node =
         node_new(padded(sizeof *node) + padded(ports * sizeof(tn__port)) +
                  sizes.dims * sizeof(int64_t) + values * sizeof(tn_value) +
-                 params * sizeof(tn_number) + sizes.lent + sizes.layout);
+                 params * sizeof(tn_number) + sizes.copied + sizes.layout);
     if (!node)
         return NULL;
     char *at = (char *)node + padded(sizeof *node);
@@ -371,7 +371,7 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call)
 
 /* A tensor less has node. A leaf's gradient goes with the last; where a graph
  * still holds the leaf, it is taken from it. */
-static void leave_node(tn__node *node)
+static void release_tensor_node(tn__node *node)
 {
     if (node && !node->op &&
         atomic_fetch_sub_explicit(&node->tensors, 1, memory_order_acq_rel) ==
@@ -405,7 +405,7 @@ tn_status tn__tensor_set_node(tn_tensor *x, tn__node *node, uint32_t index)
     x->grad->index = index;
     x->grad->seen = tn__history_count(x);
     x->requires_grad = true;
-    leave_node(old);
+    release_tensor_node(old);
     return TN_OK;
 }
 
@@ -416,7 +416,7 @@ void tn__grad_meta_release(tn__grad_meta *meta)
     if (meta->retained)
         tn__hook_forget_retained(meta->retained);
     tn__unref(meta->retained);
-    leave_node(meta->node);
+    release_tensor_node(meta->node);
     tn__pool_give(&meta_pool, meta);
 }
 
@@ -433,7 +433,7 @@ bool tn__node_wants(const tn__node *node, int port)
 static tn_tensor *unpack(const tn__node *node, const tn__port *port,
                          tn__node *maker, uint32_t index)
 {
-    tn_tensor *saved = tn__held_get(&port->saved, tn__node_name(node));
+    tn_tensor *saved = tn__saved_value_get(&port->saved, tn__node_name(node));
     if (!saved || !maker || !tn_grad_mode())
         return saved;
     tn_tensor *tracked = tn__tensor_alias(saved);
@@ -489,9 +489,9 @@ int64_t tn__node_size(const tn__node *node, int port, int dim)
     return node->port[port].shape[dim];
 }
 
-bool tn__node_turned(const tn__node *node, int port)
+bool tn__node_is_transposed(const tn__node *node, int port)
 {
-    return node->port[port].turned;
+    return node->port[port].transposed;
 }
 
 tn_dtype tn__node_dtype(const tn__node *node, int port)

@@ -19,11 +19,11 @@ typedef struct tn__plan_port {
     int used[TN__KERNEL_MAX_INPUTS]; /* as tn__kernel_gradient tells */
     int param[TN__KERNEL_MAX_PARAMS]; /* of the forward kernel's */
     uint32_t inputs, outputs; /* what it needs: a bit a port, an output */
-    bool is_cotangent; /* kernel only copies its one input, a cotangent */
+    bool copies_cotangent; /* kernel only copies its one input, a cotangent */
     const tn__kernel *summed; /* kernel, then summed over a row: for an input
                                  that was broadcast. NULL: in two launches */
-    const tn__kernel *spread; /* kernel, once a row: all of a row's elements are
-                                 equal. NULL: they are not */
+    const tn__kernel *per_row; /* kernel, once a row: all of a row's elements
+                                  are equal. NULL: they are not */
 } tn__plan_port;
 
 #define TN__PLAN_PORTS 16
@@ -60,24 +60,25 @@ typedef struct tn__rerun tn__rerun;
 
 /* A value that is needed later: kept, or number `version` of those that a
  * rerun makes again. Both NULL: none, or given back. */
-typedef struct tn__held {
+typedef struct tn__saved_value {
     tn_tensor *value; /* counted: an alias without gradient data */
     tn__rerun *rerun; /* counted */
     uint32_t version; /* of value's storage when it was saved */
-} tn__held;
+} tn__saved_value;
 
 /* Saves x; inside a function that is run again later only its number. False if
  * memory runs out. */
-bool tn__held_set(tn__held *held, tn_tensor *x, uint32_t version);
+bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x,
+                         uint32_t version);
 /* Lent. NULL with the error recorded if it was given back, changed in place
  * since, or cannot be made again; who: the operator that saved it. */
-tn_tensor *tn__held_get(const tn__held *held, const char *who);
-void tn__held_release(tn__held *held);
+tn_tensor *tn__saved_value_get(const tn__saved_value *saved, const char *who);
+void tn__saved_value_release(tn__saved_value *saved);
 
 /* What a rerun does for the values that stand for a number. */
-bool tn__rerun_saves(tn__held *held, tn_tensor *x, uint32_t version,
+bool tn__rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
                      bool *keep);
-const tn__held *tn__rerun_value(tn__rerun *rerun, uint32_t number);
+const tn__saved_value *tn__rerun_value(tn__rerun *rerun, uint32_t number);
 void tn__rerun_forget(tn__rerun *rerun, uint32_t number);
 
 /* ---- nodes -------------------------------------------------------------- */
@@ -90,10 +91,10 @@ typedef struct tn__port {
     int8_t output;     /* of a value that a program's forward saved: which
                           output it was, -1: none */
     uint8_t dtype;
-    bool turned;          /* its last two sizes lie as a transpose's do */
+    bool transposed;      /* its last two sizes lie as a transpose's do */
     const int64_t *shape; /* in the node's block */
     tn_device *device;
-    tn__held saved;
+    tn__saved_value saved;
 } tn__port;
 
 /* Where a tensor lies in its storage. */
@@ -171,17 +172,17 @@ tn_tensor *tn__node_saved(const tn__node *node, int i);
 /* Runs those of node's output `index` over *g (counted; may be replaced). */
 tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g);
 /* Do hooks wait for the gradient of this leaf, or of any at all? */
-bool tn__hooks_wait(const tn__node *leaf);
-bool tn__hooks_any_wait(void);
+bool tn__hooks_has_post_accumulate(const tn__node *leaf);
+bool tn__hooks_any_post_accumulate(void);
 /* Runs those of a leaf that has its gradient. */
-tn_status tn__hooks_accumulated(const tn__node *leaf);
+tn_status tn__hooks_run_post_accumulate(const tn__node *leaf);
 /* x is a tensor of node now: the gradient that it retains comes from there. */
 void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
                    uint32_t index);
 /* The tensor that kept its gradient there is gone. */
 void tn__hook_forget_retained(tn_hook *hook);
 /* The gradients that tensors keep on node: number i of them; NULL: no more. */
-tn_tensor *tn__hooks_grad(const tn__node *node, int i);
+tn_tensor *tn__hooks_retained_grad(const tn__node *node, int i);
 tn_tensor *tn__hook_retained(const tn_hook *hook);
 void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad);
 /* Hooks that speak of the tensor with this data end. */

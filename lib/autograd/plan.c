@@ -48,7 +48,7 @@ static int port_of_input(const tn__plan *plan, int input)
     return -1;
 }
 
-static tn__plan *make(const tn_op *op, const tn__kernel *kernel)
+static tn__plan *plan_new(const tn_op *op, const tn__kernel *kernel)
 {
     tn__plan *plan = tn__calloc(1, sizeof *plan);
     if (!plan)
@@ -87,7 +87,7 @@ const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel)
     tn__lock_take(&making);
     plan = look_up(at, op, kernel);
     if (!plan) {
-        plan = make(op, kernel);
+        plan = plan_new(op, kernel);
         if (plan) {
             plan->next = atomic_load_explicit(&bucket[at],
                                               memory_order_relaxed);
@@ -116,15 +116,15 @@ static int used_by_name(const tn__kernel *kernel, const char *name)
     return at + (*digits ? *digits - '0' : 0);
 }
 
-static bool is_text(const tn__plan *plan, int input)
+static bool has_written_gradient(const tn__plan *plan, int input)
 {
     int arg = plan->port_arg[plan->input_port[input]];
     return plan->op->grad && plan->op->grad[arg];
 }
 
 /* From the `grad` line of the row. */
-static const tn__kernel *written(const tn__plan *plan, int input, int *used,
-                                 bool *zero)
+static const tn__kernel *written_gradient(const tn__plan *plan, int input,
+                                          int *used, bool *zero)
 {
     const tn__kernel *kernel = plan->kernel;
     const char *text =
@@ -158,12 +158,12 @@ static const tn__kernel *written(const tn__plan *plan, int input, int *used,
 static const tn__kernel *derive(const tn__plan *plan, int input, int *used,
                                 bool *zero)
 {
-    if (is_text(plan, input))
-        return written(plan, input, used, zero);
+    if (has_written_gradient(plan, input))
+        return written_gradient(plan, input, used, zero);
     return tn__kernel_gradient(plan->kernel, input, used, zero);
 }
 
-static void note_needs(const tn__plan *plan, tn__plan_port *port)
+static void set_needs(const tn__plan *plan, tn__plan_port *port)
 {
     const tn__kernel *kernel = plan->kernel;
     for (int i = 0; i < port->kernel->input_count; i++) {
@@ -182,7 +182,7 @@ static void note_needs(const tn__plan *plan, tn__plan_port *port)
                 port->param[i] = j;
 }
 
-static bool is_cotangent(const tn__plan *plan, const tn__plan_port *port)
+static bool copies_cotangent(const tn__plan *plan, const tn__plan_port *port)
 {
     const tn__kernel *kernel = port->kernel;
     return kernel->input_count == 1 && kernel->ins_count == 1 &&
@@ -210,7 +210,7 @@ static const tn__kernel *summed(const tn__kernel *kernel)
     return over ? tn__kernel_compose(over, 0, kernel, 0, NULL) : NULL;
 }
 
-static tn__plan_port *make_port(const tn__plan *plan, int p)
+static tn__plan_port *plan_port_new(const tn__plan *plan, int p)
 {
     tn__plan_port *port = tn__calloc(1, sizeof *port);
     if (!port)
@@ -230,10 +230,10 @@ static tn__plan_port *make_port(const tn__plan *plan, int p)
     port->kernel = derive(plan, port->input, port->used, &port->zero);
     port->failed = !port->kernel && !port->zero;
     if (port->kernel) {
-        note_needs(plan, port);
-        port->is_cotangent = is_cotangent(plan, port);
+        set_needs(plan, port);
+        port->copies_cotangent = copies_cotangent(plan, port);
         port->summed = summed(port->kernel);
-        port->spread = tn__kernel_once_a_row(port->kernel);
+        port->per_row = tn__kernel_once_a_row(port->kernel);
     }
     /* What had no memory is no answer: it is asked for again next time. */
     const bool no_memory = tn_error_code() == TN_ERR_MEMORY;
@@ -257,7 +257,7 @@ const tn__plan_port *tn__plan_port_find(const tn__plan *plan, int p)
     tn__lock_take(&making);
     port = atomic_load_explicit(&open->port[p], memory_order_relaxed);
     if (!port) {
-        port = make_port(plan, p);
+        port = plan_port_new(plan, p);
         atomic_store_explicit(&open->port[p], port, memory_order_release);
     }
     tn__lock_give(&making);

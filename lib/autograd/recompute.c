@@ -18,7 +18,7 @@
 #include <autograd/node.h>
 
 struct input {
-    tn__held held;
+    tn__saved_value saved;
     bool requires_grad;
 };
 
@@ -34,11 +34,11 @@ struct tn__rerun {
     struct input *input;
     bool complete;         /* the first run is over */
     tn__lock lock;  /* guards what follows, after the first run */
-    bool made;             /* the second run is over */
+    bool recomputed;       /* the second run is over */
     uint32_t count;        /* values saved by the first run */
     size_t room;
     struct entry {
-        tn__held held;     /* filled by the second run */
+        tn__saved_value saved; /* filled by the second run */
         bool wanted;       /* a node still holds the number */
         tn_dtype dtype;    /* of the first run's value, as the rest */
         const tn_device *device;
@@ -61,9 +61,9 @@ static void rerun_destroy(tn__object *object)
 {
     tn__rerun *rerun = (tn__rerun *)object;
     for (int i = 0; i < rerun->input_count; i++)
-        tn__held_release(&rerun->input[i].held);
+        tn__saved_value_release(&rerun->input[i].saved);
     for (uint32_t i = 0; i < rerun->count; i++)
-        tn__held_release(&rerun->entry[i].held);
+        tn__saved_value_release(&rerun->entry[i].saved);
     tn__free(rerun->input);
     tn__free(rerun->entry);
     tn__lock_destroy(&rerun->lock);
@@ -83,14 +83,14 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
     tn__object_init(&rerun->object, &rerun_class);
     tn__lock_init(&rerun->lock);
     rerun->input = tn__calloc((size_t)count + 1, sizeof *rerun->input);
-    bool held = rerun->input != NULL;
-    for (int i = 0; held && i < count; i++) {
+    bool saved = rerun->input != NULL;
+    for (int i = 0; saved && i < count; i++) {
         rerun->input[i].requires_grad = tn_tensor_requires_grad(inputs[i]);
         uint32_t version = atomic_load(&inputs[i]->storage->version);
-        held = tn__held_set(&rerun->input[i].held, inputs[i], version);
+        saved = tn__saved_value_set(&rerun->input[i].saved, inputs[i], version);
         rerun->input_count = i + 1;
     }
-    if (held)
+    if (saved)
         return rerun;
     tn__unref(rerun);
     return NULL;
@@ -99,7 +99,8 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
 /* ---- saving ------------------------------------------------------------- */
 
 /* The first run: a number. */
-static bool take_number(tn__rerun *rerun, tn__held *held, const tn_tensor *x)
+static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
+                          const tn_tensor *x)
 {
     if (!tn__grow(&rerun->entry, &rerun->room, rerun->count,
                   sizeof *rerun->entry))
@@ -111,13 +112,13 @@ static bool take_number(tn__rerun *rerun, tn__held *held, const tn_tensor *x)
                             .shape.ndim = x->ndim};
     for (int d = 0; d < x->ndim; d++)
         entry->shape.dim[d] = x->shape[d];
-    held->rerun = tn__ref(rerun);
-    held->version = rerun->count++;
+    saved->rerun = tn__ref(rerun);
+    saved->version = rerun->count++;
     return true;
 }
 
 /* Whoever computes the gradient reads memory by the first run's shape. */
-static bool is_as_before(const struct entry *entry, const tn_tensor *x)
+static bool matches_first_run(const struct entry *entry, const tn_tensor *x)
 {
     return x->dtype == entry->dtype && x->storage->device == entry->device &&
            tn__shape_equal(x->ndim, x->shape, entry->shape.ndim,
@@ -125,13 +126,13 @@ static bool is_as_before(const struct entry *entry, const tn_tensor *x)
 }
 
 /* The second run: the value of the next number. */
-static bool give_value(struct tn__run *run, tn_tensor *x, uint32_t version)
+static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
 {
     uint32_t number = run->next++;
     if (number >= run->rerun->count)
         return true;
     struct entry *entry = &run->rerun->entry[number];
-    if (!is_as_before(entry, x)) {
+    if (!matches_first_run(entry, x)) {
         char now[TN__SHAPE_TEXT], then[TN__SHAPE_TEXT];
         run->differs = true;
         tn__fail(TN_ERR_STATE,
@@ -148,33 +149,33 @@ static bool give_value(struct tn__run *run, tn_tensor *x, uint32_t version)
         return true;
     struct tn__run *outer = tn__me.recompute;
     tn__me.recompute = NULL; /* a value as any other */
-    bool held = tn__held_set(&entry->held, x, version);
+    bool saved = tn__saved_value_set(&entry->saved, x, version);
     tn__me.recompute = outer;
-    run->failed |= !held;
-    return held;
+    run->failed |= !saved;
+    return saved;
 }
 
-bool tn__rerun_saves(tn__held *held, tn_tensor *x, uint32_t version,
+bool tn__rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
                      bool *keep)
 {
     struct tn__run *run = tn__me.recompute;
     *keep = !run || run->again; /* the second run may walk its own graph */
     if (!run)
         return true;
-    return run->again ? give_value(run, x, version)
-                      : take_number(run->rerun, held, x);
+    return run->again ? fill_value(run, x, version)
+                      : assign_number(run->rerun, saved, x);
 }
 
 void tn__rerun_forget(tn__rerun *rerun, uint32_t number)
 {
-    tn__held held = {NULL, NULL, 0};
+    tn__saved_value saved = {NULL, NULL, 0};
     tn__lock_take(&rerun->lock);
     struct entry *entry = &rerun->entry[number];
     entry->wanted = false;
-    held = entry->held;
-    entry->held = (tn__held){NULL, NULL, 0};
+    saved = entry->saved;
+    entry->saved = (tn__saved_value){NULL, NULL, 0};
     tn__lock_give(&rerun->lock);
-    tn__held_release(&held);
+    tn__saved_value_release(&saved);
 }
 
 /* ---- running again ------------------------------------------------------ */
@@ -182,7 +183,7 @@ void tn__rerun_forget(tn__rerun *rerun, uint32_t number)
 /* The inputs as leaves of a graph of their own. */
 static tn_tensor *open_input(const struct input *input)
 {
-    tn_tensor *value = tn__held_get(&input->held, "recompute");
+    tn_tensor *value = tn__saved_value_get(&input->saved, "recompute");
     tn_tensor *x = value ? tn__tensor_alias(value) : NULL;
     if (!x || !tn__scope_own(x))
         return NULL;
@@ -195,7 +196,7 @@ static tn_tensor *open_input(const struct input *input)
 }
 
 /* Puts in front of the pending error that it arose in the second run. */
-static void tell_again(tn_status status)
+static void report_rerun(tn_status status)
 {
     if (tn__error_pending())
         tn__error_put_before("recompute: when the function ran again for the "
@@ -231,7 +232,8 @@ static tn_status run_again(tn__rerun *rerun)
             status = tn_error_code();
     }
     if (status >= 0) {
-        struct tn__run run = {.rerun = rerun, .again = true}, *outer = tn__me.recompute;
+        struct tn__run run = {.rerun = rerun, .again = true};
+        struct tn__run *outer = tn__me.recompute;
         tn_rng_state rng = tn_rng_snapshot();
         bool mode = tn_grad_mode_set(true);
         tn_dtype autocast = tn__autocast_swap(rerun->autocast);
@@ -250,7 +252,7 @@ static tn_status run_again(tn__rerun *rerun)
         if (run.differs) /* the error says it all */
             status = TN_ERR_STATE;
         else if (status < 0 || tn__error_pending())
-            tell_again(status < 0 ? status : tn_error_code());
+            report_rerun(status < 0 ? status : tn_error_code());
         else
             status = check_run(&run);
     }
@@ -259,7 +261,7 @@ static tn_status run_again(tn__rerun *rerun)
     return tn__error_pending() ? tn_error_code() : status;
 }
 
-const tn__held *tn__rerun_value(tn__rerun *rerun, uint32_t number)
+const tn__saved_value *tn__rerun_value(tn__rerun *rerun, uint32_t number)
 {
     if (!rerun->complete)
         return tn__fail_null(TN_ERR_STATE,
@@ -267,13 +269,13 @@ const tn__held *tn__rerun_value(tn__rerun *rerun, uint32_t number)
                              "function of what it has made itself");
     tn__lock_take(&rerun->lock);
     tn_status status = TN_OK;
-    if (!rerun->made) {
+    if (!rerun->recomputed) {
         status = run_again(rerun);
-        rerun->made = status >= 0;
+        rerun->recomputed = status >= 0;
     }
-    const tn__held *held = &rerun->entry[number].held;
+    const tn__saved_value *saved = &rerun->entry[number].saved;
     tn__lock_give(&rerun->lock);
-    return status < 0 ? NULL : held;
+    return status < 0 ? NULL : saved;
 }
 
 /* ---- the call ----------------------------------------------------------- */

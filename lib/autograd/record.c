@@ -166,7 +166,7 @@ static void grad_fn(tn_tensor *x, char *text)
 }
 
 /* The library links this room or it does not: ops never asks for it. */
-__attribute__((constructor)) static void listen(void)
+__attribute__((constructor)) static void install_hooks(void)
 {
     tn__hooks.recording = tn_grad_mode;
     tn__hooks.is_leaf = tn_tensor_is_leaf;

@@ -132,7 +132,7 @@ tn_status tn__registered_save(tn__node *node, const tn__call *call)
         connect(node, call, &port[i], x);
         uint32_t version = atomic_load_explicit(&x->storage->version,
                                                 memory_order_relaxed);
-        if (!tn__held_set(&port[i].saved, x, version))
+        if (!tn__saved_value_set(&port[i].saved, x, version))
             return TN_ERR_MEMORY;
     }
     for (int i = 0; i < context->save_count; i++)

@@ -22,13 +22,13 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape)
     return tn_reshape(g, kept);
 }
 
-tn_tensor *tn__widened(tn_tensor *g)
+tn_tensor *tn__widen_half(tn_tensor *g)
 {
     return g && tn_dtype_bytes(g->dtype) == 2 ? tn_to_dtype(g, TN_F32) : g;
 }
 
-tn_tensor *tn__zeros_to_copy(tn_dims_list shape, tn_dtype dtype,
-                             tn_device *device)
+tn_tensor *tn__zeros_expanded(tn_dims_list shape, tn_dtype dtype,
+                              tn_device *device)
 {
     return tn_expand(tn_zeros(TN_SCALAR, .dtype = dtype, .device = device),
                      shape);
@@ -97,7 +97,7 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
         tn__plan_port_fail(plan, p);
         return NULL;
     }
-    if (port->is_cotangent) {
+    if (port->copies_cotangent) {
         tn_tensor *same = operand(node, g, port->used[0]);
         if (!same || tn__shape_equal(same->ndim, same->shape, node->ndim,
                                      node->shape))
@@ -105,11 +105,11 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
     }
     /* Without create_graph: the derivative of the sum would be found anew. */
     uint32_t broadcast = tn_grad_mode() ? 0 : broadcast_dims(node, p);
-    bool sums = broadcast && port->summed;
+    bool summing = broadcast && port->summed;
     /* Of a sum: one number a row, seen from all of its elements. */
-    bool spreads = !tn_grad_mode() && !broadcast && port->spread;
-    const tn__kernel *kernel = sums      ? port->summed
-                               : spreads ? port->spread
+    bool rowwise = !tn_grad_mode() && !broadcast && port->per_row;
+    const tn__kernel *kernel = summing   ? port->summed
+                               : rowwise ? port->per_row
                                          : port->kernel;
     tn_tensor *input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < kernel->input_count; i++) {
@@ -129,10 +129,11 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
         shape.dim[d] = node->shape[d];
     tn_tensor *out = NULL;
     tn__apply_kernel(kernel, input, param, &shape,
-                     sums ? broadcast : node->row_dims, node->op->name, &out);
-    if (out && spreads)
+                     summing ? broadcast : node->row_dims, node->op->name,
+                     &out);
+    if (out && rowwise)
         return tn_expand(out, tn__node_shape(node, p));
-    return out && sums ? tn_reshape(out, tn__node_shape(node, p)) : out;
+    return out && summing ? tn_reshape(out, tn__node_shape(node, p)) : out;
 }
 
 tn_status tn__node_run(const tn__node *node, tn_tensor *const *g,

@@ -1,4 +1,4 @@
-/* walk.c: a queue of nodes by falling sequence number, their turn.
+/* walk.c: a queue of nodes by falling sequence number, their priority.
  *
  * A call's number is greater than that of all calls whose outputs it used, so
  * when a node is the greatest one pending, nothing that is still to come can
@@ -45,7 +45,7 @@ static void sift_up(tn__walk *walk, size_t i)
     tn__slot *slot = walk->heap[i];
     for (; i > 0; i = (i - 1) / 2) {
         tn__slot *parent = walk->heap[(i - 1) / 2];
-        if (parent->turn >= slot->turn)
+        if (parent->priority >= slot->priority)
             break;
         walk->heap[i] = parent;
     }
@@ -57,16 +57,16 @@ static void sift_down(tn__walk *walk, size_t i)
     tn__slot *slot = walk->heap[i];
     for (size_t child; (child = 2 * i + 1) < walk->count; i = child) {
         if (child + 1 < walk->count &&
-            walk->heap[child + 1]->turn > walk->heap[child]->turn)
+            walk->heap[child + 1]->priority > walk->heap[child]->priority)
             child++;
-        if (slot->turn >= walk->heap[child]->turn)
+        if (slot->priority >= walk->heap[child]->priority)
             break;
         walk->heap[i] = walk->heap[child];
     }
     walk->heap[i] = slot;
 }
 
-static tn__slot *slot_new(tn__node *node, uint64_t turn)
+static tn__slot *slot_new(tn__node *node, uint64_t priority)
 {
     int out_count = node->op ? node->out_count : 1;
     tn__slot *slot =
@@ -76,7 +76,7 @@ static tn__slot *slot_new(tn__node *node, uint64_t turn)
     if (!slot)
         return NULL;
     slot->node = tn__ref(node);
-    slot->turn = turn;
+    slot->priority = priority;
     slot->out_count = out_count;
     for (int o = 0; o < out_count; o++)
         slot->g[o] = NULL;
@@ -104,7 +104,8 @@ tn__slot *tn__walk_find(const tn__walk *walk, const tn__node *node)
     return slot;
 }
 
-static tn__slot *find_or_queue(tn__walk *walk, tn__node *node, uint64_t turn)
+static tn__slot *find_or_queue(tn__walk *walk, tn__node *node,
+                               uint64_t priority)
 {
     tn__slot *slot = tn__walk_find(walk, node);
     if (slot)
@@ -113,7 +114,7 @@ static tn__slot *find_or_queue(tn__walk *walk, tn__node *node, uint64_t turn)
         return NULL;
     if (!tn__grow(&walk->heap, &walk->room, walk->count, sizeof *walk->heap))
         return NULL;
-    slot = slot_new(node, turn);
+    slot = slot_new(node, priority);
     if (!slot)
         return NULL;
     size_t at = bucket_of(walk, node);
@@ -124,14 +125,14 @@ static tn__slot *find_or_queue(tn__walk *walk, tn__node *node, uint64_t turn)
     return slot;
 }
 
-/* Twice the sequence leaves a turn between two calls for a leaf. */
+/* Twice the sequence leaves a priority between two calls for a leaf. */
 tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node)
 {
     return find_or_queue(walk, node, 2 * node->sequence);
 }
 
-tn__slot *tn__walk_slot_behind(tn__walk *walk, tn__node *leaf,
-                               const tn__node *last)
+tn__slot *tn__walk_slot_after(tn__walk *walk, tn__node *leaf,
+                              const tn__node *last)
 {
     return find_or_queue(walk, leaf, 2 * last->sequence - 1);
 }

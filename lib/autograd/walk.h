@@ -9,13 +9,13 @@
 typedef struct tn__slot {
     struct tn__slot *next; /* in its bucket */
     tn__node *node;        /* counted */
-    uint64_t turn;         /* the greatest comes first */
+    uint64_t priority;     /* the greatest comes first */
     int out_count;
     tn_tensor *g[];        /* counted, NULL where none has come */
 } tn__slot;
 
 typedef struct tn__walk {
-    tn__slot **heap;       /* the greatest turn first */
+    tn__slot **heap; /* the greatest priority first */
     size_t count, room;
     tn__slot **bucket;     /* by node */
     size_t bucket_count;   /* a power of two */
@@ -27,9 +27,9 @@ tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node);
 /* The slot of node; NULL if it has none. Cannot fail. */
 tn__slot *tn__walk_find(const tn__walk *walk, const tn__node *node);
 /* The same, a leaf that has none queued right behind the call `last`. */
-tn__slot *tn__walk_slot_behind(tn__walk *walk, tn__node *leaf,
-                               const tn__node *last);
-/* Takes the slot of the greatest turn out; NULL when none is left. The caller
+tn__slot *tn__walk_slot_after(tn__walk *walk, tn__node *leaf,
+                              const tn__node *last);
+/* Takes the slot of the greatest priority out; NULL when none is left. The caller
  * frees it. */
 tn__slot *tn__walk_next(tn__walk *walk);
 void tn__slot_free(tn__slot *slot);

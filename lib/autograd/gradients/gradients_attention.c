@@ -8,7 +8,7 @@
 enum { QUERY, KEY, VALUE, MASK, DROPOUT, CAUSAL, SCALE, SEED, CALL };
 
 /* Each head of x beside itself, so that there are as many as of like. */
-static tn_tensor *shared(tn_tensor *x, const tn_tensor *like)
+static tn_tensor *repeat_heads(tn_tensor *x, const tn_tensor *like)
 {
     if (like->ndim < 3 ||
         x->shape[x->ndim - 3] == like->shape[like->ndim - 3])
@@ -20,7 +20,7 @@ static tn_tensor *shared(tn_tensor *x, const tn_tensor *like)
 }
 
 /* The gradients of heads that stand beside each other summed. */
-static tn_tensor *gathered(tn_tensor *g, tn_dims_list shape)
+static tn_tensor *sum_heads(tn_tensor *g, tn_dims_list shape)
 {
     int heads = shape.count - 3;
     if (!g || heads < 0 || g->shape[heads] == shape.dim[heads])
@@ -33,7 +33,7 @@ static tn_tensor *gathered(tn_tensor *g, tn_dims_list shape)
 }
 
 /* Dropout of x by the numbers of the forward call. */
-static tn_tensor *dropped(const tn__node *node, tn_tensor *x)
+static tn_tensor *apply_dropout(const tn__node *node, tn_tensor *x)
 {
     double p = tn__node_value(node, DROPOUT)->of.f;
     if (p <= 0 || !x)
@@ -49,8 +49,8 @@ static tn_status by_operators(const tn__node *node, tn_tensor *g,
                               tn_tensor *const *in, tn_tensor **out)
 {
     double scale = tn__node_value(node, SCALE)->of.f;
-    tn_tensor *q = in[QUERY], *k = shared(in[KEY], q);
-    tn_tensor *v = shared(in[VALUE], q);
+    tn_tensor *q = in[QUERY], *k = repeat_heads(in[KEY], q);
+    tn_tensor *v = repeat_heads(in[VALUE], q);
     if (!k || !v)
         return tn_error_code();
     const tn_value value[] = {
@@ -59,44 +59,45 @@ static tn_status by_operators(const tn__node *node, tn_tensor *g,
         tn__value_float(scale)};
     tn_tensor *p =
         tn__op_run1(&tn__op_table[TN__OP_ID_ATTENTION_WEIGHTS], value, 5);
-    tn_tensor *by_p = dropped(node, tn_matmul(g, tn_transpose(v, -2, -1)));
-    tn_tensor *mean = tn_sum(tn_mul(p, by_p), .dim = -1,
-                             .keepdim = true);
-    tn_tensor *flow = tn_mul_scalar(tn_mul(p, tn_sub(by_p, mean)), scale);
-    out[QUERY] = tn_matmul(flow, k);
-    out[KEY] = gathered(tn_matmul(tn_transpose(flow, -2, -1), q),
-                        tn__node_shape(node, KEY));
-    out[VALUE] = gathered(tn_matmul(tn_transpose(dropped(node, p), -2, -1), g),
-                          tn__node_shape(node, VALUE));
+    tn_tensor *dp = apply_dropout(node, tn_matmul(g, tn_transpose(v, -2, -1)));
+    tn_tensor *mean = tn_sum(tn_mul(p, dp), .dim = -1, .keepdim = true);
+    tn_tensor *ds = tn_mul_scalar(tn_mul(p, tn_sub(dp, mean)), scale);
+    out[QUERY] = tn_matmul(ds, k);
+    out[KEY] = sum_heads(tn_matmul(tn_transpose(ds, -2, -1), q),
+                         tn__node_shape(node, KEY));
+    out[VALUE] =
+        sum_heads(tn_matmul(tn_transpose(apply_dropout(node, p), -2, -1), g),
+                  tn__node_shape(node, VALUE));
     return out[QUERY] && out[KEY] && out[VALUE] ? TN_OK : tn_error_code();
 }
 
 TN__GRADIENT(attention_forward)
 {
-    tn_tensor *in[4] = {NULL}, *made = tn__node_output(node, 0);
+    tn_tensor *in[4] = {NULL}, *result = tn__node_output(node, 0);
     tn_tensor *lse = tn__node_output(node, 1);
     if (g[1] || !g[0])
         return tn__fail(TN_ERR_UNSUPPORTED, "attention_forward: logsumexp has "
                         "no gradient; take tn_logsumexp of the scores");
     /* or where the device does it no more (tn_device_mask) */
-    bool again = tn__tensor_tracks(g[0]) ||
-                 !atomic_load(&tn__node_device(node, QUERY)->attention);
+    bool by_ops = tn__tensor_tracks(g[0]) ||
+                  !atomic_load(&tn__node_device(node, QUERY)->attention);
     for (int i = QUERY; i <= MASK; i++) {
         if (tn__node_ndim(node, i) < 0)
             continue;
         in[i] = tn__node_input(node, i);
         if (!in[i])
             return tn_error_code();
-        again = again || tn__tensor_tracks(in[i]);
+        by_ops = by_ops || tn__tensor_tracks(in[i]);
     }
-    if (!made || !lse)
+    if (!result || !lse)
         return tn_error_code();
-    if (again)
+    if (by_ops)
         return by_operators(node, g[0], in, out);
-    tn_value value[12] = {tn__value_tensor(g[0]), tn__value_tensor(in[QUERY]),
-                          tn__value_tensor(in[KEY]),
-                          tn__value_tensor(in[VALUE]), tn__value_tensor(made),
-                          tn__value_tensor(lse), tn__value_optional(in[MASK])};
+    tn_value value[12] = {
+        tn__value_tensor(g[0]),      tn__value_tensor(in[QUERY]),
+        tn__value_tensor(in[KEY]),   tn__value_tensor(in[VALUE]),
+        tn__value_tensor(result),    tn__value_tensor(lse),
+        tn__value_optional(in[MASK])};
     for (int i = DROPOUT; i <= CALL; i++)
         value[i + 3] = *tn__node_value(node, i);
     tn_tensor **others[] = {&out[KEY], &out[VALUE]};

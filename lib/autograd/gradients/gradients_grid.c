@@ -3,13 +3,13 @@
  *   g[n, c, p] * x[n, c, index[n, t, p]] * w[n, t, p]
  *
  * is linear in each of g, x and w: tap_sum is its derivative by g, tap_dots that
- * by w, spread that by x. So each one's gradients are the other two. */
+ * by w, scatter_taps that by x. So each one's gradients are the other two. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-static tn_tensor *row(int id, tn_tensor *a, tn_tensor *b, tn_tensor *c)
+static tn_tensor *run_row(int id, tn_tensor *a, tn_tensor *b, tn_tensor *c)
 {
     const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b),
                               tn__value_tensor(c)};
@@ -17,16 +17,15 @@ static tn_tensor *row(int id, tn_tensor *a, tn_tensor *b, tn_tensor *c)
 }
 
 /* Each g[n, c, p] * w[n, t, p] added to element index[n, t, p] of zeros. */
-static tn_tensor *spread(tn_tensor *zeros, tn_tensor *g, tn_tensor *w,
-                         tn_tensor *index)
+static tn_tensor *scatter_taps(tn_tensor *zeros, tn_tensor *g, tn_tensor *w,
+                               tn_tensor *index)
 {
     if (!zeros || !g || !w || !index)
         return NULL;
     int64_t n = g->shape[0], channels = g->shape[1];
     int64_t all = index->shape[1] * index->shape[2];
-    tn_tensor *parts =
-        row(TN__OP_ID_TAP_PARTS, tn_unsqueeze(g, 2), tn_unsqueeze(w, 1),
-            tn_unsqueeze(index, 1));
+    tn_tensor *parts = run_row(TN__OP_ID_TAP_PARTS, tn_unsqueeze(g, 2),
+                               tn_unsqueeze(w, 1), tn_unsqueeze(index, 1));
     parts = tn_reshape(parts, tn_dims(n, channels, all));
     index = tn_reshape(tn_clamp_min_scalar(index, 0), tn_dims(n, 1, all));
     return tn_scatter_add(zeros, 2,
@@ -35,8 +34,8 @@ static tn_tensor *spread(tn_tensor *zeros, tn_tensor *g, tn_tensor *w,
 
 static tn_tensor *zeros_of(const tn__node *node)
 {
-    return tn__zeros_to_copy(tn__node_shape(node, 0), tn__node_dtype(node, 0),
-                             tn__node_device(node, 0));
+    return tn__zeros_expanded(tn__node_shape(node, 0), tn__node_dtype(node, 0),
+                              tn__node_device(node, 0));
 }
 
 /* Of (input, index, factor), where the other row has g in the factor's place. */
@@ -46,13 +45,13 @@ static tn_status by_input_and_factor(const tn__node *node, int other, bool sum,
     tn_tensor *index = tn__node_input(node, 1);
     if (tn__node_wants(node, 0)) {
         tn_tensor *factor = tn__node_input(node, 2);
-        out[0] = spread(zeros_of(node), sum ? g : factor, sum ? factor : g,
-                        index);
+        out[0] = scatter_taps(zeros_of(node), sum ? g : factor,
+                              sum ? factor : g, index);
         if (!out[0])
             return tn_error_code();
     }
     if (tn__node_wants(node, 2))
-        out[2] = row(other, tn__node_input(node, 0), index, g);
+        out[2] = run_row(other, tn__node_input(node, 0), index, g);
     return !tn__node_wants(node, 2) || out[2] ? TN_OK : tn_error_code();
 }
 

@@ -9,13 +9,13 @@
 /* Zeros like a port, to which elements of g are added. */
 static tn_tensor *zeros_of(const tn__node *node, int port, const tn_tensor *g)
 {
-    return g ? tn__zeros_to_copy(tn__node_shape(node, port), g->dtype,
-                                 tn__node_device(node, port))
+    return g ? tn__zeros_expanded(tn__node_shape(node, port), g->dtype,
+                                  tn__node_device(node, port))
              : NULL;
 }
 
 /* Sets one result and says how it went. */
-static tn_status give(tn_tensor **out, tn_tensor *x)
+static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     *out = x;
     return x ? TN_OK : tn_error_code();
@@ -23,7 +23,7 @@ static tn_status give(tn_tensor **out, tn_tensor *x)
 
 /* What flows to a source, of the size of index: zeros to the elements of it
  * that index does not reach. */
-static tn_tensor *of_source(const tn__node *node, tn_tensor *part)
+static tn_tensor *pad_to_source(const tn__node *node, tn_tensor *part)
 {
     tn_dims_list shape = tn__node_shape(node, 2), pad = {2 * shape.count, {0}};
     bool reached = true;
@@ -36,7 +36,7 @@ static tn_tensor *of_source(const tn__node *node, tn_tensor *part)
 }
 
 /* The part of a source that index reaches. */
-static tn_tensor *reached_part(tn_tensor *source, const tn_tensor *index)
+static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
 {
     for (int d = 0; source && d < source->ndim; d++)
         if (source->shape[d] != index->shape[d])
@@ -49,10 +49,10 @@ enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(gather)
 {
-    tn_tensor *wide = tn__widened(g[0]);
-    return give(out, tn_scatter_add(zeros_of(node, 0, wide),
-                                    tn__node_value(node, DIM)->of.i,
-                                    tn__node_input(node, INDEX), wide));
+    tn_tensor *wide = tn__widen_half(g[0]);
+    return set_result(out, tn_scatter_add(zeros_of(node, 0, wide),
+                                          tn__node_value(node, DIM)->of.i,
+                                          tn__node_input(node, INDEX), wide));
 }
 
 TN__GRADIENT(scatter)
@@ -67,12 +67,12 @@ TN__GRADIENT(scatter)
                         "{reduce} \"%s\"; gather, multiply and scatter the "
                         "products", reduce->of.string);
     if (tn__node_wants(node, 0) && adds)
-        status = give(&out[0], g[0]);
+        status = set_result(&out[0], g[0]);
     else if (tn__node_wants(node, 0))
-        status = give(&out[0], tn_scatter_scalar(g[0], dim, index, 0));
+        status = set_result(&out[0], tn_scatter_scalar(g[0], dim, index, 0));
     if (status >= 0 && tn__node_wants(node, SOURCE))
-        status = give(&out[SOURCE],
-                      of_source(node, tn_gather(g[0], dim, index)));
+        status = set_result(&out[SOURCE],
+                            pad_to_source(node, tn_gather(g[0], dim, index)));
     return status;
 }
 
@@ -83,19 +83,21 @@ TN__GRADIENT(scatter_add)
         return TN_OK;
     tn_tensor *part = tn_gather(g[0], tn__node_value(node, DIM)->of.i,
                                 tn__node_input(node, INDEX));
-    return give(&out[SOURCE], of_source(node, part));
+    return set_result(&out[SOURCE], pad_to_source(node, part));
 }
 
 TN__GRADIENT(index_select)
 {
     int64_t dim = tn__node_value(node, DIM)->of.i;
     tn_tensor *index = tn__node_input(node, INDEX);
-    tn_tensor *wide = tn__widened(g[0]);
-    return give(out, tn_index_add(zeros_of(node, 0, wide), dim, index, wide));
+    tn_tensor *wide = tn__widen_half(g[0]);
+    return set_result(out,
+                      tn_index_add(zeros_of(node, 0, wide), dim, index, wide));
 }
 
 /* Each of part (N, D) over how often its row is named by index (N). */
-static tn_tensor *over_counts(tn_tensor *part, tn_tensor *index, int64_t rows)
+static tn_tensor *divide_by_counts(tn_tensor *part, tn_tensor *index,
+                                   int64_t rows)
 {
     tn_tensor *one = tn_ones_like(index);
     tn_tensor *zeros = tn_zeros(tn_dims(rows), .dtype = TN_I64,
@@ -115,8 +117,8 @@ static tn_status embedding(const tn__node *node, int scale,
         return tn_error_code();
     int64_t rows = tn__node_size(node, 1, 0), width = tn__node_size(node, 1, 1);
     index = tn_reshape(index, tn_dims(index->numel));
-    tn_tensor *part = tn_reshape(tn__widened(g[0]), tn_dims(index ? index->numel : 0,
-                                               width));
+    tn_tensor *part = tn_reshape(tn__widen_half(g[0]),
+                                 tn_dims(index ? index->numel : 0, width));
     const tn_value *padding = tn__node_value(node, 2);
     if (padding->kind != TN_VALUE_NONE) {
         int64_t row = padding->of.i < 0 ? padding->of.i + rows : padding->of.i;
@@ -124,9 +126,9 @@ static tn_status embedding(const tn__node *node, int scale,
         part = tn_masked_fill_scalar(part, is_padding, 0);
     }
     if (part && tn__node_value(node, scale)->of.i)
-        part = over_counts(part, index, rows);
-    return give(&out[1], tn_index_add(zeros_of(node, 1, part), 0, index,
-                                       part));
+        part = divide_by_counts(part, index, rows);
+    return set_result(&out[1],
+                      tn_index_add(zeros_of(node, 1, part), 0, index, part));
 }
 
 TN__GRADIENT(embedding)
@@ -147,55 +149,56 @@ TN__GRADIENT(pick)
     tn_tensor *ignored = tn_eq_scalar(index, tn__node_value(node, 2)->of.i);
     index = tn_masked_fill_scalar(index, ignored, 0);
     tn_tensor *part = tn_masked_fill_scalar(g[0], ignored, 0);
-    return give(out, tn_scatter_add(zeros_of(node, 0, part), -1,
-                                    tn_unsqueeze(index, -1),
-                                    tn_unsqueeze(part, -1)));
+    return set_result(out, tn_scatter_add(zeros_of(node, 0, part), -1,
+                                          tn_unsqueeze(index, -1),
+                                          tn_unsqueeze(part, -1)));
 }
 
 /* ---- orders and prefix folds ---- */
 
 /* Each value came from where its index says. */
-static tn_status back_to_places(const tn__node *node, tn_tensor *const *g,
-                                tn_tensor **out)
+static tn_status scatter_back(const tn__node *node, tn_tensor *const *g,
+                              tn_tensor **out)
 {
-    tn_tensor *wide = tn__widened(g[0]);
-    return give(out, tn_scatter_add(zeros_of(node, 0, wide),
-                                    tn__node_value(node, DIM)->of.i,
-                                    tn__node_output(node, 1), wide));
+    tn_tensor *wide = tn__widen_half(g[0]);
+    return set_result(out, tn_scatter_add(zeros_of(node, 0, wide),
+                                          tn__node_value(node, DIM)->of.i,
+                                          tn__node_output(node, 1), wide));
 }
 
 TN__GRADIENT(sort_first)
 {
-    return back_to_places(node, g, out);
+    return scatter_back(node, g, out);
 }
 
 TN__GRADIENT(cummax)
 {
-    return back_to_places(node, g, out);
+    return scatter_back(node, g, out);
 }
 
 TN__GRADIENT(cummin)
 {
-    return back_to_places(node, g, out);
+    return scatter_back(node, g, out);
 }
 
 TN__GRADIENT(window_max)
 {
-    return back_to_places(node, g, out);
+    return scatter_back(node, g, out);
 }
 
-static tn_tensor *sum_from_behind(tn_tensor *x, int64_t dim)
+static tn_tensor *reverse_cumsum(tn_tensor *x, int64_t dim)
 {
     return tn_flip(tn_cumsum(tn_flip(x, tn_dims(dim)), dim), tn_dims(dim));
 }
 
 TN__GRADIENT(scan_sum)
 {
-    return give(out, sum_from_behind(g[0], tn__node_value(node, DIM)->of.i));
+    return set_result(out,
+                      reverse_cumsum(g[0], tn__node_value(node, DIM)->of.i));
 }
 
 /* x without its first elements along dim, and so many of value behind. */
-static tn_tensor *moved_up(tn_tensor *x, int64_t dim, int64_t by, double value)
+static tn_tensor *shift(tn_tensor *x, int64_t dim, int64_t by, double value)
 {
     tn_dims_list pad = {2 * x->ndim, {0}};
     pad.dim[2 * (x->ndim - 1 - dim) + 1] = by;
@@ -207,7 +210,8 @@ static tn_tensor *moved_up(tn_tensor *x, int64_t dim, int64_t by, double value)
  * differentiated where elements are 0. What comes from behind, s[k] = g[k] +
  * x[k + 1] s[k + 1], is made in log2(size) steps, each of which joins pairs of
  * such maps: Hillis and Steele, Comm. ACM 29 (1986). */
-static tn_tensor *products_again(tn_tensor *x, tn_tensor *g, int64_t dim)
+static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
+                                         int64_t dim)
 {
     int64_t size = x->ndim ? x->shape[dim] : 1;
     if (size < 2)
@@ -217,10 +221,10 @@ static tn_tensor *products_again(tn_tensor *x, tn_tensor *g, int64_t dim)
     tn_tensor *before = tn_narrow(x, dim, 0, size - 1);
     before = tn_cumprod(before ? tn_constant_pad_nd(before, front, 1) : NULL,
                         dim);
-    tn_tensor *factor = moved_up(x, dim, 1, 0), *sum = g;
+    tn_tensor *factor = shift(x, dim, 1, 0), *sum = g;
     for (int64_t by = 1; by < size && factor && sum; by *= 2) {
-        sum = tn_add(sum, tn_mul(factor, moved_up(sum, dim, by, 0)));
-        factor = tn_mul(factor, moved_up(factor, dim, by, 0));
+        sum = tn_add(sum, tn_mul(factor, shift(sum, dim, by, 0)));
+        factor = tn_mul(factor, shift(factor, dim, by, 0));
     }
     return tn_mul(before, sum);
 }
@@ -235,18 +239,18 @@ TN__GRADIENT(scan_prod)
     if (!x)
         return tn_error_code();
     if (tn_grad_mode())
-        return give(out, products_again(x, g[0], dim));
+        return set_result(out, scan_prod_by_operators(x, g[0], dim));
     tn_tensor *zero = tn_eq_scalar(x, 0);
     tn_tensor *seen = tn_cumsum(zero, dim);
     tn_tensor *first = tn_logical_and(zero, tn_eq_scalar(seen, 1));
     tn_tensor *safe = tn_masked_fill_scalar(x, first, 1);
     tn_tensor *part = tn_mul(g[0], tn_cumprod(x, dim));
-    tn_tensor *plain = tn_div(sum_from_behind(part, dim), x);
+    tn_tensor *plain = tn_div(reverse_cumsum(part, dim), x);
     part = tn_mul(g[0], tn_cumprod(safe, dim));
     part = tn_masked_fill_scalar(part, tn_eq_scalar(seen, 0), 0);
-    tn_tensor *at_zero = sum_from_behind(part, dim);
+    tn_tensor *at_zero = reverse_cumsum(part, dim);
     plain = tn_masked_fill_scalar(plain, tn_gt_scalar(seen, 0), 0);
-    return give(out, tn_where(first, at_zero, plain));
+    return set_result(out, tn_where(first, at_zero, plain));
 }
 
 /* ---- parts of matrices, joined tensors ---------------------------------- */
@@ -254,13 +258,13 @@ TN__GRADIENT(scan_prod)
 TN__GRADIENT(tril)
 {
     int64_t diagonal = tn__node_value(node, 1)->of.i;
-    return give(out, tn_tril(g[0], .diagonal = diagonal));
+    return set_result(out, tn_tril(g[0], .diagonal = diagonal));
 }
 
 TN__GRADIENT(triu)
 {
     int64_t diagonal = tn__node_value(node, 1)->of.i;
-    return give(out, tn_triu(g[0], .diagonal = diagonal));
+    return set_result(out, tn_triu(g[0], .diagonal = diagonal));
 }
 
 TN__GRADIENT(cat)
@@ -273,7 +277,7 @@ TN__GRADIENT(cat)
             continue; /* torch lets 1-d tensors without elements pass */
         int64_t size = tn__node_size(node, p, dim);
         if (tn__node_wants(node, p) &&
-            give(&out[p], tn_narrow(g[0], dim, at, size)) < 0)
+            set_result(&out[p], tn_narrow(g[0], dim, at, size)) < 0)
             return tn_error_code();
         at += size;
     }
@@ -283,8 +287,8 @@ TN__GRADIENT(cat)
 /* ---- scatters that fold ---- */
 
 /* Greatest and least: shared among equals, as the reductions of rows do. */
-static tn_status share_among_equals(const tn__node *node, tn_tensor *g,
-                                    tn_tensor **out)
+static tn_status share_among_ties(const tn__node *node, tn_tensor *g,
+                                  tn_tensor **out)
 {
     int64_t dim = tn__node_value(node, DIM)->of.i;
     tn_tensor *input = tn__node_input(node, 0);
@@ -293,7 +297,7 @@ static tn_status share_among_equals(const tn__node *node, tn_tensor *g,
     tn_tensor *result = tn__node_output(node, 0);
     if (!input || !index || !source || !result)
         return tn_error_code();
-    source = reached_part(source, index);
+    source = narrow_to_index(source, index);
     tn_dtype dtype = g->dtype;
     tn_tensor *from_input = tn_to_dtype(tn_eq(input, result), dtype);
     tn_tensor *from_source = tn_to_dtype(
@@ -302,16 +306,17 @@ static tn_status share_among_equals(const tn__node *node, tn_tensor *g,
     tn_tensor *share = tn_div(g, equals);
     tn_status status = TN_OK;
     if (tn__node_wants(node, 0))
-        status = give(&out[0], tn_mul(from_input, share));
+        status = set_result(&out[0], tn_mul(from_input, share));
     if (status >= 0 && tn__node_wants(node, SOURCE))
-        status = give(&out[SOURCE],
-                      of_source(node, tn_mul(from_source,
-                                             tn_gather(share, dim, index))));
+        status = set_result(
+            &out[SOURCE],
+            pad_to_source(node,
+                          tn_mul(from_source, tn_gather(share, dim, index))));
     return status;
 }
 
-static tn_tensor *folded_product(tn_tensor *x, int64_t dim, tn_tensor *index,
-                                 tn_tensor *source)
+static tn_tensor *scatter_prod(tn_tensor *x, int64_t dim, tn_tensor *index,
+                               tn_tensor *source)
 {
     const tn_value value[] = {tn__value_tensor(x), tn__value_int(dim),
                               tn__value_tensor(index),
@@ -324,8 +329,8 @@ static tn_tensor *folded_product(tn_tensor *x, int64_t dim, tn_tensor *index,
 
 /* The product of the others, by division, but where a factor is 0: that one is
  * taken for 1 and the product is made again. */
-static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
-                                  tn_tensor **out)
+static tn_status scatter_prod_gradient(const tn__node *node, tn_tensor *g,
+                                       tn_tensor **out)
 {
     int64_t dim = tn__node_value(node, DIM)->of.i;
     tn_tensor *input = tn__node_input(node, 0);
@@ -333,12 +338,12 @@ static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
     tn_tensor *source = tn__node_input(node, SOURCE);
     if (!input || !index || !source)
         return tn_error_code();
-    source = reached_part(source, index);
+    source = narrow_to_index(source, index);
     tn_status status = TN_OK;
     if (tn__node_wants(node, 0)) {
         tn_tensor *ones = tn_ones_like(input);
-        tn_tensor *others = folded_product(ones, dim, index, source);
-        status = give(&out[0], tn_mul(g, others));
+        tn_tensor *others = scatter_prod(ones, dim, index, source);
+        status = set_result(&out[0], tn_mul(g, others));
     }
     if (status < 0 || !tn__node_wants(node, SOURCE))
         return status;
@@ -348,8 +353,7 @@ static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
     tn_tensor *only = tn_logical_and(
         zero, tn_eq_scalar(tn_gather(zeros, dim, index), 1));
     tn_tensor *filled = tn_masked_fill_scalar(source, zero, 1);
-    tn_tensor *product = tn_mul(
-        g, folded_product(input, dim, index, filled));
+    tn_tensor *product = tn_mul(g, scatter_prod(input, dim, index, filled));
     /* With one 0 that is the product of the others; with none all divide it;
      * else nothing is left. */
     tn_tensor *part = tn_div(tn_gather(product, dim, index), filled);
@@ -358,22 +362,21 @@ static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
         tn_tensor *pair = tn_scatter_add(none, dim, index,
                                          tn_where_scalar(zero, source, 0));
         pair = tn_sub(tn_gather(pair, dim, index), source);
-        tn_tensor *whole = tn_mul(
-            g, folded_product(input, dim, index, source));
+        tn_tensor *whole = tn_mul(g, scatter_prod(input, dim, index, source));
         whole = tn_div(tn_gather(whole, dim, index), filled);
         tn_tensor *two = tn_eq_scalar(tn_gather(zeros, dim, index), 2);
         pair = tn_where_scalar(two, tn_mul(part, pair), 0);
         part = tn_where(zero, tn_where(only, part, pair), whole);
-        return give(&out[SOURCE], of_source(node, part));
+        return set_result(&out[SOURCE], pad_to_source(node, part));
     }
     tn_tensor *none = tn_eq_scalar(tn_gather(zeros, dim, index), 0);
     part = tn_where_scalar(tn_logical_or(only, none), part, 0);
-    return give(&out[SOURCE], of_source(node, part));
+    return set_result(&out[SOURCE], pad_to_source(node, part));
 }
 
 TN__GRADIENT(scatter_fold)
 {
     return tn__node_value(node, 4)->of.string[0] == 'p'
-               ? by_other_factors(node, g[0], out)
-               : share_among_equals(node, g[0], out);
+               ? scatter_prod_gradient(node, g[0], out)
+               : share_among_ties(node, g[0], out);
 }

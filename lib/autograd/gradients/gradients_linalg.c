@@ -11,33 +11,33 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-static tn_status give(tn_tensor **out, tn_tensor *x)
+static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     *out = x;
     return x ? TN_OK : tn_error_code();
 }
 
-static tn_tensor *turned(tn_tensor *x)
+static tn_tensor *transposed(tn_tensor *x)
 {
     return x ? tn_transpose(x, -1, -2) : NULL;
 }
 
 /* a^T b and a b^T */
-static tn_tensor *left_turned(tn_tensor *a, tn_tensor *b)
+static tn_tensor *matmul_tn(tn_tensor *a, tn_tensor *b)
 {
-    return tn_matmul(turned(a), b);
+    return tn_matmul(transposed(a), b);
 }
-static tn_tensor *right_turned(tn_tensor *a, tn_tensor *b)
+static tn_tensor *matmul_nt(tn_tensor *a, tn_tensor *b)
 {
-    return tn_matmul(a, turned(b));
+    return tn_matmul(a, transposed(b));
 }
 
-static int64_t last(const tn_tensor *x, int back)
+static int64_t size_from_end(const tn_tensor *x, int back)
 {
     return x->shape[x->ndim - back];
 }
 
-static tn_tensor *plus(tn_tensor *a, tn_tensor *b)
+static tn_tensor *add_optional(tn_tensor *a, tn_tensor *b)
 {
     return a && b ? tn_add(a, b) : a ? a : b;
 }
@@ -72,15 +72,16 @@ TN__GRADIENT(linalg_cholesky_ex)
         return TN_OK;
     if (!l)
         return tn_error_code();
-    tn_tensor *low = upper ? turned(l) : l, *gl = upper ? turned(g[0]) : g[0];
-    tn_tensor *phi = diagonal_times(tn_tril(left_turned(low, gl)), 0.5);
+    tn_tensor *low = upper ? transposed(l) : l,
+              *gl = upper ? transposed(g[0]) : g[0];
+    tn_tensor *phi = diagonal_times(tn_tril(matmul_tn(low, gl)), 0.5);
     phi = solve_triangle(low, phi, false, false, false);
-    phi = solve_triangle(turned(low), phi, true, true, false);
-    return give(out, tn_mul_scalar(tn_add(phi, turned(phi)), 0.5));
+    phi = solve_triangle(transposed(low), phi, true, true, false);
+    return set_result(out, tn_mul_scalar(tn_add(phi, transposed(phi)), 0.5));
 }
 
 /* The gradient of what hangs on A = L L^T (or L^T L) through G, that of A. */
-static tn_tensor *through_factor(tn_tensor *common, tn_tensor *l, bool upper)
+static tn_tensor *cholesky_chain(tn_tensor *common, tn_tensor *l, bool upper)
 {
     return tn_neg(upper ? tn_matmul(l, common) : tn_matmul(common, l));
 }
@@ -96,9 +97,9 @@ TN__GRADIENT(cholesky_solve)
         out[0] = gb;
     if (!tn__node_wants(node, 1))
         return TN_OK;
-    tn_tensor *common = right_turned(gb, tn__node_output(node, 0));
-    common = tn_add(common, turned(common));
-    return give(&out[1], through_factor(common, l, upper));
+    tn_tensor *common = matmul_nt(gb, tn__node_output(node, 0));
+    common = tn_add(common, transposed(common));
+    return set_result(&out[1], cholesky_chain(common, l, upper));
 }
 
 TN__GRADIENT(cholesky_inverse)
@@ -108,9 +109,9 @@ TN__GRADIENT(cholesky_inverse)
     tn_tensor *inverse = tn__node_output(node, 0);
     if (!l || !inverse)
         return tn_error_code();
-    tn_tensor *common = tn_add(g[0], turned(g[0]));
+    tn_tensor *common = tn_add(g[0], transposed(g[0]));
     common = tn_matmul(inverse, tn_matmul(common, inverse));
-    return give(out, through_factor(common, l, upper));
+    return set_result(out, cholesky_chain(common, l, upper));
 }
 
 /* ---- linear systems --------------------------------------------------------- */
@@ -127,15 +128,14 @@ TN__GRADIENT(solve_square)
 {
     if (!g[0])
         return TN_OK;
-    tn_tensor *gb = solve_square(turned(tn__node_input(node, 0)), g[0]);
+    tn_tensor *gb = solve_square(transposed(tn__node_input(node, 0)), g[0]);
     if (!gb)
         return tn_error_code();
     if (tn__node_wants(node, 1))
         out[1] = gb;
     if (!tn__node_wants(node, 0))
         return TN_OK;
-    return give(out,
-                tn_neg(right_turned(gb, tn__node_output(node, 0))));
+    return set_result(out, tn_neg(matmul_nt(gb, tn__node_output(node, 0))));
 }
 
 TN__GRADIENT(solve_triangle)
@@ -144,7 +144,7 @@ TN__GRADIENT(solve_triangle)
     bool upper = tn__node_value(node, UPPER)->of.i;
     bool left = tn__node_value(node, LEFT)->of.i;
     bool unit = tn__node_value(node, UNIT)->of.i;
-    tn_tensor *gb = solve_triangle(turned(tn__node_input(node, 0)), g[0],
+    tn_tensor *gb = solve_triangle(transposed(tn__node_input(node, 0)), g[0],
                                    !upper, left, unit);
     if (!gb)
         return tn_error_code();
@@ -153,10 +153,9 @@ TN__GRADIENT(solve_triangle)
     if (!tn__node_wants(node, 0))
         return TN_OK;
     tn_tensor *x = tn__node_output(node, 0);
-    tn_tensor *ga =
-        tn_neg(left ? right_turned(gb, x) : left_turned(x, gb));
-    return give(out, upper ? tn_triu(ga, .diagonal = unit)
-                           : tn_tril(ga, .diagonal = unit ? -1 : 0));
+    tn_tensor *ga = tn_neg(left ? matmul_nt(gb, x) : matmul_tn(x, gb));
+    return set_result(out, upper ? tn_triu(ga, .diagonal = unit)
+                                 : tn_tril(ga, .diagonal = unit ? -1 : 0));
 }
 
 /* ---- LU ------------------------------------------------------------------------- */
@@ -165,35 +164,37 @@ TN__GRADIENT(solve_triangle)
  * share of the square part's gradient with it. */
 TN__GRADIENT(linalg_lu_factor_ex)
 {
-    tn_tensor *lu = tn__node_output(node, 0), *pivots = tn__node_output(node, 1);
+    tn_tensor *lu = tn__node_output(node, 0);
+    tn_tensor *pivots = tn__node_output(node, 1);
     if (!g[0])
         return TN_OK;
     if (!lu || !pivots)
         return tn_error_code();
-    int64_t m = last(lu, 2), n = last(lu, 1), k = m < n ? m : n;
+    int64_t m = size_from_end(lu, 2), n = size_from_end(lu, 1),
+            k = m < n ? m : n;
     tn_tensor *square = tn_narrow(tn_narrow(lu, -2, 0, k), -1, 0, k);
     tn_tensor *gs = tn_narrow(tn_narrow(g[0], -2, 0, k), -1, 0, k);
     tn_tensor *low = tn_tril(square, .diagonal = -1), *up = tn_triu(square);
     tn_tensor *one = tn_eye(k, .dtype = lu->dtype,
                             .device = lu->storage->device);
     tn_tensor *l = tn_add(low, one);
-    tn_tensor *by_l = left_turned(l, tn_tril(gs, .diagonal = -1));
-    tn_tensor *by_u = right_turned(tn_triu(gs), up);
+    tn_tensor *by_l = matmul_tn(l, tn_tril(gs, .diagonal = -1));
+    tn_tensor *by_u = matmul_nt(tn_triu(gs), up);
     tn_tensor *rest = NULL;
     if (m > k) { /* L goes on below */
         tn_tensor *l2 = tn_narrow(lu, -2, k, m - k);
         tn_tensor *g2 = tn_narrow(g[0], -2, k, m - k);
-        by_u = tn_sub(by_u, left_turned(l2, g2));
-        rest = solve_triangle(turned(up), g2, false, false, false);
+        by_u = tn_sub(by_u, matmul_tn(l2, g2));
+        rest = solve_triangle(transposed(up), g2, false, false, false);
     } else if (n > k) { /* U goes on to the right */
         tn_tensor *u2 = tn_narrow(lu, -1, k, n - k);
         tn_tensor *g2 = tn_narrow(g[0], -1, k, n - k);
-        by_l = tn_sub(by_l, right_turned(g2, u2));
-        rest = solve_triangle(turned(l), g2, true, true, true);
+        by_l = tn_sub(by_l, matmul_nt(g2, u2));
+        rest = solve_triangle(transposed(l), g2, true, true, true);
     }
     tn_tensor *ga = tn_add(tn_tril(by_l, .diagonal = -1), tn_triu(by_u));
-    ga = solve_triangle(turned(l), ga, true, true, true);
-    ga = solve_triangle(turned(up), ga, false, false, false);
+    ga = solve_triangle(transposed(l), ga, true, true, true);
+    ga = solve_triangle(transposed(up), ga, false, false, false);
     if (rest)
         ga = tn_cat(((tn_tensor *[]){ga, rest}), 2, m > k ? -2 : -1);
     const tn_value value[] = {tn__value_tensor(pivots), tn__value_int(m)};
@@ -204,8 +205,8 @@ TN__GRADIENT(linalg_lu_factor_ex)
     /* Row i of P^T A was row order[i] of A. */
     tn_dims_list size = tn__node_shape(node, 0);
     tn_tensor *back = tn_argsort(order, -1, false);
-    return give(out,
-                tn_gather(ga, -2, tn_expand(tn_unsqueeze(back, -1), size)));
+    return set_result(
+        out, tn_gather(ga, -2, tn_expand(tn_unsqueeze(back, -1), size)));
 }
 
 /* ---- QR -------------------------------------------------------------------------- */
@@ -215,18 +216,19 @@ TN__GRADIENT(linalg_lu_factor_ex)
  * back as Q gR, without a solve that would have to cancel its R again, and what
  * turns Q through U: Q S + (I - Q Q^T) gQ, S the part of M - M^T below the
  * diagonal, M = Q^T gQ - gR R^T. */
-static tn_tensor *qr_turned(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
-                            tn_tensor *gr)
+static tn_tensor *qr_through_q(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
+                               tn_tensor *gr)
 {
-    int64_t m = last(q, 2), k = last(q, 1);
-    tn_tensor *along = gq ? left_turned(q, gq) : NULL;
-    tn_tensor *by_r = gr ? tn_neg(right_turned(gr, r)) : NULL;
-    tn_tensor *turn = by_r ? plus(along, by_r) : along;
-    turn = tn_matmul(q, tn_tril(tn_sub(turn, turned(turn)), .diagonal = -1));
+    int64_t m = size_from_end(q, 2), k = size_from_end(q, 1);
+    tn_tensor *along = gq ? matmul_tn(q, gq) : NULL;
+    tn_tensor *by_r = gr ? tn_neg(matmul_nt(gr, r)) : NULL;
+    tn_tensor *inner = by_r ? add_optional(along, by_r) : along;
+    inner =
+        tn_matmul(q, tn_tril(tn_sub(inner, transposed(inner)), .diagonal = -1));
     if (gq && m > k)
-        turn = tn_add(turn, tn_sub(gq, tn_matmul(q, along)));
-    return solve_triangle(turned(tn_narrow(r, -1, 0, k)), turn, false, false,
-                          false);
+        inner = tn_add(inner, tn_sub(gq, tn_matmul(q, along)));
+    return solve_triangle(transposed(tn_narrow(r, -1, 0, k)), inner, false,
+                          false, false);
 }
 
 TN__GRADIENT(linalg_qr)
@@ -245,13 +247,13 @@ TN__GRADIENT(linalg_qr)
     if (!q || !r)
         return tn_error_code();
     tn_tensor *gr = g[1] ? tn_triu(g[1]) : NULL;
-    tn_tensor *a = qr_turned(q, r, g[0], gr);
+    tn_tensor *a = qr_through_q(q, r, g[0], gr);
     if (a && n > m) /* the columns beyond have no part in Q */
         a = tn_cat(((tn_tensor *[]){
                        a, tn_zeros_like(tn_matmul(
                               q, tn_narrow(r, -1, m, n - m)))}),
                    2, -1);
-    return give(out, gr ? tn_add(a, tn_matmul(q, gr)) : a);
+    return set_result(out, gr ? tn_add(a, tn_matmul(q, gr)) : a);
 }
 
 /* ---- eigenvalues -------------------------------------------------------------- */
@@ -269,22 +271,22 @@ static tn_tensor *sums(tn_tensor *s)
 }
 
 /* e, whose diagonal is 0, with ones there. */
-static tn_tensor *with_ones(tn_tensor *e)
+static tn_tensor *with_unit_diagonal(tn_tensor *e)
 {
-    return e ? tn_add(e, tn_eye(last(e, 1), .dtype = e->dtype,
+    return e ? tn_add(e, tn_eye(size_from_end(e, 1), .dtype = e->dtype,
                                 .device = e->storage->device))
              : NULL;
 }
 
 /* v x v^T */
-static tn_tensor *around(tn_tensor *v, tn_tensor *x)
+static tn_tensor *congruence(tn_tensor *v, tn_tensor *x)
 {
-    return tn_matmul(v, right_turned(x, v));
+    return tn_matmul(v, matmul_nt(x, v));
 }
 
 static tn_tensor *skew(tn_tensor *x)
 {
-    return x ? tn_sub(x, turned(x)) : NULL;
+    return x ? tn_sub(x, transposed(x)) : NULL;
 }
 
 /* Turning the eigenvectors moves them in each other's directions: what of gV is
@@ -295,13 +297,14 @@ TN__GRADIENT(linalg_eigh)
     if (!s || !v)
         return tn_error_code();
     if (!g[1])
-        return give(out, tn_matmul(tn_mul(v, tn_unsqueeze(g[0], -2)),
-                                   turned(v)));
+        return set_result(
+            out, tn_matmul(tn_mul(v, tn_unsqueeze(g[0], -2)), transposed(v)));
     tn_tensor *inner = tn_mul_scalar(
-        tn_div(skew(left_turned(v, g[1])), with_ones(differences(s))), 0.5);
+        tn_div(skew(matmul_tn(v, g[1])), with_unit_diagonal(differences(s))),
+        0.5);
     if (g[0])
         inner = tn_add(inner, tn_diag_embed(g[0]));
-    return give(out, around(v, inner));
+    return set_result(out, congruence(v, inner));
 }
 
 TN__GRADIENT(linalg_eigvalsh)
@@ -313,8 +316,8 @@ TN__GRADIENT(linalg_eigvalsh)
     if (tn__op_run(&tn__op_table[TN__OP_ID_LINALG_EIGH], value, 2, part, 2) <
         0)
         return tn_error_code();
-    return give(out, tn_matmul(tn_mul(part[1], tn_unsqueeze(g[0], -2)),
-                               turned(part[1])));
+    return set_result(out, tn_matmul(tn_mul(part[1], tn_unsqueeze(g[0], -2)),
+                                     transposed(part[1])));
 }
 
 /* ---- singular values ---------------------------------------------------------- */
@@ -324,14 +327,14 @@ TN__GRADIENT(linalg_eigvalsh)
 static tn_tensor *svd_inner(tn_tensor *u, tn_tensor *s, tn_tensor *vh,
                             tn_tensor *gu, tn_tensor *gvh)
 {
-    tn_tensor *e = with_ones(tn_mul(differences(s), sums(s))), *inner = NULL;
+    tn_tensor *e = with_unit_diagonal(tn_mul(differences(s), sums(s))),
+              *inner = NULL;
     if (gu)
-        inner = tn_mul(tn_div(skew(left_turned(u, gu)), e),
-                       tn_unsqueeze(s, -2));
+        inner = tn_mul(tn_div(skew(matmul_tn(u, gu)), e), tn_unsqueeze(s, -2));
     if (gvh) {
-        tn_tensor *by_v = tn_mul(tn_div(skew(right_turned(vh, gvh)), e),
-                                 tn_unsqueeze(s, -1));
-        inner = plus(inner, by_v);
+        tn_tensor *by_v =
+            tn_mul(tn_div(skew(matmul_nt(vh, gvh)), e), tn_unsqueeze(s, -1));
+        inner = add_optional(inner, by_v);
     }
     return inner;
 }
@@ -342,7 +345,8 @@ TN__GRADIENT(linalg_svd)
     tn_tensor *vh = tn__node_output(node, 2), *gu = g[0], *gvh = g[2];
     if (!u || !s || !vh)
         return tn_error_code();
-    int64_t k = last(s, 1), m = last(u, 2), n = last(vh, 1);
+    int64_t k = size_from_end(s, 1), m = size_from_end(u, 2),
+            n = size_from_end(vh, 1);
     /* What completes the bases is arbitrary: no gradient flows through it. */
     u = tn_narrow(u, -1, 0, k);
     vh = tn_narrow(vh, -2, 0, k);
@@ -351,19 +355,18 @@ TN__GRADIENT(linalg_svd)
     tn_tensor *inner =
         gu || gvh ? svd_inner(u, s, vh, gu, gvh) : NULL;
     if (g[1])
-        inner = plus(inner, tn_diag_embed(g[1]));
+        inner = add_optional(inner, tn_diag_embed(g[1]));
     tn_tensor *ga = tn_matmul(u, inner);
     if (gu && m > k) {
-        tn_tensor *beyond = tn_sub(gu, tn_matmul(u, left_turned(u, gu)));
+        tn_tensor *beyond = tn_sub(gu, tn_matmul(u, matmul_tn(u, gu)));
         ga = tn_add(ga, tn_div(beyond, tn_unsqueeze(s, -2)));
     }
     ga = tn_matmul(ga, vh);
     if (gvh && n > k) {
-        tn_tensor *beyond =
-            tn_sub(gvh, tn_matmul(right_turned(gvh, vh), vh));
+        tn_tensor *beyond = tn_sub(gvh, tn_matmul(matmul_nt(gvh, vh), vh));
         ga = tn_add(ga, tn_matmul(u, tn_div(beyond, tn_unsqueeze(s, -1))));
     }
-    return give(out, ga);
+    return set_result(out, ga);
 }
 
 /* out: U, S, Vh of the node's input. */
@@ -383,13 +386,13 @@ TN__GRADIENT(linalg_svdvals)
     tn_tensor *part[3];
     if (svd_of_input(node, part) < 0)
         return tn_error_code();
-    return give(out, tn_matmul(tn_mul(part[0], tn_unsqueeze(g[0], -2)),
-                               part[2]));
+    return set_result(
+        out, tn_matmul(tn_mul(part[0], tn_unsqueeze(g[0], -2)), part[2]));
 }
 
 static tn_tensor *symmetric(tn_tensor *x)
 {
-    return x ? tn_mul_scalar(tn_add(x, turned(x)), 0.5) : NULL;
+    return x ? tn_mul_scalar(tn_add(x, transposed(x)), 0.5) : NULL;
 }
 
 /* A = U H. H H = A^T A gives dH H + H dH = dA^T A + A^T dA, which V solves, and
@@ -400,17 +403,17 @@ TN__GRADIENT(linalg_polar)
     if (svd_of_input(node, part) < 0)
         return tn_error_code();
     tn_tensor *a = tn__node_input(node, 0), *s = part[1];
-    tn_tensor *v = turned(part[2]), *ga = NULL, *gh = g[1];
+    tn_tensor *v = transposed(part[2]), *ga = NULL, *gh = g[1];
     if (g[0]) {
         tn_tensor *by_h = tn_matmul(
             g[0], tn_matmul(tn_div(v, tn_unsqueeze(s, -2)), part[2]));
         tn_tensor *u = tn_matmul(part[0], part[2]);
-        gh = plus(gh, tn_neg(left_turned(u, by_h)));
+        gh = add_optional(gh, tn_neg(matmul_tn(u, by_h)));
         ga = by_h;
     }
     tn_tensor *inner = tn_matmul(part[2], tn_matmul(symmetric(gh), v));
-    tn_tensor *y = around(v, tn_div(inner, sums(s)));
-    return give(out, plus(ga, tn_mul_scalar(tn_matmul(a, y), 2)));
+    tn_tensor *y = congruence(v, tn_div(inner, sums(s)));
+    return set_result(out, add_optional(ga, tn_mul_scalar(tn_matmul(a, y), 2)));
 }
 
 /* X X = A gives dX X + X dX = dA, which A's eigenvectors solve. */
@@ -424,29 +427,30 @@ TN__GRADIENT(linalg_matrix_sqrth)
         0)
         return tn_error_code();
     tn_tensor *v = part[1];
-    tn_tensor *inner = tn_matmul(left_turned(v, symmetric(g[0])), v);
-    return give(out, around(v, tn_div(inner, sums(tn_sqrt(part[0])))));
+    tn_tensor *inner = tn_matmul(matmul_tn(v, symmetric(g[0])), v);
+    return set_result(out,
+                      congruence(v, tn_div(inner, sums(tn_sqrt(part[0])))));
 }
 
 /* ---- pseudo-inverse -------------------------------------------------------- */
 
 /* Golub and Pereyra's (4.12), for a rank that does not change. P: the
  * pseudo-inverse, g: what comes to it. */
-static tn_tensor *through_inverse(tn_tensor *a, tn_tensor *p, tn_tensor *g)
+static tn_tensor *pinv_chain(tn_tensor *a, tn_tensor *p, tn_tensor *g)
 {
     if (!a || !p || !g)
         return NULL;
-    tn_tensor *gt = turned(g), *pt = turned(p);
-    if (last(a, 2) <= last(a, 1)) {
+    tn_tensor *gt = transposed(g), *pt = transposed(p);
+    if (size_from_end(a, 2) <= size_from_end(a, 1)) {
         tn_tensor *k = tn_matmul(gt, p), *kpt = tn_matmul(k, pt);
-        tn_tensor *ga = tn_neg(turned(tn_matmul(p, k)));
+        tn_tensor *ga = tn_neg(transposed(tn_matmul(p, k)));
         ga = tn_add(ga, kpt);
         ga = tn_sub(ga, tn_matmul(tn_matmul(a, p), kpt));
         return tn_add(ga, tn_matmul(tn_matmul(pt, p),
                                     tn_sub(gt, tn_matmul(k, a))));
     }
     tn_tensor *k = tn_matmul(p, gt), *ptk = tn_matmul(pt, k);
-    tn_tensor *ga = tn_neg(turned(tn_matmul(k, p)));
+    tn_tensor *ga = tn_neg(transposed(tn_matmul(k, p)));
     ga = tn_add(ga, tn_matmul(tn_matmul(tn_sub(gt, tn_matmul(a, k)), p), pt));
     ga = tn_add(ga, ptk);
     return tn_sub(ga, tn_matmul(tn_matmul(ptk, p), a));
@@ -454,8 +458,8 @@ static tn_tensor *through_inverse(tn_tensor *a, tn_tensor *p, tn_tensor *g)
 
 TN__GRADIENT(linalg_pinv)
 {
-    return give(out, through_inverse(tn__node_input(node, 0),
-                                     tn__node_output(node, 0), g[0]));
+    return set_result(out, pinv_chain(tn__node_input(node, 0),
+                                      tn__node_output(node, 0), g[0]));
 }
 
 /* X = P B */
@@ -472,11 +476,11 @@ TN__GRADIENT(lstsq_batch)
         tn__op_run1(&tn__op_table[TN__OP_ID_LINALG_PINV_BY], value, 3);
     tn_status status = TN_OK;
     if (tn__node_wants(node, 1))
-        status = give(&out[1], left_turned(p, g[0]));
+        status = set_result(&out[1], matmul_tn(p, g[0]));
     if (status >= 0 && tn__node_wants(node, 0)) {
         tn_tensor *b = tn__node_input(node, 1);
-        status = give(out, b ? through_inverse(a, p, right_turned(g[0], b))
-                             : NULL);
+        status =
+            set_result(out, b ? pinv_chain(a, p, matmul_nt(g[0], b)) : NULL);
     }
     return status;
 }
@@ -484,7 +488,7 @@ TN__GRADIENT(lstsq_batch)
 /* ---- determinants ------------------------------------------------------------- */
 
 /* One number for each matrix, beside the matrices. */
-static tn_tensor *beside(tn_tensor *x)
+static tn_tensor *over_matrices(tn_tensor *x)
 {
     return tn_unsqueeze(tn_unsqueeze(x, -1), -1);
 }
@@ -493,11 +497,11 @@ static tn_tensor *beside(tn_tensor *x)
  * behind. */
 static tn_tensor *products_of_others(tn_tensor *s)
 {
-    int64_t k = last(s, 1);
+    int64_t k = size_from_end(s, 1);
     tn_dims_list pad = tn_dims(1, -1);
     tn_tensor *before = tn_constant_pad_nd(tn_cumprod(s, -1), pad, 1);
-    tn_tensor *turn = tn_flip(s, tn_dims(-1));
-    tn_tensor *behind = tn_constant_pad_nd(tn_cumprod(turn, -1), pad, 1);
+    tn_tensor *reversed = tn_flip(s, tn_dims(-1));
+    tn_tensor *behind = tn_constant_pad_nd(tn_cumprod(reversed, -1), pad, 1);
     return k ? tn_mul(before, tn_flip(behind, tn_dims(-1))) : s;
 }
 
@@ -513,16 +517,16 @@ TN__GRADIENT(linalg_det)
         a->numel == 0 || tn_item(tn_min(tn_abs(tn_detach(det)))) > 0;
     if (regular) {
         tn_tensor *inverse = tn_linalg_inv(a);
-        return give(out,
-                    tn_mul(beside(tn_mul(g[0], det)), turned(inverse)));
+        return set_result(
+            out, tn_mul(over_matrices(tn_mul(g[0], det)), transposed(inverse)));
     }
     if (svd_of_input(node, part) < 0)
         return tn_error_code();
-    tn_tensor *turns = tn_linalg_det(tn_matmul(part[0], part[2]));
+    tn_tensor *sign = tn_linalg_det(tn_matmul(part[0], part[2]));
     tn_tensor *inner = tn_mul(part[0], tn_unsqueeze(
                                            products_of_others(part[1]), -2));
-    return give(out, tn_mul(beside(tn_mul(g[0], turns)),
-                            tn_matmul(inner, part[2])));
+    return set_result(out, tn_mul(over_matrices(tn_mul(g[0], sign)),
+                                  tn_matmul(inner, part[2])));
 }
 
 TN__GRADIENT(linalg_slogdet)
@@ -531,7 +535,8 @@ TN__GRADIENT(linalg_slogdet)
     if (!g[1]) /* a sign is flat */
         return TN_OK;
     tn_tensor *inverse = a ? tn_linalg_inv(a) : NULL;
-    return give(out, inverse ? tn_mul(beside(g[1]), turned(inverse)) : NULL);
+    return set_result(
+        out, inverse ? tn_mul(over_matrices(g[1]), transposed(inverse)) : NULL);
 }
 
 /* ---- exponential ------------------------------------------------------------- */
@@ -540,12 +545,12 @@ TN__GRADIENT(linalg_slogdet)
  * "Derivatives of the matrix exponential and their computation" (1995). */
 TN__GRADIENT(linalg_matrix_exp)
 {
-    tn_tensor *a = turned(tn__node_input(node, 0));
+    tn_tensor *a = transposed(tn__node_input(node, 0));
     if (!a)
         return tn_error_code();
     if (a->numel == 0)
-        return give(out, g[0]);
-    int64_t n = last(a, 1);
+        return set_result(out, g[0]);
+    int64_t n = size_from_end(a, 1);
     tn_tensor *zero = tn_zeros_like(a);
     tn_tensor *upper = tn_cat(((tn_tensor *[]){a, g[0]}), 2, -1);
     tn_tensor *lower = zero ? tn_cat(((tn_tensor *[]){zero, a}), 2, -1) : NULL;
@@ -553,5 +558,6 @@ TN__GRADIENT(linalg_matrix_exp)
         return tn_error_code();
     tn_tensor *e =
         tn_linalg_matrix_exp(tn_cat(((tn_tensor *[]){upper, lower}), 2, -2));
-    return give(out, e ? tn_narrow(tn_narrow(e, -2, 0, n), -1, n, n) : NULL);
+    return set_result(out,
+                      e ? tn_narrow(tn_narrow(e, -2, 0, n), -1, n, n) : NULL);
 }

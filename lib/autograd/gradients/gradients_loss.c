@@ -192,14 +192,14 @@ TN__GRADIENT(class_nll_back)
             return tn_error_code();
     int at = in[INPUT]->ndim > 1 ? 1 : 0;
     const tn_dims_list rows = tn_dims(at);
-    tn_tensor *flow = tn_mul(
-        g[0], tn_exp(tn_sub(tn_sub(in[INPUT], in[MOST]), in[LOGSUM])));
-    tn_tensor *shared = tn_mul(flow, in[SHARE]);
+    tn_tensor *weighted =
+        tn_mul(g[0], tn_exp(tn_sub(tn_sub(in[INPUT], in[MOST]), in[LOGSUM])));
+    tn_tensor *shared = tn_mul(weighted, in[SHARE]);
     out[INPUT] = tn_neg(shared);
     out[LOGSUM] = tn_sum(shared, .dims = tn__marked(rows), .keepdim = true);
     out[OWN] = tn_gather(g[0], at, in[TARGET]);
     out[SHARE] =
-        tn_neg(tn_sum(flow, .dims = tn__marked(rows), .keepdim = true));
+        tn_neg(tn_sum(weighted, .dims = tn__marked(rows), .keepdim = true));
     if (tn__node_wants(node, EACH))
         out[EACH] = tn_sum(g[0], .dims = tn__marked(rows), .keepdim = true);
     return out[INPUT] && out[LOGSUM] && out[OWN] && out[SHARE]
@@ -217,9 +217,9 @@ TN__GRADIENT(bag_max)
     if (!place || !g[0])
         return tn_error_code();
     tn_tensor *none = tn_lt_scalar(place, 0);
-    tn_tensor *zeros = tn__zeros_to_copy(tn__node_shape(node, 0),
-                                         tn__node_dtype(node, 0),
-                                         tn__node_device(node, 0));
+    tn_tensor *zeros =
+        tn__zeros_expanded(tn__node_shape(node, 0), tn__node_dtype(node, 0),
+                           tn__node_device(node, 0));
     out[0] = tn_scatter_add(zeros, 0, tn_masked_fill_scalar(place, none, 0),
                             tn_masked_fill_scalar(g[0], none, 0));
     return out[0] ? TN_OK : tn_error_code();

@@ -26,15 +26,15 @@ static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
     const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b),
                               tn__value_float(scale)};
     return scale == 1 ? tn_matmul(a, b)
-                      : tn__op_run1(&tn__op_table[TN__OP_ID_MATMUL_SCALED], value,
-                                    3);
+                      : tn__op_run1(&tn__op_table[TN__OP_ID_MATMUL_SCALED],
+                                    value, 3);
 }
 
 /* The same for a port: where that is a transpose, so is the result. */
-static tn_tensor *product_for(const tn__node *node, int port, tn_tensor *a,
-                              tn_tensor *b, double scale, tn_tensor *sum)
+static tn_tensor *product_for_port(const tn__node *node, int port, tn_tensor *a,
+                                   tn_tensor *b, double scale, tn_tensor *sum)
 {
-    return a && b && !sum && tn__node_turned(node, port)
+    return a && b && !sum && tn__node_is_transposed(node, port)
                ? matrix_transpose(product(matrix_transpose(b),
                                           matrix_transpose(a), scale, NULL))
                : product(a, b, scale, sum);
@@ -47,7 +47,7 @@ static tn_tensor *as_matrix(tn_tensor *x, bool left)
 }
 
 /* g with the dimensions that 1-d operands took away. */
-static tn_tensor *whole_cotangent(const tn__node *node, tn_tensor *g)
+static tn_tensor *matrix_cotangent(const tn__node *node, tn_tensor *g)
 {
     if (tn__node_ndim(node, 1) == 1)
         g = tn_unsqueeze(g, -1);
@@ -58,12 +58,12 @@ static tn_tensor *whole_cotangent(const tn__node *node, tn_tensor *g)
 
 /* The product A^T G for a B that is one matrix for the whole batch: the batch
  * becomes rows of one product, instead of many products and a sum. */
-static tn_tensor *shared_right(const tn__node *node, tn_tensor *a, tn_tensor *g,
-                               double scale, tn_tensor *sum)
+static tn_tensor *weight_product(const tn__node *node, tn_tensor *a,
+                                 tn_tensor *g, double scale, tn_tensor *sum)
 {
     a = tn_reshape(a, tn_dims(-1, a->shape[a->ndim - 1]));
     g = tn_reshape(g, tn_dims(-1, g->shape[g->ndim - 1]));
-    return product_for(node, 1, matrix_transpose(a), g, scale, sum);
+    return product_for_port(node, 1, matrix_transpose(a), g, scale, sum);
 }
 
 /* Has whole more matrices than the port? Then the walk sums them to it, and
@@ -79,7 +79,7 @@ static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
 }
 
 /* The sum that came so far, if products with whole can be added to it. */
-static tn_tensor *sum_of_products(tn_tensor *sum, const tn_tensor *whole)
+static tn_tensor *usable_sum(tn_tensor *sum, const tn_tensor *whole)
 {
     bool fits = sum && sum->ndim == whole->ndim;
     for (int d = 0; fits && d < whole->ndim - 2; d++)
@@ -90,7 +90,7 @@ static tn_tensor *sum_of_products(tn_tensor *sum, const tn_tensor *whole)
 static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
                                   double scale, tn_tensor **out)
 {
-    tn_tensor *whole = whole_cotangent(node, g[0]);
+    tn_tensor *whole = matrix_cotangent(node, g[0]);
     tn_tensor *sum[2] = {out[0], out[1]};
     out[0] = out[1] = NULL;
     if (!whole)
@@ -98,10 +98,10 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
     if (tn__node_wants(node, 0)) {
         tn_tensor *b = as_matrix(tn__node_input(node, 1), false);
         out[0] = is_summed(node, 0, whole)
-                     ? product(tn__widened(whole),
-                               matrix_transpose(tn__widened(b)), scale, NULL)
-                     : product_for(node, 0, whole, matrix_transpose(b), scale,
-                                   sum_of_products(sum[0], whole));
+                     ? product(tn__widen_half(whole),
+                               matrix_transpose(tn__widen_half(b)), scale, NULL)
+                     : product_for_port(node, 0, whole, matrix_transpose(b),
+                                        scale, usable_sum(sum[0], whole));
         if (!out[0])
             return tn_error_code();
     }
@@ -111,15 +111,15 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
             return tn_error_code();
         if (tn__node_ndim(node, 1) <= 2 && a->ndim > 2 && whole->numel &&
             a->numel)
-            out[1] = shared_right(
-                node, a, whole, scale,
-                tn__node_ndim(node, 1) == 2 ? sum[1] : NULL);
+            out[1] =
+                weight_product(node, a, whole, scale,
+                               tn__node_ndim(node, 1) == 2 ? sum[1] : NULL);
         else
             out[1] = is_summed(node, 1, whole)
-                         ? product(matrix_transpose(tn__widened(a)),
-                                   tn__widened(whole), scale, NULL)
-                         : product_for(node, 1, matrix_transpose(a), whole,
-                                       scale, sum_of_products(sum[1], whole));
+                         ? product(matrix_transpose(tn__widen_half(a)),
+                                   tn__widen_half(whole), scale, NULL)
+                         : product_for_port(node, 1, matrix_transpose(a), whole,
+                                            scale, usable_sum(sum[1], whole));
         if (tn__node_ndim(node, 1) == 1) /* the column again */
             out[1] = tn_squeeze(out[1], .dim = -1);
         if (!out[1])

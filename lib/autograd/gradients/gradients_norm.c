@@ -59,8 +59,8 @@ static tn_status by_operators(const tn__node *node, const rows *of,
 }
 
 /* The outputs of a row of the table. */
-static tn_status run(int id, const tn_value *value, int count, tn_tensor **out,
-                     int outputs)
+static tn_status run_row(int id, const tn_value *value, int count,
+                         tn_tensor **out, int outputs)
 {
     return tn__op_run(&tn__op_table[id], value, count, out, outputs) < 0
                ? tn_error_code()
@@ -104,7 +104,7 @@ static tn_status by_rows(const rows *of, tn_tensor *g, tn_tensor **out)
         tn__value_tensor(of->mean), tn__value_tensor(of->rstd),
         tn__value_tensor(of->weight), tn__value_dims(of->dims),
         tn__value_bool(true)};
-    return run(TN__OP_ID_NORMALIZE_ROWS_BY_BACK, value, 7, out, 3);
+    return run_row(TN__OP_ID_NORMALIZE_ROWS_BY_BACK, value, 7, out, 3);
 }
 
 /* A weight of each element of a row. */
@@ -119,11 +119,11 @@ static tn_status by_elements(const tn__node *node, const rows *of, tn_tensor *g,
     const tn_value column[] = {row[0], row[1], row[2], row[3],
                                tn__value_dims(&dims), tn__value_bool(true)};
     if (tn__node_wants(node, 0) &&
-        run(TN__OP_ID_NORMALIZE_ROWS_EACH_BACK, row, 6, out, 1) < 0)
+        run_row(TN__OP_ID_NORMALIZE_ROWS_EACH_BACK, row, 6, out, 1) < 0)
         return tn_error_code();
     if (!tn__node_wants(node, 1) && !tn__node_wants(node, 2))
         return TN_OK;
-    return run(TN__OP_ID_NORMALIZE_WEIGHTS_BACK, column, 6, out + 1, 2);
+    return run_row(TN__OP_ID_NORMALIZE_WEIGHTS_BACK, column, 6, out + 1, 2);
 }
 
 /* A weight of each plane of a row: x and g are read for the sums of planes, and
@@ -137,7 +137,7 @@ static tn_status by_planes(const tn__node *node, const rows *of, tn_tensor *g,
                              tn__value_tensor(of->mean), tn__value_dims(&dims),
                              keep};
     tn_tensor *sum[2], *part[3];
-    if (run(TN__OP_ID_PLANE_SUMS, read, 5, sum, 2) < 0)
+    if (run_row(TN__OP_ID_PLANE_SUMS, read, 5, sum, 2) < 0)
         return tn_error_code();
     const tn_value s = tn__value_tensor(sum[0]), p = tn__value_tensor(sum[1]);
     const tn_value rstd = tn__value_tensor(of->rstd);
@@ -148,19 +148,19 @@ static tn_status by_planes(const tn__node *node, const rows *of, tn_tensor *g,
             keep,
             tn__value_number_of(
                 count ? (double)(of->x->numel / count) : 1)};
-        if (run(TN__OP_ID_PLANE_ROWS, row, 7, part, 3) < 0)
+        if (run_row(TN__OP_ID_PLANE_ROWS, row, 7, part, 3) < 0)
             return tn_error_code();
         const tn_value all[] = {read[0], read[1], read[2],
                                 tn__value_tensor(part[0]),
                                 tn__value_tensor(part[1]),
                                 tn__value_tensor(part[2])};
-        if (run(TN__OP_ID_NORMALIZE_PLANES_BACK, all, 6, out, 1) < 0)
+        if (run_row(TN__OP_ID_NORMALIZE_PLANES_BACK, all, 6, out, 1) < 0)
             return tn_error_code();
     }
     if (!tn__node_wants(node, 1) && !tn__node_wants(node, 2))
         return TN_OK;
     const tn_value weights[] = {s, p, rstd, tn__value_dims(&outer), keep};
-    return run(TN__OP_ID_PLANE_WEIGHTS, weights, 5, out + 1, 2);
+    return run_row(TN__OP_ID_PLANE_WEIGHTS, weights, 5, out + 1, 2);
 }
 
 TN__GRADIENT(normalize_rows_affine)
@@ -224,9 +224,9 @@ TN__GRADIENT(rms_norm_rows_affine)
     const tn_value column[] = {row[0], row[1], row[2], tn__value_dims(&dims),
                                tn__value_bool(true)};
     if (tn__node_wants(node, 0) &&
-        run(TN__OP_ID_RMS_NORM_ROWS_BACK, row, 5, out, 1) < 0)
+        run_row(TN__OP_ID_RMS_NORM_ROWS_BACK, row, 5, out, 1) < 0)
         return tn_error_code();
     return tn__node_wants(node, 1)
-               ? run(TN__OP_ID_RMS_NORM_WEIGHTS_BACK, column, 5, out + 1, 1)
+               ? run_row(TN__OP_ID_RMS_NORM_WEIGHTS_BACK, column, 5, out + 1, 1)
                : TN_OK;
 }

@@ -97,7 +97,8 @@ static int64_t step_at(const sequence *s, int64_t i)
 
 /* Step t's part of cotangent o, and *sum, what flowed in from the step behind:
  * NULL where neither is. */
-static bool arrive(const sequence *s, int o, int64_t t, tn_tensor **sum)
+static bool add_step_cotangent(const sequence *s, int o, int64_t t,
+                               tn_tensor **sum)
 {
     if (!s->g[o])
         return true;
@@ -113,7 +114,7 @@ static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
 {
     const int64_t t = step_at(s, i);
     tn_tensor *part[4], *to[5], *gate = tn_select(s->gates, 0, t), *whole;
-    if (!arrive(s, 0, t, gh) || !arrive(s, 1, t, gc) ||
+    if (!add_step_cotangent(s, 0, t, gh) || !add_step_cotangent(s, 1, t, gc) ||
         tn__apart(gate, 1, s->cell->shape[1], part) != 4)
         return NULL;
     tn_tensor *const rest[] = {
@@ -131,7 +132,7 @@ static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
         0)
         return NULL;
     whole = tn_cat(to, 4, 1);
-    if (!whole || !arrive(s, 2, t, &whole))
+    if (!whole || !add_step_cotangent(s, 2, t, &whole))
         return NULL;
     *gh = tn_matmul(whole, s->w_hh);
     *gc = to[4];
@@ -139,20 +140,20 @@ static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
 }
 
 /* To be differentiated. */
-static tn_status flow_by_operators(sequence *s)
+static tn_status backward_by_operators(sequence *s)
 {
-    tn_tensor **made = tn__calloc((size_t)s->count, sizeof *made);
-    if (!made)
+    tn_tensor **d_gate = tn__calloc((size_t)s->count, sizeof *d_gate);
+    if (!d_gate)
         return tn_error_code();
     bool fine = true;
     for (int64_t i = 0; fine && i < s->count; i++) {
         const int64_t t = step_at(s, i);
-        made[t] = step_back(s, i, &s->d_hidden, &s->d_cell);
-        fine = made[t] != NULL;
+        d_gate[t] = step_back(s, i, &s->d_hidden, &s->d_cell);
+        fine = d_gate[t] != NULL;
     }
     if (fine)
-        s->d_gates = tn_stack(made, (int)s->count, 0);
-    tn__free(made);
+        s->d_gates = tn_stack(d_gate, (int)s->count, 0);
+    tn__free(d_gate);
     return s->d_gates ? TN_OK : tn_error_code();
 }
 
@@ -164,7 +165,7 @@ static tn_tensor *empty_as(const tn_tensor *x)
 
 /* The same written where it stays: views move along in time, nothing is made
  * for a step. */
-static tn_status flow_in_place(sequence *s)
+static tn_status backward_in_place(sequence *s)
 {
     const int64_t hidden = s->cell->shape[1];
     tn_tensor *dh = s->g[0] ? empty_as(s->cells)
@@ -248,8 +249,8 @@ TN__GRADIENT(lstm_sequence)
                   .wants_hidden = tn__node_wants(node, HIDDEN)};
     if (!s.cell || !s.w_hh || !s.cells || !s.gates)
         return tn_error_code();
-    tn_status status = tn_grad_mode() ? flow_by_operators(&s)
-                                      : flow_in_place(&s);
+    tn_status status =
+        tn_grad_mode() ? backward_by_operators(&s) : backward_in_place(&s);
     if (status < 0)
         return status;
     out[HIDDEN] = s.d_hidden;

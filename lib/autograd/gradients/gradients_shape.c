@@ -4,7 +4,7 @@
 #include <tenon/ops.h>
 
 /* Sets out[0] and says how it went. */
-static tn_status give(tn_tensor **out, tn_tensor *x)
+static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     out[0] = x;
     return x ? TN_OK : tn_error_code();
@@ -14,28 +14,28 @@ static tn_status give(tn_tensor **out, tn_tensor *x)
 
 TN__GRADIENT(reshape)
 {
-    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+    return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
 TN__GRADIENT(view)
 {
-    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+    return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
 TN__GRADIENT(unsqueeze)
 {
-    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+    return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
 TN__GRADIENT(squeeze)
 {
-    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+    return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
 TN__GRADIENT(transpose)
 {
-    return give(out, tn_transpose(g[0], tn__node_value(node, 1)->of.i,
-                                  tn__node_value(node, 2)->of.i));
+    return set_result(out, tn_transpose(g[0], tn__node_value(node, 1)->of.i,
+                                        tn__node_value(node, 2)->of.i));
 }
 
 TN__GRADIENT(permute)
@@ -44,7 +44,7 @@ TN__GRADIENT(permute)
     tn_dims_list back = {dims->count, {0}};
     for (int d = 0; d < dims->count; d++)
         back.dim[tn__shape_dim(dims->count, dims->dim[d])] = d;
-    return give(out, tn_permute(g[0], back));
+    return set_result(out, tn_permute(g[0], back));
 }
 
 /* ---- the same elements -------------------------------------------------- */
@@ -52,25 +52,25 @@ TN__GRADIENT(permute)
 TN__GRADIENT(contiguous)
 {
     (void)node;
-    return give(out, g[0]);
+    return set_result(out, g[0]);
 }
 
 TN__GRADIENT(alias)
 {
     (void)node;
-    return give(out, g[0]);
+    return set_result(out, g[0]);
 }
 
 /* The walk sums over what was expanded. */
 TN__GRADIENT(expand)
 {
     (void)node;
-    return give(out, g[0]);
+    return set_result(out, g[0]);
 }
 
 TN__GRADIENT(to)
 {
-    return give(out, tn_to(g[0], tn__node_device(node, 0)));
+    return set_result(out, tn_to(g[0], tn__node_device(node, 0)));
 }
 
 /* ---- parts -------------------------------------------------------------- */
@@ -100,9 +100,9 @@ TN__GRADIENT(select)
     int64_t index = tn__node_value(node, 2)->of.i;
     if (index < 0)
         index += size;
-    return give(out, slice_backward(tn_unsqueeze(g[0], dim),
-                                    tn__node_shape(node, 0), dim, index, 1,
-                                    out[0]));
+    return set_result(out, slice_backward(tn_unsqueeze(g[0], dim),
+                                          tn__node_shape(node, 0), dim, index,
+                                          1, out[0]));
 }
 
 /* The parts along one dimension that start at `start`, counted from the end
@@ -118,8 +118,8 @@ static tn_status part(const tn__node *node, tn_tensor *g, int64_t start,
         start = 0;
     if (start > size)
         start = size;
-    return give(out, slice_backward(g, tn__node_shape(node, 0), dim, start,
-                                    step, out[0]));
+    return set_result(out, slice_backward(g, tn__node_shape(node, 0), dim,
+                                          start, step, out[0]));
 }
 
 TN__GRADIENT(narrow)
@@ -140,13 +140,13 @@ TN__GRADIENT(slice_backward)
     int64_t start = tn__node_value(node, 3)->of.i;
     int64_t step = tn__node_value(node, 4)->of.i;
     tn_tensor *part = tn_slice(g[0], dim, start, size->dim[dim], step);
-    return give(out, tn_narrow(part, dim, 0,
-                               tn__node_size(node, 0, (int)dim)));
+    return set_result(
+        out, tn_narrow(part, dim, 0, tn__node_size(node, 0, (int)dim)));
 }
 
 TN__GRADIENT(flip)
 {
-    return give(out, tn_flip(g[0], *tn__node_value(node, 1)->of.dims));
+    return set_result(out, tn_flip(g[0], *tn__node_value(node, 1)->of.dims));
 }
 
 TN__GRADIENT(diagonal)
@@ -156,8 +156,8 @@ TN__GRADIENT(diagonal)
                               *tn__node_value(node, 1),
                               *tn__node_value(node, 2),
                               *tn__node_value(node, 3)};
-    return give(out, tn__op_run1(&tn__op_table[TN__OP_ID_DIAGONAL_BACKWARD],
-                                 value, 5));
+    return set_result(
+        out, tn__op_run1(&tn__op_table[TN__OP_ID_DIAGONAL_BACKWARD], value, 5));
 }
 
 TN__GRADIENT(diagonal_backward)
@@ -166,5 +166,6 @@ TN__GRADIENT(diagonal_backward)
                               *tn__node_value(node, 2),
                               *tn__node_value(node, 3),
                               *tn__node_value(node, 4)};
-    return give(out, tn__op_run1(&tn__op_table[TN__OP_ID_DIAGONAL], value, 4));
+    return set_result(out,
+                      tn__op_run1(&tn__op_table[TN__OP_ID_DIAGONAL], value, 4));
 }

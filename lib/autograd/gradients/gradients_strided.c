@@ -76,8 +76,8 @@ static bool fills(const struct place *place, struct span span)
 }
 
 /* flat, contiguous and as long as the span, seen so; */
-static tn_tensor *strided(tn_tensor *flat, const struct place *place,
-                          struct span span)
+static tn_tensor *view_of_flat(tn_tensor *flat, const struct place *place,
+                               struct span span)
 {
     if (!flat)
         return NULL;
@@ -100,8 +100,8 @@ static tn_tensor *scatter(tn_tensor *flat, tn_tensor *src,
 /* Zeros that are only read. */
 static tn_tensor *zeros(tn_dims_list shape, const tn_tensor *like)
 {
-    return tn__zeros_to_copy(shape, (tn_dtype)like->dtype,
-                             like->storage->device);
+    return tn__zeros_expanded(shape, (tn_dtype)like->dtype,
+                              like->storage->device);
 }
 
 /* ---- several elements in one place -------------------------------------- */
@@ -134,7 +134,7 @@ static tn_tensor *scatter_add(tn_tensor *flat, tn_tensor *src,
                           tn_reshape(src, tn_dims(src->numel)));
 }
 
-static bool repeats(const struct place *place)
+static bool has_repeats(const struct place *place)
 {
     return tn__shape_repeats(place->shape.count, place->shape.dim,
                              place->stride.dim);
@@ -157,27 +157,27 @@ static tn_tensor *to_flat(tn_tensor *g, const struct place *place,
     tn_dims_list count = tn_dims(span.high - span.low + 1);
     if (fills(place, span))
         return tn_contiguous(tn_reshape(g, count));
-    if (repeats(place))
-        g = tn__widened(g);
+    if (has_repeats(place))
+        g = tn__widen_half(g);
     if (!g)
         return NULL;
     tn_tensor *none = zeros(count, g);
-    return repeats(place) ? scatter_add(none, g, place, span)
-                          : scatter(tn_contiguous(none), g, place, span);
+    return has_repeats(place) ? scatter_add(none, g, place, span)
+                              : scatter(tn_contiguous(none), g, place, span);
 }
 
 static tn_tensor *from_flat(tn_tensor *flat, const struct place *place,
                             struct span span)
 {
     return fills(place, span) ? tn_reshape(flat, place->shape)
-                              : strided(flat, place, span);
+                              : view_of_flat(flat, place, span);
 }
 
 /* What the view saw of the input's memory, as often as it was seen. */
 TN__GRADIENT(as_strided)
 {
     struct place input = input_place(node), view = view_place(node, 1);
-    if (repeats(&input))
+    if (has_repeats(&input))
         return refuse_repeats(node);
     struct span span = span_of_both(&input, &view);
     if (tn__shape_numel(view.shape.count, view.shape.dim) == 0)
@@ -191,7 +191,7 @@ TN__GRADIENT(as_strided)
 TN__GRADIENT(as_strided_scatter)
 {
     struct place input = input_place(node), view = view_place(node, 2);
-    if (repeats(&input))
+    if (has_repeats(&input))
         return refuse_repeats(node);
     struct span span = span_of_both(&input, &view);
     tn_tensor *flat = to_flat(g[0], &input, span);
@@ -199,6 +199,6 @@ TN__GRADIENT(as_strided_scatter)
         out[0] = from_flat(scatter(flat, zeros(view.shape, g[0]), &view, span),
                            &input, span);
     if (tn__node_wants(node, 1))
-        out[1] = strided(flat, &view, span);
+        out[1] = view_of_flat(flat, &view, span);
     return tn_error() ? tn_error_code() : TN_OK;
 }

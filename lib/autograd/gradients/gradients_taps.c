@@ -5,7 +5,7 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-static tn_status give(tn_tensor **out, tn_tensor *x)
+static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     *out = x;
     return x ? TN_OK : tn_error_code();
@@ -27,8 +27,8 @@ TN__GRADIENT(resample)
         tn__value_tensor(g[0]),     tn__value_tensor(table[0]),
         tn__value_tensor(table[1]), tn__value_tensor(table[2]),
         tn__value_tensor(table[3]), *tn__node_value(node, DIM)};
-    return give(out,
-                tn__op_run1(&tn__op_table[TN__OP_ID_RESAMPLE], value, 6));
+    return set_result(out,
+                      tn__op_run1(&tn__op_table[TN__OP_ID_RESAMPLE], value, 6));
 }
 
 TN__GRADIENT(constant_pad_nd)
@@ -36,7 +36,7 @@ TN__GRADIENT(constant_pad_nd)
     tn_dims_list back = *tn__node_value(node, 1)->of.dims;
     for (int k = 0; k < back.count; k++)
         back.dim[k] = -back.dim[k];
-    return give(out, tn_constant_pad_nd(g[0], back, 0));
+    return set_result(out, tn_constant_pad_nd(g[0], back, 0));
 }
 
 /* Half types are rounded once, when all is added. */
@@ -51,28 +51,28 @@ TN__GRADIENT(pad_edges)
                               *tn__node_value(node, 2)};
     tn_tensor *back =
         tn__op_run1(&tn__op_table[TN__OP_ID_PAD_EDGES_BACKWARD], value, 3);
-    return give(out, half ? tn_to_dtype(back, dtype) : back);
+    return set_result(out, half ? tn_to_dtype(back, dtype) : back);
 }
 
 TN__GRADIENT(pad_edges_backward)
 {
     const tn_value value[] = {tn__value_tensor(g[0]), *tn__node_value(node, 1),
                               *tn__node_value(node, 2)};
-    return give(out,
-                tn__op_run1(&tn__op_table[TN__OP_ID_PAD_EDGES], value, 3));
+    return set_result(
+        out, tn__op_run1(&tn__op_table[TN__OP_ID_PAD_EDGES], value, 3));
 }
 
 TN__GRADIENT(windows)
 {
     int ndim = tn__node_ndim(node, 0);
     if (ndim == 0)
-        return give(out, tn_reshape(g[0], (tn_dims_list){0}));
+        return set_result(out, tn_reshape(g[0], (tn_dims_list){0}));
     int dim = tn__node_dim(node, 1, 0);
     const tn_value value[] = {
         tn__value_tensor(g[0]), tn__value_int(dim),
         tn__value_int(tn__node_size(node, 0, dim)), *tn__node_value(node, 3),
         *tn__node_value(node, 4)};
-    return give(
+    return set_result(
         out, tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS_BACKWARD], value, 5));
 }
 
@@ -88,7 +88,7 @@ TN__GRADIENT(windows_backward)
     tn_tensor *view =
         tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS], value, 5);
     /* The length may have room for a window that was not there. */
-    return give(out, view && view->shape[dim] > windows
-                         ? tn_narrow(view, dim, 0, windows)
-                         : view);
+    return set_result(out, view && view->shape[dim] > windows
+                               ? tn_narrow(view, dim, 0, windows)
+                               : view);
 }

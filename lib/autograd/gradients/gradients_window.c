@@ -79,15 +79,15 @@ enum { INPUT, WEIGHT, BIAS };
 enum { STRIDE = 3, PADDING, DILATION, GROUPS };
 
 /* How a convolution goes: what all of its derivatives have in common. */
-typedef struct way {
+typedef struct conv_params {
     tn_dims_list stride, padding, dilation;
     int64_t groups;
-} way;
+} conv_params;
 
 /* One of conv2d_out, conv2d_input, conv2d_weight: what is left of the three,
  * whose last two sizes are given. */
-static tn_tensor *part(int id, tn_tensor *a, tn_tensor *b, tn_dims_list size,
-                       const way *w)
+static tn_tensor *conv_part(int id, tn_tensor *a, tn_tensor *b,
+                            tn_dims_list size, const conv_params *w)
 {
     if (!a || !b)
         return NULL;
@@ -108,12 +108,12 @@ static tn_dims_list last_two(const tn__node *node, int input)
                    tn__node_size(node, input, ndim - 1));
 }
 
-static way describe_convolution(const tn__node *node)
+static conv_params describe_convolution(const tn__node *node)
 {
-    way w = {.stride = pair(tn__node_value(node, STRIDE), 1),
-             .padding = pair(tn__node_value(node, PADDING), 0),
-             .dilation = pair(tn__node_value(node, DILATION), 1),
-             .groups = tn__node_value(node, GROUPS)->of.i};
+    conv_params w = {.stride = pair(tn__node_value(node, STRIDE), 1),
+                     .padding = pair(tn__node_value(node, PADDING), 0),
+                     .dilation = pair(tn__node_value(node, DILATION), 1),
+                     .groups = tn__node_value(node, GROUPS)->of.i};
     const tn_value *rule = tn__node_value(node, PADDING);
     if (rule->kind == TN_VALUE_STRING && rule->of.string[0] == 's')
         for (int d = 0; d < 2; d++) /* "same": the smaller half in front */
@@ -131,17 +131,17 @@ static tn_tensor *as_images(tn_tensor *x)
 
 TN__GRADIENT(conv2d)
 {
-    way w = describe_convolution(node);
+    conv_params w = describe_convolution(node);
     tn_tensor *whole = as_images(g[0]);
     if (tn__node_wants(node, INPUT))
-        out[INPUT] = tn_reshape(part(TN__OP_ID_CONV2D_INPUT, whole,
-                                     tn__node_input(node, WEIGHT),
-                                     last_two(node, INPUT), &w),
+        out[INPUT] = tn_reshape(conv_part(TN__OP_ID_CONV2D_INPUT, whole,
+                                          tn__node_input(node, WEIGHT),
+                                          last_two(node, INPUT), &w),
                                 tn__node_shape(node, INPUT));
     if (tn__node_wants(node, WEIGHT))
-        out[WEIGHT] = part(TN__OP_ID_CONV2D_WEIGHT,
-                           as_images(tn__node_input(node, INPUT)), whole,
-                           last_two(node, WEIGHT), &w);
+        out[WEIGHT] = conv_part(TN__OP_ID_CONV2D_WEIGHT,
+                                as_images(tn__node_input(node, INPUT)), whole,
+                                last_two(node, WEIGHT), &w);
     if (tn__node_wants(node, BIAS))
         out[BIAS] = tn_sum(whole, .dims = tn_dims(0, 2, 3));
     for (int p = INPUT; p <= BIAS; p++)
@@ -160,14 +160,13 @@ typedef struct derivative {
 static tn_status part_gradient(const tn__node *node, const derivative of[2],
                                tn_tensor **out)
 {
-    way w = {*tn__node_value(node, 3)->of.dims,
-             *tn__node_value(node, 4)->of.dims,
-             *tn__node_value(node, 5)->of.dims,
-             tn__node_value(node, 6)->of.i};
+    conv_params w = {
+        *tn__node_value(node, 3)->of.dims, *tn__node_value(node, 4)->of.dims,
+        *tn__node_value(node, 5)->of.dims, tn__node_value(node, 6)->of.i};
     for (int p = 0; p < 2; p++)
         if (tn__node_wants(node, p) &&
-            !(out[p] = part(of[p].id, of[p].a, of[p].b, last_two(node, p),
-                            &w)))
+            !(out[p] =
+                  conv_part(of[p].id, of[p].a, of[p].b, last_two(node, p), &w)))
             return tn_error_code();
     return TN_OK;
 }
@@ -199,8 +198,9 @@ TN__GRADIENT(conv2d_weight) /* of input and out */
 /* ---- pooling ------------------------------------------------------------ */
 
 /* Windows in padding alone chose no element, wherever their index points. */
-static tn_status leave_out(const tn__node *node, const tn_dims_list *size,
-                           tn_tensor **g, tn_tensor **index)
+static tn_status mask_padding_windows(const tn__node *node,
+                                      const tn_dims_list *size, tn_tensor **g,
+                                      tn_tensor **index)
 {
     enum { KERNEL = 1, STRIDES, PADDINGS, DILATIONS };
     const tn_dims_list kernel = pair(tn__node_value(node, KERNEL), 1);
@@ -223,9 +223,9 @@ static tn_status leave_out(const tn__node *node, const tn_dims_list *size,
         tn__window_shows(&w, (*index)->storage->device, &shows, &first);
     if (status < 0)
         return status;
-    tn_tensor *gone = tn_logical_not(shows);
-    *g = tn_masked_fill_scalar(*g, gone, 0);
-    *index = tn_masked_fill_scalar(*index, gone, 0);
+    tn_tensor *padding_only = tn_logical_not(shows);
+    *g = tn_masked_fill_scalar(*g, padding_only, 0);
+    *index = tn_masked_fill_scalar(*index, padding_only, 0);
     return *g && *index ? TN_OK : tn_error_code();
 }
 
@@ -235,7 +235,7 @@ TN__GRADIENT(max_pool2d_with_indices)
     if (!index || !grad)
         return tn_error_code();
     const tn_dims_list size = last_two(node, 0);
-    if (leave_out(node, &size, &grad, &index) < 0)
+    if (mask_padding_windows(node, &size, &grad, &index) < 0)
         return tn_error_code();
     const tn_value value[] = {tn__value_tensor(grad), tn__value_tensor(index),
                               tn__value_dims(&size)};
