@@ -95,11 +95,11 @@ static bool make_parameters(conv *c, bool transposed, bool bias)
     return c->weight && (c->bias || !bias);
 }
 
-static tn_module *make(const tn_module_class *type,
-                       const tn_options_type *option_type, int axes,
-                       bool transposed, int64_t in_channels,
-                       int64_t out_channels, int64_t kernel_size,
-                       const void *options)
+static tn_module *make_conv(const tn_module_class *type,
+                            const tn_options_type *option_type, int axes,
+                            bool transposed, int64_t in_channels,
+                            int64_t out_channels, int64_t kernel_size,
+                            const void *options)
 {
     const char *name = option_type->name;
     conv_options o;
@@ -122,19 +122,18 @@ static tn_module *make(const tn_module_class *type,
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
-#define CONV(function, class_name, axes, transposed, forward)                 \
-    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
-                    "in_channels, out_channels, kernel_size",                 \
-                    TN_NN_CONV_OPTIONS_LIST)                                  \
-    tn_module *tn_nn_##function##_with(                                       \
-        int64_t in_channels, int64_t out_channels, int64_t kernel_size,       \
-        const tn_nn_##function##_options *options)                            \
-    {                                                                         \
-        static const tn_module_class type = {sizeof type,  class_name,        \
-                                             sizeof(conv), forward,           \
-                                             describe,     NULL};             \
-        return make(&type, tn_nn_##function##_type(), axes, transposed,       \
-                    in_channels, out_channels, kernel_size, options);         \
+#define CONV(function, class_name, axes, transposed, forward)                  \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                         \
+                    "in_channels, out_channels, kernel_size",                  \
+                    TN_NN_CONV_OPTIONS_LIST)                                   \
+    tn_module *tn_nn_##function##_with(                                        \
+        int64_t in_channels, int64_t out_channels, int64_t kernel_size,        \
+        const tn_nn_##function##_options *options)                             \
+    {                                                                          \
+        static const tn_module_class type = {                                  \
+            sizeof type, class_name, sizeof(conv), forward, describe, NULL};   \
+        return make_conv(&type, tn_nn_##function##_type(), axes, transposed,   \
+                         in_channels, out_channels, kernel_size, options);     \
     }
 CONV(conv1d, "Conv1d", 1, false, conv1d_forward)
 CONV(conv_transpose1d, "ConvTranspose1d", 1, true, conv_transpose1d_forward)

@@ -48,8 +48,7 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
 
 /* weight with zeros for *row, which then counts from the front; as it is where
  * *row is TN_NONE_INT. */
-static tn_tensor *without_row(const char *name, tn_tensor *weight,
-                              int64_t *row)
+static tn_tensor *zero_row(const char *name, tn_tensor *weight, int64_t *row)
 {
     if (*row == TN_NONE_INT || !weight)
         return weight;
@@ -62,8 +61,8 @@ static tn_tensor *without_row(const char *name, tn_tensor *weight,
         return NULL;
     }
     *row += *row < 0 ? count : 0;
-    tn_tensor *gone = tn_eq_scalar(tn_arange(0, count, 1), *row);
-    return tn_masked_fill_scalar(weight, tn_unsqueeze(gone, 1), 0);
+    tn_tensor *is_padding = tn_eq_scalar(tn_arange(0, count, 1), *row);
+    return tn_masked_fill_scalar(weight, tn_unsqueeze(is_padding, 1), 0);
 }
 
 TN_OPTIONS_TYPE(tn_nn_embedding, "nn_embedding",
@@ -78,10 +77,10 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
     if (tn_options_take(tn_nn_embedding_type(), &o, options) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
-    tn_tensor *weight = without_row(
-        "nn_embedding",
-        make_weight("nn_embedding", num_embeddings, embedding_dim),
-        &o.padding_idx);
+    tn_tensor *weight =
+        zero_row("nn_embedding",
+                 make_weight("nn_embedding", num_embeddings, embedding_dim),
+                 &o.padding_idx);
     embedding *e = weight ? tn_module_new(&type) : NULL;
     if (e) {
         e->padding_idx = o.padding_idx;
@@ -142,8 +141,8 @@ tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
     const char *what = "nn_embedding_bag_forward";
     if (!tn__nn_is_kind(module, &bag_class, NULL, what) ||
         !tn__nn_tensor(input, what, "input") ||
-        !tn__nn_no_or_tensor(offsets, what, "offsets") ||
-        !tn__nn_no_or_tensor(per_sample_weights, what, "per_sample_weights"))
+        !tn__nn_tensor_or_null(offsets, what, "offsets") ||
+        !tn__nn_tensor_or_null(per_sample_weights, what, "per_sample_weights"))
         return NULL;
     embedding_bag *e = (embedding_bag *)module;
     /* Integers have no gradient that a hook could see; weights do. */
@@ -191,10 +190,10 @@ tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
     if (tn_options_check_needs(tn_nn_embedding_bag_type(), &o, need, 2) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
-    tn_tensor *weight = without_row(
-        "nn_embedding_bag",
-        make_weight("nn_embedding_bag", num_embeddings, embedding_dim),
-        &o.padding_idx);
+    tn_tensor *weight =
+        zero_row("nn_embedding_bag",
+                 make_weight("nn_embedding_bag", num_embeddings, embedding_dim),
+                 &o.padding_idx);
     embedding_bag *e = weight ? tn_module_new(&bag_class) : NULL;
     if (e) {
         e->weight = tn_module_add_parameter(&e->base, "weight", weight);

@@ -7,7 +7,7 @@
 #include <tenon/ops.h>
 
 /* Uniform in [-bound, bound). */
-static tn_tensor *within(tn_dims_list shape, double bound)
+static tn_tensor *uniform_within(tn_dims_list shape, double bound)
 {
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn_rand(shape);
@@ -17,12 +17,13 @@ static tn_tensor *within(tn_dims_list shape, double bound)
 
 tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in)
 {
-    return within(shape, fan_in > 0 ? 1 / sqrt((double)fan_in) : 0);
+    return uniform_within(shape, fan_in > 0 ? 1 / sqrt((double)fan_in) : 0);
 }
 
 tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in)
 {
-    return within(tn_dims(out, in), sqrt(6 / ((double)in + (double)out)));
+    return uniform_within(tn_dims(out, in),
+                          sqrt(6 / ((double)in + (double)out)));
 }
 
 bool tn__nn_set(tn_tensor *parameter, tn_tensor *value)

@@ -73,7 +73,7 @@ bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
     return false;
 }
 
-bool tn__nn_given(const void *x, const char *what, const char *argument)
+bool tn__nn_not_null(const void *x, const char *what, const char *argument)
 {
     if (!x)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, what, argument, "%s is NULL",
@@ -86,21 +86,21 @@ bool tn__nn_tensor(const tn_tensor *x, const char *what, const char *argument)
     return tn_object_check_kind(x, "tensor", what, argument);
 }
 
-bool tn__nn_no_or_tensor(const tn_tensor *x, const char *what,
-                         const char *argument)
+bool tn__nn_tensor_or_null(const tn_tensor *x, const char *what,
+                           const char *argument)
 {
     return !x || tn__nn_tensor(x, what, argument);
 }
 
-bool tn__nn_masks(const tn_nn_attention_masks *masks, const char *what,
-                  const char *argument)
+bool tn__nn_check_masks(const tn_nn_attention_masks *masks, const char *what,
+                        const char *argument)
 {
     char name[64];
     snprintf(name, sizeof name, "%s->attn_mask", argument);
-    if (masks && !tn__nn_no_or_tensor(masks->attn_mask, what, name))
+    if (masks && !tn__nn_tensor_or_null(masks->attn_mask, what, name))
         return false;
     snprintf(name, sizeof name, "%s->key_padding_mask", argument);
-    return !masks || tn__nn_no_or_tensor(masks->key_padding_mask, what, name);
+    return !masks || tn__nn_tensor_or_null(masks->key_padding_mask, what, name);
 }
 
 const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x)
@@ -350,7 +350,7 @@ static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
 tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
 {
     tn_module *module = tn__nn_module(any, "module_begin");
-    if (!module || !tn__nn_given(inputs, "module_begin", "inputs")) {
+    if (!module || !tn__nn_not_null(inputs, "module_begin", "inputs")) {
         for (int i = 0; i < count && inputs; i++)
             inputs[i] = NULL;
         return (tn_module_call){.running = running,
@@ -358,7 +358,7 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
     }
     bool fine = true;
     for (int i = 0; i < count && fine; i++)
-        fine = tn__nn_no_or_tensor(inputs[i], "module_begin", "an input");
+        fine = tn__nn_tensor_or_null(inputs[i], "module_begin", "an input");
     return begin(module, inputs, count, fine);
 }
 
@@ -387,11 +387,11 @@ bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
                    int count)
 {
     tn_module *module = tn__nn_module(any, "module_end");
-    if (!tn__nn_given(call, "module_end", "call") ||
-        !tn__nn_given(out, "module_end", "out"))
+    if (!tn__nn_not_null(call, "module_end", "call") ||
+        !tn__nn_not_null(out, "module_end", "out"))
         return false;
     for (int i = 0; i < count; i++)
-        if (!tn__nn_no_or_tensor(out[i], "module_end", "an output"))
+        if (!tn__nn_tensor_or_null(out[i], "module_end", "an output"))
             out[i] = NULL;
     return end(module, call, out, count);
 }
@@ -440,7 +440,7 @@ static void *find_path(tn_module *module, const char *path,
         here = entry->value;
         at += length + 1;
     }
-    if (!module || !tn__nn_given(path, what, "path"))
+    if (!module || !tn__nn_not_null(path, what, "path"))
         return NULL;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "path", "%s has no \"%s\"",
                              module->type->name, path ? path : "");
@@ -516,7 +516,8 @@ void tn_module_walk(tn_module *module,
                     void *context)
 {
     if (!tn__nn_module(module, "module_walk") ||
-        !tn__nn_given((const void *)(uintptr_t)visit, "module_walk", "visit"))
+        !tn__nn_not_null((const void *)(uintptr_t)visit, "module_walk",
+                         "visit"))
         return;
     walk w = {.visit = visit, .context = context};
     walk_module(&w, module, 0);
@@ -574,7 +575,7 @@ static bool print(FILE *file, const tn_module *module, int indent)
 
 tn_status tn_module_print(FILE *file, const tn_module *module)
 {
-    if (!tn__nn_given(file, "module_print", "file") ||
+    if (!tn__nn_not_null(file, "module_print", "file") ||
         !tn__nn_module(module, "module_print"))
         return TN_ERR_ARGUMENT;
     if (!print(file, module, 0))

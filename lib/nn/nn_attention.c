@@ -34,9 +34,9 @@ static tn_tensor *additive(tn_tensor *mask, tn_dtype dtype)
 
 /* All masks as one that broadcasts to (batch, heads, L, S); NULL: none, or an
  * error. */
-static tn_tensor *merge(const attention *a, const tn_nn_attention_masks *m,
-                        tn_tensor *q, int64_t batch, int64_t length,
-                        int64_t source)
+static tn_tensor *merge_masks(const attention *a,
+                              const tn_nn_attention_masks *m, tn_tensor *q,
+                              int64_t batch, int64_t length, int64_t source)
 {
     tn_dtype dtype = tn_tensor_dtype(q);
     tn_tensor *mask = additive(m->attn_mask, dtype);
@@ -44,12 +44,12 @@ static tn_tensor *merge(const attention *a, const tn_nn_attention_masks *m,
         mask = tn_reshape(mask,
                           tn_dims(batch, a->num_heads, length, source));
     if (m->is_causal) {
-        tn_tensor *later =
+        tn_tensor *future =
             tn_triu(tn_ones(tn_dims(length, source), .dtype = dtype,
                             .device = tn_tensor_device(q)),
                     .diagonal = 1);
-        later = additive(tn_ne_scalar(later, 0), dtype);
-        mask = mask ? tn_add(mask, later) : later;
+        future = additive(tn_ne_scalar(future, 0), dtype);
+        mask = mask ? tn_add(mask, future) : future;
     }
     if (m->key_padding_mask) {
         tn_tensor *padding =
@@ -75,7 +75,7 @@ static tn_tensor *project(const attention *a, tn_tensor *x, int i)
 }
 
 /* (batch, time, E) as (batch, heads, time, E / heads). */
-static tn_tensor *heads_of(const attention *a, tn_tensor *x)
+static tn_tensor *split_heads(const attention *a, tn_tensor *x)
 {
     x = tn_reshape(x, tn_dims(tn_tensor_size(x, 0), tn_tensor_size(x, 1),
                               a->num_heads, a->embed_dim / a->num_heads));
@@ -94,7 +94,7 @@ static bool project_all(const attention *a, tn_tensor *const in[3],
             out[i] = project(a, in[i], i);
     }
     for (int i = 0; i < 3; i++)
-        out[i] = out[i] ? heads_of(a, out[i]) : NULL;
+        out[i] = out[i] ? split_heads(a, out[i]) : NULL;
     return out[0] && out[1] && out[2];
 }
 
@@ -109,10 +109,10 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
     /* Order alone needs no mask to be made, stored and added. */
     bool is_causal =
         m->is_causal && !weights && !m->attn_mask && !m->key_padding_mask;
-    tn_tensor *mask = is_causal
-                          ? NULL
-                          : merge(a, m, x[0], batch, tn_tensor_size(in[0], 1),
-                                  tn_tensor_size(in[1], 1));
+    tn_tensor *mask =
+        is_causal ? NULL
+                  : merge_masks(a, m, x[0], batch, tn_tensor_size(in[0], 1),
+                                tn_tensor_size(in[1], 1));
     if (tn_error())
         return NULL;
     double p = a->base.training ? a->dropout : 0;
@@ -145,7 +145,8 @@ static bool check_inputs(const attention *a, tn_tensor *const in[3])
         if ((ndim == 2 || ndim == 3) && tn_tensor_ndim(in[i]) == ndim &&
             tn_tensor_size(in[i], -1) == wanted[i])
             continue;
-        tn_error_refuse(TN_ERR_SHAPE, attention_class.name, &(tn_given){name[i], in[i]}, 1,
+        tn_error_refuse(TN_ERR_SHAPE, attention_class.name,
+                        &(tn_given){name[i], in[i]}, 1,
                         "%s %s: 2 or 3 dimensions%s are wanted, the last of "
                         "size %" PRId64,
                         name[i], tn__nn_shape_text(text, in[i]),
@@ -178,7 +179,7 @@ static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
 
 /* Is mask, if there is one, of one of these shapes? */
 static bool check_mask(const char *name, tn_tensor *mask, tn_tensor *query,
-                       const char *words, tn_dims_list one, tn_dims_list two)
+                       const char *meaning, tn_dims_list one, tn_dims_list two)
 {
     const tn_dims_list *const shape[] = {&one, &two};
     char text[TN__NN_SHAPE_TEXT], first[64] = "", second[64] = "";
@@ -198,7 +199,7 @@ static bool check_mask(const char *name, tn_tensor *mask, tn_tensor *query,
     if (!fits)
         tn_error_refuse(TN_ERR_SHAPE, attention_class.name, given, 2,
                         "%s %s: %s are wanted, (%s)%s%s%s", name,
-                        tn__nn_shape_text(text, mask), words, first,
+                        tn__nn_shape_text(text, mask), meaning, first,
                         same ? "" : " or (", same ? "" : second,
                         same ? "" : ")");
     return fits;
@@ -210,38 +211,39 @@ static bool check_masks(const attention *a, tn_tensor *query,
     int64_t batch = tn_tensor_size(in[0], 0);
     int64_t length = tn_tensor_size(in[0], 1);
     int64_t source = tn_tensor_size(in[1], 1);
-    bool alone = tn_tensor_ndim(query) == 2;
+    bool unbatched = tn_tensor_ndim(query) == 2;
     return check_mask("attn_mask", m->attn_mask, query,
                       "queries and keys, or those of each head,",
                       tn_dims(length, source),
                       tn_dims(batch * a->num_heads, length, source)) &&
            check_mask("key_padding_mask", m->key_padding_mask, query,
                       "the keys of each item", tn_dims(batch, source),
-                      alone ? tn_dims(source) : tn_dims(batch, source));
+                      unbatched ? tn_dims(source) : tn_dims(batch, source));
 }
 
-static tn_tensor *run(const attention *a, tn_tensor *const given[3],
-                      const tn_nn_attention_masks *m, tn_tensor **weights)
+static tn_tensor *run_attention(const attention *a, tn_tensor *const given[3],
+                                const tn_nn_attention_masks *m,
+                                tn_tensor **weights)
 {
     if (!check_inputs(a, given))
         return NULL;
-    bool alone = tn_tensor_ndim(given[0]) == 2;
-    bool turn = !a->batch_first && !alone;
+    bool unbatched = tn_tensor_ndim(given[0]) == 2;
+    bool swap_axes = !a->batch_first && !unbatched;
     tn_tensor *in[3];
     for (int i = 0; i < 3; i++) {
         in[i] = i > 0 && given[i] == given[i - 1] ? in[i - 1]
-                : alone ? tn_unsqueeze(given[i], 0)
-                : turn  ? tn_transpose(given[i], 0, 1)
-                        : given[i];
+                : unbatched                       ? tn_unsqueeze(given[i], 0)
+                : swap_axes                       ? tn_transpose(given[i], 0, 1)
+                                                  : given[i];
         if (!in[i])
             return NULL;
     }
     if (!check_lengths(given, in) || !check_masks(a, given[0], in, m))
         return NULL;
     tn_tensor *y = attend(a, in, m, weights);
-    if (y && turn)
+    if (y && swap_axes)
         y = tn_transpose(y, 0, 1);
-    if (y && alone) {
+    if (y && unbatched) {
         y = tn_squeeze(y, .dim = 0);
         if (weights)
             *weights = tn_squeeze(*weights, .dim = 0);
@@ -252,8 +254,8 @@ static tn_tensor *run(const attention *a, tn_tensor *const given[3],
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     static const tn_nn_attention_masks none = TN_NN_ATTENTION_MASKS;
-    return run((attention *)self, (tn_tensor *[]){input, input, input}, &none,
-               NULL);
+    return run_attention((attention *)self,
+                         (tn_tensor *[]){input, input, input}, &none, NULL);
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
@@ -285,13 +287,13 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
         !tn__nn_tensor(query, what, "query") ||
         !tn__nn_tensor(key, what, "key") ||
         !tn__nn_tensor(value, what, "value") ||
-        !tn__nn_masks(masks, what, "masks"))
+        !tn__nn_check_masks(masks, what, "masks"))
         return NULL;
     tn_tensor *in[] = {query, key, value}, *out[2] = {NULL};
     tn_module_call at = tn_module_begin(module, in, 3);
     if (!tn_error()) /* a mask that failed is not taken for none */
-        out[0] = run((const attention *)module, in, &m,
-                     out_weights ? &out[1] : NULL);
+        out[0] = run_attention((const attention *)module, in, &m,
+                               out_weights ? &out[1] : NULL);
     if (!tn_module_end(module, &at, out, out_weights ? 2 : 1))
         return NULL;
     if (out_weights)

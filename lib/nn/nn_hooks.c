@@ -166,7 +166,7 @@ static bool wants_gradients(const tn_module *module)
     return false;
 }
 
-static tn_tensor *at_input(tn_tensor *grad, void *context)
+static tn_tensor *grad_at_input(tn_tensor *grad, void *context)
 {
     struct tn__nn_passage *passage = context;
     tn_tensor *out =
@@ -176,7 +176,7 @@ static tn_tensor *at_input(tn_tensor *grad, void *context)
     return out;
 }
 
-static tn_tensor *at_output(tn_tensor *grad, void *context)
+static tn_tensor *grad_at_output(tn_tensor *grad, void *context)
 {
     struct tn__nn_passage *passage = context;
     grad = run_hooks(passage->module, GRADIENT_BEFORE, NULL, grad);
@@ -226,7 +226,7 @@ bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
             return false;
         call->passage->has_input = tn_tensor_requires_grad(input);
         if (call->passage->has_input)
-            input = watch(input, call->passage, at_input);
+            input = watch(input, call->passage, grad_at_input);
     }
     for (int i = 0; i < count; i++)
         if (inputs[i] == given)
@@ -239,7 +239,7 @@ tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
 {
     output = run_hooks(module, AFTER, call->input, output);
     return output && call->passage && tn_tensor_requires_grad(output)
-               ? watch(output, call->passage, at_output)
+               ? watch(output, call->passage, grad_at_output)
                : output;
 }
 

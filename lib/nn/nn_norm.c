@@ -75,14 +75,14 @@ static bool check_input(const norm *n, tn_tensor *input, int at)
 }
 
 /* The share that the next batch has in the running statistics. */
-static double share_of_batch(const norm *n)
+static double batch_momentum(const norm *n)
 {
     return n->cumulative ? 1 / (1 + (double)tn_item_int(n->tracked))
                          : n->momentum;
 }
 
 /* One more batch, if it was not refused. */
-static tn_tensor *counted(norm *n, tn_tensor *y)
+static tn_tensor *count_batch(norm *n, tn_tensor *y)
 {
     if (!y || !n->base.training || !n->running_mean)
         return y;
@@ -94,11 +94,12 @@ static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
     norm *n = (norm *)self;
     if (tn_error() || !check_input(n, input, 1))
         return NULL;
-    bool own = self->training || !n->running_mean;
-    double momentum = own ? share_of_batch(n) : 0;
-    return counted(n, tn_batch_norm(input, n->running_mean, n->running_var,
-                                    n->weight, n->bias, .training = own,
-                                    .momentum = momentum, .eps = n->eps));
+    bool use_batch = self->training || !n->running_mean;
+    double momentum = use_batch ? batch_momentum(n) : 0;
+    return count_batch(n,
+                       tn_batch_norm(input, n->running_mean, n->running_var,
+                                     n->weight, n->bias, .training = use_batch,
+                                     .momentum = momentum, .eps = n->eps));
 }
 
 static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
@@ -106,14 +107,14 @@ static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
     norm *n = (norm *)self;
     if (tn_error() || !check_input(n, input, tn_tensor_ndim(input) == n->ndim))
         return NULL;
-    bool own = self->training || !n->running_mean;
+    bool use_batch = self->training || !n->running_mean;
     tn_tensor *batch = tn_tensor_ndim(input) == n->ndim
                            ? input
                            : tn_unsqueeze(input, 0);
-    tn_tensor *y = tn_instance_norm(batch, n->running_mean, n->running_var,
-                                    n->weight, n->bias, .use_input_stats = own,
-                                    .momentum = n->momentum, .eps = n->eps);
-    y = counted(n, y);
+    tn_tensor *y = tn_instance_norm(
+        batch, n->running_mean, n->running_var, n->weight, n->bias,
+        .use_input_stats = use_batch, .momentum = n->momentum, .eps = n->eps);
+    y = count_batch(n, y);
     return batch == input ? y : tn_squeeze(y, .dim = 0);
 }
 

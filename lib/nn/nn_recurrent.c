@@ -31,14 +31,14 @@ static int64_t out_size(const recurrent *r)
 static const tn_module_class rnn_class, gru_class, lstm_class;
 static const tn_module_class rnn_cell_class, gru_cell_class, lstm_cell_class;
 
-/* ", " and what, and number where it is not 0, if it is to be told. */
-static void append(char *text, size_t room, bool told, const char *what,
+/* ", " and what, and number where it is not 0, if it is to be shown. */
+static void append(char *text, size_t room, bool shown, const char *what,
                    int64_t number)
 {
     size_t at = strlen(text);
-    if (told && number)
+    if (shown && number)
         snprintf(text + at, room - at, ", %s%" PRId64, what, number);
-    else if (told)
+    else if (shown)
         snprintf(text + at, room - at, ", %s", what);
 }
 
@@ -168,11 +168,11 @@ static tn_module *make(const tn_module_class *type,
 
 /* States of all layers: (layers directions, batch, size) or one alone; NULL:
  * zeros like it. */
-static tn_tensor *start_of(const recurrent *r, tn_tensor *given,
-                           tn_tensor *x, int64_t size, bool alone)
+static tn_tensor *initial_state(const recurrent *r, tn_tensor *given,
+                                tn_tensor *x, int64_t size, bool unbatched)
 {
     if (given)
-        return alone ? tn_unsqueeze(given, 1) : given;
+        return unbatched ? tn_unsqueeze(given, 1) : given;
     if (tn_error()) /* one that failed is not taken for one left out */
         return NULL;
     return tn_zeros(tn_dims(r->num_layers * r->directions,
@@ -204,7 +204,7 @@ static bool run_direction(const recurrent *r, int at, tn_tensor *x,
 }
 
 /* The last states of directions, one upon the other, onto those before. */
-static tn_tensor *pile(tn_tensor *before, tn_tensor *state)
+static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
 {
     tn_tensor *one = tn_unsqueeze(state, 0);
     if (!before || !one)
@@ -224,9 +224,9 @@ static bool run_layers(const recurrent *r, tn_tensor *x, tn_tensor *h0,
             if (!run_direction(r, layer * r->directions + d, x, h0, c0, made))
                 return false;
             side[d] = made[0];
-            h = pile(h, made[1]);
+            h = stack_state(h, made[1]);
             if (r->gates == 4)
-                c = pile(c, made[2]);
+                c = stack_state(c, made[2]);
         }
         x = r->directions == 2 ? tn_cat(side, 2, -1) : side[0];
         if (r->dropout > 0 && r->base.training && layer + 1 < r->num_layers)
@@ -258,42 +258,43 @@ static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
 {
     char text[TN__NN_SHAPE_TEXT], want[96];
     const tn_given given[] = {{name, state}, {"input", x}};
-    bool alone = tn_tensor_ndim(x) == 2;
+    bool unbatched = tn_tensor_ndim(x) == 2;
     int64_t layers = r->num_layers * r->directions;
     int64_t batch = tn_tensor_size(x, r->batch_first ? 0 : 1);
-    if (!state || (tn_tensor_ndim(state) == (alone ? 2 : 3) &&
+    if (!state || (tn_tensor_ndim(state) == (unbatched ? 2 : 3) &&
                    tn_tensor_size(state, 0) == layers &&
-                   (alone || tn_tensor_size(state, 1) == batch) &&
+                   (unbatched || tn_tensor_size(state, 1) == batch) &&
                    tn_tensor_size(state, -1) == size))
         return true;
-    if (alone)
+    if (unbatched)
         snprintf(want, sizeof want, "(%" PRId64 ", %" PRId64 ")", layers, size);
     else
         snprintf(want, sizeof want, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")",
                  layers, batch, size);
     tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, given, 2,
                     "%s %s: (layers%s, size) is wanted, %s", name,
-                    tn__nn_shape_text(text, state),
-                    alone ? "" : ", batch", want);
+                    tn__nn_shape_text(text, state), unbatched ? "" : ", batch",
+                    want);
     return false;
 }
 
-static bool run(const recurrent *r, tn_tensor *x, tn_tensor *h0,
-                tn_tensor *c0, tn_tensor *out[3])
+static bool run_sequence(const recurrent *r, tn_tensor *x, tn_tensor *h0,
+                         tn_tensor *c0, tn_tensor *out[3])
 {
     if (!check_input(r, x) || !check_state(r, x, "h0", h0, out_size(r)) ||
         !check_state(r, x, "c0", c0, r->hidden_size))
         return false;
-    bool alone = tn_tensor_ndim(x) == 2, turn = r->batch_first && !alone;
-    x = alone ? tn_unsqueeze(x, 1) : turn ? tn_transpose(x, 0, 1) : x;
-    h0 = start_of(r, h0, x, out_size(r), alone);
+    bool unbatched = tn_tensor_ndim(x) == 2,
+         swap_axes = r->batch_first && !unbatched;
+    x = unbatched ? tn_unsqueeze(x, 1) : swap_axes ? tn_transpose(x, 0, 1) : x;
+    h0 = initial_state(r, h0, x, out_size(r), unbatched);
     if (r->gates == 4)
-        c0 = start_of(r, c0, x, r->hidden_size, alone);
+        c0 = initial_state(r, c0, x, r->hidden_size, unbatched);
     if (!run_layers(r, x, h0, c0, out))
         return false;
-    if (turn)
+    if (swap_axes)
         out[0] = tn_transpose(out[0], 0, 1);
-    for (int i = 0; i < 3 && alone; i++)
+    for (int i = 0; i < 3 && unbatched; i++)
         out[i] = out[i] ? tn_squeeze(out[i], .dim = 1) : NULL;
     return out[0] && out[1];
 }
@@ -301,7 +302,8 @@ static bool run(const recurrent *r, tn_tensor *x, tn_tensor *h0,
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     tn_tensor *out[3] = {NULL};
-    return run((recurrent *)self, input, NULL, NULL, out) ? out[0] : NULL;
+    return run_sequence((recurrent *)self, input, NULL, NULL, out) ? out[0]
+                                                                   : NULL;
 }
 
 /* With states, as a module's call: a scope, and its path in errors. */
@@ -312,7 +314,7 @@ static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *h0,
     tn_tensor *out[3] = {NULL};
     int count = r->gates == 4 ? 3 : 2;
     tn_module_call at = tn_module_begin(module, &x, 1);
-    if (!x || !run(r, x, h0, c0, out))
+    if (!x || !run_sequence(r, x, h0, c0, out))
         out[0] = NULL;
     if (!tn_module_end(module, &at, out, count))
         return NULL;
@@ -326,10 +328,9 @@ static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *h0,
 tn_tensor *tn_nn_rnn_forward(tn_module *rnn, tn_tensor *input, tn_tensor *h0,
                              tn_tensor **out_h)
 {
-    if (!tn__nn_is_kind(rnn, &rnn_class, &gru_class,
-                        "nn_rnn_forward") ||
+    if (!tn__nn_is_kind(rnn, &rnn_class, &gru_class, "nn_rnn_forward") ||
         !tn__nn_tensor(input, "nn_rnn_forward", "input") ||
-        !tn__nn_no_or_tensor(h0, "nn_rnn_forward", "h0"))
+        !tn__nn_tensor_or_null(h0, "nn_rnn_forward", "h0"))
         return NULL;
     return call(rnn, input, h0, NULL, out_h, NULL);
 }
@@ -338,11 +339,10 @@ tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
                               tn_tensor *c0, tn_tensor **out_h,
                               tn_tensor **out_c)
 {
-    if (!tn__nn_is_kind(lstm, &lstm_class, NULL,
-                        "nn_lstm_forward") ||
+    if (!tn__nn_is_kind(lstm, &lstm_class, NULL, "nn_lstm_forward") ||
         !tn__nn_tensor(input, "nn_lstm_forward", "input") ||
-        !tn__nn_no_or_tensor(h0, "nn_lstm_forward", "h0") ||
-        !tn__nn_no_or_tensor(c0, "nn_lstm_forward", "c0"))
+        !tn__nn_tensor_or_null(h0, "nn_lstm_forward", "h0") ||
+        !tn__nn_tensor_or_null(c0, "nn_lstm_forward", "c0"))
         return NULL;
     return call(lstm, input, h0, c0, out_h, out_c);
 }
@@ -392,20 +392,20 @@ static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
                      tn_tensor *c, tn_tensor *out[2])
 {
     tn_tensor *const *w = r->part[0].x;
-    bool alone = tn_tensor_ndim(x) == 1;
+    bool unbatched = tn_tensor_ndim(x) == 1;
     if (!check_cell(r, x, "input", x, r->input_size) ||
         !check_cell(r, x, "h", h, r->hidden_size) ||
         !check_cell(r, x, "c", c, r->hidden_size))
         return false;
-    x = alone ? tn_unsqueeze(x, 0) : x;
+    x = unbatched ? tn_unsqueeze(x, 0) : x;
     if ((!h || (!c && r->gates == 4)) && tn_error())
         return false;
     const tn_dims_list shape =
         tn_dims(tn_tensor_size(x, 0), r->hidden_size);
     tn_tensor *zeros = tn_zeros(shape, .dtype = tn_tensor_dtype(x),
                                 .device = tn_tensor_device(x));
-    h = !h ? zeros : alone ? tn_unsqueeze(h, 0) : h;
-    c = !c ? zeros : alone ? tn_unsqueeze(c, 0) : c;
+    h = !h ? zeros : unbatched ? tn_unsqueeze(h, 0) : h;
+    c = !c ? zeros : unbatched ? tn_unsqueeze(c, 0) : c;
     if (r->gates == 4)
         out[0] = tn_lstm_cell(x, h, c, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
                               &out[1]);
@@ -415,7 +415,7 @@ static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
         out[0] = tn_rnn_relu_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
     else
         out[0] = tn_rnn_tanh_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
-    for (int i = 0; i < 2 && alone; i++)
+    for (int i = 0; i < 2 && unbatched; i++)
         out[i] = out[i] ? tn_squeeze(out[i], .dim = 0) : NULL;
     return out[0] != NULL;
 }
@@ -432,7 +432,7 @@ tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
     if (!tn__nn_is_kind(cell, &rnn_cell_class, &gru_cell_class,
                         "nn_rnn_cell_forward") ||
         !tn__nn_tensor(input, "nn_rnn_cell_forward", "input") ||
-        !tn__nn_no_or_tensor(h, "nn_rnn_cell_forward", "h"))
+        !tn__nn_tensor_or_null(h, "nn_rnn_cell_forward", "h"))
         return NULL;
     tn_tensor *out[2] = {NULL};
     tn_module_call at = tn_module_begin(cell, &input, 1);
@@ -445,11 +445,10 @@ tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,
                                    tn_tensor *h, tn_tensor *c,
                                    tn_tensor **out_c)
 {
-    if (!tn__nn_is_kind(cell, &lstm_cell_class, NULL,
-                        "nn_lstm_cell_forward") ||
+    if (!tn__nn_is_kind(cell, &lstm_cell_class, NULL, "nn_lstm_cell_forward") ||
         !tn__nn_tensor(input, "nn_lstm_cell_forward", "input") ||
-        !tn__nn_no_or_tensor(h, "nn_lstm_cell_forward", "h") ||
-        !tn__nn_no_or_tensor(c, "nn_lstm_cell_forward", "c"))
+        !tn__nn_tensor_or_null(h, "nn_lstm_cell_forward", "h") ||
+        !tn__nn_tensor_or_null(c, "nn_lstm_cell_forward", "c"))
         return NULL;
     tn_tensor *out[2] = {NULL};
     tn_module_call at = tn_module_begin(cell, &input, 1);

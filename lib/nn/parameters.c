@@ -131,7 +131,7 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
 }
 
 /* For attributes: NULL is no error. */
-static bool has_place(const tn_parameter_list *list, int i, const char *what)
+static bool has_index(const tn_parameter_list *list, int i, const char *what)
 {
     return list && tn_object_check(list, &list_class, what, "list") &&
            i >= 0 && i < list->count;
@@ -147,12 +147,12 @@ int tn_parameters_count(const tn_parameter_list *list)
 
 tn_tensor *tn_parameters_at(const tn_parameter_list *list, int i)
 {
-    return has_place(list, i, "parameters_at") ? list->item[i].tensor : NULL;
+    return has_index(list, i, "parameters_at") ? list->item[i].tensor : NULL;
 }
 
 const char *tn_parameters_name(const tn_parameter_list *list, int i)
 {
-    return has_place(list, i, "parameters_name") ? list->item[i].name : NULL;
+    return has_index(list, i, "parameters_name") ? list->item[i].name : NULL;
 }
 
 /* ---- all of them at once --------------------------------------------------------- */
@@ -228,7 +228,7 @@ static tn_status place_one(tn_tensor *x, const char *path, void *context)
 void *tn_module_to(tn_module *module, tn_device *device)
 {
     if (!tn__nn_module(module, "module_to") ||
-        !tn__nn_given(device, "module_to", "device"))
+        !tn__nn_not_null(device, "module_to", "device"))
         return NULL;
     if (tn_error())
         return NULL;

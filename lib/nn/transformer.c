@@ -41,7 +41,7 @@ static tn_tensor *drop(const block *b, tn_tensor *x)
                                               : x;
 }
 
-static tn_tensor *feed(const block *b, tn_tensor *x)
+static tn_tensor *feed_forward(const block *b, tn_tensor *x)
 {
     if (tn__nn_linear_can_activate(b->linear1, x)) {
         x = tn__nn_linear_activate(b->linear1, x, b->gelu ? "gelu" : "relu");
@@ -62,7 +62,7 @@ static tn_tensor *run_part(const block *b, enum part part, tn_tensor *x,
                            const tn_nn_attention_masks *memory_masks)
 {
     if (part == FEED)
-        return feed(b, x);
+        return feed_forward(b, x);
     if (part == SELF)
         return drop(b, tn_nn_multihead_attention_forward_with(
                            b->self_attn, x, x, x, NULL, masks));
@@ -78,12 +78,12 @@ static tn_tensor *run_block(const block *b, tn_tensor *x, tn_tensor *memory,
     for (enum part part = SELF; part <= FEED; part++) {
         if (part == CROSS && !b->cross)
             continue;
-        tn_module *by = b->norm[norm++];
-        tn_tensor *in = b->norm_first ? tn_forward(by, x) : x;
+        tn_module *norm_of_part = b->norm[norm++];
+        tn_tensor *in = b->norm_first ? tn_forward(norm_of_part, x) : x;
         tn_tensor *y = run_part(b, part, in, memory, masks, memory_masks);
         x = tn_add(x, y);
         if (!b->norm_first)
-            x = tn_forward(by, x);
+            x = tn_forward(norm_of_part, x);
     }
     return x;
 }
@@ -105,8 +105,8 @@ static const tn_module_class decoder_layer_class = {
 /* The options of all of them. */
 TN_OPTIONS_STRUCT(layers, TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST);
 
-static bool take(layers_options *o, const tn_options_type *type,
-                 const void *options)
+static bool take_options(layers_options *o, const tn_options_type *type,
+                         const void *options)
 {
     const char *name = type->name;
     if (tn_options_take(type, o, options) < 0 ||
@@ -182,7 +182,7 @@ tn_module *tn_nn_transformer_encoder_layer_with(
 {
     const tn_options_type *type = tn_nn_transformer_encoder_layer_type();
     layers_options o;
-    if (!take(&o, type, options) ||
+    if (!take_options(&o, type, options) ||
         tn_options_check_needs(
             type, &o,
             &(tn_option_need){"final_norm", false, "in a single layer",
@@ -200,7 +200,7 @@ tn_module *tn_nn_transformer_decoder_layer_with(
 {
     const tn_options_type *type = tn_nn_transformer_decoder_layer_type();
     layers_options o;
-    if (!take(&o, type, options) ||
+    if (!take_options(&o, type, options) ||
         tn_options_check_needs(
             type, &o,
             &(tn_option_need){"final_norm", false, "in a single layer",
@@ -308,7 +308,7 @@ tn_module *tn_nn_transformer_encoder_with(
     const tn_nn_transformer_encoder_options *options)
 {
     layers_options o;
-    return take(&o, tn_nn_transformer_encoder_type(), options)
+    return take_options(&o, tn_nn_transformer_encoder_type(), options)
                ? make_stack(&encoder_class, d_model, nhead, num_layers, false,
                             &o)
                : NULL;
@@ -321,7 +321,7 @@ tn_module *tn_nn_transformer_decoder_with(
     const tn_nn_transformer_decoder_options *options)
 {
     layers_options o;
-    return take(&o, tn_nn_transformer_decoder_type(), options)
+    return take_options(&o, tn_nn_transformer_decoder_type(), options)
                ? make_stack(&decoder_class, d_model, nhead, num_layers, true,
                             &o)
                : NULL;
@@ -340,7 +340,7 @@ static const tn_module_class transformer_class = {
     transformer_forward, NULL, NULL};
 
 /* Every matrix anew, as PyTorch does after all layers are made. */
-static bool start_matrices(tn_module *module)
+static bool init_matrices(tn_module *module)
 {
     tn_parameter_list *list = tn_parameters(module);
     bool fine = list != NULL;
@@ -363,7 +363,7 @@ tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
                                   const tn_nn_transformer_options *options)
 {
     layers_options o;
-    if (!take(&o, tn_nn_transformer_type(), options))
+    if (!take_options(&o, tn_nn_transformer_type(), options))
         return NULL;
     tn_scope *scope = tn_scope_open();
     transformer *t = tn_module_new(&transformer_class);
@@ -375,7 +375,7 @@ tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
         t->decoder = tn_module_add(&t->base, "decoder",
                                    make_stack(&decoder_class, d_model, nhead,
                                               num_decoder_layers, true, &o));
-        made = t->encoder && t->decoder && start_matrices(&t->base);
+        made = t->encoder && t->decoder && init_matrices(&t->base);
     }
     return tn_scope_result(scope, made ? &t->base : NULL);
 }
@@ -400,7 +400,7 @@ tn_tensor *tn_nn_transformer_encoder_forward_with(
         !tn__nn_is_kind(encoder, &encoder_layer_class, &encoder_class,
                         type->name) ||
         !tn__nn_tensor(src, type->name, "src") ||
-        !tn__nn_masks(masks, type->name, "masks"))
+        !tn__nn_check_masks(masks, type->name, "masks"))
         return NULL;
     return call(encoder, src, src, &m, &no_masks);
 }
@@ -418,8 +418,8 @@ tn_tensor *tn_nn_transformer_decoder_forward_with(
                         type->name) ||
         !tn__nn_tensor(tgt, type->name, "tgt") ||
         !tn__nn_tensor(memory, type->name, "memory") ||
-        !tn__nn_masks(masks, type->name, "masks") ||
-        !tn__nn_masks(memory_masks, type->name, "memory_masks"))
+        !tn__nn_check_masks(masks, type->name, "masks") ||
+        !tn__nn_check_masks(memory_masks, type->name, "memory_masks"))
         return NULL;
     return call(decoder, tgt, memory, &m, &of_memory);
 }
@@ -438,9 +438,9 @@ tn_tensor *tn_nn_transformer_forward_with(
         !tn__nn_is_kind(module, &transformer_class, NULL, type->name) ||
         !tn__nn_tensor(src, type->name, "src") ||
         !tn__nn_tensor(tgt, type->name, "tgt") ||
-        !tn__nn_masks(src_masks, type->name, "src_masks") ||
-        !tn__nn_masks(tgt_masks, type->name, "tgt_masks") ||
-        !tn__nn_masks(memory_masks, type->name, "memory_masks"))
+        !tn__nn_check_masks(src_masks, type->name, "src_masks") ||
+        !tn__nn_check_masks(tgt_masks, type->name, "tgt_masks") ||
+        !tn__nn_check_masks(memory_masks, type->name, "memory_masks"))
         return NULL;
     transformer *t = (transformer *)module;
     tn_tensor *in[] = {src, tgt};

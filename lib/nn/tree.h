@@ -62,7 +62,7 @@ tn_module *tn__nn_module(const tn_module *any, const char *what);
 bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
                     const tn_module_class *b, const char *what);
 /* Is x there? Else an error: "forward: input is NULL". */
-bool tn__nn_given(const void *x, const char *what, const char *argument);
+bool tn__nn_not_null(const void *x, const char *what, const char *argument);
 /* Is it a tensor? Else an error: "forward: input is gone: ...". */
 bool tn__nn_tensor(const tn_tensor *x, const char *what, const char *argument);
 
@@ -71,10 +71,10 @@ enum { TN__NN_SHAPE_TEXT = 200 };
 const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x);
 
 /* The same, but NULL is no error; of the masks of attention. */
-bool tn__nn_no_or_tensor(const tn_tensor *x, const char *what,
-                         const char *argument);
-bool tn__nn_masks(const tn_nn_attention_masks *masks, const char *what,
-                  const char *argument);
+bool tn__nn_tensor_or_null(const tn_tensor *x, const char *what,
+                           const char *argument);
+bool tn__nn_check_masks(const tn_nn_attention_masks *masks, const char *what,
+                        const char *argument);
 
 /* Longest path of a model: deeper or longer names are refused when they are
  * registered or walked. */
