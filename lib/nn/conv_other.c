@@ -64,17 +64,19 @@ static bool configure(conv *c, const char *name, int axes,
     if (!tn__nn_check_channels(name, c->in_channels, c->out_channels,
                                c->groups))
         return false;
-    return tn__nn_take_axes(&c->kernel, axes, kernel_size, &o->kernel_sizes, 1,
-                            name, "kernel_size", "kernel_sizes") &&
-           tn__nn_take_axes(&c->stride, axes, o->stride, &o->strides, 1, name,
-                            "stride", "strides") &&
-           tn__nn_take_axes(&c->padding, axes, o->padding, &o->paddings, 0,
-                            name, "padding", "paddings") &&
-           tn__nn_take_axes(&c->output_padding, axes, o->output_padding,
-                            &o->output_paddings, 0, name,
-                            "output_padding", "output_paddings") &&
-           tn__nn_take_axes(&c->dilation, axes, o->dilation, &o->dilations, 1,
-                            name, "dilation", "dilations");
+    const tn__nn_axes_option option[] = {
+        {"kernel_size", "kernel_sizes", kernel_size, &o->kernel_sizes, 1},
+        {"stride", "strides", o->stride, &o->strides, 1},
+        {"padding", "paddings", o->padding, &o->paddings, 0},
+        {"output_padding", "output_paddings", o->output_padding,
+         &o->output_paddings, 0},
+        {"dilation", "dilations", o->dilation, &o->dilations, 1}};
+    tn_dims_list *const to[] = {&c->kernel, &c->stride, &c->padding,
+                                &c->output_padding, &c->dilation};
+    for (int i = 0; i < 5; i++)
+        if (!tn__nn_take_axes(to[i], axes, &option[i], name))
+            return false;
+    return true;
 }
 
 static bool make_parameters(conv *c, bool transposed, bool bias)
@@ -95,45 +97,55 @@ static bool make_parameters(conv *c, bool transposed, bool bias)
     return c->weight && (c->bias || !bias);
 }
 
-static tn_module *make_conv(const tn_module_class *type,
-                            const tn_options_type *option_type, int axes,
-                            bool transposed, int64_t in_channels,
+/* A layer of this file. */
+typedef struct conv_kind {
+    const tn_module_class *type;
+    const tn_options_type *options;
+    int axes;
+    bool transposed;
+} conv_kind;
+
+static tn_module *make_conv(const conv_kind *kind, int64_t in_channels,
                             int64_t out_channels, int64_t kernel_size,
                             const void *options)
 {
-    const char *name = option_type->name;
+    const char *name = kind->options->name;
     conv_options o;
     const char *why = "in a convolution that is not transposed";
     const char *mend = "make an nn_conv_transpose1d, 2d or 3d";
-    const tn_option_need need[] = {{"output_padding", transposed, why, mend},
-                                   {"output_paddings", transposed, why, mend}};
-    if (tn_options_take(option_type, &o, options) < 0 ||
-        tn_options_check_needs(option_type, &o, need, 2) < 0 ||
+    const tn_option_need need[] = {
+        {"output_padding", kind->transposed, why, mend},
+        {"output_paddings", kind->transposed, why, mend}};
+    if (tn_options_take(kind->options, &o, options) < 0 ||
+        tn_options_check_needs(kind->options, &o, need, 2) < 0 ||
         !tn__nn_check_kernel(kernel_size, &o.kernel_sizes, name))
         return NULL;
     tn_scope *scope = tn_scope_open();
-    conv *c = tn_module_new(type);
+    conv *c = tn_module_new(kind->type);
     if (c) {
         c->in_channels = in_channels;
         c->out_channels = out_channels;
     }
-    bool made = c && configure(c, name, axes, kernel_size, &o) &&
-                make_parameters(c, transposed, o.bias);
+    bool made = c && configure(c, name, kind->axes, kernel_size, &o) &&
+                make_parameters(c, kind->transposed, o.bias);
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
-#define CONV(function, class_name, axes, transposed, forward)                  \
-    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                         \
-                    "in_channels, out_channels, kernel_size",                  \
-                    TN_NN_CONV_OPTIONS_LIST)                                   \
-    tn_module *tn_nn_##function##_with(                                        \
-        int64_t in_channels, int64_t out_channels, int64_t kernel_size,        \
-        const tn_nn_##function##_options *options)                             \
-    {                                                                          \
-        static const tn_module_class type = {                                  \
-            sizeof type, class_name, sizeof(conv), forward, describe, NULL};   \
-        return make_conv(&type, tn_nn_##function##_type(), axes, transposed,   \
-                         in_channels, out_channels, kernel_size, options);     \
+#define CONV(function, class_name, axes, transposed, forward)                 \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
+                    "in_channels, out_channels, kernel_size",                 \
+                    TN_NN_CONV_OPTIONS_LIST)                                  \
+    tn_module *tn_nn_##function##_with(                                       \
+        int64_t in_channels, int64_t out_channels, int64_t kernel_size,       \
+        const tn_nn_##function##_options *options)                            \
+    {                                                                         \
+        static const tn_module_class type = {sizeof type,  class_name,        \
+                                             sizeof(conv), forward,           \
+                                             describe,     NULL};             \
+        const conv_kind kind = {&type, tn_nn_##function##_type(), axes,       \
+                                transposed};                                  \
+        return make_conv(&kind, in_channels, out_channels, kernel_size,       \
+                         options);                                            \
     }
 CONV(conv1d, "Conv1d", 1, false, conv1d_forward)
 CONV(conv_transpose1d, "ConvTranspose1d", 1, true, conv_transpose1d_forward)

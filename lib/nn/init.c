@@ -95,32 +95,31 @@ bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
     return one != all;
 }
 
-bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
-                      const tn_dims_list *list, int64_t least,
-                      const char *layer, const char *option,
-                      const char *list_option)
+bool tn__nn_take_axes(tn_dims_list *to, int axes,
+                      const tn__nn_axes_option *option, const char *layer)
 {
-    if (list->count >= 0)
-        option = list_option;
-    if (list->count >= 0 && list->count != axes) {
+    const tn_dims_list *list = option->list;
+    const bool listed = list->count >= 0;
+    const char *name = listed ? option->list_name : option->name;
+    if (listed && list->count != axes) {
         tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, layer, option,
-            "%s has %d number%s; one is wanted for each of %d axes", option,
+            TN_ERR_ARGUMENT, layer, name,
+            "%s has %d number%s; one is wanted for each of %d axes", name,
             (int)list->count, list->count == 1 ? "" : "s", axes);
         return false;
     }
     to->count = axes;
     to->dim[TN_MAX_NDIM] = TN_DIMS_MARK;
     for (int i = 0; i < axes; i++) {
-        to->dim[i] = list->count >= 0 ? list->dim[i] : single;
-        if (to->dim[i] < least) {
+        to->dim[i] = listed ? list->dim[i] : option->single;
+        if (to->dim[i] < option->least) {
             char place[16] = "";
-            if (list->count >= 0)
+            if (listed)
                 snprintf(place, sizeof place, "[%d]", i);
-            tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, name,
                                      "%s%s is %" PRId64 "; at least %" PRId64
                                      " is wanted",
-                                     option, place, to->dim[i], least);
+                                     name, place, to->dim[i], option->least);
             return false;
         }
     }

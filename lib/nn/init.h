@@ -47,12 +47,18 @@ bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
 enum { TN__NN_MOST_LAYERS = 1 << 16 };
 bool tn__nn_check_layers(const char *layer, int64_t count);
 
-/* One number for each of so many axes: those of list, or single where there is
- * none. False, and an error that names the layer and the option (of single or
- * of list, which was given), where there are others, or less than least. */
-bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
-                      const tn_dims_list *list, int64_t least,
-                      const char *layer, const char *option,
-                      const char *list_option);
+/* An option with one number for all axes, or a list with one for each. */
+typedef struct tn__nn_axes_option {
+    const char *name, *list_name; /* "stride", "strides" */
+    int64_t single;
+    const tn_dims_list *list;     /* counts if its count is 0 or more */
+    int64_t least;                /* the smallest number allowed */
+} tn__nn_axes_option;
+
+/* Stores one number for each axis in *to. Returns false if the list has another
+ * length or a number is less than option->least; the error names the layer and
+ * the option that was given. */
+bool tn__nn_take_axes(tn_dims_list *to, int axes,
+                      const tn__nn_axes_option *option, const char *layer);
 
 #endif

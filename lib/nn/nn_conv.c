@@ -65,12 +65,10 @@ static void describe(const tn_module *self, char *text, size_t room)
 static const tn_module_class conv2d_class = {
     sizeof conv2d_class, "Conv2d", sizeof(conv2d), forward, describe, NULL};
 
-static bool pair(int64_t to[2], int64_t single, const tn_dims_list *list,
-                 int64_t least, const char *name, const char *list_name)
+static bool take_pair(int64_t to[2], const tn__nn_axes_option *option)
 {
     tn_dims_list both;
-    if (!tn__nn_take_axes(&both, 2, single, list, least, "nn_conv2d", name,
-                          list_name))
+    if (!tn__nn_take_axes(&both, 2, option, "nn_conv2d"))
         return false;
     to[0] = both.dim[0];
     to[1] = both.dim[1];
@@ -98,18 +96,21 @@ static bool take_mode(const char **to, const char *name)
 static bool configure(conv2d *c, int64_t kernel_size,
                       const tn_nn_conv2d_options *o)
 {
+    const tn__nn_axes_option option[] = {
+        {"kernel_size", "kernel_sizes", kernel_size, &o->kernel_sizes, 1},
+        {"stride", "strides", o->stride, &o->strides, 1},
+        {"padding", "paddings", o->padding, &o->paddings, 0},
+        {"dilation", "dilations", o->dilation, &o->dilations, 1}};
+    int64_t *const to[] = {c->kernel, c->stride, c->padding, c->dilation};
     c->groups = o->groups;
     if (!tn__nn_check_channels("nn_conv2d", c->in_channels, c->out_channels,
                                c->groups) ||
-        !tn__nn_check_kernel(kernel_size, &o->kernel_sizes, "nn_conv2d") ||
-        !pair(c->kernel, kernel_size, &o->kernel_sizes, 1,
-              "kernel_size", "kernel_sizes") ||
-        !pair(c->stride, o->stride, &o->strides, 1, "stride", "strides") ||
-        !pair(c->padding, o->padding, &o->paddings, 0,
-              "padding", "paddings") ||
-        !pair(c->dilation, o->dilation, &o->dilations, 1,
-              "dilation", "dilations") ||
-        !take_mode(&c->mode, o->padding_mode))
+        !tn__nn_check_kernel(kernel_size, &o->kernel_sizes, "nn_conv2d"))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (!take_pair(to[i], &option[i]))
+            return false;
+    if (!take_mode(&c->mode, o->padding_mode))
         return false;
     if (o->padding_same && (c->stride[0] != 1 || c->stride[1] != 1)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_conv2d", "padding_same",
