@@ -41,19 +41,19 @@ tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
 tn_status tn__data_check(const char *name, const char *argument,
                          const char *what, int64_t count)
 {
-    if (count <= TN__DATA_MOST)
+    if (count <= TN__DATA_MAX)
         return TN_OK;
     return tn__fail(TN_ERR_ARGUMENT,
                     "%s: {%s:}%s is %lld; at most %lld are "
                     "allowed",
                     name, argument, what, (long long)count,
-                    (long long)TN__DATA_MOST);
+                    (long long)TN__DATA_MAX);
 }
 
 /* ---- rows of tensors ---------------------------------------------------- */
 
 /* Do the numbers of index rise by one? Then the batch is a view. */
-static bool is_run(const int64_t *index, int64_t count)
+static bool is_consecutive(const int64_t *index, int64_t count)
 {
     for (int64_t i = 1; i < count; i++) {
         if (index[i] != index[0] + i)
@@ -66,10 +66,10 @@ static int tensors_batch(tn_dataset *set, const int64_t *index, int64_t count,
                          tn_tensor **fields)
 {
     tn_tensor *rows = NULL;
-    bool run = is_run(index, count);
+    bool consecutive = is_consecutive(index, count);
     for (int f = 0; f < set->of.tensors.count; f++) {
         tn_tensor *all = set->of.tensors.field[f];
-        if (run) {
+        if (consecutive) {
             fields[f] = tn_narrow(all, 0, index[0], count);
         } else {
             if (!rows)

@@ -7,13 +7,13 @@
 
 /* So many samples at most, of an epoch or a batch: their numbers, eight bytes
  * each, still have a size. */
-#define TN__DATA_MOST (INT64_C(1) << 48)
+#define TN__DATA_MAX (INT64_C(1) << 48)
 /* More is refused, in words about `what`, a number of an argument of name. */
 tn_status tn__data_check(const char *name, const char *argument,
                          const char *what, int64_t count);
 
 /* The kinds behind one table: rows of tensors, a user's class, a range and a
- * choice of another set's samples, stretches of a text. */
+ * choice of another set's samples, windows of a text. */
 typedef struct tn__dataset_kind {
     /* Fills fields[] with the stacked samples of index; how many, or < 0. */
     int (*batch)(tn_dataset *set, const int64_t *index, int64_t count,
@@ -46,7 +46,7 @@ struct tn_dataset {
         struct {
             tn_text *text;    /* one reference */
             int64_t length;   /* of a sample */
-        } stretches;
+        } windows;
     } of;
 };
 

@@ -13,7 +13,7 @@
 #include <tenon/random.h>
 #include <tenon/trace.h>
 
-enum { MOST_WORKERS = 256 };
+enum { MAX_WORKERS = 256 };
 
 struct tn_loader {
     tn__object object;
@@ -24,7 +24,7 @@ struct tn_loader {
     double *sums;      /* owned; of the weights, rising; NULL: none given, or */
     double *weights;   /* owned; for draws without replacement, */
     double *tree;      /*   with room for their tree */
-    int64_t *given;    /* owned; base_count samples; NULL: the whole set's */
+    int64_t *base_order; /* owned; base_count samples; NULL: the whole set's */
     int64_t base_count;
     int64_t drawn_count; /* samples of an epoch in all loaders */
     int num_replicas, rank;
@@ -48,7 +48,7 @@ static void destroy(tn__object *object)
     tn__free(loader->sums);
     tn__free(loader->weights);
     tn__free(loader->tree);
-    tn__free(loader->given);
+    tn__free(loader->base_order);
     tn__free(loader->order);
     tn__object_free(loader, sizeof *loader);
 }
@@ -95,10 +95,10 @@ static tn_status check_weights(const tn_dataset *set,
             "loader_new: {weight_count:}%lld weights for a set of %lld samples",
             (long long)options->weight_count, (long long)set->count);
     double sum = 0;
-    int64_t heavy = 0, wanted = has_count(options) ? options->sample_count
-                                                      : set->count;
+    int64_t positive = 0,
+            wanted = has_count(options) ? options->sample_count : set->count;
     for (int64_t i = 0; i < options->weight_count; i++) {
-        heavy += options->weights[i] > 0;
+        positive += options->weights[i] > 0;
         if (!(options->weights[i] >= 0) || isinf(options->weights[i]))
             return tn__fail(
                 TN_ERR_ARGUMENT,
@@ -113,12 +113,12 @@ static tn_status check_weights(const tn_dataset *set,
             "loader_new: {weights:}the weights' sum is %g; a finite number "
             "above 0 is wanted",
             sum);
-    if (options->distinct && wanted > heavy)
+    if (options->distinct && wanted > positive)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader_new: {sample_count:}%lld samples without "
                         "replacement, but %lld of "
                         "the weights are above 0: give a smaller sample_count",
-                        (long long)wanted, (long long)heavy);
+                        (long long)wanted, (long long)positive);
     return TN_OK;
 }
 
@@ -193,10 +193,10 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader_new: {batch_size} is %lld; 1 or more is wanted",
                         (long long)all->batch_size);
-    if (all->workers < 0 || all->workers > MOST_WORKERS)
+    if (all->workers < 0 || all->workers > MAX_WORKERS)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader_new: {workers} is %d; 0 to %d are allowed",
-                        all->workers, MOST_WORKERS);
+                        all->workers, MAX_WORKERS);
     tn_status status = check_lists(all);
     if (status == TN_OK)
         status = check_needs(all);
@@ -247,8 +247,9 @@ static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
     loader->order = tn__alloc_many(room, sizeof *loader->order);
     if (!loader->order)
         return false;
-    if (all->order && !(loader->given = copy_of(all->order, all->order_count,
-                                                sizeof *loader->given)))
+    if (all->order &&
+        !(loader->base_order = copy_of(all->order, all->order_count,
+                                       sizeof *loader->base_order)))
         return false;
     if (!all->weights)
         return true;
@@ -257,9 +258,8 @@ static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
         return false;
     if (all->distinct) {
         loader->weights = copy;
-        loader->tree =
-            tn__alloc_many(tn__order_tree_room(all->weight_count),
-                           sizeof *loader->tree);
+        loader->tree = tn__alloc_many(tn__order_tree_size(all->weight_count),
+                                      sizeof *loader->tree);
         return loader->tree;
     }
     loader->sums = copy;
@@ -409,7 +409,7 @@ static void end_epoch(tn_loader *loader)
 }
 
 /* The loader's samples of the epoch: all that are drawn, of these its own. */
-static void choose(tn_loader *loader)
+static void choose_samples(tn_loader *loader)
 {
     int64_t *order = loader->order, count = loader->drawn_count;
     int64_t base = loader->base_count;
@@ -419,8 +419,8 @@ static void choose(tn_loader *loader)
     else if (loader->sums)
         tn__order_draw_weighted(order, count, loader->sums, base, seed, epoch);
     else if (loader->weights)
-        tn__order_draw_apart(order, count, loader->weights, base, loader->tree,
-                             seed, epoch);
+        tn__order_draw_distinct(order, count, loader->weights, base,
+                                loader->tree, seed, epoch);
     else if (loader->shuffle) /* each by a seed of its own, the first by seed */
         for (int64_t at = 0, part = 0; at < count; at += base, part++)
             tn__order_shuffle(order + at, base,
@@ -429,18 +429,18 @@ static void choose(tn_loader *loader)
     else
         for (int64_t i = 0; i < count; i++)
             order[i] = i;
-    for (int64_t i = 0; loader->given && i < count; i++)
-        order[i] = loader->given[order[i]];
+    for (int64_t i = 0; loader->base_order && i < count; i++)
+        order[i] = loader->base_order[order[i]];
     if (loader->num_replicas > 1)
-        tn__order_deal(order, count, loader->order_count, loader->num_replicas,
-                       loader->rank);
+        tn__order_shard(order, count, loader->order_count, loader->num_replicas,
+                        loader->rank);
 }
 
 static tn_status begin_epoch(tn_loader *loader)
 {
     if (loader->running)
         end_epoch(loader); /* the loop before was left without its end */
-    choose(loader);
+    choose_samples(loader);
     int64_t end = tn_loader_count(loader);
     if (loader->workers && loader->next < end) {
         if (loader->device && !loader->upload)
@@ -469,7 +469,7 @@ static void close_scope(tn_batch *batch)
 }
 
 /* Is this the loop that the loader's epoch was begun for? */
-static bool is_its_loop(const tn_batch *batch)
+static bool owns_epoch(const tn_batch *batch)
 {
     return batch->loader->running && batch->epoch == batch->loader->epoch;
 }
@@ -480,7 +480,7 @@ void tn_batch_end(tn_batch *batch)
         return;
     close_scope(batch);
     if (batch->loader) {
-        if (is_its_loop(batch))
+        if (owns_epoch(batch))
             end_epoch(batch->loader);
         tn__unref(batch->loader);
         batch->loader = NULL;
@@ -488,7 +488,7 @@ void tn_batch_end(tn_batch *batch)
 }
 
 /* Does a batch have all that this library writes? */
-static bool batch_is_whole(const tn_batch *batch, const char *call)
+static bool check_batch(const tn_batch *batch, const char *call)
 {
     if (!batch)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {batch} is NULL", call), false;
@@ -501,7 +501,7 @@ static bool batch_is_whole(const tn_batch *batch, const char *call)
 
 void tn_batch_begin_with(tn_batch *batch, tn_loader *loader)
 {
-    if (!batch_is_whole(batch, "batch_begin"))
+    if (!check_batch(batch, "batch_begin"))
         return;
     *batch = (tn_batch){.size = batch->size, .index = -1};
     if (!tn__object_check(loader, &loader_class, "batch_begin", "loader") ||
@@ -534,12 +534,12 @@ static bool fill(tn_batch *batch, tn_loader *loader, const void *caller)
 
 bool tn_batch_next(tn_batch *batch)
 {
-    if (!batch_is_whole(batch, "batch_next"))
+    if (!check_batch(batch, "batch_next"))
         return false;
     close_scope(batch);
     tn_loader *loader = batch->loader;
     bool more = loader && !tn__error_pending();
-    if (more && !is_its_loop(batch)) {
+    if (more && !owns_epoch(batch)) {
         tn__fail(TN_ERR_STATE,
                  "batch_next: {batch:}another loop over the loader has "
                  "begun, which ended this one");

@@ -77,14 +77,14 @@ static int64_t leaves_of(int64_t count)
     return leaves;
 }
 
-int64_t tn__order_tree_room(int64_t count)
+int64_t tn__order_tree_size(int64_t count)
 {
     return 2 * leaves_of(count);
 }
 
-void tn__order_draw_apart(int64_t *order, int64_t count, const double *weights,
-                          int64_t bound, double *tree, uint64_t seed,
-                          uint64_t epoch)
+void tn__order_draw_distinct(int64_t *order, int64_t count,
+                             const double *weights, int64_t bound, double *tree,
+                             uint64_t seed, uint64_t epoch)
 {
     int64_t leaves = leaves_of(bound);
     for (int64_t i = 0; i < leaves; i++)
@@ -108,8 +108,8 @@ void tn__order_draw_apart(int64_t *order, int64_t count, const double *weights,
     }
 }
 
-void tn__order_deal(int64_t *order, int64_t count, int64_t own, int replicas,
-                    int rank)
+void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
+                     int rank)
 {
     for (int64_t i = count; i < own * replicas; i++)
         order[i] = order[i - count];

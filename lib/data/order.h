@@ -19,19 +19,19 @@ void tn__order_draw(int64_t *order, int64_t count, int64_t bound,
 void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
                              int64_t bound, uint64_t seed, uint64_t epoch);
 
-/* A tree over count weights: tree has tn__order_tree_room(count) doubles. */
-int64_t tn__order_tree_room(int64_t count);
+/* A tree over count weights: tree has tn__order_tree_size(count) doubles. */
+int64_t tn__order_tree_size(int64_t count);
 /* The same without replacement: count of the `bound` numbers, of which as many
  * at least have a weight above 0. Sums are made anew, never subtracted from,
  * so that what has been drawn weighs exactly 0. */
-void tn__order_draw_apart(int64_t *order, int64_t count, const double *weights,
-                          int64_t bound, double *tree, uint64_t seed,
-                          uint64_t epoch);
+void tn__order_draw_distinct(int64_t *order, int64_t count,
+                             const double *weights, int64_t bound, double *tree,
+                             uint64_t seed, uint64_t epoch);
 
 /* Leaves in order[0 .. own) places rank, rank + replicas ... of order[0 ..
  * count), which goes on with its beginning; it has room for own * replicas. */
-void tn__order_deal(int64_t *order, int64_t count, int64_t own, int replicas,
-                    int rank);
+void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
+                     int rank);
 
 /* A seed for what the samples of one batch draw themselves. */
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch);

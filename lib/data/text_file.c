@@ -295,19 +295,19 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
     return string;
 }
 
-/* ---- stretches as samples ----------------------------------------------- */
+/* ---- windows as samples ----------------------------------------------- */
 
-static int stretches_batch(tn_dataset *set, const int64_t *index,
-                           int64_t count, tn_tensor **fields)
+static int windows_batch(tn_dataset *set, const int64_t *index, int64_t count,
+                         tn_tensor **fields)
 {
-    int64_t length = set->of.stretches.length;
+    int64_t length = set->of.windows.length;
     int64_t *id = tn__alloc_many(tn__size_mul(count, length), sizeof *id);
     if (!id)
         return TN_ERR_MEMORY;
     int got = 2;
     for (int f = 0; f < 2 && got > 0; f++) { /* f: how much later it begins */
         for (int64_t i = 0; i < count; i++)
-            copy_ids(set->of.stretches.text, index[i] + f, length,
+            copy_ids(set->of.windows.text, index[i] + f, length,
                      id + i * length);
         fields[f] = tn_tensor_from_array(id, TN_I64, tn_dims(count, length));
         if (!fields[f])
@@ -317,13 +317,12 @@ static int stretches_batch(tn_dataset *set, const int64_t *index,
     return got;
 }
 
-static void stretches_release(tn_dataset *set)
+static void windows_release(tn_dataset *set)
 {
-    tn__unref(set->of.stretches.text);
+    tn__unref(set->of.windows.text);
 }
 
-static const tn__dataset_kind stretches_kind = {stretches_batch,
-                                                stretches_release};
+static const tn__dataset_kind windows_kind = {windows_batch, windows_release};
 
 tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
 {
@@ -335,11 +334,10 @@ tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
                              "%lld allows 1 to %lld",
                              (long long)length, (long long)text->count,
                              (long long)text->count - 1);
-    tn_dataset *set =
-        tn__dataset_new(&stretches_kind, text->count - length);
+    tn_dataset *set = tn__dataset_new(&windows_kind, text->count - length);
     if (!set)
         return NULL;
-    set->of.stretches.text = tn__ref(text);
-    set->of.stretches.length = length;
+    set->of.windows.text = tn__ref(text);
+    set->of.windows.length = length;
     return tn__scope_own(set);
 }

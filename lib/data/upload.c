@@ -2,10 +2,10 @@
  * the device reads itself, by a queue beside its own: the next batch arrives
  * while the device works on this one.
  *
- * Each batch has a place in a ring: its memory on the host, tensors on the
+ * Each batch has a slot in a ring: its memory on the host, tensors on the
  * device, and two marks: `arrived`, which the device's own queue waits for when
  * the batch is taken, and `released`, where all work on it has been given,
- * which the copies of the place's next batch wait for. A place comes again two
+ * which the copies of the slot's next batch wait for. A slot comes again two
  * batches after its last one was taken at the earliest: so it is released by
  * then. Tensors that somebody still holds are left to them. */
 #include <data/upload.h>
@@ -17,19 +17,19 @@
 #include <tenon/ops.h>
 #include <tensor/tensor.h>
 
-typedef struct place {
+typedef struct slot {
     tn_tensor *field[TN_MAX_FIELDS]; /* one reference each; on the device */
     void *memory[TN_MAX_FIELDS];     /* owned; of the host */
     uint64_t room[TN_MAX_FIELDS];    /* its bytes */
     tn_event *arrived, *released;    /* owned */
     bool used; /* something has been sent from here */
-} place;
+} slot;
 
 struct tn__upload {
     tn_device *device;
     tn__transfer *transfer; /* owned; NULL: the device has none */
     int64_t count;
-    place ring[];
+    slot ring[];
 };
 
 tn__upload *tn__upload_new(tn_device *device, int64_t ahead)
@@ -43,7 +43,7 @@ tn__upload *tn__upload_new(tn_device *device, int64_t ahead)
     upload->count = count;
     upload->transfer = tn__transfer_open(device);
     for (int64_t i = 0; upload->transfer && i < count; i++) {
-        place *p = &upload->ring[i];
+        slot *p = &upload->ring[i];
         p->arrived = tn__transfer_event(upload->transfer);
         p->released = p->arrived ? tn__transfer_event(upload->transfer) : NULL;
         if (!p->released) {
@@ -66,7 +66,7 @@ void tn__upload_free(tn__upload *upload)
     tn_error_clear();
     tn__error_restore(&before);
     for (int64_t i = 0; transfer && i < upload->count; i++) {
-        place *p = &upload->ring[i];
+        slot *p = &upload->ring[i];
         for (int f = 0; f < TN_MAX_FIELDS; f++) {
             tn__unref(p->field[f]);
             tn__transfer_memory_free(transfer, p->memory[f]);
@@ -81,24 +81,25 @@ void tn__upload_free(tn__upload *upload)
 /* ---- sending ------------------------------------------------------------- */
 
 /* Can the field go by the queue? Else it goes as tn_to has it. */
-static bool is_plain(const tn__upload *upload, const tn_tensor *x)
+static bool can_transfer(const tn__upload *upload, const tn_tensor *x)
 {
     return upload->transfer && x->storage->device->synchronous &&
            x->storage->device->host_visible && x->numel > 0;
 }
 
-/* The place's tensor for it, with memory of the host beside; *fresh: its
+/* The slot's tensor for it, with memory of the host beside; *fresh: its
  * memory may be in use by work that was given before. */
-static tn_tensor *tensor_for(tn__upload *upload, place *p, int f,
+static tn_tensor *tensor_for(tn__upload *upload, slot *p, int f,
                              const tn_tensor *x, bool *fresh)
 {
     const uint64_t bytes = (uint64_t)x->numel * tn_dtype_bytes(x->dtype);
-    tn_tensor *own = p->field[f];
-    if (own && (atomic_load(&own->storage->references) != 1 ||
-                own->dtype != x->dtype ||
-                !tn__shape_equal(own->ndim, own->shape, x->ndim, x->shape))) {
-        tn__unref(own);
-        p->field[f] = own = NULL;
+    tn_tensor *target = p->field[f];
+    if (target &&
+        (atomic_load(&target->storage->references) != 1 ||
+         target->dtype != x->dtype ||
+         !tn__shape_equal(target->ndim, target->shape, x->ndim, x->shape))) {
+        tn__unref(target);
+        p->field[f] = target = NULL;
     }
     if (p->room[f] < bytes) {
         tn__transfer_memory_free(upload->transfer, p->memory[f]);
@@ -108,39 +109,39 @@ static tn_tensor *tensor_for(tn__upload *upload, place *p, int f,
             return NULL;
         p->room[f] = bytes;
     }
-    if (!own) {
+    if (!target) {
         *fresh = true;
-        own = tn__tensor_new(upload->device, x->dtype, x->ndim, x->shape,
-                             "loader");
-        p->field[f] = own;
+        target = tn__tensor_new(upload->device, x->dtype, x->ndim, x->shape,
+                                "loader");
+        p->field[f] = target;
     }
-    return own;
+    return target;
 }
 
-static int send_by_queue(tn__upload *upload, place *p, tn_tensor **fields,
+static int send_by_queue(tn__upload *upload, slot *p, tn_tensor **fields,
                          int count)
 {
     tn__upload_copy copy[TN_MAX_FIELDS];
     bool fresh = !p->used;
     int copies = 0;
-    /* The place's memory of the host may still be read. */
+    /* The slot's memory of the host may still be read. */
     if (p->used && tn__transfer_sync(upload->transfer) < 0)
         return tn_error_code();
     for (int f = 0; f < count; f++) {
-        if (!is_plain(upload, fields[f]))
+        if (!can_transfer(upload, fields[f]))
             continue;
-        tn_tensor *own = tensor_for(upload, p, f, fields[f], &fresh);
+        tn_tensor *target = tensor_for(upload, p, f, fields[f], &fresh);
         const size_t bytes =
             (size_t)fields[f]->numel * tn_dtype_bytes(fields[f]->dtype);
-        if (!own || tn_tensor_to_array(fields[f], p->memory[f], bytes) < 0)
+        if (!target || tn_tensor_to_array(fields[f], p->memory[f], bytes) < 0)
             return tn_error_code();
         copy[copies++] = (tn__upload_copy){
-            .block = own->storage->block,
-            .offset = (uint64_t)own->offset * tn_dtype_bytes(own->dtype),
+            .block = target->storage->block,
+            .offset = (uint64_t)target->offset * tn_dtype_bytes(target->dtype),
             .bytes = bytes,
             .memory = p->memory[f],
         };
-        fields[f] = tn__scope_own(tn__tensor_alias(own));
+        fields[f] = tn__scope_own(tn__tensor_alias(target));
         if (!fields[f])
             return tn_error_code();
     }
@@ -171,7 +172,7 @@ tn_status tn__upload_taken(tn__upload *upload, int64_t k)
 {
     if (!upload->transfer)
         return TN_OK;
-    place *before = &upload->ring[(k + upload->count - 1) % upload->count];
+    slot *before = &upload->ring[(k + upload->count - 1) % upload->count];
     tn_status status = before->used ? tn__transfer_mark(upload->transfer,
                                                         before->released)
                                     : TN_OK;

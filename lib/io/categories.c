@@ -68,7 +68,8 @@ static size_t slot_of(const tn_categories *c, const char *name, size_t count)
     uint64_t hash[2] = {0, 0};
     tn__hash_bytes(hash, name, count);
     tn__hash_finish(hash);
-    for (size_t at = hash[0] & (c->slots - 1);; at = (at + 1) & (c->slots - 1)) {
+    const size_t mask = c->slots - 1;
+    for (size_t at = hash[0] & mask;; at = (at + 1) & mask) {
         const char *other = c->slot[at] ? c->name[c->slot[at] - 1] : NULL;
         if (!other || (strncmp(other, name, count) == 0 && !other[count]))
             return at;
@@ -118,7 +119,7 @@ int64_t tn__categories_add(tn_categories *c, const char *name, size_t count)
     return (int64_t)c->count - 1;
 }
 
-void tn__categories_cut(tn_categories *c, int64_t count)
+void tn__categories_truncate(tn_categories *c, int64_t count)
 {
     if (c->count == (size_t)count)
         return;

@@ -15,7 +15,7 @@
 
 /* One row may be this long; more is taken for a file that is no table, such as
  * one with a quote that is never closed. */
-enum { MOST_ROW_BYTES = 1 << 26, AT_ONCE = 1 << 16 };
+enum { MAX_ROW_BYTES = 1 << 26, BUFFER_BYTES = 1 << 16 };
 enum { END = -1, FAILED = -2 };
 
 typedef struct cell {
@@ -30,27 +30,27 @@ typedef struct reader {
     const tn_csv_load_options *o;
     bool label;
     int64_t line;
-    int kept; /* a character that was read ahead, or END */
+    int lookahead; /* a character that was read ahead, or END */
     char *text; /* owned; the row's cells */
     size_t text_count, text_room;
     cell *cell; /* owned */
     size_t cell_count, cell_room;
-    size_t value_count, number_room, whole_room, label_room;
+    size_t value_count, number_room, integer_room, label_room;
     int64_t all_columns, category; /* with the label; -1: none */
     tn__csv_table *table;
     size_t next, limit; /* within bytes */
-    unsigned char bytes[AT_ONCE];
+    unsigned char bytes[BUFFER_BYTES];
 } reader;
 
 /* ---- characters ----------------------------------------------------------- */
 
 /* The next character; END; FAILED with the error recorded. */
-static int take(reader *r)
+static int next_char(reader *r)
 {
-    if (r->kept != END) {
-        int kept = r->kept;
-        r->kept = END;
-        return kept;
+    if (r->lookahead != END) {
+        int lookahead = r->lookahead;
+        r->lookahead = END;
+        return lookahead;
     }
     if (r->next == r->limit) {
         r->next = 0;
@@ -73,22 +73,22 @@ static int take(reader *r)
 static int take_line_end(reader *r, int c)
 {
     if (c == '\r') {
-        c = take(r);
+        c = next_char(r);
         if (c == FAILED)
             return FAILED;
         if (c != '\n')
-            r->kept = c;
+            r->lookahead = c;
         c = '\n';
     }
     return c;
 }
 
-static bool put(reader *r, int c)
+static bool append(reader *r, int c)
 {
-    if (r->text_count >= MOST_ROW_BYTES) {
+    if (r->text_count >= MAX_ROW_BYTES) {
         tn__fail(TN_ERR_FORMAT,
                  "%s: {path:}%s: line %lld: a row of more than %d bytes",
-                 r->call, r->path, (long long)r->line, MOST_ROW_BYTES);
+                 r->call, r->path, (long long)r->line, MAX_ROW_BYTES);
         return false;
     }
     if (!tn__grow(&r->text, &r->text_room, r->text_count, 1))
@@ -116,19 +116,19 @@ static bool is_blank(const reader *r, int c)
 static int read_quoted(reader *r, int64_t line)
 {
     for (;;) {
-        int c = take(r);
+        int c = next_char(r);
         if (c == FAILED)
             return FAILED;
         if (c == END) {
             fail_cell(r, line, r->cell_count, "a quote that is never closed");
             return FAILED;
         }
-        if (c == '"' && (c = take(r)) != '"')
+        if (c == '"' && (c = next_char(r)) != '"')
             return c;
         /* A doubled quote is one; the ends of lines stay as they are. */
         if (c == '\n')
             r->line++;
-        if (!put(r, c))
+        if (!append(r, c))
             return FAILED;
     }
 }
@@ -138,18 +138,18 @@ static int read_quoted(reader *r, int64_t line)
 static int read_cell(reader *r)
 {
     cell at = {.begin = r->text_count, .line = r->line};
-    int c = take(r);
+    int c = next_char(r);
     while (is_blank(r, c))
-        c = take(r);
+        c = next_char(r);
     if (c == '"') {
         at.quoted = true;
         c = read_quoted(r, at.line);
         at.end = r->text_count;
         while (is_blank(r, c))
-            c = take(r);
+            c = next_char(r);
     }
     for (; c != END && c != '\n' && c != '\r' && c != r->o->delimiter;
-         c = take(r)) {
+         c = next_char(r)) {
         if (c == FAILED)
             return FAILED;
         if (at.quoted) {
@@ -157,7 +157,7 @@ static int read_cell(reader *r)
                       "something stands behind a closing quote");
             return FAILED;
         }
-        if (!put(r, c))
+        if (!append(r, c))
             return FAILED;
     }
     if (!at.quoted) {
@@ -167,7 +167,7 @@ static int read_cell(reader *r)
     }
     c = take_line_end(r, c);
     r->text_count = at.end;
-    if (c == FAILED || !put(r, '\0') ||
+    if (c == FAILED || !append(r, '\0') ||
         !tn__grow(&r->cell, &r->cell_room, r->cell_count, sizeof at))
         return FAILED;
     r->cell[r->cell_count++] = at;
@@ -209,23 +209,23 @@ static bool empty_value(const reader *r, tn_dtype dtype, tn__csv_number *out)
         return true;
     if (value != trunc(value) || !(fabs(value) <= 0x1p53))
         return false;
-    out->whole = (int64_t)value;
-    return tn__csv_fits(out->whole, dtype);
+    out->integer = (int64_t)value;
+    return tn__csv_fits(out->integer, dtype);
 }
 
 static tn_status category_value(const reader *r, const cell *at, size_t column,
                                 tn_dtype dtype, tn__csv_number *out)
 {
-    out->whole = tn__categories_add(r->o->categories, r->text + at->begin,
-                                    at->end - at->begin);
-    if (out->whole < 0)
+    out->integer = tn__categories_add(r->o->categories, r->text + at->begin,
+                                      at->end - at->begin);
+    if (out->integer < 0)
         return tn_error_code();
-    out->number = (double)out->whole;
-    if (tn__csv_fits(out->whole, dtype))
+    out->number = (double)out->integer;
+    if (tn__csv_fits(out->integer, dtype))
         return TN_OK;
     char problem[TN__CSV_PROBLEM];
     snprintf(problem, sizeof problem, "category %lld is beyond what %s counts",
-             (long long)out->whole, tn_dtype_name(dtype));
+             (long long)out->integer, tn_dtype_name(dtype));
     return fail_cell(r, at->line, column, problem);
 }
 
@@ -262,9 +262,9 @@ static tn_status add_value(reader *r, tn__csv_number value)
             return TN_ERR_MEMORY;
         t->number[at] = value.number;
     } else {
-        if (!tn__grow(&t->whole, &r->whole_room, at, sizeof *t->whole))
+        if (!tn__grow(&t->integer, &r->integer_room, at, sizeof *t->integer))
             return TN_ERR_MEMORY;
-        t->whole[at] = value.whole;
+        t->integer[at] = value.integer;
     }
     return TN_OK;
 }
@@ -274,7 +274,7 @@ static tn_status add_label(reader *r, tn__csv_number value)
     tn__csv_table *t = r->table;
     if (!tn__grow(&t->label, &r->label_room, (size_t)t->rows, sizeof *t->label))
         return TN_ERR_MEMORY;
-    t->label[t->rows] = value.whole;
+    t->label[t->rows] = value.integer;
     return TN_OK;
 }
 
@@ -329,7 +329,7 @@ static tn_status add_row(reader *r)
 /* ---- files ---------------------------------------------------------------- */
 
 /* A mark of UTF-8 that some programs write in front of a text. */
-static tn_status pass_mark(reader *r)
+static tn_status skip_bom(reader *r)
 {
     size_t got = 1;
     while (r->limit < 3 && got) {
@@ -343,11 +343,11 @@ static tn_status pass_mark(reader *r)
     return TN_OK;
 }
 
-static tn_status pass_lines(reader *r, int count)
+static tn_status skip_lines(reader *r, int count)
 {
     int c = '\n';
     while (count > 0 && c != END) {
-        c = take_line_end(r, take(r));
+        c = take_line_end(r, next_char(r));
         if (c == FAILED)
             return tn_error_code();
         if (c == '\n') {
@@ -360,9 +360,9 @@ static tn_status pass_lines(reader *r, int count)
 
 static tn_status read_rows(reader *r)
 {
-    tn_status status = pass_mark(r);
+    tn_status status = skip_bom(r);
     if (status == TN_OK)
-        status = pass_lines(r, r->o->skip_rows);
+        status = skip_lines(r, r->o->skip_rows);
     int row = 1;
     while (status == TN_OK && (row = read_row(r)) == 1)
         status = add_row(r);
@@ -418,7 +418,7 @@ tn_status tn__csv_read(tn__csv_table *table, const tn_options_type *type,
     r->o = options;
     r->label = label;
     r->line = 1;
-    r->kept = END;
+    r->lookahead = END;
     r->table = table;
     int64_t names = tn_categories_count(options->categories);
     r->file = tn__unpacker_open(path, call);
@@ -430,7 +430,7 @@ tn_status tn__csv_read(tn__csv_table *table, const tn_options_type *type,
     if (status < 0) {
         tn__csv_release(table);
         if (options->categories)
-            tn__categories_cut(options->categories, names);
+            tn__categories_truncate(options->categories, names);
     }
     return status;
 }
@@ -438,7 +438,7 @@ tn_status tn__csv_read(tn__csv_table *table, const tn_options_type *type,
 void tn__csv_release(tn__csv_table *table)
 {
     tn__free(table->number);
-    tn__free(table->whole);
+    tn__free(table->integer);
     tn__free(table->label);
     memset(table, 0, sizeof *table);
 }
@@ -446,10 +446,10 @@ void tn__csv_release(tn__csv_table *table)
 tn_tensor *tn__csv_tensor(const tn__csv_table *t, tn_dtype dtype)
 {
     tn_dims_list shape = tn_dims(t->rows, t->columns);
-    return tn_to_dtype(
-        t->number ? tn_tensor_from_array(t->number, TN_F64, shape)
-                  : tn_tensor_from_array(t->whole, TN_I64, shape),
-        dtype);
+    return tn_to_dtype(t->number
+                           ? tn_tensor_from_array(t->number, TN_F64, shape)
+                           : tn_tensor_from_array(t->integer, TN_I64, shape),
+                       dtype);
 }
 
 TN_OPTIONS_TYPE(tn_csv_load, "csv_load", "path", TN_CSV_LOAD_OPTIONS_LIST)

@@ -9,7 +9,7 @@
 typedef struct tn__csv_table {
     int64_t rows, columns;
     double *number;  /* owned; rows x columns, or NULL */
-    int64_t *whole;  /* owned; rows x columns, or NULL */
+    int64_t *integer; /* owned; rows x columns, or NULL */
     int64_t *label;  /* owned; rows, or NULL */
 } tn__csv_table;
 
@@ -30,18 +30,18 @@ tn_tensor *tn__csv_tensor(const tn__csv_table *table, tn_dtype dtype);
 enum { TN__CSV_PROBLEM = 160 };
 typedef struct tn__csv_number {
     double number;
-    int64_t whole;
+    int64_t integer;
 } tn__csv_number;
 bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                    tn_dtype dtype, char problem[TN__CSV_PROBLEM]);
 /* Does a dtype have the number of a category, and all numbers before it? */
-bool tn__csv_fits(int64_t whole, tn_dtype dtype);
+bool tn__csv_fits(int64_t integer, tn_dtype dtype);
 
 bool tn__categories_check(const tn_categories *categories, const char *call);
 /* The number of a name of count bytes, new or not; negative without memory. */
 int64_t tn__categories_add(tn_categories *categories, const char *name,
                            size_t count);
 /* Back to so many, after a failure. */
-void tn__categories_cut(tn_categories *categories, int64_t count);
+void tn__categories_truncate(tn_categories *categories, int64_t count);
 
 #endif

@@ -17,7 +17,7 @@
 static const struct {
     tn_dtype dtype;
     int64_t least, most; /* most 0: of floats */
-    double beyond;
+    double overflow;
 } range[] = {
     {TN_I64, INT64_MIN, INT64_MAX, 0}, {TN_I32, INT32_MIN, INT32_MAX, 0},
     {TN_I16, INT16_MIN, INT16_MAX, 0}, {TN_I8, INT8_MIN, INT8_MAX, 0},
@@ -35,11 +35,11 @@ static int range_of(tn_dtype dtype)
     return -1;
 }
 
-bool tn__csv_fits(int64_t whole, tn_dtype dtype)
+bool tn__csv_fits(int64_t integer, tn_dtype dtype)
 {
     int i = range_of(dtype);
     if (range[i].most)
-        return whole >= range[i].least && whole <= range[i].most;
+        return integer >= range[i].least && integer <= range[i].most;
     /* 2^p: the first whole numbers that are not all there come behind it. */
     int digits = dtype == TN_F64    ? 53
                  : dtype == TN_F32  ? 24
@@ -47,7 +47,7 @@ bool tn__csv_fits(int64_t whole, tn_dtype dtype)
                  : dtype == TN_BF16 ? 8
                  : dtype == TN_F8E4M3 ? 4
                                       : 3;
-    return whole <= (int64_t)1 << digits;
+    return integer <= (int64_t)1 << digits;
 }
 
 static bool bad(char problem[TN__CSV_PROBLEM], const char *text,
@@ -72,14 +72,14 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                    tn_dtype dtype, char problem[TN__CSV_PROBLEM])
 {
     int in = range_of(dtype);
-    bool whole = range[in].most != 0;
+    bool integer = range[in].most != 0;
     char *end;
-    if (whole) {
+    if (integer) {
         errno = 0;
-        out->whole = strtoll(text, &end, 10);
+        out->integer = strtoll(text, &end, 10);
         if (is_end(end, text, count))
-            return (errno != ERANGE && out->whole >= range[in].least &&
-                    out->whole <= range[in].most) ||
+            return (errno != ERANGE && out->integer >= range[in].least &&
+                    out->integer <= range[in].most) ||
                    bad(problem, text, "outside the range of ", dtype);
     }
     errno = 0;
@@ -89,10 +89,10 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
     bool too_large = errno == ERANGE && isinf(value);
     if (!is_end(end, text, count))
         return bad(problem, text, "not a number", TN_DTYPE_NONE);
-    if (!whole) {
+    if (!integer) {
         out->number = value;
         return (!too_large &&
-                (isinf(value) || !(fabs(value) >= range[in].beyond))) ||
+                (isinf(value) || !(fabs(value) >= range[in].overflow))) ||
                bad(problem, text, "beyond the range of ", dtype);
     }
     /* "1e3" and "2.0" are whole numbers; from 2^53 on a float64 may have been
@@ -102,6 +102,6 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
     if (!(fabs(value) < 0x1p53) || value < (double)range[in].least ||
         value > (double)range[in].most)
         return bad(problem, text, "outside the range of ", dtype);
-    out->whole = (int64_t)value;
+    out->integer = (int64_t)value;
     return true;
 }

@@ -61,8 +61,8 @@ int tn__file_open(const char *path, const char *what, struct stat *info)
     return fd;
 }
 
-static tn_status read_whole(int fd, const char *path, const char *what,
-                            void *out, size_t bytes, uint64_t offset)
+static tn_status read_all(int fd, const char *path, const char *what, void *out,
+                          size_t bytes, uint64_t offset)
 {
     size_t done = 0;
     while (done < bytes) {
@@ -86,7 +86,7 @@ tn_status tn__file_read_at(int fd, const char *path, const char *what,
                            void *out, size_t bytes, uint64_t offset)
 {
     tn__cancel_hold();
-    tn_status status = read_whole(fd, path, what, out, bytes, offset);
+    tn_status status = read_all(fd, path, what, out, bytes, offset);
     tn__cancel_release();
     return status;
 }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { IN_BYTES = 1 << 16, FIRST_ROOM = 1 << 16, MOST_AT_ONCE = 1 << 30 };
+enum { IN_BYTES = 1 << 16, FIRST_ROOM = 1 << 16, MAX_AT_ONCE = 1 << 30 };
 static const int64_t DEFAULT_LIMIT = (int64_t)1 << 30;
 
 /* ---- the limit ------------------------------------------------------------ */
@@ -66,20 +66,20 @@ struct tn__unpacker {
     int fd;
     const char *path, *what; /* lent */
     bool gzipped;
-    bool between; /* behind a gzip member's end */
+    bool member_ended; /* behind a gzip member's end */
     bool ended;   /* the file has no more bytes than are in z */
-    int64_t limit, given;
+    int64_t limit, total_out;
     z_stream z;   /* next_in and avail_in of plain files too */
     unsigned char in[IN_BYTES];
 };
 
-static voidpf take(voidpf context, uInt count, uInt bytes)
+static voidpf zlib_alloc(voidpf context, uInt count, uInt bytes)
 {
     (void)context;
     return tn__calloc(count, bytes);
 }
 
-static void give(voidpf context, voidpf block)
+static void zlib_free(voidpf context, voidpf block)
 {
     (void)context;
     tn__free(block);
@@ -121,8 +121,8 @@ tn__unpacker *tn__unpacker_open(const char *path, const char *what)
     u->path = path;
     u->what = what;
     u->limit = limit;
-    u->z.zalloc = take;
-    u->z.zfree = give;
+    u->z.zalloc = zlib_alloc;
+    u->z.zfree = zlib_free;
     if (refill(u) < 0) {
         tn__unpacker_close(u);
         return NULL;
@@ -162,14 +162,15 @@ static tn_status read_plain(tn__unpacker *u, void *out, size_t room,
 
 static tn_status bad_member(const tn__unpacker *u, int result)
 {
-    const char *why = result == Z_MEM_ERROR  ? "out of memory"
-                      : result == Z_NEED_DICT ? "it needs a dictionary"
-                      : result == Z_BUF_ERROR
-                          ? "the gzipped file is cut off: unexpected end of file"
-                      : u->between ? "something else stands behind the gzipped "
-                                     "data"
-                      : u->z.msg   ? u->z.msg
-                                   : "damaged";
+    const char *why =
+        result == Z_MEM_ERROR   ? "out of memory"
+        : result == Z_NEED_DICT ? "it needs a dictionary"
+        : result == Z_BUF_ERROR
+            ? "the gzipped file is cut off: unexpected end of file"
+        : u->member_ended ? "something else stands behind the gzipped "
+                            "data"
+        : u->z.msg        ? u->z.msg
+                          : "damaged";
     return tn__fail(result == Z_MEM_ERROR ? TN_ERR_MEMORY : TN_ERR_IO,
                     "%s: {path:}%s: %s", u->what, u->path, why);
 }
@@ -183,31 +184,31 @@ static tn_status read_gzipped(tn__unpacker *u, void *out, size_t room,
         tn_status status = refill(u);
         if (status < 0)
             return status;
-        if (u->between && !u->z.avail_in)
+        if (u->member_ended && !u->z.avail_in)
             break; /* the end */
-        if (u->between)
+        if (u->member_ended)
             inflateReset(&u->z);
         int result = inflate(&u->z, Z_NO_FLUSH);
         if (result == Z_STREAM_END)
-            u->between = true;
+            u->member_ended = true;
         else if (result == Z_OK)
-            u->between = false;
+            u->member_ended = false;
         else
             return bad_member(u, result);
     }
     *got = room - u->z.avail_out;
-    u->given += (int64_t)*got;
+    u->total_out += (int64_t)*got;
     return TN_OK;
 }
 
 tn_status tn__unpacker_read(tn__unpacker *u, void *out, size_t room,
                             size_t *got)
 {
-    if (room > MOST_AT_ONCE)
-        room = MOST_AT_ONCE;
+    if (room > MAX_AT_ONCE)
+        room = MAX_AT_ONCE;
     tn_status status = u->gzipped ? read_gzipped(u, out, room, got)
                                   : read_plain(u, out, room, got);
-    if (status == TN_OK && u->limit && u->given > u->limit)
+    if (status == TN_OK && u->limit && u->total_out > u->limit)
         return tn__fail(TN_ERR_IO,
                         "%s: {path:}%s: unpacks to more than %lld bytes; if "
                         "that is meant, set a greater TENON_UNPACK_LIMIT "

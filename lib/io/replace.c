@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 /* A name has up to 255 bytes: of a long one, less stands in the temporary's. */
-enum { MOST_LINKS = 40, MOST_STEM = 180, MOST_TAIL = 64, MOST_TRIES = 1000 };
+enum { MAX_LINKS = 40, MAX_STEM = 180, MAX_TAIL = 64, MAX_TRIES = 1000 };
 enum { OLD_SECONDS = 3600 };
 
 static const char *base_of(const char *path)
@@ -58,9 +58,9 @@ static tn_status find_target(tn__file_writer *w)
 {
     /* The same room holds the temporary's name afterwards. */
     int links = 0;
-    while (links < MOST_LINKS && follow_once(w->path, w->temporary))
+    while (links < MAX_LINKS && follow_once(w->path, w->temporary))
         links++;
-    if (links == MOST_LINKS)
+    if (links == MAX_LINKS)
         errno = ELOOP;
     if (errno != EINVAL && errno != ENOENT) /* no link; nothing there */
         return tn__file_fail(w->what, w->named);
@@ -69,7 +69,7 @@ static tn_status find_target(tn__file_writer *w)
      * file in between. */
     struct stat end;
     bool agree = false;
-    for (int tries = 0; tries < MOST_TRIES && !agree; tries++) {
+    for (int tries = 0; tries < MAX_TRIES && !agree; tries++) {
         if (stat(w->named, &w->old) < 0)
             return errno == ENOENT ? TN_OK : tn__file_fail(w->what, w->named);
         agree = links == 0 ||
@@ -98,10 +98,10 @@ static tn_status find_target(tn__file_writer *w)
 /* "model.st.tmp-", in out: what the names of path's temporaries begin with. */
 static int stem_of(char *out, size_t room, const char *path)
 {
-    return snprintf(out, room, "%.*s.tmp-", MOST_STEM, base_of(path));
+    return snprintf(out, room, "%.*s.tmp-", MAX_STEM, base_of(path));
 }
 
-static uint32_t machine(void)
+static uint32_t machine_hash(void)
 {
     char name[256] = "";
     (void)gethostname(name, sizeof name - 1);
@@ -122,7 +122,7 @@ static bool read_tail(const char *tail, uint32_t *from)
            end && !tail[end];
 }
 
-static void remove_if_left(int folder, const char *name, uint32_t from)
+static void remove_if_stale(int folder, const char *name, uint32_t from)
 {
     int fd = openat(folder, name,
                     O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -130,16 +130,16 @@ static void remove_if_left(int folder, const char *name, uint32_t from)
         return;
     struct stat info;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
-        (from == machine() || time(NULL) - info.st_mtime > OLD_SECONDS) &&
+        (from == machine_hash() || time(NULL) - info.st_mtime > OLD_SECONDS) &&
         flock(fd, LOCK_EX | LOCK_NB) == 0)
         (void)unlinkat(folder, name, 0);
     close(fd);
 }
 
 /* Housekeeping: what cannot be looked at or removed stays. */
-static void remove_left(char *path)
+static void remove_stale(char *path)
 {
-    char stem[MOST_STEM + MOST_TAIL];
+    char stem[MAX_STEM + MAX_TAIL];
     size_t length = (size_t)stem_of(stem, sizeof stem, path);
     size_t folder = (size_t)(base_of(path) - path);
     char first = path[folder];
@@ -151,7 +151,7 @@ static void remove_left(char *path)
     while (list && (entry = readdir(list)))
         if (strncmp(entry->d_name, stem, length) == 0 &&
             read_tail(entry->d_name + length, &from))
-            remove_if_left(dirfd(list), entry->d_name, from);
+            remove_if_stale(dirfd(list), entry->d_name, from);
     if (list)
         closedir(list);
 }
@@ -163,12 +163,12 @@ static int open_temporary(tn__file_writer *w)
     size_t folder = (size_t)(base_of(w->path) - w->path);
     memcpy(w->temporary, w->path, folder);
     char *name = w->temporary + folder;
-    int stem = stem_of(name, MOST_STEM + MOST_TAIL, w->path);
+    int stem = stem_of(name, MAX_STEM + MAX_TAIL, w->path);
     /* Nobody else may read what replaces a private file, not even meanwhile;
      * a new file's mode is the umask's matter, which open knows. */
     mode_t mode = w->replaces ? 0600 : 0666;
-    for (int i = 0; i < MOST_TRIES; i++) {
-        snprintf(name + stem, MOST_TAIL, "%08" PRIx32 "-%ld-%u", machine(),
+    for (int i = 0; i < MAX_TRIES; i++) {
+        snprintf(name + stem, MAX_TAIL, "%08" PRIx32 "-%ld-%u", machine_hash(),
                  (long)getpid(), atomic_fetch_add(&next, 1));
         int fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
                       mode);
@@ -205,14 +205,14 @@ tn_status tn__file_writer_open(tn__file_writer *w, const char *path,
     w->open = true;
     tn__cancel_hold();
     w->path = tn__alloc(PATH_MAX);
-    w->temporary = tn__alloc(PATH_MAX + MOST_TAIL);
+    w->temporary = tn__alloc(PATH_MAX + MAX_TAIL);
     tn_status status = TN_ERR_MEMORY;
     if (w->path && w->temporary) {
         memcpy(w->path, path, strlen(path) + 1);
         status = find_target(w);
     }
     if (status == TN_OK) {
-        remove_left(w->path);
+        remove_stale(w->path);
         w->fd = open_temporary(w);
         if (w->fd < 0)
             status = tn__file_fail(what, path);
@@ -240,7 +240,7 @@ tn_status tn__file_writer_write(tn__file_writer *w, const void *data,
 
 /* Owner, group and mode of the old file, as far as this user can give them: a
  * group that cannot be given gets no more than all others have. */
-static bool take_mode(const tn__file_writer *w)
+static bool copy_mode(const tn__file_writer *w)
 {
     mode_t mode = w->old.st_mode & 0777;
     struct stat now;
@@ -278,7 +278,7 @@ tn_status tn__file_writer_commit(tn__file_writer *w)
 {
     /* The lock goes with the descriptor: it stays open until the file has its
      * name. */
-    if ((w->replaces && !take_mode(w)) || !sync_file(w->fd) ||
+    if ((w->replaces && !copy_mode(w)) || !sync_file(w->fd) ||
         rename(w->temporary, w->path) < 0) {
         tn_status status = tn__file_fail(w->what, w->named);
         tn__file_writer_abandon(w);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* The format's own bound on the header. */
-enum { MOST_HEADER_BYTES = 100 * 1000 * 1000 };
+enum { MAX_HEADER_BYTES = 100 * 1000 * 1000 };
 
 struct tn_safetensors {
     tn__object object;
@@ -61,7 +61,7 @@ static tn_status read_header(tn_safetensors *file)
         return status;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | bytes[i];
-    if (length > MOST_HEADER_BYTES || length > file_bytes - 8)
+    if (length > MAX_HEADER_BYTES || length > file_bytes - 8)
         return tn__fail(TN_ERR_FORMAT,
                         "safetensors_open: {path:}%s: a header of %" PRIu64
                         " bytes in a file of %" PRIu64,

@@ -21,7 +21,8 @@ static const struct {
 #undef ROW
 };
 
-static tn_status bad(const char *where, const char *name, const char *what)
+static tn_status fail_tensor(const char *where, const char *name,
+                             const char *what)
 {
     return tn__fail(TN_ERR_FORMAT,
                     "safetensors_open: {path:}%s: tensor \"%s\": %s", where,
@@ -45,7 +46,7 @@ static tn_status parse_shape(tn__safetensors_entry *entry,
                              const tn__json_value *shape, const char *where)
 {
     if (!tn__json_is(shape, TN__JSON_LIST))
-        return bad(where, entry->name, "no \"shape\" list");
+        return fail_tensor(where, entry->name, "no \"shape\" list");
     if (shape->count > TN_MAX_NDIM)
         return tn__fail(
             TN_ERR_FORMAT,
@@ -54,8 +55,8 @@ static tn_status parse_shape(tn__safetensors_entry *entry,
             where, entry->name, shape->count, TN_MAX_NDIM);
     TN__JSON_EACH(size, shape) {
         if (size->kind != TN__JSON_INTEGER || size->integer < 0)
-            return bad(where, entry->name,
-                       "\"shape\" holds something else than sizes");
+            return fail_tensor(where, entry->name,
+                               "\"shape\" holds something else than sizes");
         entry->shape[entry->ndim++] = size->integer;
     }
     return TN_OK;
@@ -66,10 +67,10 @@ static tn_status parse_entry(tn__safetensors_entry *entry,
                              const char *where)
 {
     if (value->kind != TN__JSON_OBJECT)
-        return bad(where, entry->name, "not an object");
+        return fail_tensor(where, entry->name, "not an object");
     const char *type = tn__json_text(tn__json_get(value, "dtype"));
     if (!type)
-        return bad(where, entry->name, "no \"dtype\" text");
+        return fail_tensor(where, entry->name, "no \"dtype\" text");
     unsigned bytes = 0;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (strcmp(dtypes[i].name, type) == 0) {
@@ -94,8 +95,8 @@ static tn_status parse_entry(tn__safetensors_entry *entry,
     if (!tn__json_is(begin, TN__JSON_INTEGER) ||
         !tn__json_is(end, TN__JSON_INTEGER) || end->next ||
         begin->integer < 0 || end->integer < begin->integer)
-        return bad(where, entry->name,
-                   "\"data_offsets\" is not [begin, end]");
+        return fail_tensor(where, entry->name,
+                           "\"data_offsets\" is not [begin, end]");
     entry->begin = (uint64_t)begin->integer;
     entry->end = (uint64_t)end->integer;
     uint64_t want;
@@ -191,10 +192,10 @@ static tn_status check_cover(const tn__safetensors_header *header,
     for (size_t i = 0; i < header->count; i++) {
         const tn__safetensors_entry *entry = &header->entry[i];
         if (entry->begin != at)
-            return bad(where, entry->name,
-                       entry->begin < at
-                           ? "overlaps the tensor before it"
-                           : "leaves a gap after the tensor before it");
+            return fail_tensor(where, entry->name,
+                               entry->begin < at
+                                   ? "overlaps the tensor before it"
+                                   : "leaves a gap after the tensor before it");
         at = entry->end;
     }
     if (at != data_bytes)
@@ -265,7 +266,7 @@ tn_status tn__safetensors_parse(tn__safetensors_header *header, char *text,
 }
 
 /* What follows prefix in name; NULL if name does not begin so. */
-static const char *rest_of(const char *name, const char *prefix)
+static const char *without_prefix(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);
     return strncmp(name, prefix, length) == 0 ? name + length : NULL;
@@ -281,7 +282,7 @@ static tn_status select_all(tn__safetensors_header *part,
     if (!part->entry || !part->metadata)
         return TN_ERR_MEMORY;
     for (size_t i = 0; i < whole->count; i++) {
-        const char *rest = rest_of(whole->entry[i].name, prefix);
+        const char *rest = without_prefix(whole->entry[i].name, prefix);
         if (!rest)
             continue;
         tn__safetensors_entry *entry = &part->entry[part->count++];
@@ -291,7 +292,7 @@ static tn_status select_all(tn__safetensors_header *part,
             return TN_ERR_MEMORY;
     }
     for (size_t i = 0; i < whole->metadata_count; i++) {
-        const char *rest = rest_of(whole->metadata[2 * i], prefix);
+        const char *rest = without_prefix(whole->metadata[2 * i], prefix);
         if (!rest)
             continue;
         char **pair = part->metadata + 2 * part->metadata_count++;

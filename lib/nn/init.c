@@ -128,10 +128,10 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes,
 
 bool tn__nn_check_layers(const char *layer, int64_t count)
 {
-    if (count <= TN__NN_MOST_LAYERS)
+    if (count <= TN__NN_MAX_LAYERS)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "num_layers",
                              "%" PRId64 " layers; at most %d are allowed",
-                             count, TN__NN_MOST_LAYERS);
+                             count, TN__NN_MAX_LAYERS);
     return false;
 }

@@ -44,7 +44,7 @@ bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
 
 /* More layers of a stack than any model has are refused: each would be made
  * before memory runs out. False, and an error that names the layer. */
-enum { TN__NN_MOST_LAYERS = 1 << 16 };
+enum { TN__NN_MAX_LAYERS = 1 << 16 };
 bool tn__nn_check_layers(const char *layer, int64_t count);
 
 /* An option with one number for all axes, or a list with one for each. */

@@ -240,20 +240,21 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
     if (!tn__nn_module(module, "module_add") ||
         !tn_object_check(child, &module_class, "module_add", "child"))
         return NULL;
-    int deep = height(child, module, TN__NN_DEEPEST);
+    int deep = height(child, module, TN__NN_MAX_DEPTH);
     if (deep == INT_MAX) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
                                  "\"%s\" holds the module it is added to",
                                  name ? name : "");
         return NULL;
     }
-    for (const tn_module *m = module; m && deep <= TN__NN_DEEPEST;
+    for (const tn_module *m = module; m && deep <= TN__NN_MAX_DEPTH;
          m = m->tree->parent)
         deep++;
-    if (deep > TN__NN_DEEPEST) {
+    if (deep > TN__NN_MAX_DEPTH) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
                                  "more than %d modules would lie within each "
-                                 "other", TN__NN_DEEPEST);
+                                 "other",
+                                 TN__NN_MAX_DEPTH);
         return NULL;
     }
     tn__nn_entry *entry = add(module, name, TN__NN_CHILD, child, "module_add");
@@ -403,10 +404,10 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
         return NULL;
     /* One of several parents may be deeper in one than tn_module_add looked. */
     static _Thread_local int depth;
-    if (depth >= TN__NN_DEEPEST) {
+    if (depth >= TN__NN_MAX_DEPTH) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "forward", NULL,
                                  "more than %d modules run within each other",
-                                 TN__NN_DEEPEST);
+                                 TN__NN_MAX_DEPTH);
         return NULL;
     }
     depth++;
@@ -553,7 +554,7 @@ void *tn_module_train(tn_module *module, bool on)
 static bool print(FILE *file, const tn_module *module, int indent)
 {
     char text[512] = "";
-    if (indent >= TN__NN_DEEPEST)
+    if (indent >= TN__NN_MAX_DEPTH)
         return false;
     if (module->type->describe)
         module->type->describe(module, text, sizeof text);
@@ -582,7 +583,8 @@ tn_status tn_module_print(FILE *file, const tn_module *module)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_print",
                                         "module",
                                         "has more than %d modules within each "
-                                        "other", TN__NN_DEEPEST);
+                                        "other",
+                                        TN__NN_MAX_DEPTH);
     if (ferror(file))
         return tn_error_refuse_argument(TN_ERR_IO, "module_print", NULL,
                                         "cannot write");

@@ -10,7 +10,7 @@
 
 /* Modules that may lie within each other: what goes through them calls itself, and
  * stacks are finite. */
-enum { TN__NN_DEEPEST = 128 };
+enum { TN__NN_MAX_DEPTH = 128 };
 
 enum tn__nn_kind { TN__NN_CHILD, TN__NN_PARAMETER, TN__NN_BUFFER };
 

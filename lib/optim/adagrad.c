@@ -12,7 +12,7 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
     number[3] = o->eps;
 }
 
-static double start(const tn__optim_group *group, int slot)
+static double initial(const tn__optim_group *group, int slot)
 {
     (void)slot;
     return group->optim->options.adagrad.initial_accumulator_value;
@@ -27,7 +27,7 @@ static tn__optim_rule adagrad = {
     .slot_name = {"sum"},
     .numbers = 4,
     .numbers_of = numbers_of,
-    .start = start,
+    .initial = initial,
 };
 
 TN_OPTIONS_TYPE(tn_optim_adagrad, "optim_adagrad", "parameters",

@@ -33,10 +33,10 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 #define PLAIN_TEXT(name)                                                      \
-    name "(param, grad, m, v; " NUMBERS ") = " MOMENTS                               \
+    name "(param, grad, m, v; " NUMBERS ") = " MOMENTS                        \
          "(keep * param - rate * (m1 / (sqrt(v1) / root + eps)), m1, v1)"
 #define AMSGRAD_TEXT(name)                                                    \
-    name "(param, grad, m, v, top; " NUMBERS ") = " MOMENTS                          \
+    name "(param, grad, m, v, top; " NUMBERS ") = " MOMENTS                   \
          "let t1 = max(top, v1); "                                            \
          "(keep * param - rate * (m1 / (sqrt(t1) / root + eps)), m1, v1, t1)"
 

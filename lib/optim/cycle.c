@@ -18,8 +18,8 @@ static bool has_momentum(const tn__schedule_kind *kind, const tn_optim *optim)
 
 /* ---- CyclicLR, arXiv:1506.01186 ----------------------------------------- */
 
-static double height(const tn_schedule_cyclic_lr_options *o, double cycle,
-                     double step)
+static double amplitude(const tn_schedule_cyclic_lr_options *o, double cycle,
+                        double step)
 {
     switch (o->mode) {
     case TN_CYCLE_TRIANGULAR2:
@@ -41,7 +41,7 @@ static void cyclic_advance(const tn_schedule *schedule, int64_t step,
     double cycle = floor(1 + (double)step / total);
     double x = 1 + (double)step / total - cycle;
     double scale = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
-    double share = scale * height(o, cycle, (double)step);
+    double share = scale * amplitude(o, cycle, (double)step);
     double low = schedule->of.cyclic.base_lr;
     rates->lr = low + (schedule->of.cyclic.max_lr - low) * share;
     if (o->cycle_momentum)
@@ -122,7 +122,7 @@ static int phases_of(const tn_schedule *schedule, phase *out)
     return 3;
 }
 
-static double between(const double ends[2], double share, bool linear)
+static double interpolate(const double ends[2], double share, bool linear)
 {
     return linear ? (ends[1] - ends[0]) * share + ends[0]
                   : ends[1] + (ends[0] - ends[1]) / 2 * (cos(pi * share) + 1);
@@ -138,9 +138,9 @@ static void one_cycle_advance(const tn_schedule *schedule, int64_t step,
         i++;
     double start = i ? all[i - 1].end : 0, length = all[i].end - start;
     double share = length != 0 ? ((double)step - start) / length : 1;
-    rates->lr = between(all[i].lr, share, o->linear);
+    rates->lr = interpolate(all[i].lr, share, o->linear);
     if (o->cycle_momentum)
-        rates->momentum = between(all[i].momentum, share, o->linear);
+        rates->momentum = interpolate(all[i].momentum, share, o->linear);
 }
 
 static const tn__schedule_kind one_cycle_kind = {"schedule_one_cycle_lr",

@@ -14,7 +14,7 @@ typedef struct pair {
     double rho;       /* 1 / (y . s) */
 } pair;
 
-typedef struct past {
+typedef struct history {
     tn_object object;
     int64_t iterations;
     double t, scale;             /* last step's length; y . s / y . y */
@@ -22,11 +22,11 @@ typedef struct past {
     tn_tensor *direction, *grad; /* kept: of the last step */
     int first, count, capacity;  /* of the ring of pairs */
     pair ring[];
-} past;
+} history;
 
-static void past_release(void *object)
+static void history_release(void *object)
 {
-    past *p = object;
+    history *p = object;
     tn_drop(p->direction);
     tn_drop(p->grad);
     for (int i = 0; i < p->capacity; i++) {
@@ -35,8 +35,8 @@ static void past_release(void *object)
     }
 }
 
-static const tn_object_class past_class = {sizeof past_class, "LBFGS history",
-                                           sizeof(past), past_release};
+static const tn_object_class history_class = {
+    sizeof history_class, "LBFGS history", sizeof(history), history_release};
 
 /* *slot keeps x instead of what it kept. */
 static void replace(tn_tensor **slot, tn_tensor *x)
@@ -54,27 +54,26 @@ static tn_tensor *flat(tn_tensor *x)
 }
 
 /* Pieces of a long vector, owned by the open scope. */
-typedef struct pieces {
+typedef struct parts {
     tn_object object;
-    tn_tensor *piece[];
-} pieces;
+    tn_tensor *part[];
+} parts;
 
-static const tn_object_class pieces_class = {sizeof pieces_class, "pieces",
-                                             sizeof(pieces), NULL};
+static const tn_object_class parts_class = {sizeof parts_class, "pieces",
+                                            sizeof(parts), NULL};
 
 /* All gradients; 0 where there is none. */
 static tn_tensor *gather_grad(const tn__optim_group *group)
 {
     int count = tn_parameters_count(group->parameters);
     tn_scope *scope = tn_scope_open();
-    pieces *all =
-        tn_object_new(&pieces_class, (size_t)count * sizeof *all->piece);
+    parts *all = tn_object_new(&parts_class, (size_t)count * sizeof *all->part);
     for (int i = 0; all && i < count; i++) {
         tn_tensor *p = tn_parameters_at(group->parameters, i);
         tn_tensor *g = tn_tensor_grad(p);
-        all->piece[i] = flat(g ? g : tn_zeros_like(p));
+        all->part[i] = flat(g ? g : tn_zeros_like(p));
     }
-    return tn_scope_result(scope, all ? tn_cat(all->piece, count, 0) : NULL);
+    return tn_scope_result(scope, all ? tn_cat(all->part, count, 0) : NULL);
 }
 
 /* Adds t * direction to the parameters. */
@@ -107,7 +106,7 @@ static double largest(tn_tensor *x)
 }
 
 /* x + factor * y */
-static tn_tensor *plus(tn_tensor *x, double factor, tn_tensor *y)
+static tn_tensor *add_scaled(tn_tensor *x, double factor, tn_tensor *y)
 {
     return tn_add(x, y, .alpha = factor);
 }
@@ -115,9 +114,9 @@ static tn_tensor *plus(tn_tensor *x, double factor, tn_tensor *y)
 /* ---- the direction ------------------------------------------------------ */
 
 /* Takes the last step into the ring, where the curvature along it is up. */
-static void remember(past *p, tn_tensor *grad)
+static void add_pair(history *p, tn_tensor *grad)
 {
-    tn_tensor *y = plus(grad, -1, p->grad);
+    tn_tensor *y = add_scaled(grad, -1, p->grad);
     tn_tensor *s = tn_mul_scalar(p->direction, p->t);
     double ys = dot(y, s);
     if (!(ys > 1e-10))
@@ -133,35 +132,35 @@ static void remember(past *p, tn_tensor *grad)
     p->scale = ys / dot(y, y);
 }
 
-static const pair *pair_at(const past *p, int i)
+static const pair *pair_at(const history *p, int i)
 {
     return &p->ring[(p->first + i) % p->capacity];
 }
 
 /* Minus the inverse Hessian times grad, by Nocedal's two loops; numbers of
  * the first loop live on the stack: one call for each pair, newest first. */
-static tn_tensor *two_loops(const past *p, tn_tensor *q, int i)
+static tn_tensor *two_loops(const history *p, tn_tensor *q, int i)
 {
     if (i < 0)
         return tn_mul_scalar(q, p->scale);
     const pair *one = pair_at(p, i);
     double al = dot(one->s, q) * one->rho;
-    tn_tensor *r = two_loops(p, plus(q, -al, one->y), i - 1);
+    tn_tensor *r = two_loops(p, add_scaled(q, -al, one->y), i - 1);
     double be = dot(one->y, r) * one->rho;
-    return plus(r, al - be, one->s);
+    return add_scaled(r, al - be, one->s);
 }
 
 /* ---- a step ------------------------------------------------------------- */
 
 /* One iteration's change of the parameters; true if one was made. */
-static bool iterate(past *p, const tn__optim_group *group, tn_tensor *grad,
+static bool iterate(history *p, const tn__optim_group *group, tn_tensor *grad,
                     double loss)
 {
     const tn_optim_lbfgs_options *o = &group->optim->options.lbfgs;
     tn_scope *scope = tn_scope_open();
     bool first = p->iterations == 0, moved = false;
     if (!first)
-        remember(p, grad);
+        add_pair(p, grad);
     tn_tensor *direction = two_loops(p, tn_neg(grad), p->count - 1);
     double slope = dot(grad, direction);
     if (!tn_error()) {
@@ -178,22 +177,23 @@ static bool iterate(past *p, const tn__optim_group *group, tn_tensor *grad,
     return moved && !tn_error();
 }
 
-static past *past_of(tn_optim *optim)
+static history *history_of(tn_optim *optim)
 {
-    if (!optim->own) {
+    if (!optim->history) {
         int capacity = optim->options.lbfgs.history_size;
-        past *p = tn_object_new(&past_class, (size_t)capacity * sizeof(pair));
+        history *p =
+            tn_object_new(&history_class, (size_t)capacity * sizeof(pair));
         if (!p)
             return NULL;
         p->capacity = capacity;
         p->scale = 1;
-        optim->own = tn_keep(p);
+        optim->history = tn_keep(p);
     }
-    return optim->own;
+    return optim->history;
 }
 
 /* The gradient now, and its largest value: NULL on failure. */
-static tn_tensor *look(const tn__optim_group *group, double *out_largest)
+static tn_tensor *gather_now(const tn__optim_group *group, double *out_largest)
 {
     tn_tensor *grad = NULL;
     tn_scope *scope = tn_scope_open();
@@ -206,8 +206,8 @@ static tn_tensor *look(const tn__optim_group *group, double *out_largest)
 }
 
 /* The parameters after a step: is it small, or of no use? */
-static bool is_settled(const past *p, const tn_optim_lbfgs_options *o,
-                       double loss, double steepest)
+static bool has_converged(const history *p, const tn_optim_lbfgs_options *o,
+                          double loss, double steepest)
 {
     double change = 0;
     TN_NO_GRAD {
@@ -222,10 +222,10 @@ static double step(tn_optim *optim, tn_optim_closure closure, void *context)
     const tn_optim_lbfgs_options *o = &optim->options.lbfgs;
     const tn__optim_group *group = optim->first;
     tn_scope *scope = tn_scope_open();
-    past *p = past_of(optim);
+    history *p = history_of(optim);
     double steepest = 0, first_loss = p ? closure(context) : NAN;
     double loss = first_loss;
-    tn_tensor *grad = p && !tn_error() ? look(group, &steepest) : NULL;
+    tn_tensor *grad = p && !tn_error() ? gather_now(group, &steepest) : NULL;
     bool done = !grad || steepest <= o->tolerance_grad;
     int evaluations = 1;
     for (int i = 1; !done; i++) {
@@ -237,17 +237,17 @@ static double step(tn_optim *optim, tn_optim_closure closure, void *context)
             break;
         tn_scope *inner = tn_scope_open();
         loss = closure(context);
-        grad = tn_error() ? NULL : look(group, &steepest);
+        grad = tn_error() ? NULL : gather_now(group, &steepest);
         grad = tn_scope_result(inner, grad);
         evaluations++;
         done = !grad || evaluations >= o->max_eval ||
-               is_settled(p, o, loss, steepest);
+               has_converged(p, o, loss, steepest);
     }
     tn_scope_close(scope);
     return tn_error() ? NAN : first_loss;
 }
 
-static tn_status one_kind(const tn_parameter_list *list, const char *call)
+static tn_status check_uniform(const tn_parameter_list *list, const char *call)
 {
     const tn_tensor *first = tn_parameters_at(list, 0);
     for (int i = 1; i < tn_parameters_count(list); i++) {
@@ -268,7 +268,7 @@ static tn_status one_kind(const tn_parameter_list *list, const char *call)
 }
 
 static tn__optim_rule lbfgs = {
-    .name = "optim_lbfgs", .closure = step, .accepts = one_kind};
+    .name = "optim_lbfgs", .closure = step, .accepts = check_uniform};
 
 TN_OPTIONS_TYPE(tn_optim_lbfgs, "optim_lbfgs", "parameters",
                 TN_OPTIM_LBFGS_OPTIONS_LIST)

@@ -75,7 +75,8 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
         "(where(nesterov != 0, grad + momentum * (b1 - grad), b1), b1)",
         &momentum_op);
     const tn_op *apply = tn__optim_op(
-        "optim_muon_apply(param, u; keep, rate) = keep * param - rate * u", &apply_op);
+        "optim_muon_apply(param, u; keep, rate) = keep * param - rate * u",
+        &apply_op);
     if (!momentum || !apply)
         return tn_error_code();
 

@@ -34,7 +34,7 @@ static void optim_release(void *object)
 {
     tn_optim *optim = object;
     tn_drop(optim->first);
-    tn_drop(optim->own);
+    tn_drop(optim->history);
 }
 
 static const tn_object_class optim_class = {
@@ -81,7 +81,7 @@ const tn_op *tn__optim_op(const char *text, const tn_op **op)
 }
 
 /* Which of the numbers that a kernel's text names is this one. */
-static int place_of(const char *text, const char *name)
+static int number_index(const char *text, const char *name)
 {
     const char *end = strstr(text, name);
     int place = 0;
@@ -92,7 +92,7 @@ static int place_of(const char *text, const char *name)
 
 /* Defines the kernel for steps without weight decay that do not maximize, if
  * the rule has a direction. */
-static tn_status define_straight(tn__optim_rule *rule)
+static tn_status define_undecayed(tn__optim_rule *rule)
 {
     char text[700];
     const char *from = strstr(rule->text, TN__OPTIM_DIRECTION);
@@ -100,26 +100,26 @@ static tn_status define_straight(tn__optim_rule *rule)
         return TN_OK;
     pthread_once(&fork_once, watch_forks);
     define_begin();
-    if (!rule->straight) {
+    if (!rule->undecayed) {
         int name = (int)strcspn(rule->text, "(");
-        int length = snprintf(
-            text, sizeof text, "%.*s_straight%.*slet d = grad; %s", name,
-            rule->text, (int)(from - rule->text) - name, rule->text + name,
-            from + strlen(TN__OPTIM_DIRECTION));
+        int length =
+            snprintf(text, sizeof text, "%.*s_undecayed%.*slet d = grad; %s",
+                     name, rule->text, (int)(from - rule->text) - name,
+                     rule->text + name, from + strlen(TN__OPTIM_DIRECTION));
         assert(length < (int)sizeof text);
         (void)length;
-        rule->decay = place_of(rule->text, "decay");
-        rule->sign = place_of(rule->text, "sign");
-        rule->straight = tn_op_define(text);
+        rule->decay = number_index(rule->text, "decay");
+        rule->sign = number_index(rule->text, "sign");
+        rule->undecayed = tn_op_define(text);
     }
-    bool defined = rule->straight != NULL;
+    bool defined = rule->undecayed != NULL;
     define_end();
     return defined ? TN_OK : tn_error_code();
 }
 
 /* The group that p stands in; NULL if none. */
-static const tn__optim_group *group_of(const tn_optim *optim,
-                                       const tn_tensor *p)
+static const tn__optim_group *find_group(const tn_optim *optim,
+                                         const tn_tensor *p)
 {
     for (const tn__optim_group *g = optim->first; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
@@ -137,7 +137,7 @@ static tn_status check_list(const char *name, const tn_optim *optim,
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "parameters",
                                         "the parameter list is empty");
     for (int i = 0; i < tn_parameters_count(list); i++) {
-        if (group_of(optim, tn_parameters_at(list, i)))
+        if (find_group(optim, tn_parameters_at(list, i)))
             return tn_error_refuse_argument(
                 TN_ERR_ARGUMENT, name, "parameters",
                 "parameter \"%s\" stands in another group already",
@@ -174,8 +174,8 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
                         double lr, double momentum, double weight_decay)
 {
     if (!tn__optim_is_list(parameters, rule->name) ||
-        (rule->text && (!tn__optim_op(rule->text, &rule->op) ||
-                        define_straight(rule) < 0)))
+        (rule->text &&
+         (!tn__optim_op(rule->text, &rule->op) || define_undecayed(rule) < 0)))
         return NULL;
     tn_optim *optim = tn_object_new(&optim_class, 0);
     if (!optim)
@@ -244,9 +244,10 @@ static tn_status make_state(const tn__optim_group *group,
     for (int k = 0; k < rule->slots; k++) {
         if (state->slot[k])
             continue;
-        double start = rule->start ? rule->start(group, k) : 0;
-        state->slot[k] = tn_keep(start == 0 ? tn_zeros_like(parameter)
-                                            : tn_full_like(parameter, start));
+        double initial = rule->initial ? rule->initial(group, k) : 0;
+        state->slot[k] =
+            tn_keep(initial == 0 ? tn_zeros_like(parameter)
+                                 : tn_full_like(parameter, initial));
         if (!state->slot[k])
             return tn_error_code();
     }
@@ -299,9 +300,9 @@ static tn_status run_kernel(const tn__optim_rule *rule, tn__optim_state *state,
         value[count++] = (tn_value){.kind = TN_VALUE_NUMBER,
                                     .count = TN_SCALAR_FLOAT,
                                     .of.f = number[k]};
-    bool straight = rule->straight && number[rule->decay] == 0 &&
-                    number[rule->sign] == 1;
-    return tn_op_call_into(straight ? rule->straight : rule->op, value, count,
+    bool undecayed =
+        rule->undecayed && number[rule->decay] == 0 && number[rule->sign] == 1;
+    return tn_op_call_into(undecayed ? rule->undecayed : rule->op, value, count,
                            out, 1 + rule->slots);
 }
 

@@ -69,14 +69,14 @@ typedef struct tn__optim_rule {
     void (*numbers_of)(const tn__optim_group *group, tn__optim_progress *next,
                        double *numbers);
     /* What a slot is filled with at first; NULL: zeros. */
-    double (*start)(const tn__optim_group *group, int slot);
+    double (*initial)(const tn__optim_group *group, int slot);
     tn_status (*step)(const tn__optim_group *group, tn__optim_state *state,
                       const double *numbers, tn_tensor *p, tn_tensor *g);
     double (*closure)(tn_optim *optim, tn_optim_closure loss, void *context);
     /* Refuses parameters the rule cannot change, for call; may be NULL. */
     tn_status (*accepts)(const tn_parameter_list *parameters, const char *call);
     const tn_op *op;  /* text, defined on first use; guarded by a lock */
-    const tn_op *straight; /* likewise, of a direction that is the gradient */
+    const tn_op *undecayed; /* likewise, of a direction that is the gradient */
     int decay, sign;       /* where these stand among the numbers */
 } tn__optim_rule;
 
@@ -85,9 +85,9 @@ struct tn_optim {
     tn__optim_rule *rule;
     tn__optim_rates defaults; /* of new groups */
     tn__optim_group *first;   /* kept; the others hang on it */
-    void *own;                /* kept: what LBFGS knows of its past */
+    void *history;            /* kept: what LBFGS knows of its past */
     int64_t unscaled, stepped; /* the rounds of a scaler in which that was */
-    bool found;                /* then: a gradient that is not finite */
+    bool found_inf;            /* then: a gradient that is not finite */
     union {
         tn_optim_sgd_options sgd;
         tn_optim_adam_options adam;
@@ -126,7 +126,7 @@ bool tn__optim_check(const char *call, const char *option, double number,
  * infinite parameter is NaN. Most often d is the gradient as it is: such a step
  * has a kernel without these three lines, which are a pass over blocks each. */
 #define TN__OPTIM_DIRECTION                                                   \
-    "let d0 = sign * grad; "                                                     \
+    "let d0 = sign * grad; "                                                  \
     "let d = where(decay == 0, d0, d0 + decay * param); "
 
 #endif

@@ -17,7 +17,7 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 
 enum { PREVIOUS, STEP_SIZE };
 
-static double start(const tn__optim_group *group, int slot)
+static double initial(const tn__optim_group *group, int slot)
 {
     return slot == STEP_SIZE ? group->rates.lr : 0;
 }
@@ -37,7 +37,7 @@ static tn__optim_rule rprop = {
     .slot_name = {[PREVIOUS] = "prev", [STEP_SIZE] = "step_size"},
     .numbers = 5,
     .numbers_of = numbers_of,
-    .start = start,
+    .initial = initial,
 };
 
 TN_OPTIONS_TYPE(tn_optim_rprop, "optim_rprop", "parameters",

@@ -38,8 +38,8 @@ static const tn_object_class list_class = {sizeof list_class,
                                            "optimizer state", sizeof(list),
                                            NULL};
 
-static size_t name_of(char *out, size_t room, int group,
-                      const char *parameter, const char *slot)
+static size_t slot_file_name(char *out, size_t room, int group,
+                             const char *parameter, const char *slot)
 {
     return (size_t)snprintf(out, room, "%d.%s.%s", group, parameter, slot) + 1;
 }
@@ -57,9 +57,9 @@ static list *list_new(const tn_optim *optim)
     for (const tn__optim_group *g = optim->first; g; g = g->next, group++) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
             for (int k = 0; k < optim->rule->slots; k++, count++)
-                bytes += name_of(NULL, 0, group,
-                                 tn_parameters_name(g->parameters, i),
-                                 optim->rule->slot_name[k]);
+                bytes += slot_file_name(NULL, 0, group,
+                                        tn_parameters_name(g->parameters, i),
+                                        optim->rule->slot_name[k]);
         }
     }
     list *l = tn_object_new(&list_class, count * 2 * sizeof(void *) + bytes);
@@ -76,7 +76,7 @@ static const char *add_name(list *l, int group, const char *parameter,
 {
     const char *name = l->names;
     /* list_new measured this very text */
-    l->names += name_of(l->names, INT_MAX, group, parameter, slot);
+    l->names += slot_file_name(l->names, INT_MAX, group, parameter, slot);
     l->name[l->count++] = name;
     return name;
 }
@@ -409,7 +409,7 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
 }
 
 /* Cannot fail: nothing is changed before all is there. */
-static void take_all(tn_optim *optim, const saved *s, const list *l)
+static void apply_all(tn_optim *optim, const saved *s, const list *l)
 {
     int group = 0, next = 0;
     size_t parameter = 0;
@@ -445,7 +445,7 @@ static tn_status load_file(tn_optim *optim, tn_safetensors *file)
             status = read_all(optim, &s, file, path, l);
     }
     if (status == TN_OK)
-        take_all(optim, &s, l);
+        apply_all(optim, &s, l);
     tn_error_rename("safetensors_tensor", "optim_load", "path");
     saved_free(&s);
     return status;

@@ -14,14 +14,15 @@
 #include <tenon/ops.h>
 
 /* No scale is below: it could not be undone. */
-#define LEAST ((double)FLT_MIN)
+#define MIN_SCALE ((double)FLT_MIN)
 
 struct tn_grad_scaler {
     tn_object object;
     tn_grad_scaler_state state;
     bool disabled;
     int64_t round;
-    bool looked, found; /* in this round: at gradients, an infinite one */
+    bool has_unscaled,
+        found_inf; /* in this round: at gradients, an infinite one */
 };
 
 static const tn_object_class scaler_class = {
@@ -31,7 +32,7 @@ static void begin_round(tn_grad_scaler *scaler)
 {
     static _Atomic int64_t rounds;
     scaler->round = atomic_fetch_add(&rounds, 1) + 1;
-    scaler->looked = scaler->found = false;
+    scaler->has_unscaled = scaler->found_inf = false;
 }
 
 /* ---- making ------------------------------------------------------------- */
@@ -44,12 +45,12 @@ static tn_status check_state(const char *call, const char *state,
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
             "the scale is %g; it must be above 0", s->scale);
-    if (s->scale < LEAST || s->scale > (double)FLT_MAX)
+    if (s->scale < MIN_SCALE || s->scale > (double)FLT_MAX)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
             "the scale is %g; it must be a float32 whose reciprocal is one "
             "too, from %g to %g",
-            s->scale, LEAST, (double)FLT_MAX);
+            s->scale, MIN_SCALE, (double)FLT_MAX);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "growth_factor",
@@ -145,7 +146,7 @@ static tn_tensor *unscale(tn_tensor *g, double number)
  * waits for it. */
 static int unscale_all(tn_optim *optim, double number)
 {
-    bool found = false;
+    bool found_inf = false;
     tn_tensor *any = NULL;
     for (tn__optim_group *g = optim->first; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
@@ -163,7 +164,7 @@ static int unscale_all(tn_optim *optim, double number)
             bool here = any && next &&
                         tn_tensor_device(any) == tn_tensor_device(next);
             if (any && !here)
-                found |= tn_item_int(any) != 0;
+                found_inf |= tn_item_int(any) != 0;
             any = here ? tn_logical_or(any, next) : next;
             if (!any)
                 return tn_error_code();
@@ -174,25 +175,25 @@ static int unscale_all(tn_optim *optim, double number)
                                         "optim",
                                         "no parameter of the optimizer has a "
                                         "gradient: call tn_backward first");
-    found |= tn_item_int(any) != 0;
-    return tn_error() ? tn_error_code() : found;
+    found_inf |= tn_item_int(any) != 0;
+    return tn_error() ? tn_error_code() : found_inf;
 }
 
 static tn_status unscale_optim(tn_grad_scaler *scaler, tn_optim *optim)
 {
-    int found = 0;
+    int found_inf = 0;
     tn_scope *scope = tn_scope_open();
     /* The scale is a float32 number, and so is what undoes it. */
     TN_NO_GRAD {
-        found = unscale_all(optim, (float)(1 / scaler->state.scale));
+        found_inf = unscale_all(optim, (float)(1 / scaler->state.scale));
     }
     tn_scope_close(scope);
-    if (found < 0)
-        return found;
+    if (found_inf < 0)
+        return found_inf;
     optim->unscaled = scaler->round;
-    optim->found = found;
-    scaler->looked = true;
-    scaler->found |= optim->found;
+    optim->found_inf = found_inf;
+    scaler->has_unscaled = true;
+    scaler->found_inf |= optim->found_inf;
     return TN_OK;
 }
 
@@ -227,13 +228,13 @@ int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim)
                                         "since the last tn_grad_scaler_update");
     if (!scaler->disabled && optim->unscaled != scaler->round)
         status = unscale_optim(scaler, optim);
-    bool go = scaler->disabled || !optim->found;
-    if (status == TN_OK && go)
+    bool steps = scaler->disabled || !optim->found_inf;
+    if (status == TN_OK && steps)
         status = tn_optim_step(optim);
     if (status < 0)
         return status;
     optim->stepped = scaler->round;
-    return go;
+    return steps;
 }
 
 tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
@@ -241,14 +242,14 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
     tn_status status = check_call("grad_scaler_update", scaler);
     if (status < 0 || scaler->disabled)
         return status;
-    if (!scaler->looked)
+    if (!scaler->has_unscaled)
         return tn_error_refuse_argument(
             TN_ERR_STATE, "grad_scaler_update", NULL,
             "no step since the last one: call tn_grad_scaler_step first");
     tn_grad_scaler_state *s = &scaler->state;
-    if (scaler->found) {
+    if (scaler->found_inf) {
         float less = (float)(s->scale * s->backoff_factor);
-        s->scale = (double)less < LEAST ? LEAST : (double)less;
+        s->scale = (double)less < MIN_SCALE ? MIN_SCALE : (double)less;
         s->growth_tracker = 0;
     } else if (++s->growth_tracker == s->growth_interval) {
         float grown = (float)(s->scale * s->growth_factor);

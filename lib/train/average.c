@@ -12,17 +12,17 @@ struct tn_average {
     double decay;
     int64_t updates;
     bool swapped;
-    struct own {
+    struct entry {
         tn_tensor *tensor; /* kept */
         bool averaged;     /* else copied */
-    } own[];
+    } entry[];
 };
 
 static void average_release(void *object)
 {
     tn_average *average = object;
     for (int i = 0; i < tn_parameters_count(average->model); i++)
-        tn_drop(average->own[i].tensor);
+        tn_drop(average->entry[i].tensor);
     tn_drop(average->model);
 }
 
@@ -45,7 +45,7 @@ static tn_average *make(tn_module *module, const tn_average_new_options *o)
     tn_average *average =
         state && parameters
             ? tn_object_new(&average_class,
-                            (size_t)count * sizeof average->own[0])
+                            (size_t)count * sizeof average->entry[0])
             : NULL;
     if (!average)
         return NULL;
@@ -53,10 +53,10 @@ static tn_average *make(tn_module *module, const tn_average_new_options *o)
     average->decay = tn_is_none_float(o->decay) ? -1 : o->decay;
     for (int i = 0; i < count; i++) {
         tn_tensor *x = tn_parameters_at(state, i);
-        average->own[i].tensor = tn_keep(tn_clone(x));
-        if (!average->own[i].tensor)
+        average->entry[i].tensor = tn_keep(tn_clone(x));
+        if (!average->entry[i].tensor)
             return NULL;
-        average->own[i].averaged =
+        average->entry[i].averaged =
             tn_dtype_is_floating(tn_tensor_dtype(x)) &&
             (o->use_buffers || is_listed(parameters, x));
     }
@@ -104,7 +104,7 @@ static tn_status check_devices(const tn_average *average)
     for (int i = 0; i < tn_parameters_count(average->model); i++) {
         tn_device *there =
             tn_tensor_device(tn_parameters_at(average->model, i));
-        tn_device *here = tn_tensor_device(average->own[i].tensor);
+        tn_device *here = tn_tensor_device(average->entry[i].tensor);
         if (here != there)
             return tn_error_refuse_argument(
                 TN_ERR_DEVICE, "average_update", "module",
@@ -137,9 +137,9 @@ tn_status tn_average_update(tn_average *average)
         for (int i = 0;
              i < tn_parameters_count(average->model) && status == TN_OK; i++) {
             tn_tensor *x = tn_parameters_at(average->model, i);
-            tn_tensor *own = average->own[i].tensor;
-            bool mix = average->own[i].averaged && average->updates > 0;
-            if (!(mix ? tn_lerp_scalar_(own, x, share) : tn_copy_(own, x)))
+            tn_tensor *mean = average->entry[i].tensor;
+            bool mix = average->entry[i].averaged && average->updates > 0;
+            if (!(mix ? tn_lerp_scalar_(mean, x, share) : tn_copy_(mean, x)))
                 status = tn_error_code();
         }
     }
@@ -158,10 +158,10 @@ tn_status tn_average_swap(tn_average *average)
     for (int i = 0; i < tn_parameters_count(average->model) && status == TN_OK;
          i++) {
         tn_tensor *x = tn_parameters_at(average->model, i);
-        tn_tensor *own = average->own[i].tensor, *was = tn_detach(x);
-        status = was ? tn_tensor_set_data(x, own) : tn_error_code();
+        tn_tensor *mean = average->entry[i].tensor, *was = tn_detach(x);
+        status = was ? tn_tensor_set_data(x, mean) : tn_error_code();
         if (status == TN_OK)
-            status = tn_tensor_set_data(own, was);
+            status = tn_tensor_set_data(mean, was);
     }
     tn_scope_close(scope);
     if (status == TN_OK)
@@ -211,7 +211,7 @@ tn_tensor *tn_average_at(const tn_average *average, int i)
 {
     return is_average(average, "average_at") && i >= 0 &&
                    i < tn_parameters_count(average->model)
-               ? average->own[i].tensor
+               ? average->entry[i].tensor
                : NULL;
 }
 

@@ -17,9 +17,9 @@ static const char module_prefix[] = "module.", optim_prefix[] = "optim.",
 static const char loader_key[] = "loader", schedule_key[] = "schedule",
                   scaler_key[] = "scaler", average_key[] = "average.updates";
 
-enum { TEXT_BYTES = 160, MOST_TEXTS = 8 };
+enum { TEXT_BYTES = 160, MAX_TEXTS = 8 };
 /* The least struct: of before it had a scaler. */
-enum { LEAST_SIZE = offsetof(tn_checkpoint, scaler) };
+enum { MIN_SIZE = offsetof(tn_checkpoint, scaler) };
 
 static tn_status check_arguments(const char *call, const char *path,
                                  const tn_checkpoint *checkpoint)
@@ -30,7 +30,7 @@ static tn_status check_arguments(const char *call, const char *path,
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, path ? "checkpoint" : "path", "%s is NULL",
             path ? "checkpoint" : "path");
-    if (checkpoint->size < LEAST_SIZE)
+    if (checkpoint->size < MIN_SIZE)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, "checkpoint",
             "size is %zu; set it to sizeof(tn_checkpoint)", checkpoint->size);
@@ -38,7 +38,7 @@ static tn_status check_arguments(const char *call, const char *path,
 }
 
 /* What the caller's struct holds, which may be an older one. */
-static tn_checkpoint taken(const tn_checkpoint *theirs)
+static tn_checkpoint known_part(const tn_checkpoint *theirs)
 {
     tn_checkpoint c = {.size = 0};
     memcpy(&c, theirs, theirs->size < sizeof c ? theirs->size : sizeof c);
@@ -128,8 +128,8 @@ static bool make_room(gather *g)
 }
 
 typedef struct texts {
-    const char *pair[MOST_TEXTS][2];
-    char text[MOST_TEXTS][TEXT_BYTES];
+    const char *pair[MAX_TEXTS][2];
+    char text[MAX_TEXTS][TEXT_BYTES];
     int count;
 } texts;
 
@@ -186,7 +186,7 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
     tn_status status = check_arguments("checkpoint_save", path, checkpoint);
     if (status < 0)
         return status;
-    tn_checkpoint c = taken(checkpoint);
+    tn_checkpoint c = known_part(checkpoint);
     status = check_kinds("checkpoint_save", &c);
     if (status < 0)
         return status;
@@ -246,19 +246,19 @@ static section section_of(const loaded *l, const tn_checkpoint *c, int which)
                : (section){"running average", l->averages, NULL, c->average};
 }
 
-static int part_count(const section *p)
+static int section_count(const section *p)
 {
     return p->average ? tn_average_count(p->average)
                       : tn_parameters_count(p->list);
 }
 
-static tn_tensor *part_tensor(const section *p, int i)
+static tn_tensor *section_tensor(const section *p, int i)
 {
     return p->average ? tn_average_at(p->average, i)
                       : tn_parameters_at(p->list, i);
 }
 
-static const char *part_name(const section *p, int i)
+static const char *section_name(const section *p, int i)
 {
     return p->average ? tn_average_name(p->average, i)
                       : tn_parameters_name(p->list, i);
@@ -310,7 +310,8 @@ static tn_status check_parts(const loaded *l, const tn_checkpoint *c)
         {"loader", c->loader, tn_safetensors_metadata(file, loader_key)},
         {"schedule", c->schedule, tn_safetensors_metadata(file, schedule_key)},
         {"scaler", c->scaler, tn_safetensors_metadata(file, scaler_key)},
-        {"running average", c->average, tn_safetensors_metadata(file, average_key)},
+        {"running average", c->average,
+         tn_safetensors_metadata(file, average_key)},
     };
     tn_status status = TN_OK;
     for (size_t i = 0; i < sizeof part / sizeof *part && status == TN_OK; i++)
@@ -320,8 +321,8 @@ static tn_status check_parts(const loaded *l, const tn_checkpoint *c)
 
 static tn_status check_tensor(const loaded *l, const section *p, int i)
 {
-    const char *name = part_name(p, i);
-    tn_tensor *x = part_tensor(p, i);
+    const char *name = section_name(p, i);
+    tn_tensor *x = section_tensor(p, i);
     if (!tn_safetensors_has(p->file, name))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "checkpoint_load", "path",
@@ -349,7 +350,7 @@ static tn_status check_tensor(const loaded *l, const section *p, int i)
 static tn_status check_tensors(const loaded *l, section p)
 {
     tn_status status = TN_OK;
-    int count = part_count(&p);
+    int count = section_count(&p);
     for (int i = 0; i < count && status == TN_OK; i++)
         status = check_tensor(l, &p, i);
     if (status == TN_OK && tn_safetensors_count(p.file) != count)
@@ -360,9 +361,9 @@ static tn_status check_tensors(const loaded *l, section p)
     return status;
 }
 
-static size_t part_bytes(const section *p, int i)
+static size_t section_bytes(const section *p, int i)
 {
-    const tn_tensor *x = part_tensor(p, i);
+    const tn_tensor *x = section_tensor(p, i);
     return (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
 }
 
@@ -375,10 +376,10 @@ static tn_status each_tensor(const loaded *l, const tn_checkpoint *c,
     char *data = l->data;
     for (int k = 0; k < SECTIONS; k++) {
         section p = section_of(l, c, k);
-        int count = part_count(&p);
+        int count = section_count(&p);
         for (int i = 0; i < count && status == TN_OK; i++) {
             status = visit(&p, i, data);
-            data += part_bytes(&p, i);
+            data += section_bytes(&p, i);
         }
     }
     return status;
@@ -386,8 +387,8 @@ static tn_status each_tensor(const loaded *l, const tn_checkpoint *c,
 
 static tn_status read_tensor(const section *p, int i, char *data)
 {
-    return tn_safetensors_read(p->file, part_name(p, i), data,
-                               part_bytes(p, i));
+    return tn_safetensors_read(p->file, section_name(p, i), data,
+                               section_bytes(p, i));
 }
 
 static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
@@ -395,8 +396,8 @@ static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
     size_t bytes = 0; /* of tensors that are in memory: no overflow */
     for (int k = 0; k < SECTIONS; k++) {
         section p = section_of(l, c, k);
-        for (int i = 0; i < part_count(&p); i++)
-            bytes += part_bytes(&p, i);
+        for (int i = 0; i < section_count(&p); i++)
+            bytes += section_bytes(&p, i);
     }
     char *room = tn_object_new(&list_class, bytes);
     if (!room)
@@ -443,8 +444,8 @@ static tn_status read_scaler(loaded *l)
     memcpy(&s->growth_factor, &growth, sizeof s->growth_factor);
     memcpy(&s->backoff_factor, &backoff, sizeof s->backoff_factor);
     /* Would a scaler take it? One that goes with the scope is asked. */
-    tn_grad_scaler *asked = tn_grad_scaler_new();
-    return asked ? tn_grad_scaler_restore(asked, *s) : tn_error_code();
+    tn_grad_scaler *probe = tn_grad_scaler_new();
+    return probe ? tn_grad_scaler_restore(probe, *s) : tn_error_code();
 }
 
 static tn_status read_updates(loaded *l)
@@ -502,10 +503,10 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
 
 static tn_status copy_tensor(const section *p, int i, char *data)
 {
-    return tn_tensor_set_array(part_tensor(p, i), data, part_bytes(p, i));
+    return tn_tensor_set_array(section_tensor(p, i), data, section_bytes(p, i));
 }
 
-static tn_status take_all(const loaded *l, const tn_checkpoint *c)
+static tn_status apply_all(const loaded *l, const tn_checkpoint *c)
 {
     tn_status status =
         c->optim ? tn_optim_load_part(c->optim, l->optim) : TN_OK;
@@ -545,7 +546,7 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
     tn_status status = check_arguments("checkpoint_load", path, checkpoint);
     if (status < 0)
         return status;
-    tn_checkpoint c = taken(checkpoint);
+    tn_checkpoint c = known_part(checkpoint);
     status = check_kinds("checkpoint_load", &c);
     if (status < 0)
         return status;
@@ -557,7 +558,7 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
     loaded l = {.path = path};
     status = read_file(&l, &c);
     if (status == TN_OK)
-        status = take_all(&l, &c);
+        status = apply_all(&l, &c);
     if (status == TN_OK)
         checkpoint->step = l.step;
     rename_error();
