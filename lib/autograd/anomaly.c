@@ -1,8 +1,8 @@
-/* anomaly.c: where the first NaN arose.
+/* anomaly.c: finds the operator that produced the first NaN.
  *
- * Results of the operators that the program calls are looked at, not those of
- * which these are made: a composite may well compute a NaN that it then leaves
- * out. In backward the same holds of the gradient of one call. */
+ * The results of operators that the program calls are checked, not those of the
+ * operators within a composite: a composite may compute a NaN and then discard
+ * it. Likewise in backward, the gradient of one call is checked as a whole. */
 #include <math.h>
 #include <string.h>
 #include <base/context.h>
@@ -35,10 +35,10 @@ void tn__anomaly_end(bool was_watched)
     tn__me.modes.watched = was_watched;
 }
 
-/* ---- looking ---------------------------------------------------------------- */
+/* ---- checking ----------------------------------------------------------- */
 
-/* The number of the first element that is NaN; -1 if none is. Leaves no trace:
- * neither an error nor a record. */
+/* The number of the first element that is NaN; -1 if none is. Records neither
+ * an error nor a node. */
 static int64_t first_nan(tn_tensor *x)
 {
     if (!x || !tn_dtype_is_floating(x->dtype) || !x->numel)
@@ -73,7 +73,7 @@ static void add_place(tn__text *text, const tn_tensor *x, int64_t at)
     tn__text_add_shape(text, x->ndim, position);
 }
 
-/* ---- forward ---------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------ */
 
 static bool is_nan_number(const tn_value *v)
 {
@@ -82,7 +82,7 @@ static bool is_nan_number(const tn_value *v)
            isnan(v->of.f);
 }
 
-/* Does x hold results of the call by now, and no longer what it was given? */
+/* Has the call overwritten x with results? */
 static bool is_written(const tn__call *call, const tn_tensor *x)
 {
     bool written = false;
@@ -91,7 +91,7 @@ static bool is_written(const tn__call *call, const tn_tensor *x)
     return written;
 }
 
-/* The argument with which a NaN came in; NULL if none has one. */
+/* The first argument that has a NaN; NULL if none has one. */
 static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
                               int64_t *at)
 {
@@ -155,9 +155,9 @@ static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
     return TN_ERR_NAN;
 }
 
-/* ---- backward --------------------------------------------------------------- */
+/* ---- backward ----------------------------------------------------------- */
 
-/* The argument that feeds a port; those of lists share one. */
+/* The argument that feeds a port. The ports of a list share one. */
 static const char *port_name(const tn__node *node, int port)
 {
     const tn__plan *plan = node->plan;
@@ -181,14 +181,14 @@ tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
     while (o < node->out_count && (given_at = first_nan(g[o])) < 0)
         o++;
     if (o < node->out_count) {
-        tn__text_add(&text, "the gradient that came in ");
+        tn__text_add(&text, "the incoming gradient ");
         add_place(&text, g[o], given_at);
         tn__fail(TN_ERR_NAN, "%s", text.data ? text.data : "the gradient is "
                                                            "NaN");
     } else {
         add_place(&text, out[p], at);
-        tn__fail(TN_ERR_NAN, "the gradient of {%s} %s, and that which came in "
-                 "is not", port_name(node, p),
+        tn__fail(TN_ERR_NAN, "the gradient of {%s} %s, and the incoming "
+                 "gradient is not", port_name(node, p),
                  text.data ? text.data : "is NaN");
     }
     tn__text_release(&text);

@@ -1,11 +1,11 @@
 /* backward.c: the walk from a root to the leaves.
  *
- * One loop: take the pending node of the greatest sequence, run its gradient
- * inside a scope of its own, hand the results to the nodes of its inputs, give
- * back what it saved. Leaves come last (their sequence is 0) and are only
- * changed when everything before has succeeded: a failed backward leaves all
- * gradients as they were. Only leaves for which a hook waits come sooner, right
- * behind the last call that adds to them. */
+ * One loop: take the queued node with the greatest sequence, run its gradient
+ * in a scope, add the results to the cotangents of its inputs' nodes, and
+ * release the values that it saved. Leaves come last (their sequence is 0).
+ * Their gradients change only after everything else has succeeded, so a failed
+ * backward leaves all gradients as they were. Only leaves with post-accumulate
+ * hooks are updated earlier, directly after the last call that adds to them. */
 #include <string.h>
 #include <tenon/ops.h>
 
@@ -14,16 +14,16 @@
 
 #include <autograd/walk.h>
 
-/* What one call of tn_backward or tn_grad is about. */
+/* The state of one call of tn_backward or tn_grad. */
 struct job {
     bool retain, create;
     tn__walk walk;
-    /* tn_grad: */
+    /* tn_grad only: */
     tn_tensor *const *input;
     int input_count;
-    tn_tensor **result;        /* of each input, counted */
-    tn__node_set needed;       /* nodes on a way to an input */
-    /* tn_backward: leaves reached, to be committed at the end */
+    tn_tensor **result;        /* for each input; counted */
+    tn__node_set needed;       /* nodes that lead to an input */
+    /* tn_backward only: leaves to update at the end */
     struct pending {
         tn__node *leaf;        /* counted */
         tn_tensor *grad;       /* counted */
@@ -39,14 +39,14 @@ bool tn__walk_captures(void)
 
 /* ---- adding up ---------------------------------------------------------- */
 
-/* May x be written? Nobody else holds it or its memory. */
+/* May x be written? Only if it and its storage have no other reference. */
 static bool is_exclusive(const tn_tensor *x)
 {
     return atomic_load(&x->object.references) == 1 &&
            atomic_load(&x->storage->references) == 1 && x->contiguous;
 }
 
-/* Adds g (counted here when kept) to *sum. */
+/* Adds g to *sum, which is counted. */
 static tn_status add_to(struct job *job, tn_tensor **sum, tn_tensor *g)
 {
     if (!*sum) {
@@ -81,7 +81,7 @@ static void add_tensor(tn__text *text, int ndim, const int64_t *shape,
                  device->name);
 }
 
-/* A gradient rule of the library's that is wrong: nothing may be made of it. */
+/* Reports a result that does not fit its port: a bug in a gradient rule. */
 static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
                                   const tn_tensor *g)
 {
@@ -90,11 +90,11 @@ static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
     if (p < plan->port_count)
         i = plan->port_arg[p];
     tn__text text = {0};
-    tn__text_add(&text, "its rule gives a gradient ");
+    tn__text_add(&text, "its rule returned a gradient ");
     add_tensor(&text, g->ndim, g->shape, g->dtype, g->storage->device);
     tn__text_add(&text, " for input %d (%s) ", p, node->op->arg[i].name);
     add_tensor(&text, port->ndim, port->shape, port->dtype, port->device);
-    tn__text_add(&text, ": a fault of the library, please report it");
+    tn__text_add(&text, ": a bug in the library, please report it");
     char *message = tn__text_finish(&text);
     if (message)
         tn__fail(TN_ERR_INTERNAL, "%s", message);
@@ -102,7 +102,7 @@ static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
     return NULL;
 }
 
-/* g as the tensor at the other end of the edge would have it. */
+/* g with the shape and dtype of the port. */
 static tn_tensor *match_port(const tn__node *node, const tn__port *port,
                              tn_tensor *g)
 {
@@ -121,7 +121,7 @@ static tn_tensor *match_port(const tn__node *node, const tn__port *port,
     return g;
 }
 
-/* Does a way from node lead to what is asked for? */
+/* Does node lead to an input of tn_grad? Always true in tn_backward. */
 static bool is_needed(const struct job *job, const tn__node *node)
 {
     return !job->input_count || tn__node_set_has(&job->needed, node);
@@ -135,7 +135,7 @@ static bool any_needed(const struct job *job, const tn__node *node)
     return false;
 }
 
-/* Hands g on to the maker of a port's tensor, for this output of it. */
+/* Adds g to the cotangent of a port's node, for its output `index`. */
 static tn_status propagate_to(struct job *job, const tn__node *node,
                               const tn__port *port, uint32_t index,
                               tn_tensor *g)
@@ -149,7 +149,7 @@ static tn_status propagate_to(struct job *job, const tn__node *node,
     return slot ? add_to(job, &slot->g[index], g) : TN_ERR_MEMORY;
 }
 
-/* What has come to a port's tensor; NULL: nothing, or it is not asked for. */
+/* The sum received so far for a port's tensor. NULL: none, or not needed. */
 static tn_tensor *pending_sum(const struct job *job, const tn__port *port)
 {
     if (!port->node || !is_needed(job, port->node))
@@ -158,7 +158,7 @@ static tn_tensor *pending_sum(const struct job *job, const tn__port *port)
     return slot ? slot->g[port->index] : NULL;
 }
 
-/* offered: a bit for each of a node's first ports, as many as it can name. */
+/* offered: a mask of a node's first ports. */
 #define OFFERED_PORTS 32
 
 static bool was_offered(uint32_t offered, int port)
@@ -166,9 +166,10 @@ static bool was_offered(uint32_t offered, int port)
     return port < OFFERED_PORTS && offered >> port & 1;
 }
 
-/* Puts into out, for a gradient that adds to it, what has come to the inputs of
- * the node so far and may be written: a weight that many calls use would have as
- * many gradients stored and read again. Tells for which. */
+/* Stores in out[], for a gradient function that adds to sums, the sums received
+ * so far for the node's inputs that may be written. Without this, a weight that
+ * many calls use would have as many gradients stored and read again. Returns
+ * the mask of those ports. */
 static uint32_t offer_sums(const struct job *job, const tn__node *node,
                            tn_tensor **out)
 {
@@ -185,8 +186,8 @@ static uint32_t offer_sums(const struct job *job, const tn__node *node,
     return offered;
 }
 
-/* Hands the results of a node on to those of its inputs. offered: to the sums
- * of which ports the results may already have been added. */
+/* Adds the results of a node to the cotangents of its inputs. offered: ports
+ * whose results the gradient may already have added. */
 static tn_status propagate(struct job *job, const tn__node *node,
                            tn_tensor *const *out, uint32_t offered)
 {
@@ -204,7 +205,7 @@ static tn_status propagate(struct job *job, const tn__node *node,
 
 /* ---- one node ----------------------------------------------------------- */
 
-/* The error is about the gradient of an operator that the program called. */
+/* Names in the error the operator whose gradient failed. */
 static void name_operator(const tn__node *node)
 {
     const char *name = tn__node_name(node);
@@ -265,8 +266,8 @@ static tn_status run(struct job *job, tn__slot *slot)
 
 /* ---- gradients of leaves ------------------------------------------------ */
 
-/* What the leaf is to have: a tensor of its own, not one that its fellow input
- * or the caller also holds. One reference, the caller's. */
+/* The leaf's new gradient: a tensor that neither another leaf nor the caller
+ * holds. The caller owns one reference. */
 static tn_tensor *leaf_grad(struct job *job, const struct pending *pending)
 {
     tn_tensor *old = pending->leaf->grad, *g = pending->grad;
@@ -276,7 +277,7 @@ static tn_tensor *leaf_grad(struct job *job, const struct pending *pending)
     return tn__ref(grad);
 }
 
-/* All leaves get theirs, or none. */
+/* Updates the gradients of all leaves, or of none. */
 static tn_status commit(struct job *job, const struct pending *leaf,
                         size_t count)
 {
@@ -291,7 +292,7 @@ static tn_status commit(struct job *job, const struct pending *leaf,
     }
     for (size_t i = 0; i < count && status >= 0; i++) {
         if (!atomic_load(&leaf[i].leaf->tensors))
-            continue; /* nobody is left to ask for it */
+            continue; /* no tensor can read it */
         tn_tensor *old = leaf[i].leaf->grad;
         leaf[i].leaf->grad = grad[i];
         grad[i] = old;
@@ -304,14 +305,14 @@ static tn_status commit(struct job *job, const struct pending *leaf,
     return status;
 }
 
-/* A leaf whose gradient is whole: its hooks want it now, or it waits for the
- * others. */
+/* The gradient of a leaf is complete: runs its hooks now, or stores the
+ * gradient until all others are complete. */
 static tn_status reach_leaf(struct job *job, tn__slot *slot)
 {
     struct pending pending = {slot->node, slot->g[0]};
     slot->g[0] = NULL;
     if (!pending.grad)
-        return TN_OK; /* queued for its hooks, and nothing came */
+        return TN_OK; /* queued for its hooks, but received nothing */
     if (TN__UNLIKELY(tn__hooks_has_post_accumulate(slot->node))) {
         tn_status status = commit(job, &pending, 1);
         tn__unref(pending.grad);
@@ -329,7 +330,7 @@ static tn_status reach_leaf(struct job *job, tn__slot *slot)
 
 /* ---- the walk ----------------------------------------------------------- */
 
-/* tn_grad: keeps the cotangents of its inputs. */
+/* tn_grad: stores the cotangents of its inputs. */
 static void capture(struct job *job, const tn__slot *slot)
 {
     for (int i = 0; i < job->input_count; i++) {
@@ -370,7 +371,7 @@ static tn_status walk(struct job *job)
     return status;
 }
 
-/* ---- before the walk: which nodes lead where ------------------------------ */
+/* ---- before the walk: which nodes lead to which ------------------------- */
 
 static bool is_input(const struct job *job, const tn__node *node)
 {
@@ -380,7 +381,7 @@ static bool is_input(const struct job *job, const tn__node *node)
     return false;
 }
 
-/* All nodes below root, in falling sequence. */
+/* All nodes below root, in descending sequence. */
 static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
 {
     tn__walk walk = {0};
@@ -400,8 +401,8 @@ static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
     return fits ? TN_OK : TN_ERR_MEMORY;
 }
 
-/* From the leaves up: a node is needed if it is an input's, or leads to one
- * that is. */
+/* In ascending sequence: a node is needed if it is an input's node or leads to
+ * a needed one. */
 static tn_status mark_needed(struct job *job, tn__node *root)
 {
     tn__node **list = NULL;
@@ -415,8 +416,8 @@ static tn_status mark_needed(struct job *job, tn__node *root)
     return status;
 }
 
-/* Queues the leaves for which hooks wait, each behind the last call that leads
- * to it: the first one met in rising sequence. */
+/* Queues the leaves with post-accumulate hooks, each after the last call that
+ * adds to it: the first such call in ascending sequence. */
 static tn_status queue_hooked(struct job *job, tn__node *root)
 {
     tn__node **list = NULL;
@@ -445,7 +446,7 @@ static tn_status refuse_mismatch(const char *name, const tn_tensor *gradient,
     tn__text_add(&text, " on %s, {root} %s ", gradient->storage->device->name,
                  tn_dtype_name(root->dtype));
     tn__text_add_shape(&text, root->ndim, root->shape);
-    tn__text_add(&text, " on %s: they must be alike",
+    tn__text_add(&text, " on %s: they must be the same",
                  root->storage->device->name);
     char *message = tn__text_finish(&text);
     tn_status code = gradient->storage->device != root->storage->device
@@ -496,12 +497,12 @@ static tn_status check_root(const char *name, tn_tensor *root,
     return TN_OK;
 }
 
-/* Puts the root's cotangent in place and walks. */
+/* Sets the root's cotangent and walks. */
 static tn_status seed_and_walk(struct job *job, tn_tensor *root,
                                tn_tensor *gradient)
 {
-    /* Whoever wants no graph of the gradients has none of this one's, either: it
-     * would keep rules from kernels that have no derivative. */
+    /* Without create_graph, the graph of `gradient` is not used: it would
+     * exclude fused kernels that have no derivative. */
     if (!gradient)
         gradient = tn_ones_like(root);
     else if (!job->create && tn__tensor_tracks(gradient))
@@ -522,8 +523,8 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
         return TN_ERR_MEMORY;
     bool mode = tn_grad_mode_set(job->create), captured = tn__me.captures;
     tn__me.captures = job->input_count > 0;
-    /* Gradients have the dtypes of the calls. What was stored of parameters
-     * has nodes that this walk may use up. */
+    /* Gradients have the dtypes of their calls. The parameters that autocast
+     * has cached have nodes that this walk may release. */
     tn_dtype autocast = tn__autocast_swap(TN_DTYPE_NONE);
     tn__autocast_forget();
     bool watched = tn__anomaly_begin();
@@ -534,7 +535,8 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
         status = queue_hooked(job, root->grad->node);
     if (status >= 0)
         status = seed_and_walk(job, root, gradient);
-    tn_scope_close(scope); /* before commit: is_exclusive looks at the counts */
+    tn_scope_close(scope); /* before commit: is_exclusive reads reference
+                              counts */
     if (status >= 0 && !job->input_count)
         status = commit(job, job->leaf, job->leaf_count);
     tn_grad_mode_set(mode);
@@ -570,7 +572,7 @@ tn_status tn_backward_with(tn_tensor *root, const tn_backward_options *options)
     return status;
 }
 
-/* Do elements of x share memory, as those of a gradient that was spread? */
+/* Do elements of x share memory, as in an expanded gradient? */
 static bool is_expanded(const tn_tensor *x)
 {
     for (int d = 0; d < x->ndim; d++)
@@ -579,9 +581,9 @@ static bool is_expanded(const tn_tensor *x)
     return false;
 }
 
-/* A result belongs to the open scope, and to it alone: what another scope or
- * the caller owns already is given as a second tensor over the same view. Each
- * of its elements can be written. */
+/* Gives a result of tn_grad to the open scope. If another scope owns the tensor
+ * already, the caller gets an alias. Elements that share memory are copied, so
+ * that each can be written. */
 static tn_tensor *own_result(tn_tensor *result)
 {
     if (is_expanded(result)) {
@@ -620,7 +622,7 @@ static tn_status check_inputs(tn_tensor *const *input, int count)
     return TN_OK;
 }
 
-/* Takes the references of all results, on failure too. */
+/* Takes over the references of all results, also on failure. */
 static tn_status return_results(struct job *job, tn_tensor **out,
                                 bool allow_unused)
 {

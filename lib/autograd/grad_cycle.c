@@ -1,11 +1,10 @@
-/* grad_cycle.c: gradients that would keep their own tensor for ever.
+/* grad_cycle.c: finds gradients that would own a reference to their own tensor.
  *
- * A tensor holds its gradient, a gradient that was recorded holds the nodes of
- * what it was made of, and a node holds the gradients of its leaf and those
- * that hooks retain. Where this leads back to the tensor, no scope could free any of
- * it. That a gradient leads to the tensor's node, as with create_graph, is no
- * such ring: the node gives its gradient back when the tensor goes.
- */
+ * A tensor owns its gradient. A gradient with a graph owns the nodes of that
+ * graph. A node owns the gradients of its leaf and those that hooks retain. If
+ * this chain leads back to the tensor, no scope could free any of it. A
+ * gradient whose graph reaches the tensor's node, as with create_graph, is not
+ * such a cycle: the node releases its gradient when the tensor is freed. */
 #include <autograd/node.h>
 #include <autograd/walk.h>
 
@@ -69,6 +68,6 @@ tn_status tn__grad_check_cycle(tn_tensor *x, tn_tensor *grad)
                           "set_grad: grad %s, so that no scope could free "
                           "either: set tn_clone(tn_detach(grad))",
                           grad == x ? "is x itself"
-                                    : "holds x, by a gradient of what it was "
-                                      "made of");
+                                    : "holds x, by a gradient stored in its "
+                                      "graph");
 }

@@ -1,7 +1,7 @@
-/* gradcheck.c: gradients against central differences.
+/* gradcheck.c: compares gradients with central differences.
  *
- * The whole Jacobian is compared, element by element, as PyTorch's gradcheck
- * does and with its figures: eps 1e-6, atol 1e-5, rtol 1e-3. */
+ * The whole Jacobian is compared, element by element, with the defaults of
+ * PyTorch's gradcheck: eps 1e-6, atol 1e-5, rtol 1e-3. */
 #include <math.h>
 #include <string.h>
 
@@ -16,11 +16,11 @@ struct check {
     tn_tensor *const *input;
     int count;
     int64_t out_numel;
-    double *analytic; /* out_numel x all elements of inputs that require */
-    int64_t in_numel; /* a gradient */
+    double *analytic; /* owned; out_numel x in_numel */
+    int64_t in_numel; /* elements of all inputs that require a gradient */
 };
 
-/* fn's output as numbers; out has room for out_numel. */
+/* Writes fn's output, out_numel numbers, to out. */
 static tn_status evaluate(const struct check *check, double *out)
 {
     tn_scope *scope = tn_scope_open();
@@ -37,7 +37,7 @@ static tn_status evaluate(const struct check *check, double *out)
     return status;
 }
 
-/* One row of the Jacobian: cotangent 1 at element j of y. */
+/* Row j of the Jacobian: the gradient with cotangent 1 at element j of y. */
 static tn_status analytic_row(struct check *check, tn_tensor *y, int64_t j,
                               double *cotangent, tn_tensor **wanted,
                               tn_tensor **grad, int wanted_count)
@@ -74,7 +74,7 @@ static tn_status analytic(struct check *check, tn_tensor *y,
     tn_tensor **grad = tn__calloc((size_t)wanted_count, sizeof *grad);
     tn_status status =
         check->analytic && cotangent && grad ? TN_OK : TN_ERR_MEMORY;
-    /* An output that no input reaches: the Jacobian is zero. */
+    /* If y depends on no input, the Jacobian stays zero. */
     for (int64_t j = 0; j < y->numel && status >= 0 && y->requires_grad; j++) {
         tn_scope *scope = tn_scope_open();
         status = scope ? analytic_row(check, y, j, cotangent, wanted, grad,
@@ -103,7 +103,7 @@ static tn_status compare(const struct check *check, int input, int64_t element,
     return TN_OK;
 }
 
-/* Moves each element of one input up and down. */
+/* Changes each element of one input by +eps and -eps. */
 static tn_status differences(const struct check *check, int input,
                              int64_t first_column, double *x, double *up,
                              double *down)
@@ -178,7 +178,7 @@ static tn_status check_inputs(struct check *check, tn_tensor **wanted,
     return TN_OK;
 }
 
-/* The output once, its Jacobian, then differences. */
+/* Computes the output, its Jacobian, then the differences. */
 static tn_status check_output(struct check *check, bool may_be_constant)
 {
     tn_tensor **wanted = tn__calloc((size_t)check->count + 1, sizeof *wanted);
@@ -194,7 +194,7 @@ static tn_status check_output(struct check *check, bool may_be_constant)
         status = y ? TN_OK : tn_error_code();
     }
     if (y && y->dtype != TN_F64)
-        status = tn__fail(TN_ERR_DTYPE, "%s: {fn} gives %s, not float64",
+        status = tn__fail(TN_ERR_DTYPE, "%s: {fn} returns %s, not float64",
                           check->name, tn_dtype_name(y->dtype));
     else if (y && !y->requires_grad && !may_be_constant)
         status = tn__fail(TN_ERR_STATE,
@@ -241,8 +241,8 @@ tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs, int count,
 
 /* ---- second order ------------------------------------------------------- */
 
-/* The gradient by one input, as a function of all inputs and of the cotangent,
- * which is the last of them. */
+/* Makes the gradient of one input a function of all inputs and of the
+ * cotangent, which is the last of them. */
 struct second {
     tn_gradcheck_fn fn;
     void *context;
@@ -262,11 +262,11 @@ static tn_tensor *first_gradient(tn_tensor *const *inputs, int count,
         return NULL;
     if (grad)
         return grad;
-    double zero = 0; /* x does not reach y */
+    double zero = 0; /* y does not depend on x */
     return tn_tensor_from_array(&zero, TN_F64, TN_SCALAR);
 }
 
-/* A cotangent like y, of fixed numbers without pattern in [-1, 1). */
+/* A cotangent of y's shape: fixed pseudorandom numbers in [-1, 1). */
 static tn_tensor *cotangent_like(const tn_tensor *y)
 {
     double *data = tn__calloc((size_t)y->numel, sizeof *data);

@@ -1,15 +1,15 @@
-/* history.c: memory that several tensors see and that is changed in place while
- * gradients are recorded.
+/* history.c: memory that several tensors share and that is changed in place
+ * while gradients are recorded.
  *
- * From the first such change on the storage knows its base, the tensor of which
- * all others are views, and the node that tells where the base has its values
- * from. A change of part of it, x[0] += w, is to the base as_strided_scatter of
- * x[0]'s new values: that row's gradient takes their part of the cotangent out
- * of the base's and hands it to the addition. Any tensor on the memory whose own
- * node is older than the last change gets a new one when it is next used:
- * as_strided of the base. (PyTorch rebases a view's base and makes views' nodes
- * again in the same way; that its base is a tensor, which each view holds, costs
- * every view a little. Here views pay nothing until one is written to.)
+ * After the first such change the storage has a history: its base, the tensor
+ * of which all others are views, and the node from which the base has its
+ * values. A change of a part of the base, such as x[0] += w, is recorded as
+ * as_strided_scatter of x[0]'s new values into the base. The gradient of that
+ * row takes the part's share out of the base's cotangent and passes it to the
+ * addition. A tensor whose node is older than the last change gets a new node
+ * when it is next used: as_strided of the base. PyTorch also rebases the base
+ * and regenerates the views' nodes; its views each hold the base as a tensor.
+ * Here a view costs nothing until one is written to.
  *
  * Nothing is computed for this: the two rows are only recorded. */
 #include <base/lock.h>
@@ -26,14 +26,16 @@ struct place {
 };
 
 struct tn__history {
-    tn__node *node;         /* counted: where the base has its values from, */
-    uint32_t index;         /*   which output of it */
-    _Atomic uint64_t count; /* number of the last change, over all memory */
+    tn__node *node;         /* counted: the node that made the base's values, */
+    uint32_t index;         /*   as this output of it */
+    _Atomic uint64_t count; /* number of the last change, counted over all
+                               storages */
     tn_dtype dtype;
     struct place base;
 };
 
-/* Guards all histories, but for their counts: they are few. */
+/* Guards all histories except their counts. One lock is enough: histories are
+ * few. */
 static tn__lock lock = TN__LOCK_INIT;
 static uint64_t last_count;
 
@@ -81,8 +83,8 @@ static bool is_place_of(const struct place *place, const tn_tensor *x)
            tn__shape_equal(place->ndim, place->stride, x->ndim, x->stride);
 }
 
-/* The node below the views that lead to x, NULL if there is none; *place where
- * the tensor that it made lies, *index which output of it that is. */
+/* The node below the recorded views that lead to x, or NULL. *place: place of
+ * the tensor that this node made; *index: which output of it that is. */
 static tn__node *find_base(const tn_tensor *x, struct place *place,
                            uint32_t *index)
 {
@@ -112,8 +114,8 @@ bool tn__tensor_views_leaf(const tn_tensor *x)
 
 /* ---- recording ---------------------------------------------------------- */
 
-/* A tensor at that place of x's storage, an output of node (NULL: of none). One
- * reference, the caller's. */
+/* A tensor at that place of x's storage, an output of node (NULL: of none). The
+ * caller owns one reference. */
 static tn_tensor *stand_in(const tn_tensor *x, const struct place *place,
                            tn__node *node, uint32_t index)
 {
@@ -133,8 +135,8 @@ static tn_dims_list list_of(int ndim, const int64_t *dim)
     return list;
 }
 
-/* The node that a call of row `id` would leave whose values are `tensors`
- * tensors, then x's size, stride and offset, and that gives out. */
+/* The node of a call of row `id` with the arguments: `tensors` tensors, then
+ * x's size, stride and offset. Its output is out. */
 static tn__node *record(int id, tn_tensor *const *tensor, int tensors,
                         const tn_tensor *x, tn_tensor *out)
 {
@@ -152,8 +154,8 @@ static tn__node *record(int id, tn_tensor *const *tensor, int tensors,
     return plan ? tn__node_record(plan, &call) : NULL;
 }
 
-/* Where the base has its values from once x, a part of it, has them from
- * `node`: the caller's reference. base_node: where it had them from, or NULL. */
+/* The base's node after `node` wrote x, a part of the base; the caller owns one
+ * reference. base_node: the base's node before, or NULL. */
 static tn__node *scatter_into(const struct place *base, tn__node *base_node,
                               uint32_t index, const tn_tensor *x,
                               tn__node *node)
@@ -172,7 +174,7 @@ static tn__node *scatter_into(const struct place *base, tn__node *base_node,
     return made;
 }
 
-/* x's node as a view of the base: the caller's reference. */
+/* x's node as a view of the base; the caller owns one reference. */
 static tn__node *view_of(const tn__history *history, tn_tensor *x)
 {
     tn_tensor *base = stand_in(x, &history->base, history->node,
@@ -183,17 +185,18 @@ static tn__node *view_of(const tn__history *history, tn_tensor *x)
     return made;
 }
 
-/* ---- the two events ----------------------------------------------------- */
+/* ---- writing and using shared memory
+ * -------------------------------------- */
 
-/* Does x see all of its storage, in order? Then it can be its base. */
+/* Does x cover all of its storage contiguously? Then it can be the base. */
 static bool is_whole(const tn_tensor *x)
 {
     return x->contiguous && x->offset == 0 &&
            (uint64_t)x->numel * tn_dtype_bytes(x->dtype) == x->storage->bytes;
 }
 
-/* The history of memory that had none, before x was written; its node is still
- * the base's old one, or NULL. */
+/* A history for memory that had none, made before x's node is replaced: its
+ * node is the base's old one, or NULL. */
 static tn__history *history_new(const tn_tensor *x)
 {
     tn__history *history = tn__calloc(1, sizeof *history);
@@ -203,8 +206,7 @@ static tn__history *history_new(const tn_tensor *x)
     history->node =
         tn__ref(find_base(x, &history->base, &history->index));
     if (!history->node && !is_whole(x)) {
-        /* Of what it is a view is not known, and holds constants: all there
-         * is. */
+        /* The base is unknown and holds constants: take all of the storage. */
         int64_t count = (int64_t)(x->storage->bytes / tn_dtype_bytes(x->dtype));
         history->base = (struct place){.ndim = 1, .shape = {count},
                                        .stride = {1}};
@@ -275,9 +277,10 @@ tn_status tn__tensor_refresh(tn_tensor *x)
         if (!x->grad || !x->grad->node->op)
             return TN_OK;
         return tn__fail(TN_ERR_STATE,
-                        "the memory of what %s made was changed in place "
-                        "through another tensor, of which its gradient knows "
-                        "nothing: change a tn_clone() of that instead",
+                        "the output of %s was changed in place through another "
+                        "tensor that shares its memory, and its gradient does "
+                        "not include that: change a tn_clone() of the other "
+                        "tensor instead",
                         tn__node_name(x->grad->node));
     }
     tn__lock_take(&lock);

@@ -1,8 +1,8 @@
-/* hooks.c: the user's functions on the way of a gradient.
+/* hooks.c: hooks on gradients, and gradients of tensors that are no leaves.
  *
- * They hang on the node whose output the tensor is, in a list in the order of
- * registration. Removing marks; the list loses what is marked when the next
- * hook is registered, so that nothing goes while a walk stands on it. */
+ * The node whose output the tensor is has a list of hooks, in order of
+ * registration. Removing a hook only marks it. Marked hooks leave the list when
+ * the next one is registered, unless a walk of this thread is running hooks. */
 #include <string.h>
 #include <base/context.h>
 #include <tenon/hook.h>
@@ -18,16 +18,16 @@ struct hook {
     int kind;
     uint32_t index;       /* which output of the node */
     tn_grad_hook run;     /* GRAD */
-    tn_accumulated_hook accumulated; /* POST_ACCUMULATE, */
-    tn_tensor *x;         /*   told this leaf: lent, until it goes; */
-    const tn__grad_meta *meta; /* by which that is noticed */
+    tn_accumulated_hook accumulated; /* POST_ACCUMULATE, called */
+    tn_tensor *x;         /* with this leaf: lent, until it is freed; */
+    const tn__grad_meta *meta; /* identifies the leaf when it is freed */
     void *context;
     void (*release)(void *context); /* or NULL */
     tn_tensor *grad;      /* RETAIN: counted */
 };
 
-/* Hooks on leaves, in the whole process: while there are none, no walk looks
- * for them. */
+/* Post-accumulate hooks in the process. While it is 0, no walk searches for
+ * them. */
 static _Atomic size_t post_accumulate_count;
 
 bool tn__hooks_any_post_accumulate(void)
@@ -67,9 +67,9 @@ static struct hook *first_of(const tn__node *node)
     return (struct hook *)node->hook;
 }
 
-/* How many walks of this thread stand on a list: then none gets shorter. */
 
-/* Puts hook, one reference of which it takes, at the end. */
+/* Appends hook and takes over one reference to it. Drops hooks that were
+ * removed, unless this thread is running hooks. */
 static void append(tn__node *node, struct hook *hook)
 {
     tn__leaf_lock();
@@ -105,7 +105,7 @@ static struct hook *hook_new(int kind, uint32_t index, void *context)
     return hook;
 }
 
-/* x's data, made for a leaf that had none; NULL with the error recorded. */
+/* x's gradient data. NULL with the error recorded if x requires no gradient. */
 static tn__grad_meta *data_of(tn_tensor *x, const char *name)
 {
     if (tn__error_pending())
@@ -115,7 +115,7 @@ static tn__grad_meta *data_of(tn_tensor *x, const char *name)
     if (!x->requires_grad)
         return tn__fail_null(TN_ERR_STATE,
                              "%s: {x} does not require a gradient: mark it, or "
-                             "what it is made of, with tn_requires_grad()",
+                             "its inputs, with tn_requires_grad()",
                              name);
     return x->grad;
 }
@@ -169,7 +169,7 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
     tn__grad_meta *data = data_of(x, name);
     if (data && data->node->op)
         return tn__fail_null(TN_ERR_STATE,
-                             "%s: {x} was made by %s: only leaves gather "
+                             "%s: {x} was made by %s: only leaves accumulate "
                              "gradients; use tn_tensor_register_hook",
                              name, tn__node_name(data->node));
     struct hook *made = data ? hook_new(POST_ACCUMULATE, 0, context) : NULL;
@@ -189,7 +189,8 @@ void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta)
             tn_hook_remove(&hook->base);
 }
 
-/* ---- gradients that are kept -------------------------------------------- */
+/* ---- retained gradients
+ * ---------------------------------------------------- */
 
 tn_status tn_tensor_retain_grad(tn_tensor *x)
 {
@@ -271,13 +272,13 @@ static tn_status check_result(const tn__node *node, const tn_tensor *g,
         g->storage->device == result->storage->device)
         return TN_OK;
     tn__text text = {0};
-    tn__text_add(&text, "a hook of what %s made was given a gradient that is "
-                        "%s ", tn__node_name(node), tn_dtype_name(g->dtype));
+    tn__text_add(&text, "a hook on the output of %s received a gradient that "
+                        "is %s ", tn__node_name(node), tn_dtype_name(g->dtype));
     tn__text_add_shape(&text, g->ndim, g->shape);
     tn__text_add(&text, " on %s and returned one that is %s ",
                  g->storage->device->name, tn_dtype_name(result->dtype));
     tn__text_add_shape(&text, result->ndim, result->shape);
-    tn__text_add(&text, " on %s: they must be alike",
+    tn__text_add(&text, " on %s: they must be the same",
                  result->storage->device->name);
     char *message = tn__text_finish(&text);
     if (message)
@@ -295,7 +296,7 @@ static tn_status run_one(const tn__node *node, struct hook *hook,
     tn_tensor *result = hook->run(*g, hook->context);
     tn_status status = tn__error_pending() ? tn_error_code() : TN_OK;
     if (status >= 0 && result &&
-        !tn__tensor_check(result, "register_hook", "what a hook returned"))
+        !tn__tensor_check(result, "register_hook", "the hook's result"))
         status = tn_error_code();
     if (status >= 0 && result)
         status = check_result(node, *g, result);
@@ -352,7 +353,7 @@ static tn_status run_post_accumulate(struct hook *hook)
     if (status >= 0 && tn__error_pending())
         status = tn_error_code();
     else if (status < 0 && !tn__error_pending())
-        status = tn__fail(status, "a hook on the gradient of a leaf failed");
+        status = tn__fail(status, "a post-accumulate hook failed");
     tn_scope_close(scope);
     return status;
 }

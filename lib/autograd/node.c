@@ -1,8 +1,8 @@
 /* node.c: nodes, their memory, and the values they save.
  *
- * A node lies in one block: the struct, its ports, shapes, parameters and
- * copies of attributes behind each other. Blocks come from pools of a few
- * sizes, because each recorded call takes one. */
+ * A node is one block of memory: the struct, then its ports, shapes, parameters
+ * and copies of attributes. Blocks come from pools of a few sizes, because each
+ * recorded call allocates one. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <ops/engine/register.h>
@@ -19,7 +19,7 @@ enum { POOLS = sizeof pools / sizeof pools[0] };
 
 static tn__pool meta_pool = {"grad meta", sizeof(tn__grad_meta), 0};
 
-/* Numbers calls in their order over all threads: the walk goes by it. */
+/* Numbers calls in the order of all threads. The backward walk follows it. */
 static _Atomic uint64_t next_sequence = 1;
 
 static tn__lock leaves = TN__LOCK_INIT;
@@ -68,7 +68,7 @@ static void node_destroy(tn__object *object)
 static const tn__class node_class = {.name = "gradient node",
                                      .destroy = node_destroy};
 
-/* A zeroed head, and `bytes` in all. */
+/* A node with a zeroed struct in a block of `bytes`. */
 static tn__node *node_new(size_t bytes)
 {
     uint8_t size_class = 0;
@@ -86,12 +86,12 @@ static tn__node *node_new(size_t bytes)
 
 tn__node *tn__node_leaf(void)
 {
-    return node_new(sizeof(tn__node)); /* sequence 0: after all calls */
+    return node_new(sizeof(tn__node)); /* sequence 0: walked after all calls */
 }
 
 /* ---- recording ---------------------------------------------------------- */
 
-/* Where the next piece of the block goes. */
+/* Takes the next `bytes` of the block. */
 static void *carve(char **at, size_t bytes)
 {
     char *piece = *at;
@@ -104,7 +104,8 @@ static size_t padded(size_t bytes)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* The bytes behind a value's pointer that outlive the call only as a copy. */
+/* Bytes behind a value's pointer that the node must copy, because the caller's
+ * are valid during the call only. */
 static size_t copied_bytes(const tn_value *value)
 {
     switch (value->kind) {
@@ -142,7 +143,7 @@ static void copy_value(tn_value *to, const tn_value *from, char **at)
     }
 }
 
-/* The tensors that one argument brings. */
+/* The tensors of one argument. */
 static int tensors_of(const tn_value *value, tn_tensor *const **list)
 {
     if (value->kind == TN_VALUE_TENSORS) {
@@ -158,8 +159,8 @@ struct sizes {
     size_t ports, dims, copied, layout;
 };
 
-/* The tensor of port 0 where the call gives a view of it, or its gradient asks
- * how it lay in memory; else NULL. */
+/* The tensor of port 0 if the call returns a view of it or the gradient needs
+ * its layout, else NULL. */
 static const tn_tensor *layout_source(const tn__plan *plan,
                                       const tn__call *call, bool *is_view)
 {
@@ -171,7 +172,8 @@ static const tn_tensor *layout_source(const tn__plan *plan,
     return *is_view || plan->saves_layout ? x : NULL;
 }
 
-/* The space of a kernel call; one over operands of one shape does not tell. */
+/* The iteration space of a kernel call. If all operands have one shape,
+ * call->shape is not set and the output has that shape. */
 struct extent {
     int ndim;
     const int64_t *dim;
@@ -221,7 +223,7 @@ static void describe(tn__port *port, const tn_tensor *x, char **at)
                        x->stride[x->ndim - 1] == x->shape[x->ndim - 2];
     port->device = x->storage->device;
     int64_t *shape = carve(at, x->ndim * sizeof *shape);
-    for (int d = 0; d < x->ndim; d++) /* few: cheaper than memcpy's start */
+    for (int d = 0; d < x->ndim; d++) /* few: cheaper than a memcpy call */
         shape[d] = x->shape[d];
     port->shape = shape;
 }
@@ -239,9 +241,10 @@ static uint32_t version_of(const tn_tensor *x)
     return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
 }
 
-/* Saves what the wanted ports need. A call in place has already changed its
- * first argument, of which it kept a copy; what it needed of other views on the
- * same memory is gone, and said to be so when it is asked for. */
+/* Saves the values that the wanted ports need. An in-place call has already
+ * changed its first argument and left a copy of the original. Values of other
+ * views of the same memory are lost: they are saved with the old version, so
+ * that using them is an error. */
 static tn_status save_values(tn__node *node, const tn__plan *plan,
                              const tn__call *call)
 {
@@ -367,10 +370,10 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call)
     return node;
 }
 
-/* ---- what hangs on a tensor --------------------------------------------- */
+/* ---- a tensor's gradient data ------------------------------------------- */
 
-/* A tensor less has node. A leaf's gradient goes with the last; where a graph
- * still holds the leaf, it is taken from it. */
+/* One tensor fewer refers to node. A leaf's gradient is freed with the last
+ * one, even if a graph still holds the leaf. */
 static void release_tensor_node(tn__node *node)
 {
     if (node && !node->op &&
@@ -420,7 +423,7 @@ void tn__grad_meta_release(tn__grad_meta *meta)
     tn__pool_give(&meta_pool, meta);
 }
 
-/* ---- what gradient functions ask ---------------------------------------- */
+/* ---- what gradient functions call --------------------------------------- */
 
 bool tn__node_wants(const tn__node *node, int port)
 {
@@ -429,7 +432,8 @@ bool tn__node_wants(const tn__node *node, int port)
             tn__node_set_has(tn__me.walk_asked, node->port[port].node));
 }
 
-/* A saved value as a tensor that the gradient may compute with. */
+/* A saved value. Under create_graph it is connected to the node that made
+ * it. */
 static tn_tensor *unpack(const tn__node *node, const tn__port *port,
                          tn__node *maker, uint32_t index)
 {

@@ -1,6 +1,6 @@
-/* plan.c: what all calls of one row with one kernel share: which argument
- * feeds which port, the gradient kernel of each port, and so what a node must
- * save. Found without a lock, because every recorded call asks for it. */
+/* plan.c: what all calls of one row with one kernel share: the argument that
+ * feeds each port, the gradient kernel of each port, and the values that a node
+ * must save. Lookup takes no lock, because every recorded call does it. */
 #include <base/lock.h>
 #include <ops/engine/register.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static bool names_port(const tn__plan *plan, int p, const char *name)
 }
 
 /* The port that feeds an input of the kernel: the argument of the same name.
- * That in the same place comes first, because the kernels of higher
+ * The port of the same number is tried first, because kernels of higher
  * derivatives have several inputs called g. */
 static int port_of_input(const tn__plan *plan, int input)
 {
@@ -100,8 +100,8 @@ const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel)
 
 /* ---- the gradient of one port ------------------------------------------- */
 
-/* An input of a gradient written in the table, by its name: one of the
- * kernel's inputs, an output (out, out0 ...) or a cotangent (g, g0 ...). */
+/* Number of a written gradient's input, by its name: one of the kernel's
+ * inputs, an output (out, out0 ...) or a cotangent (g, g0 ...). */
 static int used_by_name(const tn__kernel *kernel, const char *name)
 {
     for (int k = 0; k < kernel->input_count; k++)
@@ -122,7 +122,7 @@ static bool has_written_gradient(const tn__plan *plan, int input)
     return plan->op->grad && plan->op->grad[arg];
 }
 
-/* From the `grad` line of the row. */
+/* The gradient in the row's `grad` line. */
 static const tn__kernel *written_gradient(const tn__plan *plan, int input,
                                           int *used, bool *zero)
 {
@@ -193,14 +193,14 @@ static bool copies_cotangent(const tn__plan *plan, const tn__plan_port *port)
                plan->kernel->input_count + plan->kernel->output_count;
 }
 
-/* What a sum of the stored gradient would give; of half types what it would
- * give had they not been rounded before, in float32. */
+/* The gradient kernel fused with a sum. For 16-bit floats the sum is in float32
+ * and of gradients that were not rounded. */
 static const tn__kernel *summed(const tn__kernel *kernel)
 {
     static tn__formula sum = TN__FORMULA("sum(input) = rsum(input)");
     for (int i = 0; i < kernel->input_count; i++)
         if (!kernel->input[i].dtype || kernel->input[i].index_count)
-            return NULL; /* a row would number its elements otherwise */
+            return NULL; /* element numbers within a row would differ */
     if (kernel->has_row && !(kernel = tn__kernel_without_rows(kernel)))
         return NULL;
     tn_dtype dtype = kernel->out[0].dtype;
@@ -223,8 +223,8 @@ static tn__plan_port *plan_port_new(const tn__plan *plan, int p)
         port->zero = true;
         return port;
     }
-    /* A missing derivative is no error of the call that records: backward
-     * tells it, if it ever comes here. */
+    /* A missing derivative is no error of the recorded call. Backward reports
+     * it if it needs this port. */
     tn__error pending;
     tn__error_hide(&pending);
     port->kernel = derive(plan, port->input, port->used, &port->zero);
@@ -235,7 +235,7 @@ static tn__plan_port *plan_port_new(const tn__plan *plan, int p)
         port->summed = summed(port->kernel);
         port->per_row = tn__kernel_once_a_row(port->kernel);
     }
-    /* What had no memory is no answer: it is asked for again next time. */
+    /* Out of memory is not stored: the next call tries again. */
     const bool no_memory = tn_error_code() == TN_ERR_MEMORY;
     tn__error_restore(&pending);
     if (no_memory) {
@@ -271,7 +271,8 @@ tn_status tn__plan_port_fail(const tn__plan *plan, int p)
     for (int k = 0; k < plan->kernel->input_count; k++)
         if (plan->input_port[k] == p)
             derive(plan, k, used, &zero);
-    return tn__fail(TN_ERR_UNSUPPORTED, "%s: no derivative by {%s}",
+    return tn__fail(TN_ERR_UNSUPPORTED,
+                    "%s: no derivative with respect to {%s}",
                     plan->op->name, plan->op->arg[plan->port_arg[p]].name);
 }
 

@@ -1,13 +1,13 @@
-/* recompute.c: functions whose saved values are made again.
+/* recompute.c: functions whose saved values are recomputed.
  *
- * While such a function runs, the calls in it leave nodes as ever, but each
- * value that they would save gets only a number in the function's rerun. When
- * a gradient asks for the first of them, the function runs again on the inputs
- * that the rerun kept, and what is saved then, in the same order, fills the
- * rerun; the graph of the second run is thrown away. So the gradient is that
- * of the first graph: parameters, hooks, tn_grad and higher derivatives need
- * nothing of their own, and a function within a function has its inputs among
- * the values that the outer one makes again. */
+ * While such a function runs, its calls record nodes as usual. Each value that
+ * they would save gets a number in the function's rerun instead. When a
+ * gradient first needs one of them, the function runs again on the inputs that
+ * the rerun stored. The values saved in this second run, in the same order,
+ * fill the rerun, and its graph is discarded. So the gradient is that of the
+ * first graph, and parameters, hooks, tn_grad and higher derivatives work
+ * without special cases. A function within a function has its inputs among the
+ * values that the outer one recomputes. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <ops/engine/mistakes.h>
@@ -29,33 +29,34 @@ struct tn__rerun {
     void (*release)(void *context);
     bool preserve_rng;
     tn_rng_state rng;
-    tn_dtype autocast;     /* as it was at the first run */
+    tn_dtype autocast;     /* of the first run */
     int input_count, out_count;
     struct input *input;
-    bool complete;         /* the first run is over */
-    tn__lock lock;  /* guards what follows, after the first run */
-    bool recomputed;       /* the second run is over */
-    uint32_t count;        /* values saved by the first run */
+    bool complete;         /* the first run has ended */
+    tn__lock lock;  /* guards the fields below, after the first run */
+    bool recomputed;       /* the second run has succeeded */
+    uint32_t count;        /* number of values saved by the first run */
     size_t room;
     struct entry {
-        tn__saved_value saved; /* filled by the second run */
-        bool wanted;       /* a node still holds the number */
-        tn_dtype dtype;    /* of the first run's value, as the rest */
+        tn__saved_value saved; /* set by the second run */
+        bool wanted;       /* a node still refers to it */
+        tn_dtype dtype;    /* dtype, device and shape in the first run */
         const tn_device *device;
         tn__shape shape;
     } *entry;
 };
 
-/* What this thread is running: the innermost function of the kind. */
+/* The innermost such function that this thread runs. */
 struct tn__run {
     tn__rerun *rerun;
     bool again;
-    uint32_t next;         /* the second run: number of the next value */
-    bool failed;           /*   memory ran out for one, */
-    bool differs;          /*   or it is not what it was: the error tells */
+    uint32_t next;         /* in the second run: number of the next value */
+    bool failed;           /* memory ran out for a value */
+    bool differs;          /* a value differs from the first run's; the error is
+                              recorded */
 };
 
-/* ---- frames ------------------------------------------------------------- */
+/* ---- reruns ------------------------------------------------------------- */
 
 static void rerun_destroy(tn__object *object)
 {
@@ -98,7 +99,7 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
 
 /* ---- saving ------------------------------------------------------------- */
 
-/* The first run: a number. */
+/* In the first run: assigns a number. */
 static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
                           const tn_tensor *x)
 {
@@ -117,7 +118,7 @@ static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
     return true;
 }
 
-/* Whoever computes the gradient reads memory by the first run's shape. */
+/* The gradient reads the value with the first run's shape. */
 static bool matches_first_run(const struct entry *entry, const tn_tensor *x)
 {
     return x->dtype == entry->dtype && x->storage->device == entry->device &&
@@ -125,7 +126,7 @@ static bool matches_first_run(const struct entry *entry, const tn_tensor *x)
                            entry->shape.dim);
 }
 
-/* The second run: the value of the next number. */
+/* In the second run: stores the value of the next number. */
 static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
 {
     uint32_t number = run->next++;
@@ -148,7 +149,7 @@ static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
     if (!entry->wanted)
         return true;
     struct tn__run *outer = tn__me.recompute;
-    tn__me.recompute = NULL; /* a value as any other */
+    tn__me.recompute = NULL; /* save it as outside of such a function */
     bool saved = tn__saved_value_set(&entry->saved, x, version);
     tn__me.recompute = outer;
     run->failed |= !saved;
@@ -180,7 +181,7 @@ void tn__rerun_forget(tn__rerun *rerun, uint32_t number)
 
 /* ---- running again ------------------------------------------------------ */
 
-/* The inputs as leaves of a graph of their own. */
+/* An input as a leaf of the second run's graph. */
 static tn_tensor *open_input(const struct input *input)
 {
     tn_tensor *value = tn__saved_value_get(&input->saved, "recompute");
@@ -195,7 +196,7 @@ static tn_tensor *open_input(const struct input *input)
     return status < 0 ? NULL : x;
 }
 
-/* Puts in front of the pending error that it arose in the second run. */
+/* Adds to the pending error that it occurred in the second run. */
 static void report_rerun(tn_status status)
 {
     if (tn__error_pending())
@@ -248,8 +249,8 @@ static tn_status run_again(tn__rerun *rerun)
             tn_rng_restore(rng);
         tn_grad_mode_set(mode);
         tn__autocast_swap(autocast);
-        tn__autocast_forget(); /* it led to the graph that goes */
-        if (run.differs) /* the error says it all */
+        tn__autocast_forget(); /* it refers to the graph that is freed */
+        if (run.differs) /* the error is recorded */
             status = TN_ERR_STATE;
         else if (status < 0 || tn__error_pending())
             report_rerun(status < 0 ? status : tn_error_code());
@@ -265,8 +266,8 @@ const tn__saved_value *tn__rerun_value(tn__rerun *rerun, uint32_t number)
 {
     if (!rerun->complete)
         return tn__fail_null(TN_ERR_STATE,
-                             "recompute: a gradient was asked for inside the "
-                             "function of what it has made itself");
+                             "recompute: the function needs the gradient of a "
+                             "value of its own before it has returned");
     tn__lock_take(&rerun->lock);
     tn_status status = TN_OK;
     if (!rerun->recomputed) {
@@ -280,7 +281,7 @@ const tn__saved_value *tn__rerun_value(tn__rerun *rerun, uint32_t number)
 
 /* ---- the call ----------------------------------------------------------- */
 
-/* fn in a scope of its own: only the outputs outlive it. */
+/* Runs fn in its own scope; only the outputs outlive it. */
 static tn_status call(tn_recompute_fn fn, void *context,
                       tn_tensor *const *inputs, int count,
                       tn_tensor **outputs, int out_count)

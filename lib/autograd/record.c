@@ -1,5 +1,5 @@
-/* record.c: what autograd hears of the dispatch of operators, and the
- * attributes of tensors that belong to it. */
+/* record.c: autograd's hooks into the dispatch of operators, and the attributes
+ * of tensors that belong to autograd. */
 #include <ctype.h>
 #include <string.h>
 #include <base/context.h>
@@ -27,8 +27,8 @@ static bool is_leaf(const tn_tensor *x)
 
 /* ---- hooks -------------------------------------------------------------- */
 
-/* Brings the nodes of the call's tensors up to date; *any: does one still
- * require a gradient? */
+/* Updates the nodes of the call's tensors. *any: does one of them require a
+ * gradient? */
 static tn_status refresh_inputs(const tn__call *call, bool *any)
 {
     *any = false;
@@ -65,7 +65,7 @@ static tn_status set_outputs(tn__call *call, tn__node *node)
 static tn_status record(tn__call *call)
 {
     if (!call->out_count)
-        return TN_OK; /* parts of what has no elements */
+        return TN_OK; /* parts of a tensor without elements */
     bool any;
     tn_status status = refresh_inputs(call, &any);
     if (status < 0 || !any)
@@ -81,8 +81,7 @@ static tn_status record(tn__call *call)
     return status;
 }
 
-/* What may not be written while recording, x shared or not: where gradients
- * would be wrong without a word. */
+/* Rejects in-place changes whose gradients would be wrong without an error. */
 static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
                                 bool requires_grad)
 {
@@ -96,8 +95,8 @@ static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
                         op->name, name);
     if (x->requires_grad && !op->differentiable)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "%s: {%s} requires a gradient, which does not flow "
-                        "through %s: change a tn_detach() of it",
+                        "%s: {%s} requires a gradient, and %s has none: change "
+                        "a tn_detach() of it",
                         op->name, name, op->name);
     if (!requires_grad || !tn__tensor_is_shared(x))
         return TN_OK;
@@ -148,7 +147,7 @@ static tn_status keep_original(tn__call *call)
     return call->original ? TN_OK : tn_error_code();
 }
 
-/* "AddBackward" for what add made, as PyTorch names it. */
+/* "AddBackward" for an output of add, as in PyTorch. */
 static void grad_fn(tn_tensor *x, char *text)
 {
     *text = '\0';
@@ -165,7 +164,8 @@ static void grad_fn(tn_tensor *x, char *text)
     memcpy(text + at, "Backward", sizeof "Backward");
 }
 
-/* The library links this room or it does not: ops never asks for it. */
+/* ops calls this room only through these hooks, so it can be linked without
+ * it. */
 __attribute__((constructor)) static void install_hooks(void)
 {
     tn__hooks.recording = tn_grad_mode;
@@ -180,7 +180,7 @@ __attribute__((constructor)) static void install_hooks(void)
 
 /* ---- attributes --------------------------------------------------------- */
 
-/* The node in which x, a leaf, gathers its gradient; made on first use. */
+/* The node that accumulates the gradient of the leaf x; made on first use. */
 static tn__node *leaf_of(tn_tensor *x)
 {
     if (x->grad)
@@ -206,8 +206,9 @@ tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
     if (!is_leaf(x))
         return on ? TN_OK
                   : tn__fail(TN_ERR_STATE,
-                             "requires_grad: {x} was made by %s, so its inputs "
-                             "decide: use tn_detach(x) for one without",
+                             "requires_grad: {x} was made by %s from inputs "
+                             "that require a gradient: use tn_detach(x) for a "
+                             "tensor without one",
                              tn__node_name(x->grad->node));
     if (on && !tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE,
@@ -227,7 +228,7 @@ tn_tensor *tn_requires_grad(tn_tensor *x)
         return NULL;
     if (!is_leaf(x) && !tn__error_pending())
         return tn__fail_null(TN_ERR_STATE,
-                             "requires_grad: {x} was made by %s and is no "
+                             "requires_grad: {x} was made by %s and is not a "
                              "leaf: mark its inputs, or tn_detach(x)",
                              tn__node_name(x->grad->node));
     return tn_tensor_set_requires_grad(x, true) < 0 ? NULL : x;
@@ -287,8 +288,8 @@ tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad)
     bool retains = tn_tensor_retains_grad(x);
     if (!is_leaf(x) && !retains)
         return tn__fail(TN_ERR_STATE,
-                        "set_grad: {x} was made by %s: only leaves keep a "
-                        "gradient, and what tn_tensor_retain_grad() marks",
+                        "set_grad: {x} was made by %s: only leaves and tensors "
+                        "marked by tn_tensor_retain_grad() store a gradient",
                         tn__node_name(x->grad->node));
     if (!grad && !x->grad)
         return TN_OK;

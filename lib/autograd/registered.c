@@ -1,5 +1,6 @@
-/* registered.c: gradients of operators that a program wrote in C. What their
- * forward saved are ports of the node behind those of the outputs. */
+/* registered.c: gradients of operators that a program wrote in C. The values
+ * that their forward saved are ports of the node, after those of the
+ * outputs. */
 #include <base/error.h>
 #include <ops/engine/register.h>
 #include <string.h>
@@ -11,7 +12,7 @@ static const tn__node *node_of(const tn_op_context *context)
     return context->node;
 }
 
-/* The first port that argument i feeds; -1: none. */
+/* The first port of argument i; -1: none. */
 static int port_of(const tn__plan *plan, int i)
 {
     for (int p = 0; p < plan->port_count; p++)
@@ -20,7 +21,7 @@ static int port_of(const tn__plan *plan, int i)
     return -1;
 }
 
-/* The context asks it for what the node keeps of the call. */
+/* Argument i as the node stores it, for tn_op_context_... */
 static tn_value value_of(const void *kept, int i)
 {
     const tn__node *node = kept;
@@ -49,14 +50,14 @@ tn_tensor *tn_op_context_saved(const tn_op_context *context, int i)
     const tn__node *node = node_of(context);
     if (!node || i < 0 || i >= node->save_count)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "saved value %d is asked for, of %d", i,
+                             "there is no saved value %d: forward saved %d", i,
                              node ? node->save_count : 0);
     return tn__node_saved(node, i);
 }
 
-/* ---- the gradient ------------------------------------------------------------- */
+/* ---- the gradient ------------------------------------------------------- */
 
-/* May x be the gradient of port p: does the port's shape broadcast to x's? */
+/* Is x a valid gradient of port p: does the port's shape broadcast to x's? */
 static tn_status check_result(const tn__node *node, int p, const tn_tensor *x)
 {
     const tn__port *port = &node->port[p];
@@ -69,7 +70,7 @@ static tn_status check_result(const tn__node *node, int p, const tn_tensor *x)
         return TN_OK;
     tn__text text = {0};
     const tn_op *op = node->op;
-    tn__text_add(&text, "it gave a gradient of shape ");
+    tn__text_add(&text, "backward returned a gradient of shape ");
     tn__text_add_shape(&text, x->ndim, x->shape);
     tn__text_add(&text, " on %s for %s, which has shape ",
                  x->storage->device->name,
@@ -92,7 +93,7 @@ tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
     if (status >= 0 && tn__error_pending())
         status = tn_error_code();
     if (status < 0 && !tn__error_pending())
-        tn__fail(status, "it failed");
+        tn__fail(status, "backward failed without an error message");
     for (int p = 0; p < node->port_count && status >= 0; p++) {
         tn_tensor *x = result[node->plan->port_arg[p]];
         if (!x || !tn__node_wants(node, p))
@@ -103,9 +104,10 @@ tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
     return status;
 }
 
-/* ---- what forward saved ---------------------------------------------------------- */
+/* ---- what forward saved ------------------------------------------------- */
 
-/* Where the graph of saved value x goes on: the port it was, or the output. */
+/* Connects the port of saved value x: to the node of the input or to the output
+ * that it is. */
 static void connect(tn__node *node, const tn__call *call, tn__port *port,
                     const tn_tensor *x)
 {

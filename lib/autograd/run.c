@@ -1,5 +1,5 @@
-/* run.c: the gradient of one call: its C function, or its kernel's gradient
- * kernels applied over the space that the call ran over. */
+/* run.c: the gradient of one call: its C function, or the gradient kernels of
+ * its kernel, run over the call's iteration space. */
 #include <tenon/ops.h>
 
 #include <autograd/node.h>
@@ -10,7 +10,7 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape)
         return NULL;
     tn_dims_list sum = {0, {0}}, kept = {ndim, {0}};
     int lead = g->ndim - ndim;
-    for (int d = 0; d < g->ndim; d++) /* of one number there is no sum */
+    for (int d = 0; d < g->ndim; d++) /* a dimension of size 1 needs no sum */
         if (g->shape[d] != 1 && (d < lead || shape[d - lead] == 1))
             sum.dim[sum.count++] = d;
     if (sum.count)
@@ -34,7 +34,7 @@ tn_tensor *tn__zeros_expanded(tn_dims_list shape, tn_dtype dtype,
                      shape);
 }
 
-/* Zeros like output out: for a cotangent that is NULL. */
+/* Zeros of the shape of output out, for a cotangent that is NULL. */
 static tn_tensor *node_zeros(const tn__node *node, int out)
 {
     const tn__port *port = &node->port[node->port_count + out];
@@ -42,7 +42,7 @@ static tn_tensor *node_zeros(const tn__node *node, int out)
                     .dtype = port->dtype, .device = port->device);
 }
 
-/* x, an output or a cotangent of one, with its row dimensions as ones. */
+/* x, an output or its cotangent, with row dimensions of size 1 inserted. */
 static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
 {
     if (!x || x->ndim == node->ndim)
@@ -54,7 +54,7 @@ static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
     return tn_reshape(x, shape);
 }
 
-/* Input number u of a gradient kernel, as tn__kernel_gradient counts. */
+/* Operand u of a gradient kernel, numbered as tn__kernel_gradient does. */
 static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
 {
     const tn__plan *plan = node->plan;
@@ -68,8 +68,8 @@ static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
     return with_row_dims(node, g[u] ? g[u] : node_zeros(node, u));
 }
 
-/* Along which of the node's dimensions the input of port p was broadcast, one
- * element seen as several. */
+/* Mask of the node's dimensions along which the input of port p was
+ * broadcast. */
 static uint32_t broadcast_dims(const tn__node *node, int p)
 {
     const tn__port *port = &node->port[p];
@@ -101,12 +101,14 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
         tn_tensor *same = operand(node, g, port->used[0]);
         if (!same || tn__shape_equal(same->ndim, same->shape, node->ndim,
                                      node->shape))
-            return same; /* else one a row, to be spread */
+            return same; /* else one number per row, to be broadcast */
     }
-    /* Without create_graph: the derivative of the sum would be found anew. */
+    /* Not under create_graph: the derivative of the fused kernel would have to
+     * be derived anew. */
     uint32_t broadcast = tn_grad_mode() ? 0 : broadcast_dims(node, p);
     bool summing = broadcast && port->summed;
-    /* Of a sum: one number a row, seen from all of its elements. */
+    /* The gradient of a reduction: one number per row, expanded to all of its
+     * elements. */
     bool rowwise = !tn_grad_mode() && !broadcast && port->per_row;
     const tn__kernel *kernel = summing   ? port->summed
                                : rowwise ? port->per_row
@@ -114,7 +116,7 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
     tn_tensor *input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < kernel->input_count; i++) {
         input[i] = NULL;
-        if (!kernel->input[i].dtype) /* an offset operand: no tensor */
+        if (!kernel->input[i].dtype) /* an offset operand has no tensor */
             continue;
         input[i] = operand(node, g, port->used[i]);
         if (!input[i])

@@ -1,4 +1,4 @@
-/* saved_value.c: values that gradients need, kept until they are asked for. */
+/* saved_value.c: values that are stored until a gradient needs them. */
 #include <autograd/node.h>
 
 bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x, uint32_t version)
@@ -12,7 +12,7 @@ bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x, uint32_t version)
     saved->version = version;
     if (!saved->value)
         return false;
-    saved->value->apart = true; /* of the memory as it was */
+    saved->value->apart = true; /* in-place changes do not update it */
     atomic_fetch_add_explicit(&x->storage->saved, 1, memory_order_relaxed);
     return true;
 }
@@ -45,8 +45,8 @@ tn_tensor *tn__saved_value_get(const tn__saved_value *saved, const char *who)
     if (!value)
         return tn__fail_null(
             TN_ERR_STATE,
-            "backward: the graph of %s was freed by an earlier backward: give "
-            "that one .retain_graph = true",
+            "backward: the graph of %s was freed by an earlier backward: pass "
+            ".retain_graph = true to that one",
             who);
     uint32_t now =
         atomic_load_explicit(&value->storage->version, memory_order_relaxed);

@@ -1,11 +1,11 @@
-/* set_data.c: giving a leaf other contents while it stays the same object, so
- * that a model can be moved without its optimizer losing sight of it. */
+/* set_data.c: replaces a leaf's contents while it stays the same object, so
+ * that a model can be moved without making its optimizer anew. */
 #include <base/error.h>
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tensor/tensor.h>
 
-/* Everything that makes a tensor this view and no other. */
+/* Copies everything that describes the view. */
 static void take_view(tn_tensor *to, const tn_tensor *from)
 {
     to->storage = from->storage;
@@ -28,7 +28,7 @@ tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
     if (!tn_tensor_is_leaf(x))
         return tn__fail(TN_ERR_STATE,
                         "set_data: {x} was made by an operator; only leaves "
-                        "can take other data");
+                        "can get other data");
     tn_tensor *view = tn__tensor_alias(data);
     if (!view)
         return TN_ERR_MEMORY;
@@ -36,7 +36,7 @@ tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
         tn_tensor_set_grad(x, NULL);
     tn__storage *old = x->storage;
     take_view(x, view);
-    view->storage = old; /* goes with the alias */
+    view->storage = old; /* freed with the alias */
     x->storage->has_leaf |= x->requires_grad;
     tn__unref(view);
     return TN_OK;

@@ -1,14 +1,15 @@
-/* walk.c: a queue of nodes by falling sequence number, their priority.
+/* walk.c: a priority queue of nodes, in descending order of sequence.
  *
- * A call's number is greater than that of all calls whose outputs it used, so
- * when a node is the greatest one pending, nothing that is still to come can
- * add to its cotangents. No pass that counts dependencies is needed, and the
- * queue holds only the front of the walk: one node for a chain of a million. */
+ * A call's sequence is greater than those of all calls whose outputs it used.
+ * So no node that is still to be queued can add to the cotangents of the queued
+ * node with the greatest sequence. No pass that counts dependencies is needed,
+ * and the queue holds only the front of the walk: one node for a chain of a
+ * million. */
 #include <string.h>
 
 #include <autograd/walk.h>
 
-/* Slots for calls of one output, which nearly all have. */
+/* Slots for calls with one output, as nearly all have. */
 static tn__pool slot_pool = {"slot", sizeof(tn__slot) + sizeof(tn_tensor *),
                              0};
 
@@ -125,7 +126,7 @@ static tn__slot *find_or_queue(tn__walk *walk, tn__node *node,
     return slot;
 }
 
-/* Twice the sequence leaves a priority between two calls for a leaf. */
+/* Twice the sequence, so that a leaf can be queued between two calls. */
 tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node)
 {
     return find_or_queue(walk, node, 2 * node->sequence);

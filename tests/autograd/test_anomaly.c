@@ -77,7 +77,7 @@ static void test_module(void)
     TN_DETECT_ANOMALY {
         ok(tn_backward(y) < 0, "whose gradient is one");
         is_error("1.0: backward of sqrt: the gradient of input (2,) is NaN at "
-                 "(1,), and that which came in is not", "sqrt", "1.0");
+                 "(1,), and the incoming gradient is not", "sqrt", "1.0");
     }
     ok(!tn_tensor_grad(x), "gradients stay as they were");
 }
@@ -89,7 +89,7 @@ static void test_backward(void)
     TN_DETECT_ANOMALY {
         ok(tn_backward(y, .gradient = g, .retain_graph = true) < 0,
            "a gradient given that is NaN");
-        is_error("backward of exp: the gradient that came in (2,) is NaN at "
+        is_error("backward of exp: the incoming gradient (2,) is NaN at "
                  "(1,)", "exp", "");
         is_int(tn_backward(tn_sum(y)), TN_OK, "one that is not");
         ok(tn_anomaly_mode(), "the mode stays on");

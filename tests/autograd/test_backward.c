@@ -317,7 +317,7 @@ static void test_retain(void)
     ok(tn_backward(loss) < 0, "a third time is refused");
     is_error(TN_ERR_STATE,
              "backward: the graph of mul was freed by an earlier backward: "
-             "give that one .retain_graph = true",
+             "pass .retain_graph = true to that one",
              "a graph that is gone");
     is_pair(tn_tensor_grad(x), 8, 12, "a failed backward adds nothing");
 }
@@ -414,7 +414,7 @@ static void test_mistakes(void)
     char text[200];
     snprintf(text, sizeof text,
              "backward: gradient is float64 (3,) on %s, root float64 (2,) on "
-             "%s: they must be alike",
+             "%s: they must be the same",
              device, device);
     is_error(TN_ERR_SHAPE, text, "a gradient of another shape");
     tn_backward(NULL);
@@ -427,13 +427,13 @@ static void test_mistakes(void)
              "a gradient for whole numbers");
     tn_requires_grad(tn_exp(x));
     is_error(TN_ERR_STATE,
-             "requires_grad: x was made by exp and is no leaf: mark its "
+             "requires_grad: x was made by exp and is not a leaf: mark its "
              "inputs, or tn_detach(x)",
              "what an operator made as a leaf");
     tn_tensor_set_requires_grad(tn_exp(x), false);
     is_error(TN_ERR_STATE,
-             "requires_grad: x was made by exp, so its inputs decide: use "
-             "tn_detach(x) for one without",
+             "requires_grad: x was made by exp from inputs that require a "
+             "gradient: use tn_detach(x) for a tensor without one",
              "what an operator made switched off");
     tn_tensor_set_grad(x, wide);
     is_error(TN_ERR_SHAPE, "set_grad: grad has shape (3,), x (2,)",

@@ -51,8 +51,8 @@ static void test_wrong_rules(void)
     tn__gradient_fn right = plan->gradient;
     plan->gradient = give_wrong;
     check_wrong(tn_dims(2, 2), TN_F32,
-                "backward of tril: its rule gives a gradient (2, 2) of float32 "
-                "on ");
+                "backward of tril: its rule returned a gradient (2, 2) of "
+                "float32 on ");
     check_wrong(tn_dims(1, 3), TN_F32, "for input 0 (input) (3, 3) of float32");
     check_wrong(tn_dims(3), TN_F32, "gradient (3,) of float32");
     check_wrong(tn_dims(3, 3), TN_I64, "gradient (3, 3) of int64");

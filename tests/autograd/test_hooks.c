@@ -409,8 +409,8 @@ static void test_mistakes(void)
     tn_tensor *x = leaf(1, 2), *plain = tn_zeros(tn_dims(2));
     ok(!tn_tensor_register_hook(plain, look, "a"), "no hook without a gradient");
     is_error(TN_ERR_STATE,
-             "register_hook: x does not require a gradient: mark it, or what "
-             "it is made of, with tn_requires_grad()",
+             "register_hook: x does not require a gradient: mark it, or its "
+             "inputs, with tn_requires_grad()",
              "a hook on a constant");
     ok(!tn_tensor_register_hook(x, NULL, NULL), "no hook without a function");
     is_error(TN_ERR_ARGUMENT, "register_hook: hook is NULL", "no function");
@@ -418,15 +418,15 @@ static void test_mistakes(void)
     is_error(TN_ERR_ARGUMENT, "register_hook: x is NULL", "no tensor");
     ok(tn_tensor_retain_grad(plain) < 0, "nothing to retain");
     is_error(TN_ERR_STATE,
-             "retain_grad: x does not require a gradient: mark it, or what it "
-             "is made of, with tn_requires_grad()",
+             "retain_grad: x does not require a gradient: mark it, or its "
+             "inputs, with tn_requires_grad()",
              "retaining what there is not");
     tn_tensor *y = tn_mul_scalar(x, 3);
     ok(!tn_tensor_register_post_accumulate_grad_hook(y, give_up, NULL),
        "what is no leaf gathers nothing");
     is_error(TN_ERR_STATE,
              "register_post_accumulate_grad_hook: x was made by mul: only "
-             "leaves gather gradients; use tn_tensor_register_hook",
+             "leaves accumulate gradients; use tn_tensor_register_hook",
              "a hook on gathering");
 
     tn_hook *hook = tn_tensor_register_hook(y, bad_shape, NULL);
@@ -435,9 +435,9 @@ static void test_mistakes(void)
     char text[256];
     const char *device = tn_device_name(tn_device_current());
     snprintf(text, sizeof text,
-             "a hook of what mul made was given a gradient that is float64 "
+             "a hook on the output of mul received a gradient that is float64 "
              "(2,) on %s and returned one that is float64 () on %s: they must "
-             "be alike",
+             "be the same",
              device, device);
     is_error(TN_ERR_SHAPE, text, "a hook with another shape");
     tn_hook_remove(hook);

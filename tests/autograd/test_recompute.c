@@ -162,7 +162,7 @@ static void test_modes(void)
     ok(tn_backward(last) < 0, "but not a third time");
     is_error(TN_ERR_STATE,
              "backward: the graph of mul was freed by an earlier backward: "
-             "give that one .retain_graph = true",
+             "pass .retain_graph = true to that one",
              "a graph that was freed");
 }
 
@@ -281,8 +281,8 @@ static void test_mistakes(void)
     ok(tn_recompute(walk_inside, NULL, &x, 1, &y, 1) < 0,
        "no gradient is taken inside");
     is_error(TN_ERR_STATE,
-             "backward of exp: recompute: a gradient was asked for inside the function of what "
-             "it has made itself",
+             "backward of exp: recompute: the function needs the gradient of a "
+             "value of its own before it has returned",
              "a gradient inside");
     ok(tn_recompute(nothing, NULL, &x, 1, &y, 1) < 0, "an output is wanted");
     is_error(TN_ERR_ARGUMENT, "recompute: the function left output 0 NULL",

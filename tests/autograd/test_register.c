@@ -217,9 +217,9 @@ static void test_sharing(void)
     tn_mul_scalar_(z, 2);
     ok(!tn_add(w, w), "and a change of the argument is noticed");
     is_error(TN_ERR_STATE,
-             "add: the memory of what same made was changed in place "
-             "through another tensor, of which its gradient knows nothing: change a "
-             "tn_clone() of that instead",
+             "add: the output of same was changed in place through another "
+             "tensor that shares its memory, and its gradient does not "
+             "include that: change a tn_clone() of the other tensor instead",
              "a change of the argument");
     x = leaf(1, 2);
     y = tn_mul_scalar(x, 1);
@@ -340,14 +340,15 @@ static void test_mistakes(void)
     char text[256];
     const char *device = tn_device_name(tn_device_current());
     snprintf(text, sizeof text,
-             "backward of t_shape: it gave a gradient of shape (3,) on %s for "
-             "x, which has shape (2,) on %s", device, device);
+             "backward of t_shape: backward returned a gradient of shape (3,) "
+             "on %s for x, which has shape (2,) on %s", device, device);
     is_error(TN_ERR_SHAPE, text, "a gradient's shape");
     add_op("t_number(x)", same, bad_number);
     ok(tn_backward(tn_sum(tn_call("t_number", x))) < 0,
        "what was not saved is not there");
     is_error(TN_ERR_ARGUMENT,
-             "backward of t_number: saved value 1 is asked for, of 0",
+             "backward of t_number: there is no saved value 1: forward saved "
+             "0",
              "what was not saved");
     add_op("t_constant(x)", same, NULL);
     ok(!tn_tensor_requires_grad(tn_call("t_constant", x)),

@@ -333,9 +333,9 @@ static void test_mistakes(void)
     char text[256];
     const char *device = tn_device_name(tn_device_current());
     snprintf(text, sizeof text,
-             "1: a hook of what view made was given a gradient that is float32 "
-             "(1, 2) on %s and returned one that is float32 () on %s: they "
-             "must be alike",
+             "1: a hook on the output of view received a gradient that is "
+             "float32 (1, 2) on %s and returned one that is float32 () on %s: "
+             "they must be the same",
              device, device);
     is_error(TN_ERR_SHAPE, text, "a hook with another shape");
     tn_hook_remove(hook);

@@ -1,5 +1,6 @@
-/* gradients_attention.c: attention that the device did: by the device again; in
- * terms of operators where the gradient is itself to have one. */
+/* gradients_attention.c: the gradient of attention that the device computed: by
+ * the device's backward, or by operators if the gradient itself is to be
+ * differentiated. */
 #include <autograd/autograd.h>
 #include <device/device.h>
 #include <ops/table.h>
@@ -7,7 +8,7 @@
 
 enum { QUERY, KEY, VALUE, MASK, DROPOUT, CAUSAL, SCALE, SEED, CALL };
 
-/* Each head of x beside itself, so that there are as many as of like. */
+/* Repeats each head of x, so that x has as many heads as `like`. */
 static tn_tensor *repeat_heads(tn_tensor *x, const tn_tensor *like)
 {
     if (like->ndim < 3 ||
@@ -19,7 +20,7 @@ static tn_tensor *repeat_heads(tn_tensor *x, const tn_tensor *like)
                                 .dim = -3);
 }
 
-/* The gradients of heads that stand beside each other summed. */
+/* Sums the gradients of heads that were repeated. */
 static tn_tensor *sum_heads(tn_tensor *g, tn_dims_list shape)
 {
     int heads = shape.count - 3;
@@ -32,7 +33,7 @@ static tn_tensor *sum_heads(tn_tensor *g, tn_dims_list shape)
     return tn_sum(tn_reshape(g, wide), .dim = heads + 1);
 }
 
-/* Dropout of x by the numbers of the forward call. */
+/* Dropout of x with the random numbers of the forward call. */
 static tn_tensor *apply_dropout(const tn__node *node, tn_tensor *x)
 {
     double p = tn__node_value(node, DROPOUT)->of.f;
@@ -77,8 +78,8 @@ TN__GRADIENT(attention_forward)
     tn_tensor *lse = tn__node_output(node, 1);
     if (g[1] || !g[0])
         return tn__fail(TN_ERR_UNSUPPORTED, "attention_forward: logsumexp has "
-                        "no gradient; take tn_logsumexp of the scores");
-    /* or where the device does it no more (tn_device_mask) */
+                        "no gradient: use tn_logsumexp of the scores");
+    /* or if the device no longer has attention (tn_device_mask) */
     bool by_ops = tn__tensor_tracks(g[0]) ||
                   !atomic_load(&tn__node_device(node, QUERY)->attention);
     for (int i = QUERY; i <= MASK; i++) {

@@ -2,8 +2,9 @@
  *
  *   g[n, c, p] * x[n, c, index[n, t, p]] * w[n, t, p]
  *
- * is linear in each of g, x and w: tap_sum is its derivative by g, tap_dots that
- * by w, scatter_taps that by x. So each one's gradients are the other two. */
+ * is linear in g, x and w. tap_sum is its derivative with respect to g,
+ * tap_dots with respect to w, scatter_taps with respect to x. So the gradients
+ * of each are the other two. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <ops/table.h>
@@ -16,7 +17,7 @@ static tn_tensor *run_row(int id, tn_tensor *a, tn_tensor *b, tn_tensor *c)
     return a && b && c ? tn__op_run1(&tn__op_table[id], value, 3) : NULL;
 }
 
-/* Each g[n, c, p] * w[n, t, p] added to element index[n, t, p] of zeros. */
+/* Adds each g[n, c, p] * w[n, t, p] to element index[n, t, p] of zeros. */
 static tn_tensor *scatter_taps(tn_tensor *zeros, tn_tensor *g, tn_tensor *w,
                                tn_tensor *index)
 {
@@ -38,7 +39,8 @@ static tn_tensor *zeros_of(const tn__node *node)
                               tn__node_device(node, 0));
 }
 
-/* Of (input, index, factor), where the other row has g in the factor's place. */
+/* The gradients of (input, index, factor). `other` is the row with g in place
+ * of factor. */
 static tn_status by_input_and_factor(const tn__node *node, int other, bool sum,
                                      tn_tensor *g, tn_tensor **out)
 {

@@ -1,4 +1,4 @@
-/* gradients_index.c: elements by their number: gathers and scatters are each
+/* gradients_index.c: elements selected by index: gathers and scatters are each
  * other's gradients. */
 #include <autograd/autograd.h>
 #include <base/error.h>
@@ -6,7 +6,7 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* Zeros like a port, to which elements of g are added. */
+/* Zeros of a port's shape, to which elements of g are added. */
 static tn_tensor *zeros_of(const tn__node *node, int port, const tn_tensor *g)
 {
     return g ? tn__zeros_expanded(tn__node_shape(node, port), g->dtype,
@@ -14,15 +14,15 @@ static tn_tensor *zeros_of(const tn__node *node, int port, const tn_tensor *g)
              : NULL;
 }
 
-/* Sets one result and says how it went. */
+/* Sets one result; fails if x is NULL. */
 static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     *out = x;
     return x ? TN_OK : tn_error_code();
 }
 
-/* What flows to a source, of the size of index: zeros to the elements of it
- * that index does not reach. */
+/* The gradient of a source: part, which has the shape of index, padded with
+ * zeros for the elements that index does not reach. */
 static tn_tensor *pad_to_source(const tn__node *node, tn_tensor *part)
 {
     tn_dims_list shape = tn__node_shape(node, 2), pad = {2 * shape.count, {0}};
@@ -64,7 +64,7 @@ TN__GRADIENT(scatter)
     bool adds = reduce->kind != TN_VALUE_NONE;
     if (adds && reduce->of.string[0] != 'a')
         return tn__fail(TN_ERR_UNSUPPORTED, "scatter: no gradient with "
-                        "{reduce} \"%s\"; gather, multiply and scatter the "
+                        "{reduce} \"%s\": gather, multiply and scatter the "
                         "products", reduce->of.string);
     if (tn__node_wants(node, 0) && adds)
         status = set_result(&out[0], g[0]);
@@ -95,7 +95,8 @@ TN__GRADIENT(index_select)
                       tn_index_add(zeros_of(node, 0, wide), dim, index, wide));
 }
 
-/* Each of part (N, D) over how often its row is named by index (N). */
+/* Divides each row of part (N, D) by the number of times that its index occurs
+ * in index (N). */
 static tn_tensor *divide_by_counts(tn_tensor *part, tn_tensor *index,
                                    int64_t rows)
 {
@@ -107,8 +108,8 @@ static tn_tensor *divide_by_counts(tn_tensor *part, tn_tensor *index,
     return tn_div(part, tn_to_dtype(tn_unsqueeze(count, 1), part->dtype));
 }
 
-/* Rows of weight add up in the order of the indices. Argument `scale` says
- * whether by how often they are named. */
+/* The gradients of a weight row are added in the order of the indices. Argument
+ * `scale` says whether they are divided by the number of occurrences. */
 static tn_status embedding(const tn__node *node, int scale,
                            tn_tensor *const *g, tn_tensor **out)
 {
@@ -142,7 +143,8 @@ TN__GRADIENT(embedding_renorm)
                      out);
 }
 
-/* One element of each row of the last axis, but where index says to ignore. */
+/* Selects one element of each row of the last dimension; an ignored index
+ * contributes nothing. */
 TN__GRADIENT(pick)
 {
     tn_tensor *index = tn__node_input(node, 1);
@@ -154,9 +156,9 @@ TN__GRADIENT(pick)
                                           tn_unsqueeze(part, -1)));
 }
 
-/* ---- orders and prefix folds ---- */
+/* ---- sorting and prefix scans ------------------------------------------- */
 
-/* Each value came from where its index says. */
+/* Each value came from the element that output 1, the indices, names. */
 static tn_status scatter_back(const tn__node *node, tn_tensor *const *g,
                               tn_tensor **out)
 {
@@ -197,7 +199,8 @@ TN__GRADIENT(scan_sum)
                       reverse_cumsum(g[0], tn__node_value(node, DIM)->of.i));
 }
 
-/* x without its first elements along dim, and so many of value behind. */
+/* Shifts x by `by` elements towards the front along dim; fills the end with
+ * value. */
 static tn_tensor *shift(tn_tensor *x, int64_t dim, int64_t by, double value)
 {
     tn_dims_list pad = {2 * x->ndim, {0}};
@@ -206,10 +209,10 @@ static tn_tensor *shift(tn_tensor *x, int64_t dim, int64_t by, double value)
     return x ? tn_constant_pad_nd(x, pad, value) : NULL;
 }
 
-/* The gradient of the products as a polynomial, without a division: it can be
- * differentiated where elements are 0. What comes from behind, s[k] = g[k] +
- * x[k + 1] s[k + 1], is made in log2(size) steps, each of which joins pairs of
- * such maps: Hillis and Steele, Comm. ACM 29 (1986). */
+/* The gradient of the products without a division, so that it can be
+ * differentiated where elements are 0. The recurrence s[k] = g[k] + x[k + 1]
+ * s[k + 1] is solved in log2(size) steps, each of which composes pairs of such
+ * maps: Hillis and Steele, Comm. ACM 29 (1986). */
 static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
                                          int64_t dim)
 {
@@ -229,9 +232,10 @@ static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
     return tn_mul(before, sum);
 }
 
-/* Where no element is 0, the products that an element is part of, over it. At
- * the first 0 of a row its own part is left out of the products, which needs
- * the products once more with 1 in its place; those behind it stay 0. */
+/* If no element is 0: the sum of the products that contain an element, divided
+ * by it. At the first 0 of a row the division is impossible: its gradient uses
+ * the products computed again with 1 in its place. After the first 0 all
+ * products are 0, and so are the gradients. */
 TN__GRADIENT(scan_prod)
 {
     int64_t dim = tn__node_dim(node, DIM, 0);
@@ -274,7 +278,8 @@ TN__GRADIENT(cat)
     int64_t at = 0;
     for (int p = 0; p < tn__node_port_count(node); p++) {
         if (tn__node_ndim(node, p) != ndim)
-            continue; /* torch lets 1-d tensors without elements pass */
+            continue; /* as in torch, 1-d tensors without elements are
+                         allowed */
         int64_t size = tn__node_size(node, p, dim);
         if (tn__node_wants(node, p) &&
             set_result(&out[p], tn_narrow(g[0], dim, at, size)) < 0)
@@ -284,9 +289,10 @@ TN__GRADIENT(cat)
     return TN_OK;
 }
 
-/* ---- scatters that fold ---- */
+/* ---- scatter reductions ------------------------------------------------- */
 
-/* Greatest and least: shared among equals, as the reductions of rows do. */
+/* Maximum and minimum: the gradient is divided equally among ties, as in
+ * reductions over rows. */
 static tn_status share_among_ties(const tn__node *node, tn_tensor *g,
                                   tn_tensor **out)
 {
@@ -327,8 +333,8 @@ static tn_tensor *scatter_prod(tn_tensor *x, int64_t dim, tn_tensor *index,
                : NULL;
 }
 
-/* The product of the others, by division, but where a factor is 0: that one is
- * taken for 1 and the product is made again. */
+/* The product of the other factors, by division. Where a factor is 0, it is
+ * replaced by 1 and the product is computed again. */
 static tn_status scatter_prod_gradient(const tn__node *node, tn_tensor *g,
                                        tn_tensor **out)
 {
@@ -354,10 +360,11 @@ static tn_status scatter_prod_gradient(const tn__node *node, tn_tensor *g,
         zero, tn_eq_scalar(tn_gather(zeros, dim, index), 1));
     tn_tensor *filled = tn_masked_fill_scalar(source, zero, 1);
     tn_tensor *product = tn_mul(g, scatter_prod(input, dim, index, filled));
-    /* With one 0 that is the product of the others; with none all divide it;
-     * else nothing is left. */
+    /* If a group has exactly one 0, this is the product of the others. If it
+     * has none, every factor divides the product. If it has more, the gradient
+     * is 0. */
     tn_tensor *part = tn_div(tn_gather(product, dim, index), filled);
-    if (tn_grad_mode()) { /* what is 0 now has a derivative */
+    if (tn_grad_mode()) { /* a gradient of 0 can have a derivative */
         tn_tensor *none = tn_zeros_like(input);
         tn_tensor *pair = tn_scatter_add(none, dim, index,
                                          tn_where_scalar(zero, source, 0));

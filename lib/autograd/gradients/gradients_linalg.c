@@ -1,11 +1,13 @@
-/* gradients_linalg.c: matrix factorisations and what has a formula of its own.
+/* gradients_linalg.c: gradients of matrix factorisations, linear systems,
+ * inverses, determinants and the matrix exponential.
  *
- * Giles, "An extended collection of matrix derivative results for forward and
- * reverse mode algorithmic differentiation" (2008), for linear systems,
- * determinants and eigenvalues; Murray, arXiv:1602.07527, for Cholesky; Walter
- * and Lehmann, arXiv:1001.1654, for QR; Golub and Pereyra, "The differentiation
- * of pseudo-inverses and nonlinear least squares problems" (1973). Signs and
- * projections are PyTorch's, so that what is not defined agrees too. */
+ * Sources: Giles, "An extended collection of matrix derivative results for
+ * forward and reverse mode algorithmic differentiation" (2008), for linear
+ * systems, determinants and eigenvalues; Murray, arXiv:1602.07527, for
+ * Cholesky; Walter and Lehmann, arXiv:1001.1654, for QR; Golub and Pereyra,
+ * "The differentiation of pseudo-inverses and nonlinear least squares problems"
+ * (1973). Signs and projections are PyTorch's, so that results also agree where
+ * the gradient is not defined. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <ops/table.h>
@@ -22,7 +24,7 @@ static tn_tensor *transposed(tn_tensor *x)
     return x ? tn_transpose(x, -1, -2) : NULL;
 }
 
-/* a^T b and a b^T */
+/* a^T b and a b^T, named as in BLAS */
 static tn_tensor *matmul_tn(tn_tensor *a, tn_tensor *b)
 {
     return tn_matmul(transposed(a), b);
@@ -42,7 +44,7 @@ static tn_tensor *add_optional(tn_tensor *a, tn_tensor *b)
     return a && b ? tn_add(a, b) : a ? a : b;
 }
 
-/* x with its diagonal times a number. */
+/* x with its diagonal multiplied by a number. */
 static tn_tensor *diagonal_times(tn_tensor *x, double by)
 {
     tn_tensor *d = x ? tn_diagonal(x, .dim1 = -2, .dim2 = -1) : NULL;
@@ -60,10 +62,10 @@ static tn_tensor *solve_triangle(tn_tensor *a, tn_tensor *b, bool upper,
     return tn__op_run1(&tn__op_table[TN__OP_ID_SOLVE_TRIANGLE], value, 5);
 }
 
-/* ---- Cholesky ------------------------------------------------------------- */
+/* ---- Cholesky ----------------------------------------------------------- */
 
-/* With L^T g, half of it on the diagonal and nothing above, between L^-T and
- * L^-1; the symmetric part, since A is. */
+/* gA = sym(L^-T phi(L^T g) L^-1), where phi takes the lower triangle with half
+ * the diagonal and sym(X) = (X + X^T) / 2, since A is symmetric. */
 TN__GRADIENT(linalg_cholesky_ex)
 {
     bool upper = tn__node_value(node, 1)->of.i;
@@ -80,7 +82,8 @@ TN__GRADIENT(linalg_cholesky_ex)
     return set_result(out, tn_mul_scalar(tn_add(phi, transposed(phi)), 0.5));
 }
 
-/* The gradient of what hangs on A = L L^T (or L^T L) through G, that of A. */
+/* The gradient of L (A = L L^T, or L^T L if upper), where common is minus the
+ * gradient of A, symmetrised and doubled. */
 static tn_tensor *cholesky_chain(tn_tensor *common, tn_tensor *l, bool upper)
 {
     return tn_neg(upper ? tn_matmul(l, common) : tn_matmul(common, l));
@@ -114,7 +117,7 @@ TN__GRADIENT(cholesky_inverse)
     return set_result(out, cholesky_chain(common, l, upper));
 }
 
-/* ---- linear systems --------------------------------------------------------- */
+/* ---- linear systems ----------------------------------------------------- */
 
 static tn_tensor *solve_square(tn_tensor *a, tn_tensor *b)
 {
@@ -158,10 +161,10 @@ TN__GRADIENT(solve_triangle)
                                  : tn_tril(ga, .diagonal = unit ? -1 : 0));
 }
 
-/* ---- LU ------------------------------------------------------------------------- */
+/* ---- LU ----------------------------------------------------------------- */
 
-/* P^T A = L U. What lies beyond the square part is L or U alone, and takes its
- * share of the square part's gradient with it. */
+/* P^T A = L U. The rows or columns beyond the square part are L or U alone;
+ * their gradients also contribute to the gradient of the square part. */
 TN__GRADIENT(linalg_lu_factor_ex)
 {
     tn_tensor *lu = tn__node_output(node, 0);
@@ -181,12 +184,12 @@ TN__GRADIENT(linalg_lu_factor_ex)
     tn_tensor *by_l = matmul_tn(l, tn_tril(gs, .diagonal = -1));
     tn_tensor *by_u = matmul_nt(tn_triu(gs), up);
     tn_tensor *rest = NULL;
-    if (m > k) { /* L goes on below */
+    if (m > k) { /* L has more rows */
         tn_tensor *l2 = tn_narrow(lu, -2, k, m - k);
         tn_tensor *g2 = tn_narrow(g[0], -2, k, m - k);
         by_u = tn_sub(by_u, matmul_tn(l2, g2));
         rest = solve_triangle(transposed(up), g2, false, false, false);
-    } else if (n > k) { /* U goes on to the right */
+    } else if (n > k) { /* U has more columns */
         tn_tensor *u2 = tn_narrow(lu, -1, k, n - k);
         tn_tensor *g2 = tn_narrow(g[0], -1, k, n - k);
         by_l = tn_sub(by_l, matmul_nt(g2, u2));
@@ -202,20 +205,21 @@ TN__GRADIENT(linalg_lu_factor_ex)
         tn__op_run1(&tn__op_table[TN__OP_ID_LU_ORDER], value, 2);
     if (!order || !ga)
         return tn_error_code();
-    /* Row i of P^T A was row order[i] of A. */
+    /* Row i of P^T A is row order[i] of A. */
     tn_dims_list size = tn__node_shape(node, 0);
     tn_tensor *back = tn_argsort(order, -1, false);
     return set_result(
         out, tn_gather(ga, -2, tn_expand(tn_unsqueeze(back, -1), size)));
 }
 
-/* ---- QR -------------------------------------------------------------------------- */
+/* ---- QR ----------------------------------------------------------------- */
 
-/* A = Q R moves by Q K + (what is no combination of Q) and by dR: K is skew, and
- * below its diagonal lies Q^T dA U^-1, of U the first columns of R. So gR flows
- * back as Q gR, without a solve that would have to cancel its R again, and what
- * turns Q through U: Q S + (I - Q Q^T) gQ, S the part of M - M^T below the
- * diagonal, M = Q^T gQ - gR R^T. */
+/* The part of A's gradient that passes through dQ. dQ = Q K + (a part
+ * orthogonal to Q), where K is skew and its part below the diagonal is that of
+ * Q^T dA U^-1; U: the first columns of R. So gR contributes Q gR, without a
+ * solve in which R would have to cancel. The rest is (Q S + (I - Q Q^T) gQ)
+ * U^-T, where S is the part of M - M^T below the diagonal and M = Q^T gQ - gR
+ * R^T. */
 static tn_tensor *qr_through_q(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
                                tn_tensor *gr)
 {
@@ -239,16 +243,17 @@ TN__GRADIENT(linalg_qr)
     int64_t n = tn__node_size(node, 0, tn__node_ndim(node, 0) - 1);
     if (mode[0] == 'r' && mode[1] == '\0')
         return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with "
-                        "{mode} \"r\", which has no Q; use \"reduced\"");
+                        "{mode} \"r\", which has no Q: use \"reduced\"");
     if (mode[0] == 'c' && m > n)
         return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with "
-                        "{mode} \"complete\" for more rows than columns: what "
-                        "is added to Q is any basis; use \"reduced\"");
+                        "{mode} \"complete\" for more rows than columns, where "
+                        "the added columns of Q are arbitrary: use "
+                        "\"reduced\"");
     if (!q || !r)
         return tn_error_code();
     tn_tensor *gr = g[1] ? tn_triu(g[1]) : NULL;
     tn_tensor *a = qr_through_q(q, r, g[0], gr);
-    if (a && n > m) /* the columns beyond have no part in Q */
+    if (a && n > m) /* the other columns do not contribute to Q */
         a = tn_cat(((tn_tensor *[]){
                        a, tn_zeros_like(tn_matmul(
                               q, tn_narrow(r, -1, m, n - m)))}),
@@ -256,21 +261,21 @@ TN__GRADIENT(linalg_qr)
     return set_result(out, gr ? tn_add(a, tn_matmul(q, gr)) : a);
 }
 
-/* ---- eigenvalues -------------------------------------------------------------- */
+/* ---- eigenvalues -------------------------------------------------------- */
 
-/* s_j - s_i; rows and columns count s. */
+/* The matrix s_j - s_i, i its rows, j its columns. */
 static tn_tensor *differences(tn_tensor *s)
 {
     return tn_sub(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
 }
 
-/* s_i + s_j */
+/* The matrix s_i + s_j. */
 static tn_tensor *sums(tn_tensor *s)
 {
     return tn_add(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
 }
 
-/* e, whose diagonal is 0, with ones there. */
+/* e, whose diagonal is 0, with a diagonal of ones. */
 static tn_tensor *with_unit_diagonal(tn_tensor *e)
 {
     return e ? tn_add(e, tn_eye(size_from_end(e, 1), .dtype = e->dtype,
@@ -289,8 +294,8 @@ static tn_tensor *skew(tn_tensor *x)
     return x ? tn_sub(x, transposed(x)) : NULL;
 }
 
-/* Turning the eigenvectors moves them in each other's directions: what of gV is
- * no such motion has no meaning. */
+/* A change of A rotates the eigenvectors into each other. The component of gV
+ * that is no such rotation has no effect. */
 TN__GRADIENT(linalg_eigh)
 {
     tn_tensor *s = tn__node_output(node, 0), *v = tn__node_output(node, 1);
@@ -320,10 +325,11 @@ TN__GRADIENT(linalg_eigvalsh)
                                      transposed(part[1])));
 }
 
-/* ---- singular values ---------------------------------------------------------- */
+/* ---- singular values ---------------------------------------------------- */
 
-/* What gU and gV ask for within the space of the singular vectors. The gaps
- * s_j^2 - s_i^2 are products: squares that lie close lose their difference. */
+/* The contribution of gU and gV within the span of the singular vectors. The
+ * gaps s_j^2 - s_i^2 are computed as products: the difference of two close
+ * squares would lose digits. */
 static tn_tensor *svd_inner(tn_tensor *u, tn_tensor *s, tn_tensor *vh,
                             tn_tensor *gu, tn_tensor *gvh)
 {
@@ -347,7 +353,8 @@ TN__GRADIENT(linalg_svd)
         return tn_error_code();
     int64_t k = size_from_end(s, 1), m = size_from_end(u, 2),
             n = size_from_end(vh, 1);
-    /* What completes the bases is arbitrary: no gradient flows through it. */
+    /* The vectors that complete the bases are arbitrary: their gradients are
+     * ignored. */
     u = tn_narrow(u, -1, 0, k);
     vh = tn_narrow(vh, -2, 0, k);
     gu = gu ? tn_narrow(gu, -1, 0, k) : NULL;
@@ -369,7 +376,7 @@ TN__GRADIENT(linalg_svd)
     return set_result(out, ga);
 }
 
-/* out: U, S, Vh of the node's input. */
+/* part: U, S, Vh of the node's input. */
 static tn_status svd_of_input(const tn__node *node, tn_tensor *part[3])
 {
     tn_tensor *a = tn__node_input(node, 0);
@@ -395,8 +402,9 @@ static tn_tensor *symmetric(tn_tensor *x)
     return x ? tn_mul_scalar(tn_add(x, transposed(x)), 0.5) : NULL;
 }
 
-/* A = U H. H H = A^T A gives dH H + H dH = dA^T A + A^T dA, which V solves, and
- * dU = (dA - U dH) H^-1: so gU H^-1 flows to A and -U^T gU H^-1 to H. */
+/* A = U H. H H = A^T A gives dH H + H dH = dA^T A + A^T dA, which is solved in
+ * the basis V, and dU = (dA - U dH) H^-1. So gU contributes gU H^-1 to the
+ * gradient of A and -U^T gU H^-1 to that of H. */
 TN__GRADIENT(linalg_polar)
 {
     tn_tensor *part[3];
@@ -416,7 +424,7 @@ TN__GRADIENT(linalg_polar)
     return set_result(out, add_optional(ga, tn_mul_scalar(tn_matmul(a, y), 2)));
 }
 
-/* X X = A gives dX X + X dX = dA, which A's eigenvectors solve. */
+/* X X = A gives dX X + X dX = dA, which is solved in A's eigenbasis. */
 TN__GRADIENT(linalg_matrix_sqrth)
 {
     tn_tensor *a = tn__node_input(node, 0), *part[2];
@@ -432,10 +440,10 @@ TN__GRADIENT(linalg_matrix_sqrth)
                       congruence(v, tn_div(inner, sums(tn_sqrt(part[0])))));
 }
 
-/* ---- pseudo-inverse -------------------------------------------------------- */
+/* ---- pseudo-inverse ----------------------------------------------------- */
 
-/* Golub and Pereyra's (4.12), for a rank that does not change. P: the
- * pseudo-inverse, g: what comes to it. */
+/* Golub and Pereyra's (4.12), for constant rank. p: the pseudo-inverse; g: its
+ * cotangent. */
 static tn_tensor *pinv_chain(tn_tensor *a, tn_tensor *p, tn_tensor *g)
 {
     if (!a || !p || !g)
@@ -462,7 +470,7 @@ TN__GRADIENT(linalg_pinv)
                                       tn__node_output(node, 0), g[0]));
 }
 
-/* X = P B */
+/* X = P B, P the pseudo-inverse of A */
 TN__GRADIENT(lstsq_batch)
 {
     tn_tensor *a = tn__node_input(node, 0);
@@ -485,16 +493,16 @@ TN__GRADIENT(lstsq_batch)
     return status;
 }
 
-/* ---- determinants ------------------------------------------------------------- */
+/* ---- determinants ------------------------------------------------------- */
 
-/* One number for each matrix, beside the matrices. */
+/* One number per matrix, shaped to broadcast over the matrices. */
 static tn_tensor *over_matrices(tn_tensor *x)
 {
     return tn_unsqueeze(tn_unsqueeze(x, -1), -1);
 }
 
-/* For each singular value the product of the others: those before times those
- * behind. */
+/* For each singular value the product of the others: of those before it times
+ * those after it. */
 static tn_tensor *products_of_others(tn_tensor *s)
 {
     int64_t k = size_from_end(s, 1);
@@ -505,8 +513,8 @@ static tn_tensor *products_of_others(tn_tensor *s)
     return k ? tn_mul(before, tn_flip(behind, tn_dims(-1))) : s;
 }
 
-/* g det A^-T; where a matrix is singular the cofactors, by singular values:
- * det(U V^T) U diag(products of the others) V^T. */
+/* g det(A) A^-T. If a matrix is singular, the cofactors from the singular
+ * values: det(U V^T) U diag(products of the others) V^T. */
 TN__GRADIENT(linalg_det)
 {
     tn_tensor *a = tn__node_input(node, 0), *det = tn__node_output(node, 0);
@@ -532,16 +540,16 @@ TN__GRADIENT(linalg_det)
 TN__GRADIENT(linalg_slogdet)
 {
     tn_tensor *a = tn__node_input(node, 0);
-    if (!g[1]) /* a sign is flat */
+    if (!g[1]) /* a sign has gradient 0 */
         return TN_OK;
     tn_tensor *inverse = a ? tn_linalg_inv(a) : NULL;
     return set_result(
         out, inverse ? tn_mul(over_matrices(g[1]), transposed(inverse)) : NULL);
 }
 
-/* ---- exponential ------------------------------------------------------------- */
+/* ---- exponential -------------------------------------------------------- */
 
-/* The upper right part of e^[[A^T, G], [0, A^T]]: Najfeld and Havel,
+/* The upper right block of e^[[A^T, G], [0, A^T]]: Najfeld and Havel,
  * "Derivatives of the matrix exponential and their computation" (1995). */
 TN__GRADIENT(linalg_matrix_exp)
 {

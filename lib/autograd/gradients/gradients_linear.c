@@ -1,10 +1,11 @@
-/* gradients_linear.c: linear and its activation, by a device with the extension
- * "product".
+/* gradients_linear.c: linear fused with an activation, on a device with the
+ * extension "product".
  *
- * Where the input of a layer was made by a layer with an activation, and nobody
- * else asks for that input's gradient by name, the product that makes it also
- * multiplies by the activation's derivative: out[port_count], which the walk
- * takes to the maker's output 1, what went into the activation. */
+ * If a layer with an activation made the input of a layer, and the program does
+ * not observe that input's gradient, the product that computes this gradient
+ * also multiplies it by the activation's derivative. The result is
+ * out[port_count]. The walk adds it to the cotangent of the maker's output 1,
+ * the input of the activation. */
 #include <ops/table.h>
 #include <tenon/ops.h>
 
@@ -15,7 +16,7 @@ static tn_tensor *row(int id, const tn_value *value, int count)
     return tn__op_run1(&tn__op_table[id], value, count);
 }
 
-/* Which activation a node's call ended with: TN_PRODUCT_..., 0: none. */
+/* The activation of a node's call: TN_PRODUCT_..., or 0. */
 static uint32_t activation_of(const tn__node *node)
 {
     if (node->op == &tn__op_table[TN__OP_ID_LINEAR_RELU])
@@ -27,7 +28,7 @@ static uint32_t activation_of(const tn__node *node)
                : TN_PRODUCT_GELU;
 }
 
-/* The cotangent of what went into the activation. */
+/* The cotangent of the activation's input. */
 static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
 {
     const uint32_t words = activation_of(node);
@@ -48,8 +49,9 @@ static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
     return dz && other ? tn_add(dz, other) : other ? other : dz;
 }
 
-/* May the gradient of port 0 be that of what went into the activation of the
- * call that made it? Not where it is to be seen itself, or differentiated. */
+/* The node that made port 0, if the gradient can skip its activation: not if a
+ * hook, tn_grad or create_graph needs the gradient of the activation's
+ * output. */
 static const tn__node *skipped(const tn__node *node)
 {
     const tn__port *port = &node->port[0];

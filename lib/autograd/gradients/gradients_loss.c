@@ -1,4 +1,4 @@
-/* gradients_loss.c: losses that are no kernels. */
+/* gradients_loss.c: gradients of losses that are not kernels. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -6,8 +6,8 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* One number for each sequence, (N), beside (T, N, C). The second output,
- * log_alpha, is for this function alone. */
+/* g[0] has one number per sequence, (N); the gradient is (T, N, C). The second
+ * output, log_alpha, serves this function only. */
 TN__GRADIENT(ctc_forward)
 {
     tn_value value[7];
@@ -32,20 +32,20 @@ TN__GRADIENT(ctc_backward)
                     "gradient, as in PyTorch");
 }
 
-/* ---- linear_nll -------------------------------------------------------------- */
+/* ---- linear_nll --------------------------------------------------------- */
 
-/* Of a call: its inputs, what flows to its results, and the gradients so far. */
+/* A call's inputs, the cotangents of its results, and the gradients so far. */
 typedef struct linear {
     const tn__node *node;
     tn_tensor *x, *w, *bias, *target, *lse;
-    tn_tensor *g;     /* by the log-probability of the target, (K, N, 1) */
-    tn_tensor *share; /* the multiple of softmax, (K, N, 1) */
+    tn_tensor *g;     /* of the target's log-probability, (K, N, 1) */
+    tn_tensor *share; /* factor of the softmax, (K, N, 1) */
     tn_tensor *by_w, *by_bias;
 } linear;
 
-/* Rows `at` to `at + size`: their results once more, and what flows back: onto
- * by_w and by_bias, which the first block makes. The input's part, or what else
- * is not NULL. */
+/* Rows at to at + size - 1: computes their results again and from them the
+ * gradients. Adds to by_w and by_bias, which the first block makes. Returns the
+ * input's gradient or, if it is not wanted, any tensor; NULL on failure. */
 static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
 {
     tn_tensor *x = tn_narrow(l->x, 0, at, size);
@@ -78,7 +78,8 @@ static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
                                : tn_sum(by_x, .dim = 0);
 }
 
-/* Block after block; what outlives a block is handed on to the open scope. */
+/* Processes block after block. Tensors that outlive a block go to the open
+ * scope. */
 static tn_status all_blocks(linear *l, int64_t rows, tn_tensor **part)
 {
     int64_t n = l->x->shape[0];
@@ -143,10 +144,10 @@ TN__GRADIENT(linear_nll)
     return status;
 }
 
-/* ---- class_nll --------------------------------------------------------------- */
+/* ---- class_nll ---------------------------------------------------------- */
 
-/* What flows to `most` is left out: it is the same number taken away and added,
- * so that nothing hangs on it. */
+/* The gradient through `most` is omitted: the value is subtracted and added
+ * again, so nothing depends on it. */
 TN__GRADIENT(class_nll)
 {
     enum { LOGP, TOTAL, MOST, LOGSUM };
@@ -207,10 +208,9 @@ TN__GRADIENT(class_nll_back)
                : tn_error_code();
 }
 
-/* ---- bags -------------------------------------------------------------------------- */
+/* ---- bags --------------------------------------------------------------- */
 
-/* Each value came from where its place says, those of empty bags (-1) from
- * nowhere. */
+/* Each value came from the row in output 1; an empty bag has -1 there. */
 TN__GRADIENT(bag_max)
 {
     tn_tensor *place = tn__node_output(node, 1);
@@ -225,7 +225,7 @@ TN__GRADIENT(bag_max)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* ---- multi_margin_loss -------------------------------------------------------- */
+/* ---- multi_margin_loss -------------------------------------------------- */
 
 TN__GRADIENT(margin_rows)
 {

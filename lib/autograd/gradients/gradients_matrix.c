@@ -3,15 +3,15 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* d(A B) = dA B + A dB, so the cotangents are G B^T and A^T G; of s A B, those
- * times s. */
+/* d(A B) = dA B + A dB, so the gradients are G B^T and A^T G. For s A B they
+ * are multiplied by s. */
 
 static tn_tensor *matrix_transpose(tn_tensor *x)
 {
     return tn_transpose(x, -1, -2);
 }
 
-/* scale a b, added to sum unless that is NULL */
+/* scale a b, added to sum in place unless sum is NULL. */
 static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
                           tn_tensor *sum)
 {
@@ -30,7 +30,7 @@ static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
                                     value, 3);
 }
 
-/* The same for a port: where that is a transpose, so is the result. */
+/* The same for a port: if the port is a transposed matrix, so is the result. */
 static tn_tensor *product_for_port(const tn__node *node, int port, tn_tensor *a,
                                    tn_tensor *b, double scale, tn_tensor *sum)
 {
@@ -40,13 +40,13 @@ static tn_tensor *product_for_port(const tn__node *node, int port, tn_tensor *a,
                : product(a, b, scale, sum);
 }
 
-/* x with 1-d operands as matrices: a row on the left, a column on the right. */
+/* x as a matrix: a 1-d operand is a row on the left, a column on the right. */
 static tn_tensor *as_matrix(tn_tensor *x, bool left)
 {
     return x && x->ndim == 1 ? tn_unsqueeze(x, left ? 0 : 1) : x;
 }
 
-/* g with the dimensions that 1-d operands took away. */
+/* g with the dimensions that 1-d operands removed. */
 static tn_tensor *matrix_cotangent(const tn__node *node, tn_tensor *g)
 {
     if (tn__node_ndim(node, 1) == 1)
@@ -56,8 +56,8 @@ static tn_tensor *matrix_cotangent(const tn__node *node, tn_tensor *g)
     return g;
 }
 
-/* The product A^T G for a B that is one matrix for the whole batch: the batch
- * becomes rows of one product, instead of many products and a sum. */
+/* A^T G for a B that is one matrix for the whole batch: the batch becomes rows
+ * of one product, instead of many products and a sum. */
 static tn_tensor *weight_product(const tn__node *node, tn_tensor *a,
                                  tn_tensor *g, double scale, tn_tensor *sum)
 {
@@ -66,8 +66,9 @@ static tn_tensor *weight_product(const tn__node *node, tn_tensor *a,
     return product_for_port(node, 1, matrix_transpose(a), g, scale, sum);
 }
 
-/* Has whole more matrices than the port? Then the walk sums them to it, and
- * those of half types are made in float32: the sum is rounded once. */
+/* Has whole more matrices than the port? Then the walk sums them. Products of
+ * 16-bit floats are computed in float32 then, so that the sum is rounded
+ * once. */
 static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
 {
     int64_t matrices = 1, batch = 1;
@@ -78,7 +79,7 @@ static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
     return batch > matrices;
 }
 
-/* The sum that came so far, if products with whole can be added to it. */
+/* The sum received so far, if products with whole can be added to it. */
 static tn_tensor *usable_sum(tn_tensor *sum, const tn_tensor *whole)
 {
     bool fits = sum && sum->ndim == whole->ndim;
@@ -120,7 +121,7 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
                                    tn__widen_half(whole), scale, NULL)
                          : product_for_port(node, 1, matrix_transpose(a), whole,
                                             scale, usable_sum(sum[1], whole));
-        if (tn__node_ndim(node, 1) == 1) /* the column again */
+        if (tn__node_ndim(node, 1) == 1) /* back to 1-d */
             out[1] = tn_squeeze(out[1], .dim = -1);
         if (!out[1])
             return tn_error_code();
@@ -133,7 +134,7 @@ TN__GRADIENT(matmul)
     return product_gradient(node, g, 1, out);
 }
 
-/* The walk sums what flows to the addend to its shape. */
+/* The walk sums the addend's gradient to its shape. */
 TN__GRADIENT(matmul_add)
 {
     if (tn__node_wants(node, 2))
@@ -141,12 +142,12 @@ TN__GRADIENT(matmul_add)
     return product_gradient(node, g, 1, out);
 }
 
-/* As in PyTorch: of numbers that were rounded to a few digits. */
+/* No gradient, as in PyTorch: the operands were rounded to a few digits. */
 TN__GRADIENT(scaled_mm)
 {
     (void)node, (void)g, (void)out;
-    return tn__fail(TN_ERR_UNSUPPORTED, "scaled_mm: it has no gradient; where "
-                    "one is needed use tn_linear or tn_matmul");
+    return tn__fail(TN_ERR_UNSUPPORTED, "scaled_mm: it has no gradient: use "
+                    "tn_linear or tn_matmul where one is needed");
 }
 
 TN__GRADIENT(matmul_scaled)

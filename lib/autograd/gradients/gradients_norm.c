@@ -1,12 +1,12 @@
-/* gradients_norm.c: rows normalized, then times a weight plus a bias.
+/* gradients_norm.c: rows normalized, then multiplied by a weight plus a bias.
  *
- * The fewer launches read x and its cotangent the better: how few they can be
- * hangs on where weight and bias are one value. */
+ * The time depends on how many launches read x and its cotangent. The smallest
+ * number depends on the dimensions along which weight and bias are constant. */
 #include <autograd/autograd.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* The dimensions of a row. */
+/* The normalized dimensions. */
 static const tn_dims_list *row_dims(const tn__node *node)
 {
     enum { DIM = TN__ARG_NORMALIZE_ROWS_AFFINE_DIM };
@@ -15,7 +15,7 @@ static const tn_dims_list *row_dims(const tn__node *node)
     return tn__node_value(node, DIM)->of.dims;
 }
 
-/* x, one number a row, with the dimensions of a row as ones. */
+/* x, one number per row, with row dimensions of size 1 inserted. */
 static tn_tensor *with_dims(const tn__node *node, tn_tensor *x)
 {
     const tn_dims_list *dims = row_dims(node);
@@ -25,14 +25,14 @@ static tn_tensor *with_dims(const tn__node *node, tn_tensor *x)
     return x ? tn_reshape(x, shape) : NULL;
 }
 
-/* What the gradient works on; g as given. */
+/* What the gradient functions work on. */
 typedef struct rows {
     tn_tensor *x, *weight, *mean, *rstd;
     const tn_dims_list *dims;
 } rows;
 
-/* By operators: to be differentiated, or from mean, var and rstd, too. The same
- * as the table has it for normalize_rows_each_back. */
+/* By operators: used under create_graph, or if mean, var or rstd has a
+ * cotangent. The formula is that of normalize_rows_each_back in the table. */
 static tn_status by_operators(const tn__node *node, const rows *of,
                               tn_tensor *const *g, tn_tensor **out)
 {
@@ -58,7 +58,7 @@ static tn_status by_operators(const tn__node *node, const rows *of,
     return out[0] && out[1] ? TN_OK : tn_error_code();
 }
 
-/* The outputs of a row of the table. */
+/* Calls a row of the table. */
 static tn_status run_row(int id, const tn_value *value, int count,
                          tn_tensor **out, int outputs)
 {
@@ -67,7 +67,8 @@ static tn_status run_row(int id, const tn_value *value, int count,
                : TN_OK;
 }
 
-/* Dimensions as bits: those of a row; of x, where y is one value along them. */
+/* Masks of dimensions: those of a row; those of x along which the tensor of a
+ * port has size 1. */
 static uint32_t row_bits(const rows *of)
 {
     uint32_t bits = 0;
@@ -96,7 +97,8 @@ static tn_dims_list dims_of(uint32_t bits)
     return dims;
 }
 
-/* A weight of each row: all is sums over it, or made of them. */
+/* One weight per row: all gradients are sums over a row or computed from
+ * them. */
 static tn_status by_rows(const rows *of, tn_tensor *g, tn_tensor **out)
 {
     const tn_value value[] = {
@@ -107,7 +109,7 @@ static tn_status by_rows(const rows *of, tn_tensor *g, tn_tensor **out)
     return run_row(TN__OP_ID_NORMALIZE_ROWS_BY_BACK, value, 7, out, 3);
 }
 
-/* A weight of each element of a row. */
+/* One weight per element of a row. */
 static tn_status by_elements(const tn__node *node, const rows *of, tn_tensor *g,
                              uint32_t single, tn_tensor **out)
 {
@@ -126,8 +128,8 @@ static tn_status by_elements(const tn__node *node, const rows *of, tn_tensor *g,
     return run_row(TN__OP_ID_NORMALIZE_WEIGHTS_BACK, column, 6, out + 1, 2);
 }
 
-/* A weight of each plane of a row: x and g are read for the sums of planes, and
- * again where these have told what a plane's cotangent is made of. */
+/* One weight per plane of a row, as in group_norm: x and g are read once for
+ * the sums of planes and again to apply what these sums give. */
 static tn_status by_planes(const tn__node *node, const rows *of, tn_tensor *g,
                            uint32_t plane, uint32_t single, tn_tensor **out)
 {
@@ -183,7 +185,7 @@ TN__GRADIENT(normalize_rows_affine)
                       : by_elements(node, &of, g[0], both, out);
 }
 
-/* ---- over the root of the mean square ------------------------------------- */
+/* ---- rms_norm ----------------------------------------------------------- */
 
 static tn_status rms_by_operators(const tn__node *node, const rows *of,
                                   tn_tensor *const *g, tn_tensor **out)
@@ -198,7 +200,7 @@ static tn_status rms_by_operators(const tn__node *node, const rows *of,
         double length = count > 0 ? (double)of->x->numel / count : 1;
         b = tn_add(b, tn_div_scalar(with_dims(node, g[1]), length));
     }
-    /* The cube of r may be beyond float32 where the product is not. */
+    /* r^3 may overflow float32 where the product does not. */
     b = tn_mul(r, tn_mul(r, tn_mul(r, b)));
     out[0] = tn_sub(tn_mul(r, q), tn_mul(of->x, b));
     out[1] = tn_mul(tn_mul(g0, of->x), r);

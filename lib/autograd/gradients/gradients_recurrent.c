@@ -1,12 +1,12 @@
-/* gradients_recurrent.c: the gates of recurrent layers, and what the layers are
- * cut with. */
+/* gradients_recurrent.c: recurrent layers: their gates, whole sequences, and
+ * the row that splits a tensor into parts. */
 #include <autograd/autograd.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* The cotangents of all parts side by side: zeros for those without one. */
+/* The concatenated cotangents of all parts; zeros for those without one. */
 TN__GRADIENT(apart)
 {
     int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);
@@ -36,9 +36,9 @@ static tn_tensor *or_zeros(tn_tensor *g, tn_tensor *like)
     return g ? g : tn_zeros_like(like);
 }
 
-/* The cotangents of all gates and of the cell in one launch, which finds each
- * function of a gate once; where nobody differentiates them, the gates' are
- * written side by side. */
+/* The cotangents of all gates and of the cell in one launch, which computes
+ * each gate's function once. Without create_graph, the cotangents of the gates
+ * are written directly into one tensor. */
 TN__GRADIENT(lstm_gates)
 {
     tn_tensor *gates = tn__node_input(node, TN__ARG_LSTM_GATES_GATES);
@@ -76,11 +76,11 @@ TN__GRADIENT(lstm_gates)
     return tn__op_run_into(back, value, 8, to, 5);
 }
 
-/* ---- a whole sequence ---------------------------------------------------------- */
+/* ---- a whole sequence --------------------------------------------------- */
 
-/* What flows back through the steps of a sequence: g, the cotangents of its
- * outputs; made, those of the gates of all steps, then of the states before the
- * first step. */
+/* The state of the walk back through the steps of a sequence. g: the cotangents
+ * of the outputs. d_gates: the cotangents of the gates of all steps. d_hidden,
+ * d_cell: those of the states before the first step. */
 typedef struct sequence {
     tn_tensor *const *g;
     tn_tensor *cell, *w_hh, *cells, *gates;
@@ -89,14 +89,14 @@ typedef struct sequence {
     bool reverse, wants_hidden;
 } sequence;
 
-/* The i-th step on the way back. */
+/* Time of the i-th step of the walk back. */
 static int64_t step_at(const sequence *s, int64_t i)
 {
     return s->reverse ? i : s->count - 1 - i;
 }
 
-/* Step t's part of cotangent o, and *sum, what flowed in from the step behind:
- * NULL where neither is. */
+/* Adds step t of cotangent o to *sum, the gradient from the following step.
+ * Either may be NULL; false on failure. */
 static bool add_step_cotangent(const sequence *s, int o, int64_t t,
                                tn_tensor **sum)
 {
@@ -107,8 +107,8 @@ static bool add_step_cotangent(const sequence *s, int o, int64_t t,
     return *sum != NULL;
 }
 
-/* The i-th step, by operators alone. gh, gc: the cotangents of its states, then
- * of those before it. The result is that of its gates. */
+/* The i-th step back, by operators. gh, gc: the cotangents of the states after
+ * the step, replaced by those before it. Returns the cotangent of its gates. */
 static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
                             tn_tensor **gc)
 {
@@ -139,7 +139,7 @@ static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
     return *gh ? whole : NULL;
 }
 
-/* To be differentiated. */
+/* For create_graph. */
 static tn_status backward_by_operators(sequence *s)
 {
     tn_tensor **d_gate = tn__calloc((size_t)s->count, sizeof *d_gate);
@@ -163,8 +163,8 @@ static tn_tensor *empty_as(const tn_tensor *x)
                     .dtype = x->dtype, .device = x->storage->device);
 }
 
-/* The same written where it stays: views move along in time, nothing is made
- * for a step. */
+/* The same, written in place: a few views are moved through time, so that no
+ * tensor is made for a step. */
 static tn_status backward_in_place(sequence *s)
 {
     const int64_t hidden = s->cell->shape[1];
@@ -216,7 +216,7 @@ static tn_status backward_in_place(sequence *s)
     return TN_OK;
 }
 
-/* The hidden states before each step, (time batch, hidden). */
+/* The hidden states before each step, (time * batch, hidden). */
 static tn_tensor *states_before(const tn__node *node, const sequence *s)
 {
     enum { HIDDEN = TN__ARG_LSTM_SEQUENCE_HIDDEN };
@@ -227,7 +227,8 @@ static tn_tensor *states_before(const tn__node *node, const sequence *s)
     return tn_reshape(tn_cat(part, 2, 0), tn_dims(-1, s->cell->shape[1]));
 }
 
-/* The steps give the cotangents of all gates; the rest is one product each. */
+/* The steps compute the cotangents of all gates. Each other gradient is one
+ * product of them. */
 TN__GRADIENT(lstm_sequence)
 {
     enum {

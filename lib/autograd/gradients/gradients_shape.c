@@ -1,9 +1,9 @@
-/* gradients_shape.c: views, and what only moves or joins elements. */
+/* gradients_shape.c: views, and rows that only move elements. */
 #include <autograd/autograd.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* Sets out[0] and says how it went. */
+/* Sets out[0]; fails if x is NULL. */
 static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     out[0] = x;
@@ -61,7 +61,7 @@ TN__GRADIENT(alias)
     return set_result(out, g[0]);
 }
 
-/* The walk sums over what was expanded. */
+/* The walk sums over the expanded dimensions. */
 TN__GRADIENT(expand)
 {
     (void)node;
@@ -75,9 +75,9 @@ TN__GRADIENT(to)
 
 /* ---- parts -------------------------------------------------------------- */
 
-/* Zeros of this size with g as a slice of them; or where sum is given, g added to
- * that slice of it: parts of one tensor have one gradient together, which is
- * cleared once. */
+/* Zeros of this size with g as a slice. If sum is given, adds g to that slice
+ * of it instead: slices of one tensor then share one gradient, which is cleared
+ * once. */
 static tn_tensor *slice_backward(tn_tensor *g, tn_dims_list size, int64_t dim,
                                  int64_t start, int64_t step, tn_tensor *sum)
 {
@@ -105,8 +105,8 @@ TN__GRADIENT(select)
                                           1, out[0]));
 }
 
-/* The parts along one dimension that start at `start`, counted from the end
- * where it is negative. */
+/* The gradient of a slice along one dimension from `start`, which counts from
+ * the end if it is negative. */
 static tn_status part(const tn__node *node, tn_tensor *g, int64_t start,
                       int64_t step, tn_tensor **out)
 {

@@ -1,9 +1,9 @@
-/* gradients_strided.c: views by strides, and writing through them.
+/* gradients_strided.c: views by strides, and writes through them.
  *
- * Both gradients go over flat memory like that of the input: a cotangent is
- * laid out in it as the input was in its storage, and what the view sees of it
- * is added to it, taken from it or cleared in it. Where the input is contiguous
- * that layout is a mere reshape. */
+ * Both gradients work on flat memory with the layout of the input's storage. A
+ * cotangent is copied into it with the input's strides. Then the elements that
+ * the view sees are added to it, read from it or cleared in it. If the input is
+ * contiguous, the copy is only a reshape. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -21,8 +21,7 @@ struct span {
     int64_t low, high;
 };
 
-/* That of port 0, the input; and of the view, whose arguments are from `first`
- * on. */
+/* The place of port 0, the input. */
 static struct place input_place(const tn__node *node)
 {
     struct place place = {tn__node_shape(node, 0), {0, {0}},
@@ -49,14 +48,14 @@ static struct span span_of(const struct place *place)
     struct span span;
     tn__shape_span(place->shape.count, place->shape.dim, place->stride.dim,
                    &span.low, &span.high);
-    if (span.high < span.low) /* of nothing, wherever that begins */
+    if (span.high < span.low) /* empty, whatever its offset */
         return span;
     span.low += place->offset;
     span.high += place->offset;
     return span;
 }
 
-/* The elements that either sees. */
+/* The smallest span that contains both. */
 static struct span span_of_both(const struct place *a, const struct place *b)
 {
     struct span x = span_of(a), y = span_of(b);
@@ -75,7 +74,7 @@ static bool fills(const struct place *place, struct span span)
                                    place->stride.dim);
 }
 
-/* flat, contiguous and as long as the span, seen so; */
+/* flat, which is contiguous and as long as the span, viewed as place; */
 static tn_tensor *view_of_flat(tn_tensor *flat, const struct place *place,
                                struct span span)
 {
@@ -86,7 +85,7 @@ static tn_tensor *view_of_flat(tn_tensor *flat, const struct place *place,
                          .storage_offset = offset);
 }
 
-/* and a copy of it in which src is what is seen. */
+/* and a copy of it in which that view holds src. */
 static tn_tensor *scatter(tn_tensor *flat, tn_tensor *src,
                           const struct place *place, struct span span)
 {
@@ -97,16 +96,16 @@ static tn_tensor *scatter(tn_tensor *flat, tn_tensor *src,
                                  .storage_offset = offset);
 }
 
-/* Zeros that are only read. */
+/* Zeros that are not written to. */
 static tn_tensor *zeros(tn_dims_list shape, const tn_tensor *like)
 {
     return tn__zeros_expanded(shape, (tn_dtype)like->dtype,
                               like->storage->device);
 }
 
-/* ---- several elements in one place -------------------------------------- */
+/* ---- views with several elements in one place --------------------------- */
 
-/* For each element of the view its number in the span. */
+/* For each element of the view, its index in the span. */
 static tn_tensor *element_numbers(const struct place *place, struct span span,
                                   int64_t numel)
 {
@@ -145,12 +144,12 @@ static bool has_repeats(const struct place *place)
 static tn_status refuse_repeats(const tn__node *node)
 {
     return tn__fail(TN_ERR_UNSUPPORTED,
-                    "%s: the gradient needs an {input} of which no two "
-                    "elements lie in one place: use tn_contiguous() on it "
-                    "first", tn__node_name(node));
+                    "%s: the gradient needs an {input} whose elements do not "
+                    "share memory: use tn_contiguous() on it first",
+                    tn__node_name(node));
 }
 
-/* g laid out as the place was. */
+/* g copied to flat memory with the layout of place. */
 static tn_tensor *to_flat(tn_tensor *g, const struct place *place,
                           struct span span)
 {
@@ -173,7 +172,8 @@ static tn_tensor *from_flat(tn_tensor *flat, const struct place *place,
                               : view_of_flat(flat, place, span);
 }
 
-/* What the view saw of the input's memory, as often as it was seen. */
+/* The gradient of an element is the sum over all places where the view sees
+ * it. */
 TN__GRADIENT(as_strided)
 {
     struct place input = input_place(node), view = view_place(node, 1);
@@ -187,7 +187,7 @@ TN__GRADIENT(as_strided)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* To src what lies in its place, to input the rest. */
+/* src gets the cotangent of its place, input that of the rest. */
 TN__GRADIENT(as_strided_scatter)
 {
     struct place input = input_place(node), view = view_place(node, 2);

@@ -1,5 +1,5 @@
-/* gradients_taps.c: maps along one dimension, padding, and windows as
- * dimensions: each is its own adjoint or has it as a row. */
+/* gradients_taps.c: linear maps along one dimension, padding, and sliding
+ * windows. The adjoint of each is itself or another row. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <ops/table.h>
@@ -11,7 +11,7 @@ static tn_status set_result(tn_tensor **out, tn_tensor *x)
     return x ? TN_OK : tn_error_code();
 }
 
-/* The tables exchanged. */
+/* The adjoint is the same row with the two tables exchanged. */
 TN__GRADIENT(resample)
 {
     enum { INDEX = 1, WEIGHT, BACK_INDEX, BACK_WEIGHT, DIM };
@@ -39,7 +39,7 @@ TN__GRADIENT(constant_pad_nd)
     return set_result(out, tn_constant_pad_nd(g[0], back, 0));
 }
 
-/* Half types are rounded once, when all is added. */
+/* 16-bit floats are summed in float32 and rounded once. */
 TN__GRADIENT(pad_edges)
 {
     tn_dtype dtype = tn_tensor_dtype(g[0]);
@@ -87,7 +87,7 @@ TN__GRADIENT(windows_backward)
         *tn__node_value(node, 4)};
     tn_tensor *view =
         tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS], value, 5);
-    /* The length may have room for a window that was not there. */
+    /* The length may fit more windows than there were. */
     return set_result(out, view && view->shape[dim] > windows
                                ? tn_narrow(view, dim, 0, windows)
                                : view);

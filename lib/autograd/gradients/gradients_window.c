@@ -1,13 +1,13 @@
-/* gradients_window.c: convolution, in terms of its two adjoints; pooling, in
- * terms of col2im, the adjoint of im2col, which lays windows out as columns. All
- * are operators with gradients, so these gradients have gradients. */
+/* gradients_window.c: convolution, by its two adjoints, and pooling, by its
+ * backward rows. im2col copies windows to columns; col2im is its adjoint. All
+ * are rows with gradients, so these gradients can be differentiated again. */
 #include <autograd/autograd.h>
 #include <base/memory.h>
 #include <ops/table.h>
 #include <ops/nn/window.h>
 #include <tenon/ops.h>
 
-/* How windows lie over images, each (h, w). */
+/* The windows over an image; each list is (h, w). */
 typedef struct windows {
     tn_dims_list kernel, dilation, padding, stride, out;
 } windows;
@@ -37,7 +37,7 @@ static tn_tensor *col2im(tn_tensor *x, tn_dims_list size, const windows *w)
     return tn__op_run1(&tn__op_table[TN__OP_ID_COL2IM], value, 7);
 }
 
-/* The five lists that start at argument `first`, as both rows have them. */
+/* The five lists that start at argument `first`, in the order of both rows. */
 static windows windows_at(const tn__node *node, int first)
 {
     return (windows){*tn__node_value(node, first)->of.dims,
@@ -63,8 +63,8 @@ TN__GRADIENT(col2im)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* A list of one number or two as (h, w); a text or an empty list gives `none`.
- */
+/* A list of one or two numbers as (h, w); `none` for a string or an empty
+ * list. */
 static tn_dims_list pair(const tn_value *value, int64_t none)
 {
     if (value->kind != TN_VALUE_DIMS || value->of.dims->count == 0)
@@ -78,14 +78,14 @@ static tn_dims_list pair(const tn_value *value, int64_t none)
 enum { INPUT, WEIGHT, BIAS };
 enum { STRIDE = 3, PADDING, DILATION, GROUPS };
 
-/* How a convolution goes: what all of its derivatives have in common. */
+/* The parameters of a convolution, which all of its derivatives share. */
 typedef struct conv_params {
     tn_dims_list stride, padding, dilation;
     int64_t groups;
 } conv_params;
 
-/* One of conv2d_out, conv2d_input, conv2d_weight: what is left of the three,
- * whose last two sizes are given. */
+/* One of conv2d_out, conv2d_input, conv2d_weight. Each computes one of output,
+ * input and weight from the other two; size: its last two sizes. */
 static tn_tensor *conv_part(int id, tn_tensor *a, tn_tensor *b,
                             tn_dims_list size, const conv_params *w)
 {
@@ -116,7 +116,7 @@ static conv_params describe_convolution(const tn__node *node)
                      .groups = tn__node_value(node, GROUPS)->of.i};
     const tn_value *rule = tn__node_value(node, PADDING);
     if (rule->kind == TN_VALUE_STRING && rule->of.string[0] == 's')
-        for (int d = 0; d < 2; d++) /* "same": the smaller half in front */
+        for (int d = 0; d < 2; d++) /* "same": the smaller half before */
             w.padding.dim[d] =
                 w.dilation.dim[d] * (tn__node_size(node, WEIGHT, 2 + d) - 1) /
                 2;
@@ -150,8 +150,8 @@ TN__GRADIENT(conv2d)
     return TN_OK;
 }
 
-/* Each of the three is linear in both of its factors, and the derivatives are
- * the other two. */
+/* Each of the three is linear in both factors, and its derivatives are the
+ * other two. */
 typedef struct derivative {
     int id;
     tn_tensor *a, *b;
@@ -197,7 +197,8 @@ TN__GRADIENT(conv2d_weight) /* of input and out */
 
 /* ---- pooling ------------------------------------------------------------ */
 
-/* Windows in padding alone chose no element, wherever their index points. */
+/* A window that covers padding alone selected no element, whatever its index
+ * says: sets its cotangent and index to 0. */
 static tn_status mask_padding_windows(const tn__node *node,
                                       const tn_dims_list *size, tn_tensor **g,
                                       tn_tensor **index)
@@ -243,7 +244,7 @@ TN__GRADIENT(max_pool2d_with_indices)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* Each g is read where it was added. */
+/* Gathers each g from the element to which it was added. */
 TN__GRADIENT(max_pool2d_back)
 {
     tn_tensor *index = tn__node_input(node, 1);
@@ -267,7 +268,7 @@ TN__GRADIENT(avg_pool2d)
     const tn_dims_list size = last_two(node, 0);
     const tn_dims_list kernel = pair(tn__node_value(node, POOL_KERNEL), 1);
     const tn_dims_list padding = pair(tn__node_value(node, POOL_PADDING), 0);
-    /* That of a pool is its kernel's size by default. */
+    /* The stride of a pool defaults to its kernel size. */
     const tn_value *given = tn__node_value(node, POOL_STRIDE);
     const tn_value *by = tn__node_value(node, POOL_DIVISOR);
     const bool strides = given->kind == TN_VALUE_DIMS && given->of.dims->count;
@@ -287,7 +288,7 @@ TN__GRADIENT(avg_pool2d)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* The way forward again. */
+/* The forward operator again. */
 TN__GRADIENT(avg_pool2d_back)
 {
     const tn_value *by = tn__node_value(node, 7);
