@@ -54,7 +54,7 @@ static void describe(const tn_module *self, char *text, size_t room)
         snprintf(text + at, room - at, ", groups=%" PRId64, c->groups);
 }
 
-/* The options of all of them. */
+/* The options that all of these layers share. */
 TN_OPTIONS_STRUCT(conv, TN_NN_CONV_OPTIONS_LIST);
 
 static bool configure(conv *c, const char *name, int axes,

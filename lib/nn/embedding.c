@@ -1,4 +1,4 @@
-/* embedding.c: tables of vectors, and a product of two inputs. */
+/* embedding.c: lookup tables of vectors, and bilinear forms of two inputs. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -31,7 +31,7 @@ static void describe(const tn_module *self, char *text, size_t room)
                  e->padding_idx);
 }
 
-/* Normal numbers, (num_embeddings, embedding_dim). */
+/* Standard normal numbers, (num_embeddings, embedding_dim). */
 static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
                               int64_t embedding_dim)
 {
@@ -46,8 +46,8 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
     return NULL;
 }
 
-/* weight with zeros for *row, which then counts from the front; as it is where
- * *row is TN_NONE_INT. */
+/* weight with zeros in row *row, which becomes an index from the front.
+ * Unchanged if *row is TN_NONE_INT. */
 static tn_tensor *zero_row(const char *name, tn_tensor *weight, int64_t *row)
 {
     if (*row == TN_NONE_INT || !weight)
@@ -89,7 +89,7 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
     return tn_scope_result(scope, e && e->weight ? &e->base : NULL);
 }
 
-/* ---- bags ------------------------------------------------------------------------- */
+/* ---- bags --------------------------------------------------------------- */
 
 typedef struct embedding_bag {
     tn_module base;
@@ -145,7 +145,7 @@ tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
         !tn__nn_tensor_or_null(per_sample_weights, what, "per_sample_weights"))
         return NULL;
     embedding_bag *e = (embedding_bag *)module;
-    /* Integers have no gradient that a hook could see; weights do. */
+    /* Indices have no gradient, per_sample_weights may have one. */
     tn_tensor *in[] = {input, per_sample_weights};
     tn_module_call at =
         tn_module_begin(module, in, per_sample_weights ? 2 : 1);
@@ -154,8 +154,8 @@ tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
     return y;
 }
 
-/* The library's own copy of the name; NULL, and an error, for a name that is
- * none. */
+/* The library's own copy of the name. NULL, with an error, for an unknown
+ * name. */
 static const char *find_mode(const char *name)
 {
     static const char *const modes[] = {"mean", "sum", "max"};
@@ -207,7 +207,7 @@ tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
     return tn_scope_result(scope, e && e->weight ? &e->base : NULL);
 }
 
-/* ---- two inputs --------------------------------------------------------------------- */
+/* ---- two inputs --------------------------------------------------------- */
 
 typedef struct bilinear {
     tn_module base;

@@ -1,4 +1,4 @@
-/* init.c: initial values of parameters, as PyTorch's reset_parameters. */
+/* init.c: initial values of parameters, and checks of options. */
 #include <nn/init.h>
 
 #include <inttypes.h>
@@ -88,7 +88,7 @@ bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
     if (one && all)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "kernel_sizes",
                                  "give kernel_size or .kernel_sizes, not both: "
-                                 "TN_NONE_INT is no kernel_size");
+                                 "pass TN_NONE_INT for no kernel_size");
     if (!one && !all)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "kernel_size",
                                  "kernel_size or .kernel_sizes is wanted");

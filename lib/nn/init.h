@@ -1,49 +1,49 @@
-/* init.h: initial values of parameters, as PyTorch's reset_parameters. */
+/* init.h: initial values of parameters, as in PyTorch's reset_parameters, and
+ * checks of options. */
 #ifndef TN_LIB_NN_INIT_H
 #define TN_LIB_NN_INIT_H
 
 #include <stdint.h>
 #include <tenon/tensor.h>
 
-/* A product of sizes that a caller gave; where it does not fit the greatest
- * number there is, a size that no tensor can have: so it is refused where the
- * tensor is made. */
+/* The product of two sizes that a caller passed. On overflow it is INT64_MAX, a
+ * size that no tensor can have, so making the tensor fails. */
 static inline int64_t tn__nn_product(int64_t a, int64_t b)
 {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* Uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)): what kaiming_uniform with
- * a = sqrt(5) comes to for weights, and PyTorch's rule for biases. Zeros where
- * fan_in is 0. float32 on the current device. */
+/* Uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)): equals kaiming_uniform with a =
+ * sqrt(5) for weights, and PyTorch's rule for biases. Zeros if fan_in is 0.
+ * float32 on the current device. */
 tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in);
 
-/* A matrix (out, in), uniform within the root of 6 / (in + out): Glorot and
- * Bengio, 2010. */
+/* A matrix (out, in), uniform in [-b, b) with b = sqrt(6 / (in + out)): Glorot
+ * and Bengio, 2010. */
 tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in);
 
-/* Writes value into a parameter, outside of any graph. False on failure. */
+/* Copies value into a parameter without recording. False on failure. */
 bool tn__nn_set(tn_tensor *parameter, tn_tensor *value);
 
-/* Is value a probability, or eps 0 or more? Else an error that names the layer
- * and the option. */
+/* Is value a probability; is it an eps of at least 0? If not, records an error
+ * that names the layer and the option. */
 bool tn__nn_check_probability(double value, const char *layer,
                               const char *option);
 bool tn__nn_check_eps(double value, const char *layer, const char *option);
 
-/* Numbers of a convolution: positive ones, of which groups divides both others.
- * Else false, and an error that names the layer. */
+/* Are the sizes of a convolution positive, and does groups divide both channel
+ * counts? If not, records an error that names the layer. */
 bool tn__nn_check_channels(const char *layer, int64_t in_channels,
                            int64_t out_channels, int64_t groups);
 
-/* kernel_size, an argument, or the list of that option: one of them is given.
- * Else false, and an error that names the layer. */
+/* Is exactly one of kernel_size and the list option kernel_sizes given? If not,
+ * records an error that names the layer. */
 bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
                          const char *layer);
 
-/* More layers of a stack than any model has are refused: each would be made
- * before memory runs out. False, and an error that names the layer. */
+/* At most TN__NN_MAX_LAYERS layers? A larger count would allocate layers until
+ * memory runs out. If not, records an error that names the layer. */
 enum { TN__NN_MAX_LAYERS = 1 << 16 };
 bool tn__nn_check_layers(const char *layer, int64_t count);
 
@@ -51,7 +51,7 @@ bool tn__nn_check_layers(const char *layer, int64_t count);
 typedef struct tn__nn_axes_option {
     const char *name, *list_name; /* "stride", "strides" */
     int64_t single;
-    const tn_dims_list *list;     /* counts if its count is 0 or more */
+    const tn_dims_list *list;     /* given if its count is 0 or more */
     int64_t least;                /* the smallest number allowed */
 } tn__nn_axes_option;
 

@@ -8,7 +8,7 @@
 #include <tenon/autograd.h>
 #include <tenon/trace.h>
 
-/* ---- making ----------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------- */
 
 static void set_parent(struct tn_module_tree *tree, const tn_module *parent,
                        const char *name)
@@ -151,7 +151,7 @@ void *tn_module_new(const tn_module_class *type)
     return tn_module_new_with(type, 0);
 }
 
-/* ---- registering -------------------------------------------------------------- */
+/* ---- registering -------------------------------------------------------- */
 
 static tn__nn_entry *find(const tn_module *module, const char *name,
                           size_t length)
@@ -171,7 +171,7 @@ static bool name_allowed(const tn_module *module, const char *name,
     if (!name || !*name)
         wrong = "a name is wanted";
     else if (strchr(name, '.'))
-        wrong = "a name holds no dot";
+        wrong = "a name must not contain a dot";
     else if (strlen(name) >= TN__NN_PATH_BYTES / 4)
         wrong = "the name is too long";
     else if (find(module, name, strlen(name)))
@@ -183,7 +183,7 @@ static bool name_allowed(const tn_module *module, const char *name,
     return !wrong;
 }
 
-/* The module keeps the entry, not the caller's scope. */
+/* The module owns the entry, not the caller's scope. */
 static tn__nn_entry *entry_new(const char *name, enum tn__nn_kind kind,
                                void *value)
 {
@@ -216,8 +216,8 @@ static tn__nn_entry *add(tn_module *module, const char *name,
     return entry;
 }
 
-/* How many modules lie below each other from child down, as far as `room` goes; INT_MAX
- * if module is one of them, since then child may not become one of its. */
+/* Nesting depth of child, at most `room` levels deep. INT_MAX if module is in
+ * it: adding it would make a cycle. */
 static int height(const tn_module *child, const tn_module *module, int room)
 {
     int most = 0;
@@ -243,7 +243,7 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
     int deep = height(child, module, TN__NN_MAX_DEPTH);
     if (deep == INT_MAX) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
-                                 "\"%s\" holds the module it is added to",
+                                 "\"%s\" contains the module it is added to",
                                  name ? name : "");
         return NULL;
     }
@@ -252,8 +252,7 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
         deep++;
     if (deep > TN__NN_MAX_DEPTH) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
-                                 "more than %d modules would lie within each "
-                                 "other",
+                                 "modules would be nested more than %d deep",
                                  TN__NN_MAX_DEPTH);
         return NULL;
     }
@@ -288,13 +287,13 @@ tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                : NULL;
 }
 
-/* ---- running -------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------ */
 
-/* The module that this thread runs. */
+/* The module that this thread is running. */
 static _Thread_local const tn_module *running;
 
-/* The names from the running module, or from the root, down to this one: a list
- * of modules, which is not run itself, has its name between them. */
+/* The path of names from the running module, or from the root, to this one. A
+ * module list is not run itself, so its name is part of the path. */
 static const tn_path *find_path_here(const tn_module *module)
 {
     char names[TN__NN_PATH_BYTES];
@@ -328,14 +327,14 @@ static const tn_path *path_here(const tn_module *module)
     return path;
 }
 
-/* With arguments that were checked, or fine is false. */
+/* Begins a call. fine: the arguments are valid. */
 static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
                             bool fine)
 {
     tn_module_call call = {.running = running, .path = tn_path_current()};
     tn_path_enter(path_here(module));
     running = module;
-    /* What forward makes on its way is gone when it returns. */
+    /* Intermediate results of forward are freed when it returns. */
     call.scope = tn_scope_open();
     if (call.scope)
         tn_trace_push(module->type->name);
@@ -363,7 +362,7 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
     return begin(module, inputs, count, fine);
 }
 
-/* The same of outputs. */
+/* Ends a call: its outputs go to the scope around it. */
 static bool end(tn_module *module, tn_module_call *call, tn_tensor **out,
                 int count)
 {
@@ -402,11 +401,12 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
     tn_module *module = tn__nn_module(any, "forward");
     if (!module || !tn__nn_tensor(input, "forward", "input"))
         return NULL;
-    /* One of several parents may be deeper in one than tn_module_add looked. */
+    /* A module with several parents may be nested deeper in one of them than
+     * tn_module_add checked. */
     static _Thread_local int depth;
     if (depth >= TN__NN_MAX_DEPTH) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "forward", NULL,
-                                 "more than %d modules run within each other",
+                                 "modules are nested more than %d deep",
                                  TN__NN_MAX_DEPTH);
         return NULL;
     }
@@ -415,7 +415,7 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
     tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
     if (!output && !tn_error())
         tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, NULL,
-                                 "its forward gave no result");
+                                 "its forward returned NULL");
     if (output &&
         !tn__nn_tensor(output, module->type->name, "its forward's result"))
         output = NULL;
@@ -424,7 +424,7 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
     return output;
 }
 
-/* ---- finding and walking ---------------------------------------------------------- */
+/* ---- finding and walking ------------------------------------------------ */
 
 static void *find_path(tn_module *module, const char *path,
                        enum tn__nn_kind kind, const char *what)
@@ -467,14 +467,14 @@ tn_tensor *tn_module_buffer(const tn_module *module, const char *path)
     return here ? find_path(here, path, TN__NN_BUFFER, "module_buffer") : NULL;
 }
 
-/* Appends ".name" to path at length; the new length, or 0 (an error). */
+/* Appends ".name" to path at `length`. Returns the new length, or 0 on
+ * error. */
 static size_t path_push(char *path, size_t length, const char *name)
 {
     size_t more = strlen(name) + (length > 0);
     if (length + more >= TN__NN_PATH_BYTES) {
         tn_error_set(TN_ERR_ARGUMENT,
-                     "the module \"%s.%s\" lies deeper than paths of %d "
-                     "bytes",
+                     "the path of module \"%s.%s\" is longer than %d bytes",
                      path, name, TN__NN_PATH_BYTES);
         return 0;
     }
@@ -548,9 +548,9 @@ void *tn_module_train(tn_module *module, bool on)
     return module;
 }
 
-/* ---- printing ----------------------------------------------------------------------- */
+/* ---- printing ----------------------------------------------------------- */
 
-/* False: it lies deeper than what goes through modules goes. */
+/* False if modules are nested too deep. */
 static bool print(FILE *file, const tn_module *module, int indent)
 {
     char text[512] = "";
@@ -582,8 +582,7 @@ tn_status tn_module_print(FILE *file, const tn_module *module)
     if (!print(file, module, 0))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_print",
                                         "module",
-                                        "has more than %d modules within each "
-                                        "other",
+                                        "modules are nested more than %d deep",
                                         TN__NN_MAX_DEPTH);
     if (ferror(file))
         return tn_error_refuse_argument(TN_ERR_IO, "module_print", NULL,

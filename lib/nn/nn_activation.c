@@ -5,9 +5,9 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* ---- without numbers ---------------------------------------------------------- */
+/* ---- layers without options --------------------------------------------- */
 
-/* One operator of one tensor as a layer. */
+/* Defines a layer of one operator without options. */
 #define ACTIVATION(function, class_name, call, describe)                      \
     static tn_tensor *function##_forward(tn_module *self, tn_tensor *input)   \
     {                                                                         \
@@ -68,9 +68,9 @@ const char *tn__nn_activation_of(const tn_module *module)
                                               : NULL;
 }
 
-/* ---- with one number or two ------------------------------------------------------- */
+/* ---- layers with one or two numbers ------------------------------------- */
 
-/* Operators of one shape, called by value. */
+/* A layer of one operator with up to two numbers, called by its arguments. */
 typedef struct numbered {
     tn_module base;
     const tn_op *op;
@@ -158,7 +158,7 @@ NUMBERED(log_softmax, "LogSoftmax", (int dim), 1, whole(dim))
 NUMBERED(softmin, "Softmin", (int dim), 1, whole(dim))
 NUMBERED(glu, "GLU", (int dim), 1, whole(dim))
 
-/* ---- a learned slope ---------------------------------------------------------------- */
+/* ---- a learned slope ---------------------------------------------------- */
 
 typedef struct prelu {
     tn_module base;
@@ -196,7 +196,7 @@ tn_module *tn_nn_prelu(int64_t num_parameters, double init)
     return tn_scope_result(scope, p && p->weight ? &p->base : NULL);
 }
 
-/* ---- dropout ---------------------------------------------------------------- */
+/* ---- dropout ------------------------------------------------------------ */
 
 typedef struct dropout {
     tn_module base;

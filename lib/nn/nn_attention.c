@@ -1,4 +1,5 @@
-/* nn_attention.c: several heads of attention, each over its share of features. */
+/* nn_attention.c: multi-head attention; each head uses its share of the
+ * features. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -21,9 +22,9 @@ typedef struct attention {
 
 static const tn_module_class attention_class;
 
-/* ---- masks --------------------------------------------------------------------- */
+/* ---- masks -------------------------------------------------------------- */
 
-/* What not to look at as what to add: bool masks become minus infinity. */
+/* An additive mask: true in a bool mask becomes minus infinity. */
 static tn_tensor *additive(tn_tensor *mask, tn_dtype dtype)
 {
     if (!mask || tn_tensor_dtype(mask) != TN_BOOL)
@@ -32,8 +33,8 @@ static tn_tensor *additive(tn_tensor *mask, tn_dtype dtype)
     return tn_masked_fill_scalar(zeros, mask, -INFINITY);
 }
 
-/* All masks as one that broadcasts to (batch, heads, L, S); NULL: none, or an
- * error. */
+/* All masks combined into one that broadcasts to (batch, heads, L, S). NULL: no
+ * mask, or an error. */
 static tn_tensor *merge_masks(const attention *a,
                               const tn_nn_attention_masks *m, tn_tensor *q,
                               int64_t batch, int64_t length, int64_t source)
@@ -60,9 +61,9 @@ static tn_tensor *merge_masks(const attention *a,
     return mask;
 }
 
-/* ---- running --------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------ */
 
-/* Part i of in_proj on x; the query, key and value of one tensor go together. */
+/* Projection i (query, key or value) of x. */
 static tn_tensor *project(const attention *a, tn_tensor *x, int i)
 {
     int64_t e = a->embed_dim;
@@ -98,7 +99,7 @@ static bool project_all(const attention *a, tn_tensor *const in[3],
     return out[0] && out[1] && out[2];
 }
 
-/* in: (batch, time, features) each. */
+/* in: query, key and value, each (batch, time, features). */
 static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
                          const tn_nn_attention_masks *m, tn_tensor **weights)
 {
@@ -106,7 +107,8 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
     tn_tensor *x[3];
     if (!project_all(a, in, x))
         return NULL;
-    /* Order alone needs no mask to be made, stored and added. */
+    /* A causal mask alone is an option of the operator; no mask tensor is
+     * made. */
     bool is_causal =
         m->is_causal && !weights && !m->attn_mask && !m->key_padding_mask;
     tn_tensor *mask =
@@ -156,7 +158,8 @@ static bool check_inputs(const attention *a, tn_tensor *const in[3])
     return true;
 }
 
-/* in: what was given, as (batch, time, features). */
+/* given: the arguments, for messages; in: the same as (batch, time,
+ * features). */
 static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
 {
     static const char *const name[] = {"query", "key", "value"};
@@ -168,8 +171,8 @@ static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
         const tn_given both[] = {{name[i], given[i]},
                                  {name[i - 1], given[i - 1]}};
         tn_error_refuse(TN_ERR_SHAPE, attention_class.name, both, 2,
-                        "%s %s does not go with %s %s: one batch, and a value "
-                        "for each key, are wanted",
+                        "%s %s does not match %s %s: the same batch, and a "
+                        "value for each key, are wanted",
                         name[i], tn__nn_shape_text(text, given[i]),
                         name[i - 1], tn__nn_shape_text(other, given[i - 1]));
         return false;
@@ -177,7 +180,7 @@ static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
     return true;
 }
 
-/* Is mask, if there is one, of one of these shapes? */
+/* Is mask NULL or of one of these two shapes? */
 static bool check_mask(const char *name, tn_tensor *mask, tn_tensor *query,
                        const char *meaning, tn_dims_list one, tn_dims_list two)
 {
@@ -291,7 +294,8 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
         return NULL;
     tn_tensor *in[] = {query, key, value}, *out[2] = {NULL};
     tn_module_call at = tn_module_begin(module, in, 3);
-    if (!tn_error()) /* a mask that failed is not taken for none */
+    if (!tn_error()) /* a mask that could not be made is not taken for no
+                        mask */
         out[0] = run_attention((const attention *)module, in, &m,
                                out_weights ? &out[1] : NULL);
     if (!tn_module_end(module, &at, out, out_weights ? 2 : 1))
@@ -301,7 +305,7 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
     return out[0];
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------- */
 
 static bool add_weights(attention *a, bool bias)
 {

@@ -1,4 +1,4 @@
-/* nn_conv.c: convolution over images. */
+/* nn_conv.c: convolution over images, and max pooling. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -13,8 +13,8 @@ typedef struct conv2d {
     tn_tensor *bias;   /* (out) or NULL */
     int64_t in_channels, out_channels, groups;
     int64_t kernel[2], stride[2], dilation[2];
-    int64_t padding[2], after[2]; /* before and behind each axis */
-    const char *mode; /* of padding; NULL: zeros */
+    int64_t padding[2], after[2]; /* before and after each dimension */
+    const char *mode; /* padding mode; NULL: zeros */
 } conv2d;
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
@@ -75,8 +75,8 @@ static bool take_pair(int64_t to[2], const tn__nn_axes_option *option)
     return true;
 }
 
-/* The library's own copy of the name; NULL is "zeros". False, and an error, for
- * a name that is none. */
+/* Stores the library's own copy of the name; NULL for "zeros". False, with an
+ * error, for an unknown name. */
 static bool take_mode(const char **to, const char *name)
 {
     static const char *const modes[] = {"reflect", "replicate", "circular"};
@@ -172,7 +172,7 @@ tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
-/* ---- pooling --------------------------------------------------------------- */
+/* ---- pooling ------------------------------------------------------------ */
 
 typedef struct max_pool2d {
     tn_module base;

@@ -1,11 +1,11 @@
-/* nn_hooks.c: functions of the user's around a module's forward and backward, and
- * forwards that run again instead of keeping their activations.
+/* nn_hooks.c: the user's hooks around a module's forward and backward, and
+ * forwards that are recomputed instead of storing activations.
  *
- * Where a module has hooks on its gradients, what goes in and what comes out
- * pass through views of their own. The view on the output is the last thing
- * that a call makes and that on the input the first, so a walk meets them at
- * the module's end and start with the whole gradient of each, and no other use
- * of the same tensors adds to it. */
+ * If a module has hooks on gradients, its input and output pass through
+ * identity views. The view of the output is the last operator of a call and
+ * that of the input the first. So a backward walk reaches them at the module's
+ * end and start, each with the complete gradient, and no other use of the same
+ * tensors adds to it. */
 #include <tenon/ops.h>
 #include <tenon/recompute.h>
 
@@ -32,7 +32,7 @@ static bool is_removed(const struct tn__nn_hook *hook)
     return __atomic_load_n(&hook->base.removed, __ATOMIC_ACQUIRE);
 }
 
-/* ---- registering ------------------------------------------------------------ */
+/* ---- registering -------------------------------------------------------- */
 
 static void hook_release(void *object)
 {
@@ -43,8 +43,8 @@ static const tn_object_class hook_class = {
     sizeof hook_class, "hook", sizeof(struct tn__nn_hook),
     hook_release};
 
-/* Behind those that are there; the module keeps it. What was removed leaves the
- * list, but keeps its own place in it for a run that stands there. */
+/* Appends a hook; the module owns it. Removed hooks leave the list, but keep
+ * their successor for a call that is running them. */
 static tn_hook *add(tn_module *any, enum kind kind, tn_module_hook run,
                     void *context)
 {
@@ -103,9 +103,8 @@ tn_hook *tn_module_register_full_backward_hook(tn_module *module,
     return add(module, GRADIENT, hook, context);
 }
 
-/* Runs the hooks of one kind; what the last that gave something gave in place
- * of the input (BEFORE, GRADIENT) or the output, else that itself. NULL where
- * one failed. */
+/* Runs the hooks of one kind. Returns the input (BEFORE, GRADIENT) or the
+ * output, replaced by what hooks returned; NULL if one failed. */
 static tn_tensor *run_hooks(tn_module *module, enum kind kind,
                             tn_tensor *input, tn_tensor *output)
 {
@@ -115,7 +114,7 @@ static tn_tensor *run_hooks(tn_module *module, enum kind kind,
         if (hook->kind == kind && !is_removed(hook)) {
             tn_tensor *other = hook->run(module, input, output, hook->context);
             if (other)
-                tn__nn_tensor(other, kind_names[kind], "what a hook returned");
+                tn__nn_tensor(other, kind_names[kind], "the hook's result");
             if (tn_error()) {
                 tn_drop(hook);
                 return NULL;
@@ -132,17 +131,17 @@ static tn_tensor *run_hooks(tn_module *module, enum kind kind,
     return of_input ? input : output;
 }
 
-/* ---- gradients that pass a module --------------------------------------------- */
+/* ---- gradients of a module's input and output --------------------------- */
 
-/* One call of a module with hooks on its gradients: lives as long as its graph.
- * A cycle through the gradient that it keeps, which there can be under
- * create_graph, ends when the gradient has passed the input. */
+/* One call of a module with hooks on gradients: lives as long as its graph.
+ * Under create_graph, grad_output can lead back to this call; the cycle ends
+ * when the gradient has passed the input. */
 struct tn__nn_passage {
     tn_object object;
     tn_module *module;      /* kept */
-    bool has_input;         /* whose gradient will pass, too */
-    tn_tensor *grad_output; /* kept: of the walk that has passed the output, and
-                               not yet the input */
+    bool has_input;         /* the input requires a gradient */
+    tn_tensor *grad_output; /* kept between the walk's passing the output and
+                               its passing the input */
 };
 
 static void passage_release(void *object)
@@ -194,7 +193,7 @@ static tn_tensor *grad_at_output(tn_tensor *grad, void *context)
     return grad;
 }
 
-/* A view on x, which the gradient of x passes with this hook. */
+/* An identity view of x with this hook on its gradient. */
 static tn_tensor *watch(tn_tensor *x, struct tn__nn_passage *passage,
                         tn_grad_hook hook)
 {
@@ -205,7 +204,7 @@ static tn_tensor *watch(tn_tensor *x, struct tn__nn_passage *passage,
     return view;
 }
 
-/* ---- around a call ------------------------------------------------------------- */
+/* ---- around a call ------------------------------------------------------ */
 
 static struct tn__nn_passage *passage_new(tn_module *module)
 {
@@ -243,7 +242,7 @@ tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                : output;
 }
 
-/* ---- running again -------------------------------------------------------------- */
+/* ---- recomputing -------------------------------------------------------- */
 
 static tn_status forward(tn_tensor *const *inputs, int count,
                          tn_tensor **outputs, int out_count, void *context)
@@ -254,7 +253,7 @@ static tn_status forward(tn_tensor *const *inputs, int count,
     return outputs[0] || !tn_error() ? TN_OK : tn_error_code();
 }
 
-/* A graph that is to run it again keeps the module. */
+/* The graph keeps the module until it is freed. */
 static tn_tensor *forward_again(tn_module *module, tn_tensor *input)
 {
     tn_tensor *output = NULL;

@@ -9,12 +9,12 @@
 
 typedef struct norm {
     tn_module base;
-    tn_tensor *weight, *bias;         /* NULL where it has none */
+    tn_tensor *weight, *bias;         /* NULL if the layer has none */
     tn_tensor *running_mean, *running_var, *tracked; /* likewise */
-    tn_dims_list shape;               /* (features), or what is normalized */
+    tn_dims_list shape;               /* (features), or the normalized shape */
     int64_t groups;
-    int ndim, other_ndim;             /* of inputs that are taken */
-    double eps; /* or, of rms_norm, TN_NONE_FLOAT */
+    int ndim, other_ndim;             /* dimensions that an input may have */
+    double eps; /* TN_NONE_FLOAT allowed in rms_norm */
     double momentum;
     bool cumulative;
 } norm;
@@ -54,7 +54,7 @@ static bool check_shape(const norm *n, const char *name)
     return fine;
 }
 
-/* ---- by channels -------------------------------------------------------------- */
+/* ---- statistics per channel --------------------------------------------- */
 
 /* at: the dimension of the channels. */
 static bool check_input(const norm *n, tn_tensor *input, int at)
@@ -74,14 +74,14 @@ static bool check_input(const norm *n, tn_tensor *input, int at)
     return fine;
 }
 
-/* The share that the next batch has in the running statistics. */
+/* Weight of the next batch in the running statistics. */
 static double batch_momentum(const norm *n)
 {
     return n->cumulative ? 1 / (1 + (double)tn_item_int(n->tracked))
                          : n->momentum;
 }
 
-/* One more batch, if it was not refused. */
+/* Counts one more batch, if the operator succeeded. */
 static tn_tensor *count_batch(norm *n, tn_tensor *y)
 {
     if (!y || !n->base.training || !n->running_mean)
@@ -131,11 +131,11 @@ static void channels_describe(const tn_module *self, char *text, size_t room)
              n->running_mean ? "True" : "False");
 }
 
-/* Both are of the running statistics. */
+/* For options that need running statistics. */
 static const char untracked[] = "without track_running_stats";
 static const char track[] = "give track_running_stats = true";
 
-/* The options of all dimensions. */
+/* The options of batch_norm1d to 3d. */
 TN_OPTIONS_STRUCT(batch_norm, TN_NN_BATCH_NORM_OPTIONS_LIST);
 
 static tn_module *make_batch_norm(const tn_module_class *type,
@@ -210,7 +210,7 @@ static tn_module *make_instance_norm(const tn_module_class *type,
     if (n) {
         n->shape = tn_dims(num_features);
         n->ndim = ndim;
-        n->other_ndim = ndim - 1; /* one item alone */
+        n->other_ndim = ndim - 1; /* an unbatched input */
         n->eps = o.eps;
         n->momentum = o.momentum;
         made = check_shape(n, name) &&
@@ -289,7 +289,7 @@ tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
 
-/* ---- by the last dimensions ----------------------------------------------------- */
+/* ---- statistics over the last dimensions -------------------------------- */
 
 static tn_tensor *layer_forward(tn_module *self, tn_tensor *input)
 {

@@ -1,4 +1,4 @@
-/* nn_pool.c: mean pooling, and pixels out of channels. */
+/* nn_pool.c: average pooling, pixel shuffle, and upsampling. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -8,7 +8,7 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* ---- over windows ------------------------------------------------------------------ */
+/* ---- over windows ------------------------------------------------------- */
 
 typedef struct avg_pool2d {
     tn_module base;
@@ -77,7 +77,7 @@ tn_module *tn_nn_avg_pool2d_with(int64_t kernel_size,
     return &p->base;
 }
 
-/* ---- to a size ---------------------------------------------------------------------- */
+/* ---- to a size ---------------------------------------------------------- */
 
 typedef struct adaptive {
     tn_module base;
@@ -129,7 +129,7 @@ tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width)
     return &a->base;
 }
 
-/* ---- pixels out of channels ------------------------------------------------------------ */
+/* ---- pixel shuffle ------------------------------------------------------ */
 
 typedef struct shuffle {
     tn_module base;
@@ -164,12 +164,12 @@ tn_module *tn_nn_pixel_shuffle(int64_t upscale_factor)
     return (tn_module *)s;
 }
 
-/* ---- stretching ---------------------------------------------------------- */
+/* ---- upsampling --------------------------------------------------------- */
 
 typedef struct upsample {
     tn_module base;
     double factor;     /* or TN_NONE_FLOAT */
-    tn_dims_list size; /* empty where there is a factor */
+    tn_dims_list size; /* empty if there is a factor */
     bool align_corners;
     const char *mode;
 } upsample;
@@ -198,8 +198,8 @@ static void upsample_describe(const tn_module *self, char *text, size_t room)
                  u->mode);
 }
 
-/* The library's own copy of the name, and whether it has corners to align;
- * NULL, and an error, for a name that is none. */
+/* The library's own copy of the name; *has_corners: the mode has align_corners.
+ * NULL, with an error, for an unknown name. */
 static const char *find_mode(const char *name, bool *has_corners)
 {
     static const char *const modes[] = {"linear", "bilinear", "trilinear",
@@ -219,7 +219,8 @@ static const char *find_mode(const char *name, bool *has_corners)
     return i < MODES ? modes[i] : NULL;
 }
 
-/* One size for all axes, or one for each; TN_NONE_DIMS where there are none. */
+/* One size for all dimensions, or one for each; TN_NONE_DIMS if none is
+ * given. */
 static tn_dims_list sizes_of(const tn_nn_upsample_options *o)
 {
     return o->output_size != TN_NONE_INT ? tn_dims(o->output_size)
@@ -234,7 +235,7 @@ static bool check_sizes(double scale_factor, const tn_dims_list *size)
             TN_ERR_ARGUMENT, "nn_upsample",
             scaled ? "output_size" : "scale_factor",
             scaled ? "give scale_factor or output_size, not both: "
-                     "TN_NONE_FLOAT is no scale_factor"
+                     "pass TN_NONE_FLOAT for no scale_factor"
                    : "scale_factor or output_size is wanted");
         return false;
     }

@@ -20,7 +20,7 @@ typedef struct recurrent {
     int gates, num_layers, directions;
     bool batch_first, relu, bias;
     double dropout;
-    direction part[]; /* layer by layer, forwards before backwards */
+    direction part[]; /* by layer; forward before backward direction */
 } recurrent;
 
 static int64_t out_size(const recurrent *r)
@@ -31,7 +31,7 @@ static int64_t out_size(const recurrent *r)
 static const tn_module_class rnn_class, gru_class, lstm_class;
 static const tn_module_class rnn_cell_class, gru_cell_class, lstm_cell_class;
 
-/* ", " and what, and number where it is not 0, if it is to be shown. */
+/* Appends ", what", and number if it is not 0, if shown is true. */
 static void append(char *text, size_t room, bool shown, const char *what,
                    int64_t number)
 {
@@ -54,9 +54,9 @@ static void describe(const tn_module *self, char *text, size_t room)
     append(text, room, r->proj_size != 0, "proj_size=", r->proj_size);
 }
 
-/* ---- parameters ---------------------------------------------------------------- */
+/* ---- parameters --------------------------------------------------------- */
 
-/* suffix: "_l0_reverse", or "" of a cell. */
+/* suffix: "_l0_reverse"; "" for a cell. */
 static bool add_direction(recurrent *r, direction *d, int64_t in,
                           const char *suffix)
 {
@@ -119,7 +119,7 @@ static bool check_sizes(const char *name, int64_t input_size,
            tn__nn_check_probability(o->dropout, name, "dropout");
 }
 
-/* gates: 1 of an RNN, 3 of a GRU, 4 of an LSTM. */
+/* gates: 1 for an RNN, 3 for a GRU, 4 for an LSTM. */
 static bool check_needs(const tn_options_type *type, int gates,
                         const recurrent_options *o)
 {
@@ -128,7 +128,7 @@ static bool check_needs(const tn_options_type *type, int gates,
         {"proj_size", gates == 4, "in another layer than nn_lstm",
          "make an nn_lstm"},
         {"dropout", o->num_layers != 1,
-         "in one layer, as it lies between layers", "give num_layers"}};
+         "in one layer, as it applies between layers", "give num_layers"}};
     return tn_options_check_needs(type, o, need, 3) >= 0;
 }
 
@@ -164,16 +164,17 @@ static tn_module *make(const tn_module_class *type,
     return tn_scope_result(scope, made ? &r->base : NULL);
 }
 
-/* ---- sequences -------------------------------------------------------------------- */
+/* ---- sequences ---------------------------------------------------------- */
 
-/* States of all layers: (layers directions, batch, size) or one alone; NULL:
- * zeros like it. */
+/* The initial states of all layers, (layers * directions, batch, size): the
+ * given ones, which have no batch dimension if unbatched, or zeros. */
 static tn_tensor *initial_state(const recurrent *r, tn_tensor *given,
                                 tn_tensor *x, int64_t size, bool unbatched)
 {
     if (given)
         return unbatched ? tn_unsqueeze(given, 1) : given;
-    if (tn_error()) /* one that failed is not taken for one left out */
+    if (tn_error()) /* a state that could not be made is not taken for an
+                       omitted one */
         return NULL;
     return tn_zeros(tn_dims(r->num_layers * r->directions,
                             tn_tensor_size(x, 1), size),
@@ -203,7 +204,7 @@ static bool run_direction(const recurrent *r, int at, tn_tensor *x,
     return out[0] != NULL;
 }
 
-/* The last states of directions, one upon the other, onto those before. */
+/* Appends the last state of a direction to those before. */
 static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
 {
     tn_tensor *one = tn_unsqueeze(state, 0);
@@ -212,7 +213,7 @@ static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
     return tn_cat((tn_tensor *[]){before, one}, 2, 0);
 }
 
-/* x (time, batch, in); out: the output, h, c. */
+/* x: (time, batch, in); out: the output, h, c. */
 static bool run_layers(const recurrent *r, tn_tensor *x, tn_tensor *h0,
                        tn_tensor *c0, tn_tensor *out[3])
 {
@@ -252,7 +253,7 @@ static bool check_input(const recurrent *r, tn_tensor *x)
     return false;
 }
 
-/* state: h0 or c0, or NULL. */
+/* state: h0 or c0; may be NULL. */
 static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
                         tn_tensor *state, int64_t size)
 {
@@ -306,7 +307,7 @@ static tn_tensor *forward(tn_module *self, tn_tensor *input)
                                                                    : NULL;
 }
 
-/* With states, as a module's call: a scope, and its path in errors. */
+/* A module's call with states, in its scope and path. */
 static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *h0,
                        tn_tensor *c0, tn_tensor **out_h, tn_tensor **out_c)
 {
@@ -364,9 +365,9 @@ RECURRENT(rnn, "RNN", 1)
 RECURRENT(gru, "GRU", 3)
 RECURRENT(lstm, "LSTM", 4)
 
-/* ---- one step ------------------------------------------------------------------------ */
+/* ---- cells: one step ---------------------------------------------------- */
 
-/* Is given, if it is, (batch, size) or (size) as input is? */
+/* Is given NULL, or (batch, size) or (size) like input? */
 static bool check_cell(const recurrent *r, tn_tensor *x, const char *name,
                        tn_tensor *given, int64_t size)
 {

@@ -8,7 +8,7 @@
 
 enum { ALL = 1u << TN__NN_PARAMETER | 1u << TN__NN_BUFFER };
 
-/* Tensors with their paths, as the file's calls want them. */
+/* Tensors with their paths, as tn_safetensors_save takes them. */
 typedef struct state {
     tn_object object;
     int count;
@@ -99,7 +99,8 @@ static tn_status check_same(const char *path, const char *name, tn_tensor *x,
         tn_tensor_ndim(x), (long long)tn_tensor_numel(x));
 }
 
-/* Every name on both sides, with the same shape: else nothing is loaded. */
+/* Both sides must have the same names, shapes and dtypes; else nothing is
+ * loaded. */
 static tn_status check_file(const state *s, tn_safetensors *file,
                             const char *path)
 {

@@ -1,4 +1,5 @@
-/* parameters.c: a model's parameters as a list, and what is done to all. */
+/* parameters.c: a model's parameters as a list, and operations on all of
+ * them. */
 #include <nn/tree.h>
 
 #include <string.h>
@@ -50,7 +51,7 @@ static tn_status gather_one(tn_tensor *x, const char *path, void *context)
     if (!g->list) {
         g->count++;
         g->name_bytes += strlen(path) + 1;
-    } else if (!is_listed(g->list, x)) { /* a shared one counts once */
+    } else if (!is_listed(g->list, x)) { /* a shared tensor is listed once */
         item *to = &g->list->item[g->list->count++];
         to->tensor = tn_keep(x);
         to->name = strcpy(g->name, path);
@@ -130,7 +131,7 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
     return list;
 }
 
-/* For attributes: NULL is no error. */
+/* For attributes: NULL is not an error. */
 static bool has_index(const tn_parameter_list *list, int i, const char *what)
 {
     return list && tn_object_check(list, &list_class, what, "list") &&
@@ -155,7 +156,7 @@ const char *tn_parameters_name(const tn_parameter_list *list, int i)
     return has_index(list, i, "parameters_name") ? list->item[i].name : NULL;
 }
 
-/* ---- all of them at once --------------------------------------------------------- */
+/* ---- operations on all tensors ------------------------------------------ */
 
 static tn_status forget_gradient(tn_tensor *x, const char *path,
                                  void *context)
@@ -187,10 +188,10 @@ int64_t tn_module_parameter_count(const tn_module *module)
     return total;
 }
 
-/* ---- moving ------------------------------------------------------------------------ */
+/* ---- moving ------------------------------------------------------------- */
 
-/* The copies of all tensors, made before any is put in place, so that a device
- * that runs out of memory leaves the model as it was. */
+/* The copies of all tensors. All are made before the first is put in place, so
+ * that running out of device memory leaves the model as it was. */
 typedef struct copies {
     tn_object object;
     tn_device *device;

@@ -1,9 +1,9 @@
-/* sequential.c: modules one after another.
+/* sequential.c: modules called one after another.
  *
- * Each activation goes as soon as the next one is there, unless a gradient
- * needs it: fifty layers without gradients hold two at a time. A linear layer
- * and an activation behind it are one operator, where no hook stands between and
- * the device gains by it. */
+ * Each intermediate result is freed as soon as the next one exists, unless a
+ * gradient needs it: without gradients fifty layers hold two at a time. A
+ * linear layer and the activation after it run as one operator if neither has
+ * hooks. */
 #include <nn/tree.h>
 
 #include <stdio.h>
@@ -15,7 +15,8 @@ typedef struct sequential {
     tn_module *module[]; /* lent: the tree keeps them */
 } sequential;
 
-/* What the module at *i, and maybe the next one, make of x; *i moves on. */
+/* The output of module *i, or of it and the next one fused, for x. Advances
+ * *i. */
 static tn_tensor *advance(const sequential *s, int *i, tn_tensor *x)
 {
     tn_module *module = s->module[(*i)++];

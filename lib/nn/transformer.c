@@ -1,4 +1,5 @@
-/* transformer.c: encoder and decoder layers, stacks of them, and both. */
+/* transformer.c: encoder and decoder layers, stacks of them, and whole
+ * transformers. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -8,7 +9,8 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* An encoder layer, or a decoder layer: that has cross and a third norm. */
+/* An encoder layer or a decoder layer; only the latter has cross and
+ * norm[2]. */
 typedef struct block {
     tn_module base;
     tn_module *self_attn, *cross, *linear1, *linear2, *norm[3];
@@ -33,7 +35,7 @@ static const tn_module_class encoder_layer_class, decoder_layer_class;
 static const tn_module_class encoder_class, decoder_class, transformer_class;
 static const tn_nn_attention_masks no_masks = TN_NN_ATTENTION_MASKS;
 
-/* ---- one layer -------------------------------------------------------------------- */
+/* ---- one layer ---------------------------------------------------------- */
 
 static tn_tensor *drop(const block *b, tn_tensor *x)
 {
@@ -53,7 +55,7 @@ static tn_tensor *feed_forward(const block *b, tn_tensor *x)
     return drop(b, tn_forward(b->linear2, x));
 }
 
-/* What a layer does in turn. */
+/* The parts of a layer, in order. */
 enum part { SELF, CROSS, FEED };
 
 static tn_tensor *run_part(const block *b, enum part part, tn_tensor *x,
@@ -100,9 +102,9 @@ static const tn_module_class decoder_layer_class = {
     sizeof decoder_layer_class, "TransformerDecoderLayer", sizeof(block),
     block_forward, NULL, NULL};
 
-/* ---- options -------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------ */
 
-/* The options of all of them. */
+/* The options that all of these modules share. */
 TN_OPTIONS_STRUCT(layers, TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST);
 
 static bool take_options(layers_options *o, const tn_options_type *type,
@@ -210,13 +212,13 @@ tn_module *tn_nn_transformer_decoder_layer_with(
     return make_block(&decoder_layer_class, d_model, nhead, true, &o);
 }
 
-/* ---- stacks ------------------------------------------------------------------------ */
+/* ---- stacks ------------------------------------------------------------- */
 
 static tn_tensor *run_stack(const stack *s, tn_tensor *x, tn_tensor *memory,
                             const tn_nn_attention_masks *masks,
                             const tn_nn_attention_masks *memory_masks);
 
-/* A layer or a stack of them, as a module's call. */
+/* Runs a layer or a stack as a module's call. */
 static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *memory,
                        const tn_nn_attention_masks *masks,
                        const tn_nn_attention_masks *memory_masks)
@@ -225,7 +227,8 @@ static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *memory,
                module->type == &decoder_layer_class;
     tn_tensor *in[] = {x, memory}, *y = NULL;
     tn_module_call at = tn_module_begin(module, in, 2);
-    if (!tn_error()) /* a mask that failed is not taken for none */
+    if (!tn_error()) /* a mask that could not be made is not taken for no
+                        mask */
         y = one ? run_block((block *)module, in[0], in[1], masks, memory_masks)
                 : run_stack((stack *)module, in[0], in[1], masks,
                             memory_masks);
@@ -254,12 +257,13 @@ static const tn_module_class decoder_class = {
     sizeof decoder_class, "TransformerDecoder", sizeof(stack), stack_forward,
     NULL, NULL};
 
-/* Holds the layers, so that their paths are PyTorch's: "layers.0.linear1". */
+/* Contains the layers, so that their paths are those of PyTorch:
+ * "layers.0.linear1". */
 static tn_tensor *list_forward(tn_module *self, tn_tensor *input)
 {
     (void)input;
     tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
-                             "a list of modules is not run");
+                             "a module list has no forward");
     return NULL;
 }
 
@@ -327,7 +331,7 @@ tn_module *tn_nn_transformer_decoder_with(
                : NULL;
 }
 
-/* ---- both ---------------------------------------------------------------------------- */
+/* ---- whole transformers ------------------------------------------------- */
 
 static tn_tensor *transformer_forward(tn_module *self, tn_tensor *input)
 {
@@ -339,7 +343,8 @@ static const tn_module_class transformer_class = {
     sizeof transformer_class, "Transformer", sizeof(transformer),
     transformer_forward, NULL, NULL};
 
-/* Every matrix anew, as PyTorch does after all layers are made. */
+/* Initializes every matrix again, as PyTorch does after it has made all
+ * layers. */
 static bool init_matrices(tn_module *module)
 {
     tn_parameter_list *list = tn_parameters(module);
@@ -380,9 +385,9 @@ tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
     return tn_scope_result(scope, made ? &t->base : NULL);
 }
 
-/* ---- with masks ------------------------------------------------------------------------ */
+/* ---- forward with masks ------------------------------------------------- */
 
-/* The masks of each call, under its own name. */
+/* The option struct of each call. */
 typedef tn_nn_attention_masks tn_nn_transformer_decoder_forward_options;
 typedef tn_nn_attention_masks tn_nn_transformer_forward_options;
 #define MASKS(name, arguments)                                                \

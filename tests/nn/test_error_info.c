@@ -358,8 +358,9 @@ static void test_refusals(void)
     tn_module *mha = tn_nn_multihead_attention(8, 2);
     tn_tensor *q = tn_ones(tn_dims(5, 2, 8)), *k = tn_ones(tn_dims(3, 2, 8));
     ok(!tn_nn_multihead_attention_forward(mha, q, k, q, NULL), "values");
-    is_str(tn_error(), "MultiheadAttention: value (5, 2, 8) does not go with "
-           "key (3, 2, 8): one batch, and a value for each key, are wanted",
+    is_str(tn_error(), "MultiheadAttention: value (5, 2, 8) does not match "
+           "key (3, 2, 8): the same batch, and a value for each key, are "
+           "wanted",
            "MultiheadAttention: the message");
     at_fault(TN_ERR_SHAPE, "MultiheadAttention", "value", 0, 2, "", "values");
     ok(!tn_nn_multihead_attention_forward(mha, q, k, k, NULL, .attn_mask = x),

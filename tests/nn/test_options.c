@@ -134,8 +134,8 @@ static void test_dropout(void)
             "nn_multihead_attention: dropout is 2; a probability in [0, 1] is "
             "wanted");
     refused(tn_nn_lstm(8, 8, .dropout = 0.5),
-            "nn_lstm: .dropout has no effect in one layer, as it lies between "
-            "layers: give num_layers, or leave .dropout out");
+            "nn_lstm: .dropout has no effect in one layer, as it applies "
+            "between layers: give num_layers, or leave .dropout out");
 }
 
 static void test_rows(void)
@@ -237,7 +237,7 @@ static void test_ignored(void)
             "linear, bilinear, trilinear, bicubic, area");
     refused(tn_nn_upsample(2, .output_size = 4),
             "nn_upsample: give scale_factor or output_size, not both: "
-            "TN_NONE_FLOAT is no scale_factor");
+             "pass TN_NONE_FLOAT for no scale_factor");
     refused(tn_nn_upsample(TN_NONE_FLOAT),
             "nn_upsample: scale_factor or output_size is wanted");
     refused(tn_nn_upsample(0),
