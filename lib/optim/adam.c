@@ -4,8 +4,9 @@
 
 #include <math.h>
 
-/* keep: what decoupled decay leaves of the parameter (AdamW); decay: what is
- * added to the gradient (Adam). root: of the second bias correction. */
+/* keep: factor of the parameter after decoupled decay (AdamW). decay: weight
+ * decay added to the gradient (Adam). root: square root of the second bias
+ * correction. */
 #define MOMENTS                                                               \
     TN__OPTIM_DIRECTION                                                       \
     "let m1 = m + share1 * (d - m); "                                         \

@@ -1,12 +1,12 @@
 /* asgd.c: averaged stochastic gradient descent (Polyak and Juditsky, 1992), as
- * torch.optim.ASGD. The mean is state "ax", in the file that tn_optim_save
+ * torch.optim.ASGD. The average is state "ax" in the file that tn_optim_save
  * writes. */
 #include <optim/optim.h>
 
 #include <math.h>
 
-/* memory is the rate of the next step: a step sets it from the learning rate
- * of its own time, as PyTorch does. */
+/* memory is the rate of the next step. As in PyTorch, a step computes it from
+ * the learning rate that holds during that step. */
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                        double *number)
 {

@@ -1,4 +1,4 @@
-/* clip.c: gradients that are too large. */
+/* clip.c: gradient clipping, by norm and by value. */
 #include <optim/optim.h>
 
 #include <math.h>
@@ -19,8 +19,8 @@ static double item_or_zero(tn_tensor *x)
     return x ? tn_item(x) : 0;
 }
 
-/* The 2-norm of all gradients. They are summed where they are, and read only
- * where device or dtype changes: each reading waits for the device. */
+/* The 2-norm of all gradients. Sums stay on the device and are read only when
+ * the device or dtype changes: each read waits for the device. */
 static double norm_of(const tn_parameter_list *parameters)
 {
     double total = 0;
@@ -47,7 +47,7 @@ static tn_status scale(tn_tensor *g, double factor)
     return tn_mul_scalar_(g, factor) ? TN_OK : tn_error_code();
 }
 
-/* Brings a gradient into [-value, value], in place. */
+/* Clamps a gradient to [-value, value], in place. */
 static tn_status clamp(tn_tensor *g, double value)
 {
     return tn_clamp_min_scalar_(g, -value) && tn_clamp_max_scalar_(g, value)
@@ -100,7 +100,7 @@ double tn_clip_grad_norm(const tn_parameter_list *parameters, double max_norm)
     tn_scope_close(scope);
     if (tn_error())
         return NAN;
-    /* 1e-6: PyTorch's, against a norm of 0. */
+    /* 1e-6 as in PyTorch, against a norm of 0. */
     double factor = max_norm / (norm + 1e-6);
     if (!(factor >= 1) && each_grad(parameters, scale, factor) < 0)
         return NAN;

@@ -1,4 +1,5 @@
-/* cycle.c: schedules that go up and down, the momentum the other way. */
+/* cycle.c: schedules that raise and lower the learning rate and change the
+ * momentum in the opposite direction. */
 #include <optim/schedule.h>
 
 #include <math.h>
@@ -99,11 +100,11 @@ tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
 /* ---- OneCycleLR, arXiv:1708.07120 --------------------------------------- */
 
 typedef struct phase {
-    double end; /* its last step, perhaps between two */
+    double end; /* its last step; may be fractional */
     double lr[2], momentum[2];
 } phase;
 
-/* Writes the two or three phases; returns how many. */
+/* Writes the two or three phases; returns their number. */
 static int phases_of(const tn_schedule *schedule, phase *out)
 {
     const tn_schedule_one_cycle_lr_options *o = &schedule->of.one_cycle.o;

@@ -1,8 +1,8 @@
 /* lbfgs.c: limited-memory BFGS (J. Nocedal, "Updating quasi-Newton matrices
  * with limited storage", 1980), as torch.optim.LBFGS without a line search.
  *
- * All parameters are one long vector. What is known of the curvature are the
- * last pairs of a step s and the change y of the gradient along it. */
+ * All parameters are treated as one long vector. The curvature is approximated
+ * from the last pairs of a step s and the change y of the gradient along it. */
 #include <optim/optim.h>
 
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct pair {
 typedef struct history {
     tn_object object;
     int64_t iterations;
-    double t, scale;             /* last step's length; y . s / y . y */
+    double t, scale;             /* last step size; y . s / y . y */
     double loss;                 /* before the last step */
     tn_tensor *direction, *grad; /* kept: of the last step */
     int first, count, capacity;  /* of the ring of pairs */
@@ -38,7 +38,7 @@ static void history_release(void *object)
 static const tn_object_class history_class = {
     sizeof history_class, "LBFGS history", sizeof(history), history_release};
 
-/* *slot keeps x instead of what it kept. */
+/* *slot keeps x instead of its old tensor. */
 static void replace(tn_tensor **slot, tn_tensor *x)
 {
     tn_keep(x);
@@ -53,7 +53,7 @@ static tn_tensor *flat(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* Pieces of a long vector, owned by the open scope. */
+/* Parts of the long vector, owned by the open scope. */
 typedef struct parts {
     tn_object object;
     tn_tensor *part[];
@@ -62,7 +62,7 @@ typedef struct parts {
 static const tn_object_class parts_class = {sizeof parts_class, "pieces",
                                             sizeof(parts), NULL};
 
-/* All gradients; 0 where there is none. */
+/* All gradients as one vector; 0 for a parameter without one. */
 static tn_tensor *gather_grad(const tn__optim_group *group)
 {
     int count = tn_parameters_count(group->parameters);
@@ -113,7 +113,7 @@ static tn_tensor *add_scaled(tn_tensor *x, double factor, tn_tensor *y)
 
 /* ---- the direction ------------------------------------------------------ */
 
-/* Takes the last step into the ring, where the curvature along it is up. */
+/* Adds the last step to the ring if the curvature along it is positive. */
 static void add_pair(history *p, tn_tensor *grad)
 {
     tn_tensor *y = add_scaled(grad, -1, p->grad);
@@ -137,8 +137,9 @@ static const pair *pair_at(const history *p, int i)
     return &p->ring[(p->first + i) % p->capacity];
 }
 
-/* Minus the inverse Hessian times grad, by Nocedal's two loops; numbers of
- * the first loop live on the stack: one call for each pair, newest first. */
+/* Minus the inverse Hessian times grad, by Nocedal's two-loop recursion. One
+ * recursive call per pair, newest first, holds the numbers of the first
+ * loop. */
 static tn_tensor *two_loops(const history *p, tn_tensor *q, int i)
 {
     if (i < 0)
@@ -152,7 +153,7 @@ static tn_tensor *two_loops(const history *p, tn_tensor *q, int i)
 
 /* ---- a step ------------------------------------------------------------- */
 
-/* One iteration's change of the parameters; true if one was made. */
+/* Runs one iteration; true if it changed the parameters. */
 static bool iterate(history *p, const tn__optim_group *group, tn_tensor *grad,
                     double loss)
 {
@@ -192,7 +193,7 @@ static history *history_of(tn_optim *optim)
     return optim->history;
 }
 
-/* The gradient now, and its largest value: NULL on failure. */
+/* The current gradient and its largest magnitude. NULL on failure. */
 static tn_tensor *gather_now(const tn__optim_group *group, double *out_largest)
 {
     tn_tensor *grad = NULL;
@@ -205,7 +206,7 @@ static tn_tensor *gather_now(const tn__optim_group *group, double *out_largest)
     return tn_error() ? NULL : grad;
 }
 
-/* The parameters after a step: is it small, or of no use? */
+/* Was the last step too small, or is the gradient small enough, to go on? */
 static bool has_converged(const history *p, const tn_optim_lbfgs_options *o,
                           double loss, double steepest)
 {
@@ -273,7 +274,7 @@ static tn__optim_rule lbfgs = {
 TN_OPTIONS_TYPE(tn_optim_lbfgs, "optim_lbfgs", "parameters",
                 TN_OPTIM_LBFGS_OPTIONS_LIST)
 
-/* An iteration and a step to look back on: without them there is no rule. */
+/* At least one iteration and one pair are needed. */
 static bool is_positive(const char *option, int number)
 {
     if (number >= 1)

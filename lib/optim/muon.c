@@ -1,13 +1,14 @@
 /* muon.c: Muon (K. Jordan, "Muon: An optimizer for hidden layers in neural
- * networks", 2024), as torch.optim.Muon: a step of momentum whose matrix is
- * brought near to an orthogonal one. */
+ * networks", 2024), as torch.optim.Muon: a momentum step whose update matrix is
+ * made approximately orthogonal. */
 #include <optim/optim.h>
 
 #include <math.h>
 #include <tenon/ops.h>
 
-/* The quintic of the Newton-Schulz iteration: x to A x + (B g + C g g) x with
- * g = x x'. Jordan tuned it so that singular values come near 1 quickly. */
+/* The quintic Newton-Schulz iteration: x becomes A x + (B g + C g g) x with g =
+ * x x^T. Jordan tuned the coefficients so that singular values approach 1 in
+ * few iterations. */
 #define A 3.4445
 #define B (-4.7750)
 #define C 2.0315
@@ -25,8 +26,8 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
     number[RATE] = group->rates.lr;
 }
 
-/* x rounded to bfloat16, where PyTorch iterates, but kept in float32: a product
- * is then rounded once, after what is added to it. */
+/* x rounded to bfloat16, in which PyTorch iterates, but stored in float32: a
+ * product is then rounded once, after the addition. */
 static tn_tensor *rounded(tn_tensor *x)
 {
     return tn_to_dtype(tn_to_dtype(x, TN_BF16), TN_F32);
@@ -68,7 +69,8 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
 {
     static const tn_op *momentum_op, *apply_op;
     const tn_optim_muon_options *o = &group->optim->options.muon;
-    /* Nothing in place before all that can fail is done. */
+    /* Nothing is changed in place until everything that can fail has
+     * succeeded. */
     const tn_op *momentum = tn__optim_op(
         "optim_muon_momentum(grad, b; momentum, nesterov) = "
         "let b1 = b + (1 - momentum) * (grad - b); "

@@ -11,7 +11,7 @@ static double momentum_at(const tn__optim_group *group, double step)
     return group->rates.momentum * (1 - 0.5 * pow(0.96, step * decay));
 }
 
-/* memory is the product of the momenta of all steps, once there was one. */
+/* memory is the product of the momenta of all steps so far. */
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                        double *number)
 {

@@ -1,5 +1,5 @@
-/* optim.c: groups of parameters, their state, one step: the same for every
- * rule. */
+/* optim.c: parameter groups, their state, and the step, which are the same for
+ * every rule. */
 #include <optim/optim.h>
 
 #include <assert.h>
@@ -50,7 +50,7 @@ bool tn__optim_is_list(const tn_parameter_list *list, const char *call)
     return tn_object_check_kind(list, "parameter list", call, "parameters");
 }
 
-/* A fork waits for who defines an operator, so that a child can. */
+/* fork waits for this lock, so that the child can define operators. */
 static pthread_mutex_t defining = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -80,7 +80,7 @@ const tn_op *tn__optim_op(const char *text, const tn_op **op)
     return found;
 }
 
-/* Which of the numbers that a kernel's text names is this one. */
+/* Index of a number in the list of a kernel's text. */
 static int number_index(const char *text, const char *name)
 {
     const char *end = strstr(text, name);
@@ -90,8 +90,8 @@ static int number_index(const char *text, const char *name)
     return place;
 }
 
-/* Defines the kernel for steps without weight decay that do not maximize, if
- * the rule has a direction. */
+/* Defines the kernel for steps without weight decay and maximization, if the
+ * text begins with TN__OPTIM_DIRECTION. */
 static tn_status define_undecayed(tn__optim_rule *rule)
 {
     char text[700];
@@ -117,7 +117,7 @@ static tn_status define_undecayed(tn__optim_rule *rule)
     return defined ? TN_OK : tn_error_code();
 }
 
-/* The group that p stands in; NULL if none. */
+/* The group that contains p; NULL if none. */
 static const tn__optim_group *find_group(const tn_optim *optim,
                                          const tn_tensor *p)
 {
@@ -140,7 +140,7 @@ static tn_status check_list(const char *name, const tn_optim *optim,
         if (find_group(optim, tn_parameters_at(list, i)))
             return tn_error_refuse_argument(
                 TN_ERR_ARGUMENT, name, "parameters",
-                "parameter \"%s\" stands in another group already",
+                "parameter \"%s\" is in another group already",
                 tn_parameters_name(list, i));
     }
     return optim->rule->accepts ? optim->rule->accepts(list, name) : TN_OK;
@@ -254,7 +254,8 @@ static tn_status make_state(const tn__optim_group *group,
     return TN_OK;
 }
 
-/* The state follows a parameter that was moved since the last step. */
+/* Is the state on the parameter's device? The parameter may have been moved
+ * since the last step. */
 static tn_status check_device(const tn__optim_group *group, int i,
                               tn_tensor *p)
 {
@@ -263,14 +264,15 @@ static tn_status check_device(const tn__optim_group *group, int i,
         return TN_OK;
     return tn_error_refuse_argument(
         TN_ERR_DEVICE, "optim_step", NULL,
-        "parameter \"%s\" is on %s, its state on %s: make the optimizer anew "
+        "parameter \"%s\" is on %s, its state on %s: make a new optimizer "
         "after moving the model",
         tn_parameters_name(group->parameters, i),
         tn_device_name(tn_tensor_device(p)),
         tn_device_name(tn_tensor_device(slot)));
 }
 
-/* In anomaly mode. The step would only tell of the parameter that it spoils. */
+/* In anomaly mode, before the step: it would report only the parameter that
+ * became NaN. */
 static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
 {
     tn_tensor *nan = tn_to_dtype(tn_flatten(tn_isnan(g)), TN_U8);
@@ -335,7 +337,8 @@ static tn_status step_one(tn__optim_group *group, int i)
     return status;
 }
 
-/* The numbers of a step (its count, the rate) are the host's. */
+/* A graph cannot replay a step: its count and rates are computed on the
+ * host. */
 static tn_status refuse_recording(void)
 {
     return tn_graph_is_recording()
@@ -356,7 +359,7 @@ tn_status tn_optim_step(tn_optim *optim)
     if (optim->rule->closure)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_step", "optim",
-            "a step of %s looks at the loss several times: call "
+            "a step of %s evaluates the loss several times: call "
             "tn_optim_step_closure",
             optim->rule->name);
     tn_status status = TN_OK;

@@ -1,6 +1,6 @@
 /* radam.c: rectified Adam (arXiv:1908.03265), as torch.optim.RAdam. While the
- * second moment rests on too few gradients (rho at most 5) a step goes along
- * the first alone. */
+ * second moment is an average of too few gradients (rho at most 5), a step uses
+ * the first moment alone. */
 #include <optim/optim.h>
 
 #include <math.h>

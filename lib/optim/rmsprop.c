@@ -1,12 +1,12 @@
-/* rmsprop.c: RMSprop, as torch.optim.RMSprop. With momentum or centered or
- * both its state has one, two or three tensors: four kernels of one text. */
+/* rmsprop.c: RMSprop, as torch.optim.RMSprop. Momentum and centering each add a
+ * tensor of state; the four kernels are built from the same text. */
 #include <optim/optim.h>
 
 #define NUMBERS "lr, decay, sign, alpha, share, eps"
 #define SQUARES TN__OPTIM_DIRECTION "let v1 = alpha * v + share * d * d; "
 #define PLAIN "let avg = sqrt(v1) + eps; "
-/* v1 - m1 * m1 is a difference of near numbers: below 0 it gives NaN, as in
- * PyTorch. */
+/* v1 - m1 * m1 is a difference of close numbers: a negative result gives NaN,
+ * as in PyTorch. */
 #define CENTERED                                                              \
     "let m1 = m + share * (d - m); let avg = sqrt(v1 - m1 * m1) + eps; "
 #define MOMENTUM "let b1 = momentum * b + d / avg; "

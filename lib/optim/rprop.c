@@ -1,6 +1,6 @@
 /* rprop.c: resilient backpropagation (Riedmiller and Braun, 1993), as
- * torch.optim.Rprop: a step size for each element, which grows while the sign
- * of its gradient stays and shrinks where it turns. */
+ * torch.optim.Rprop. Each element has a step size, which grows while the
+ * gradient keeps its sign and shrinks when the sign changes. */
 #include <optim/optim.h>
 
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
@@ -22,8 +22,8 @@ static double initial(const tn__optim_group *group, int slot)
     return slot == STEP_SIZE ? group->rates.lr : 0;
 }
 
-/* Where the sign turned the gradient counts as 0, in this step and in the
- * comparison of the next. */
+/* If the sign changed, the gradient is taken as 0, in this step and in the next
+ * step's comparison. */
 static tn__optim_rule rprop = {
     .name = "optim_rprop",
     .text =

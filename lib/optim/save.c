@@ -1,6 +1,6 @@
-/* save.c: an optimizer's state in a safetensors file. Tensors carry the names
- * of their parameters; steps and rates are JSON in the metadata, where 17
- * digits bring every double back as it was. */
+/* save.c: an optimizer's state in a safetensors file. Each tensor is named
+ * after its parameter. Steps and rates are JSON in the metadata; 17 digits
+ * restore every double exactly. */
 #include <optim/optim.h>
 
 #include <json/json.h>
@@ -24,8 +24,8 @@ static const struct {
 };
 enum { RATE_FIELDS = sizeof rate_fields / sizeof *rate_fields };
 
-/* The tensors of a state with their names, as the file's calls want them. Of
- * parameters that have made a step: the others have none. */
+/* The tensors of a state with their names, as tn_safetensors_save takes them.
+ * Parameters that have made no step have no state. */
 typedef struct list {
     tn_object object;
     int count;
@@ -49,7 +49,7 @@ static tn_status out_of_memory(const char *call)
     return tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
 }
 
-/* Room for the state of an optimizer with all its slots. */
+/* An empty list with space for all slots of an optimizer. */
 static list *list_new(const tn_optim *optim)
 {
     size_t count = 0, bytes = 0;
@@ -75,7 +75,7 @@ static const char *add_name(list *l, int group, const char *parameter,
                             const char *slot)
 {
     const char *name = l->names;
-    /* list_new measured this very text */
+    /* list_new measured the same text */
     l->names += slot_file_name(l->names, INT_MAX, group, parameter, slot);
     l->name[l->count++] = name;
     return name;
@@ -127,7 +127,7 @@ static void add_rate(tn__json_writer *t, const tn__optim_group *group,
     add_real(t, rate_of(group, name), finite);
 }
 
-/* Keys in the order of the alphabet. */
+/* Keys are in alphabetical order. */
 static void add_group(tn__json_writer *t, const tn__optim_group *group,
                       bool *finite)
 {
@@ -172,13 +172,13 @@ static char *text_of(const tn_optim *optim, const char *call)
         out_of_memory(call);
     else
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "optim",
-                                 "a rate or a memory of its is not finite, "
-                                 "which a file cannot hold");
+                                 "a rate or a number of its state is not "
+                                 "finite and cannot be saved");
     free(t.text);
     return NULL;
 }
 
-/* LBFGS has a past that is no state of parameters. */
+/* The history of LBFGS is not a state of single parameters. */
 static tn_status check_call(const char *call, const tn_optim *optim,
                             const char *path)
 {
@@ -226,7 +226,7 @@ static tn_status bad_file(const char *path, const char *what)
                                     "%s: %s", path, what);
 }
 
-/* What the file's text says: rates of each group, and steps and memory of each
+/* The metadata of the file: rates of each group, steps and memory of each
  * parameter, in the optimizer's order. */
 typedef struct saved {
     double (*rates)[RATE_FIELDS];
@@ -252,7 +252,7 @@ static void saved_free(saved *s)
     free(s->memory);
 }
 
-/* The group of that number, whose parameters begin with the first-th. */
+/* Reads group `number`, whose first parameter has index `first`. */
 static tn_status read_group(saved *s, const tn__optim_group *group, int number,
                             size_t first, const tn__json_value *json,
                             const char *path)
@@ -276,19 +276,20 @@ static tn_status read_group(saved *s, const tn__optim_group *group, int number,
     size_t i = first;
     TN__JSON_EACH(step, steps) {
         if (step->kind != TN__JSON_INTEGER || step->integer < 0 ||
-            step->integer > INT64_MAX / 2) /* room to go on */
-            return bad_file(path, "\"steps\" holds something else than counts");
+            step->integer > INT64_MAX / 2) /* counting on must not overflow */
+            return bad_file(path,
+                            "\"steps\" holds a value that is not a count");
         s->steps[i++] = step->integer;
     }
     i = first;
     TN__JSON_EACH(value, memory)
         if (!tn__json_real(value, &s->memory[i++]))
-            return bad_file(path, "\"memory\" holds something else than "
-                                  "numbers");
+            return bad_file(path,
+                            "\"memory\" holds a value that is not a number");
     return TN_OK;
 }
 
-/* Are rule and groups those of the optimizer? */
+/* Reads the metadata if rule and groups are those of the optimizer. */
 static tn_status read_text(saved *s, const tn_optim *optim,
                            const tn__json_value *top, const char *path)
 {
@@ -325,7 +326,7 @@ static tn_status read_text(saved *s, const tn_optim *optim,
     return status;
 }
 
-/* A text of a file that is no JSON is none of this library's. */
+/* Metadata that is not JSON was not written by tn_optim_save. */
 static tn_status read_metadata(saved *s, const tn_optim *optim,
                                tn_safetensors *file)
 {
@@ -350,7 +351,8 @@ static tn_status read_metadata(saved *s, const tn_optim *optim,
     return status;
 }
 
-/* The tensor of that name, where its parameter is; NULL if it does not fit. */
+/* The tensor of that name on its parameter's device; NULL if its shape or dtype
+ * differs. */
 static tn_tensor *read_slot(tn_safetensors *file, const char *path,
                             const char *name, tn_tensor *p)
 {
@@ -376,7 +378,7 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
     return tn_to(x, tn_tensor_device(p));
 }
 
-/* All tensors that the file should have, in the optimizer's order. */
+/* Reads all tensors that the file should have, in the optimizer's order. */
 static tn_status read_all(const tn_optim *optim, const saved *s,
                           tn_safetensors *file, const char *path, list *l)
 {
@@ -408,7 +410,7 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
     return TN_OK;
 }
 
-/* Cannot fail: nothing is changed before all is there. */
+/* Cannot fail: nothing changes until everything has been read. */
 static void apply_all(tn_optim *optim, const saved *s, const list *l)
 {
     int group = 0, next = 0;

@@ -1,9 +1,9 @@
-/* scaler.c: a loss multiplied before the backward walk, and gradients divided
- * again.
+/* scaler.c: multiplies a loss before the backward walk and divides the
+ * gradients afterwards.
  *
- * A round is what lies between two updates; it has a number that no other round
- * of any scaler has. An optimizer remembers in which round it was unscaled and
- * in which it stepped, so a scaler keeps no list of optimizers. */
+ * A round is the time between two updates. Its number is unique among all
+ * scalers. An optimizer stores the rounds in which it was unscaled and in which
+ * it stepped, so a scaler needs no list of optimizers. */
 #include <optim/optim.h>
 
 #include <float.h>
@@ -13,7 +13,7 @@
 #include <tenon/grad_scaler.h>
 #include <tenon/ops.h>
 
-/* No scale is below: it could not be undone. */
+/* The smallest scale allowed: its reciprocal must undo it. */
 #define MIN_SCALE ((double)FLT_MIN)
 
 struct tn_grad_scaler {
@@ -22,7 +22,8 @@ struct tn_grad_scaler {
     bool disabled;
     int64_t round;
     bool has_unscaled,
-        found_inf; /* in this round: at gradients, an infinite one */
+        found_inf; /* in this round: gradients were unscaled; one was not
+                      finite */
 };
 
 static const tn_object_class scaler_class = {
@@ -37,7 +38,7 @@ static void begin_round(tn_grad_scaler *scaler)
 
 /* ---- making ------------------------------------------------------------- */
 
-/* state: the argument that s is; NULL: its numbers are arguments. */
+/* state: the name of the argument s; NULL: its numbers are arguments. */
 static tn_status check_state(const char *call, const char *state,
                              const tn_grad_scaler_state *s)
 {
@@ -117,9 +118,9 @@ tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
     return tn_scope_result(scope, tn_mul_scalar(wide, scaler->state.scale));
 }
 
-/* g times number, in place; is an element of the product infinite or NaN? (g
- * itself may be finite, and number great.) A bool for each row of g, in the
- * scope. */
+/* Multiplies g by number in place. Is an element of the product infinite or
+ * NaN? It can be even if g is finite and number large. Returns a bool tensor,
+ * owned by the scope. */
 static tn_tensor *unscale(tn_tensor *g, double number)
 {
     static const tn_op *op;
@@ -141,9 +142,9 @@ static tn_tensor *unscale(tn_tensor *g, double number)
     return tn_any(out[1]);
 }
 
-/* Of all gradients of optim: 1 if one is infinite or NaN. The answers are put
- * together where they are, and read only where the device changes: each reading
- * waits for it. */
+/* Unscales all gradients of optim; 1 if one is infinite or NaN. The flags are
+ * combined on the device and read only when the device changes: each read waits
+ * for the device. */
 static int unscale_all(tn_optim *optim, double number)
 {
     bool found_inf = false;
@@ -183,7 +184,7 @@ static tn_status unscale_optim(tn_grad_scaler *scaler, tn_optim *optim)
 {
     int found_inf = 0;
     tn_scope *scope = tn_scope_open();
-    /* The scale is a float32 number, and so is what undoes it. */
+    /* The scale and its reciprocal are float32 numbers. */
     TN_NO_GRAD {
         found_inf = unscale_all(optim, (float)(1 / scaler->state.scale));
     }
@@ -263,7 +264,7 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
 
 /* ---- state -------------------------------------------------------------- */
 
-/* For attributes: NULL is no error. */
+/* For attributes: NULL is not an error. */
 static bool is_scaler(const tn_grad_scaler *scaler, const char *call)
 {
     return scaler && tn_object_check(scaler, &scaler_class, call, "scaler");

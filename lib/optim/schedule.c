@@ -1,5 +1,6 @@
-/* schedule.c: making and stepping schedules, and those without momentum. The
- * recurrences are PyTorch's, so that chained schedules give its values. */
+/* schedule.c: making and stepping schedules, and the schedules that leave the
+ * momentum alone. The recurrences are PyTorch's, so that chained schedules give
+ * its values. */
 #include <optim/schedule.h>
 
 #include <math.h>
@@ -101,7 +102,8 @@ tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps)
     if (steps < 0 || (schedule->limit && steps > schedule->limit))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "schedule_set_steps", "steps",
-            "%lld steps: not a number of its steps", (long long)steps);
+            "steps is %lld; it must be at least 0 and at most total_steps",
+            (long long)steps);
     schedule->steps = steps;
     return TN_OK;
 }
@@ -217,7 +219,7 @@ static void constant_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind constant_kind = {"schedule_constant_lr",
                                                 constant_advance};
 
-/* A factor of 0 could not be undone: 1 / 0. */
+/* A factor of 0 has no reciprocal. */
 static bool is_factor(const tn__schedule_kind *kind, const char *option,
                       double factor)
 {
@@ -320,8 +322,8 @@ tn_schedule *tn_schedule_polynomial_lr_with(
 
 /* ---- CosineAnnealingLR, CosineAnnealingWarmRestarts --------------------- */
 
-/* Where the cosine turns up the quotient of two of its values is 0 / 0: the
- * first step up is written as a difference. */
+/* Where the cosine starts to rise, the quotient of two of its values is 0 / 0.
+ * The first rising step is written as a difference. */
 static void cosine_advance(const tn_schedule *schedule, int64_t step,
                            tn__optim_rates *rates)
 {

@@ -1,13 +1,13 @@
-/* schedule.h: what all schedules share. */
+/* schedule.h: what all learning-rate schedules share. */
 #ifndef TN_LIB_OPTIM_SCHEDULE_H
 #define TN_LIB_OPTIM_SCHEDULE_H
 
 #include <optim/optim.h>
 #include <tenon/schedule.h>
 
-/* A schedule is a function from the rates of a group and the number of steps
- * to its new rates: of the last learning rate where PyTorch's chain, of the
- * first where they do not. */
+/* A schedule maps a step number and a group's rates to the new rates. It uses
+ * the last learning rate where PyTorch's schedule can be chained, the initial
+ * one where it cannot. */
 typedef struct tn__schedule_kind {
     const char *name; /* of the call that makes it: "schedule_step_lr" */
     void (*advance)(const tn_schedule *schedule, int64_t step,
@@ -26,7 +26,7 @@ struct tn_schedule {
             double gamma;
         } step;
         struct {
-            const int64_t *milestones; /* behind the struct */
+            const int64_t *milestones; /* stored after the struct */
             int count;
             double gamma;
         } multi_step;
@@ -49,14 +49,15 @@ struct tn_schedule {
     } of;
 };
 
-/* A schedule of that kind with `extra` bytes behind it; the caller fills .of,
- * then calls start. NULL if optim is. */
+/* A schedule of that kind with `extra` bytes after the struct. The caller fills
+ * .of, then calls tn__schedule_start. NULL if optim is not an optimizer. */
 tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
                               size_t extra);
 /* Sets the rates of step 0 and returns the schedule. */
 tn_schedule *tn__schedule_start(tn_schedule *schedule);
 
-/* number is in [low, high], or TN_ERR_ARGUMENT naming schedule and option. */
+/* Is number in [low, high]? If not, records TN_ERR_ARGUMENT naming schedule and
+ * option. */
 bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
                         double number, double low, double high);
 

@@ -24,7 +24,7 @@ static void momentum_numbers(const tn__optim_group *group,
     const tn_optim_sgd_options *o = &group->optim->options.sgd;
     plain_numbers(group, next, number);
     number[3] = group->rates.momentum;
-    /* The first step takes the gradient whole. */
+    /* The first step has no dampening. */
     number[4] = next->steps == 1 ? 1 : 1 - o->dampening;
 }
 

@@ -1,5 +1,5 @@
-/* average.c: averaged weights: one tensor beside each of a module's parameters
- * and buffers. */
+/* average.c: averaged weights: one tensor for each of a module's parameters and
+ * buffers. */
 #include <fenv.h>
 #include <string.h>
 #include <tenon/autograd.h>
@@ -108,8 +108,8 @@ static tn_status check_devices(const tn_average *average)
         if (here != there)
             return tn_error_refuse_argument(
                 TN_ERR_DEVICE, "average_update", "module",
-                "\"%s\" is on %s, its average on %s: make the average anew "
-                "after moving the model",
+                "\"%s\" is on %s, its average on %s: make a new average after "
+                "moving the model",
                 tn_parameters_name(average->model, i), tn_device_name(there),
                 tn_device_name(here));
     }
@@ -124,9 +124,10 @@ tn_status tn_average_update(tn_average *average)
     if (average->swapped)
         return tn_error_refuse_argument(
             TN_ERR_STATE, "average_update", NULL,
-            "the averages stand in the module: call tn_average_swap first");
+            "the module holds the averages: call tn_average_swap first");
     status = check_devices(average);
-    const int rounding = fegetround(); /* the program's may be another */
+    const int rounding = fegetround(); /* the program may have set another
+                                          mode */
     fesetround(FE_TONEAREST);
     const volatile double share = average->decay >= 0
                        ? 1 - average->decay
@@ -169,7 +170,7 @@ tn_status tn_average_swap(tn_average *average)
     return status;
 }
 
-/* For attributes: NULL is no error. */
+/* For attributes: NULL is not an error. */
 static bool is_average(const tn_average *average, const char *call)
 {
     return average && tn_object_check(average, &average_class, call, "average");
@@ -194,7 +195,8 @@ tn_status tn_average_set_updates(tn_average *average, int64_t count)
         return status;
     if (count < 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "average_set_updates",
-                                        "count", "%lld updates",
+                                        "count",
+                                        "count is %lld; at least 0 is wanted",
                                         (long long)count);
     average->updates = count;
     return TN_OK;

@@ -1,9 +1,9 @@
 /* checkpoint.c: a training run in one safetensors file.
  *
- * Loading has two halves. The first reads and checks everything and changes
- * nothing: the module's tensors wait in host memory, as many bytes as they have.
- * The second copies, and begins with the optimizer, whose own loading is whole or
- * not at all. After that only the device can fail. */
+ * Loading has two phases. The first reads and checks everything and changes
+ * nothing; it needs host memory for all tensors of the module. The second
+ * copies. It begins with the optimizer, whose own loading either succeeds
+ * completely or changes nothing. After that only the device can fail. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char loader_key[] = "loader", schedule_key[] = "schedule",
                   scaler_key[] = "scaler", average_key[] = "average.updates";
 
 enum { TEXT_BYTES = 160, MAX_TEXTS = 8 };
-/* The least struct: of before it had a scaler. */
+/* The smallest struct: that of versions without a scaler. */
 enum { MIN_SIZE = offsetof(tn_checkpoint, scaler) };
 
 static tn_status check_arguments(const char *call, const char *path,
@@ -37,7 +37,7 @@ static tn_status check_arguments(const char *call, const char *path,
     return TN_OK;
 }
 
-/* What the caller's struct holds, which may be an older one. */
+/* The caller's struct, which may be of an older version. */
 static tn_checkpoint known_part(const tn_checkpoint *theirs)
 {
     tn_checkpoint c = {.size = 0};
@@ -45,7 +45,7 @@ static tn_checkpoint known_part(const tn_checkpoint *theirs)
     return c;
 }
 
-/* Is each of them there, if anything, and of its kind? */
+/* Is each part NULL or an object of its kind? */
 static tn_status check_kinds(const char *call, const tn_checkpoint *c)
 {
     const struct {
@@ -67,12 +67,12 @@ static tn_status check_kinds(const char *call, const tn_checkpoint *c)
 
 /* ---- saving ------------------------------------------------------------- */
 
-/* Tensors under names: counted first, then gathered. */
+/* Tensors with names: counted first, then gathered. */
 typedef struct gather {
     const char *prefix;
     size_t name_bytes;
     int count;
-    tn_tensor **tensor; /* NULL while they are counted */
+    tn_tensor **tensor; /* NULL while counting */
     const char **name;
     char *next_name;
 } gather;
@@ -92,7 +92,8 @@ static void gather_one(const char *name, tn_tensor *x, void *context)
     g->name_bytes += prefix + length;
 }
 
-/* All tensors of c; the optimizer's text, malloc'ed, or NULL. */
+/* Gathers all tensors of c. Returns the optimizer's text, malloc'ed, or
+ * NULL. */
 static char *gather_all(gather *g, const tn_checkpoint *c,
                         const tn_parameter_list *state)
 {
@@ -113,7 +114,7 @@ static const tn_object_class list_class = {sizeof list_class,
                                            "checkpoint's list",
                                            sizeof(tn_object), NULL};
 
-/* Room for what was counted, owned by the open scope. */
+/* Allocates space for what was counted, owned by the open scope. */
 static bool make_room(gather *g)
 {
     size_t count = (size_t)g->count;
@@ -163,7 +164,7 @@ static void write_texts(texts *t, const tn_checkpoint *c,
     if (c->schedule)
         snprintf(add_text(t, schedule_key), TEXT_BYTES, "%" PRId64,
                  tn_schedule_steps(c->schedule));
-    if (c->scaler) { /* doubles by their bits, in any locale */
+    if (c->scaler) { /* doubles as bits: independent of the locale */
         tn_grad_scaler_state s = tn_grad_scaler_snapshot(c->scaler);
         snprintf(add_text(t, scaler_key), TEXT_BYTES,
                  "%" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64 " %" PRIx64,
@@ -193,7 +194,7 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
     if (tn_average_is_swapped(c.average))
         return tn_error_refuse_argument(
             TN_ERR_STATE, "checkpoint_save", "checkpoint",
-            "the averages stand in the module: call tn_average_swap first");
+            "the module holds the averages: call tn_average_swap first");
     tn_scope *scope = tn_scope_open();
     tn_parameter_list *state = c.module ? tn_module_state(c.module) : NULL;
     gather all = {0};
@@ -215,7 +216,7 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
     return tn_error_code();
 }
 
-/* ---- loading: the half that changes nothing ----------------------------- */
+/* ---- loading: the phase that changes nothing ---------------------------- */
 
 typedef struct loaded {
     const char *path;
@@ -229,12 +230,12 @@ typedef struct loaded {
     int64_t updates;
 } loaded;
 
-/* Tensors that are read back: the module's, or its averages. */
+/* Tensors to load: the module's, or its averages. */
 typedef struct section {
     const char *what;
     tn_safetensors *file;
     const tn_parameter_list *list;
-    const tn_average *average; /* NULL: of the list */
+    const tn_average *average; /* NULL: the tensors of the list */
 } section;
 
 enum { MODULE, AVERAGES, SECTIONS };
@@ -264,7 +265,7 @@ static const char *section_name(const section *p, int i)
                       : tn_parameters_name(p->list, i);
 }
 
-/* Whole numbers that a text holds, as many as wanted and nothing behind them. */
+/* Reads `count` integers from a metadata text that holds nothing else. */
 static tn_status read_numbers(const loaded *l, const char *key, int count,
                               uint64_t *out)
 {
@@ -284,7 +285,7 @@ static tn_status read_numbers(const loaded *l, const char *key, int count,
         l->path, key);
 }
 
-/* Is a part in both, or in neither? */
+/* Is a part in both file and checkpoint, or in neither? */
 static tn_status check_part(const loaded *l, const char *part, bool wanted,
                             bool found)
 {
@@ -342,7 +343,7 @@ static tn_status check_tensor(const loaded *l, const section *p, int i)
         TN_ERR_SHAPE, "checkpoint_load", "path",
         "%s: \"%s\" has another shape or dtype in the file (%s, %d dimensions, "
         "%lld elements) than in the %s (%s, %d, %lld)",
-        l->path, name, dtype ? tn_dtype_name(dtype) : "none of Tenon's", ndim,
+        l->path, name, dtype ? tn_dtype_name(dtype) : "unsupported dtype", ndim,
         (long long)numel, p->what, tn_dtype_name(tn_tensor_dtype(x)),
         tn_tensor_ndim(x), (long long)tn_tensor_numel(x));
 }
@@ -393,7 +394,7 @@ static tn_status read_tensor(const section *p, int i, char *data)
 
 static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
 {
-    size_t bytes = 0; /* of tensors that are in memory: no overflow */
+    size_t bytes = 0; /* cannot overflow: the tensors are in memory */
     for (int k = 0; k < SECTIONS; k++) {
         section p = section_of(l, c, k);
         for (int i = 0; i < section_count(&p); i++)
@@ -406,7 +407,7 @@ static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
     return each_tensor(l, c, read_tensor);
 }
 
-/* Would the loader take the state? It is asked, and set back. */
+/* Checks that the loader accepts the state: restores it, then the old one. */
 static tn_status check_loader(const loaded *l, tn_loader *loader)
 {
     tn_loader_state before = tn_loader_snapshot(loader);
@@ -438,12 +439,12 @@ static tn_status read_scaler(loaded *l)
                &backoff, &end) != 5 || text[end])
         return tn_error_refuse_argument(
             TN_ERR_FORMAT, "checkpoint_load", "path",
-            "%s: \"%s\" in its metadata is no scaler's state", l->path,
+            "%s: \"%s\" in its metadata is not a scaler's state", l->path,
             scaler_key);
     memcpy(&s->scale, &scale, sizeof s->scale);
     memcpy(&s->growth_factor, &growth, sizeof s->growth_factor);
     memcpy(&s->backoff_factor, &backoff, sizeof s->backoff_factor);
-    /* Would a scaler take it? One that goes with the scope is asked. */
+    /* Checks that a scaler accepts it, with one that the scope frees. */
     tn_grad_scaler *probe = tn_grad_scaler_new();
     return probe ? tn_grad_scaler_restore(probe, *s) : tn_error_code();
 }
@@ -499,7 +500,7 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
     return status == TN_OK ? read_tensors(l, c) : status;
 }
 
-/* ---- loading: the half that copies -------------------------------------- */
+/* ---- loading: the phase that copies ------------------------------------- */
 
 static tn_status copy_tensor(const section *p, int i, char *data)
 {
@@ -525,7 +526,8 @@ static tn_status apply_all(const loaded *l, const tn_checkpoint *c)
     return status;
 }
 
-/* What a part refuses is the file's fault, or the checkpoint's that has it. */
+/* An error of a part is about the file, or about the checkpoint that has the
+ * part. */
 static void rename_error(void)
 {
     static const char *const part[] = {
@@ -553,7 +555,7 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
     if (tn_average_is_swapped(c.average))
         return tn_error_refuse_argument(
             TN_ERR_STATE, "checkpoint_load", "checkpoint",
-            "the averages stand in the module: call tn_average_swap first");
+            "the module holds the averages: call tn_average_swap first");
     tn_scope *scope = tn_scope_open();
     loaded l = {.path = path};
     status = read_file(&l, &c);

@@ -120,8 +120,8 @@ static void test_moved(tn_device *other, tn_tensor *p, tn_optim *optim,
     set_grad(p, 0);
     is_int(tn_optim_step(optim), TN_OK, "%s: a step before moving", name);
     snprintf(text, sizeof text,
-             "optim_step: parameter \"0\" is on %s, its state on %s: make the "
-             "optimizer anew after moving the model",
+             "optim_step: parameter \"0\" is on %s, its state on %s: make a "
+             "new optimizer after moving the model",
              tn_device_name(other), tn_device_name(tn_tensor_device(p)));
     TN_NO_GRAD {
         tn_tensor_set_data(p, tn_to(p, other));

@@ -282,8 +282,8 @@ static void test_lbfgs(void)
 
     ok(tn_optim_step(b.optim) < 0, "LBFGS without a closure");
     is_str(tn_error(),
-           "optim_step: a step of optim_lbfgs looks at the loss several times: call "
-           "tn_optim_step_closure",
+           "optim_step: a step of optim_lbfgs evaluates the loss several "
+           "times: call tn_optim_step_closure",
            "is refused");
     tn_error_clear();
     ok(tn_optim_add_group(b.optim, list) < 0, "LBFGS: a second group");

@@ -254,7 +254,7 @@ static void test_mistakes(void)
     tn_parameter_list *list = tn_parameters_from(&p, 1);
     tn_optim *optim = tn_optim_adam(list);
     is_refused(tn_optim_add_group(optim, list) < 0, TN_ERR_ARGUMENT,
-               "optim_add_group: parameter \"0\" stands in another group already",
+               "optim_add_group: parameter \"0\" is in another group already",
                "a parameter in two groups");
     is_refused(tn_optim_add_group(optim, NULL) < 0, TN_ERR_ARGUMENT,
                "optim_add_group: parameters is NULL", "a group of nothing");
@@ -319,7 +319,7 @@ static void test_mistakes(void)
                "a number that is none");
     tn_safetensors_save(path, &name, &q, 1, endless, 1);
     is_refused(tn_optim_load(optim, path) < 0, TN_ERR_FORMAT,
-               "\"steps\" holds something else than counts",
+               "\"steps\" holds a value that is not a count",
                "a number of steps with no next");
     tn_safetensors_save(path, &name, &q, 1, NULL, 0);
     is_refused(tn_optim_load(optim, path) < 0, TN_ERR_FORMAT,

@@ -167,7 +167,8 @@ static void test_mistakes(void)
     REFUSED(tn_schedule_step(schedule) == TN_OK, TN_ERR_STATE,
             "schedule_step: step 2, but total_steps is 1");
     REFUSED(tn_schedule_set_steps(schedule, 2) == TN_OK, TN_ERR_ARGUMENT,
-            "schedule_set_steps: 2 steps: not a number of its steps");
+            "schedule_set_steps: steps is 2; it must be at least 0 and at "
+            "most total_steps");
     REFUSED(tn_schedule_step(NULL) == TN_OK, TN_ERR_ARGUMENT,
             "schedule_step: schedule is NULL");
     is_int(tn_schedule_steps(NULL), 0, "no schedule has made no steps");

@@ -200,7 +200,7 @@ static void check_mistakes(void)
     tn_device *other = tn_device_open("reference");
     tn_module_to(m, other);
     is_int(tn_average_update(average), TN_ERR_DEVICE, "a module that has moved");
-    ok(tn_error() && strstr(tn_error(), "make the average anew"),
+    ok(tn_error() && strstr(tn_error(), "make a new average"),
        "with the mend: %s", tn_error());
     tn_error_clear();
 }
