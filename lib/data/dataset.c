@@ -1,4 +1,5 @@
-/* dataset.c: samples, by rows of tensors, by a callback, or by file. */
+/* dataset.c: data sets: rows of tensors, a user's callback, CSV files, and
+ * parts of other sets. */
 #include <data/dataset.h>
 #include <data/order.h>
 
@@ -52,7 +53,7 @@ tn_status tn__data_check(const char *name, const char *argument,
 
 /* ---- rows of tensors ---------------------------------------------------- */
 
-/* Do the numbers of index rise by one? Then the batch is a view. */
+/* Is index consecutive? Then the batch is a view. */
 static bool is_consecutive(const int64_t *index, int64_t count)
 {
     for (int64_t i = 1; i < count; i++) {
@@ -139,14 +140,16 @@ tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y)
         (y && !tn__tensor_check(y, "dataset_from_tensors", "y")))
         return NULL;
     if (!y && tn__error_pending())
-        return NULL; /* y failed to load: not a set without labels */
+        return NULL; /* y could not be made: not taken for a set without
+                        labels */
     tn_tensor *fields[] = {x, y};
     return tn_dataset_from_fields(fields, y ? 2 : 1);
 }
 
 /* ---- a user's class ----------------------------------------------------- */
 
-/* Samples of one field, fetched into fetched[sample * TN_MAX_FIELDS + f]. */
+/* Calls get for each sample; field f of sample i goes to fetched[i *
+ * TN_MAX_FIELDS + f]. */
 static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
                      tn_tensor **fetched)
 {
@@ -319,7 +322,7 @@ static void choice_release(tn_dataset *set)
 
 static const tn__dataset_kind choice_kind = {choice_batch, choice_release};
 
-/* A choice of count samples whose index the caller fills. */
+/* A selection of count samples; the caller fills its index. */
 static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 {
     tn_dataset *set = tn__dataset_new(&choice_kind, count);
@@ -382,7 +385,7 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
     return tn__scope_own(chosen);
 }
 
-/* ---- files and common calls --------------------------------------------- */
+/* ---- CSV files and common calls ----------------------------------------- */
 
 TN_OPTIONS_TYPE(tn_csv_load, "dataset_from_csv", "path",
                 TN_CSV_LOAD_OPTIONS_LIST)

@@ -5,20 +5,22 @@
 #include <base/object.h>
 #include <tenon/data.h>
 
-/* So many samples at most, of an epoch or a batch: their numbers, eight bytes
- * each, still have a size. */
+/* Greatest number of samples in an epoch or a batch. Their indices, eight bytes
+ * each, still have a size that fits size_t. */
 #define TN__DATA_MAX (INT64_C(1) << 48)
-/* More is refused, in words about `what`, a number of an argument of name. */
+/* Records an error about `what`, a number in argument `argument` of call
+ * `name`, if count is greater. */
 tn_status tn__data_check(const char *name, const char *argument,
                          const char *what, int64_t count);
 
-/* The kinds behind one table: rows of tensors, a user's class, a range and a
- * choice of another set's samples, windows of a text. */
+/* The kinds of data set: rows of tensors, a user's class, a range or a
+ * selection of another set's samples, windows of a text. */
 typedef struct tn__dataset_kind {
-    /* Fills fields[] with the stacked samples of index; how many, or < 0. */
+    /* Stores the stacked samples of index in fields[]; returns the number of
+     * fields, or a negative status. */
     int (*batch)(tn_dataset *set, const int64_t *index, int64_t count,
                  tn_tensor **fields);
-    /* Frees what the kind holds; not set itself. */
+    /* Releases what the kind owns; not set itself. */
     void (*release)(tn_dataset *set);
 } tn__dataset_kind;
 
@@ -50,9 +52,9 @@ struct tn_dataset {
     } of;
 };
 
-/* An argument: else the error is recorded. */
+/* Is the argument a data set? If not, records an error. */
 bool tn__dataset_check(const tn_dataset *set, const char *call);
-/* A set of that kind with nothing in it, not owned by a scope yet. */
+/* An empty set of that kind, not owned by a scope yet. */
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* loader.c: which samples make a batch, in which order; where in an epoch a
- * loader stands; the scope around each batch. */
+/* loader.c: which samples form a batch and in which order; the loader's
+ * position in an epoch; the scope of each batch. */
 #include <data/dataset.h>
 #include <data/order.h>
 #include <data/upload.h>
@@ -21,22 +21,25 @@ struct tn_loader {
     int64_t batch_size;
     bool shuffle, replacement, drop_last;
     int workers;
-    double *sums;      /* owned; of the weights, rising; NULL: none given, or */
-    double *weights;   /* owned; for draws without replacement, */
-    double *tree;      /*   with room for their tree */
-    int64_t *base_order; /* owned; base_count samples; NULL: the whole set's */
+    double *sums;      /* owned; prefix sums of the weights; NULL: no weights,
+                          or no replacement */
+    double *weights;   /* owned; the weights for draws without replacement */
+    double *tree;      /* and space for their tree */
+    int64_t *base_order; /* owned; base_count samples; NULL: the whole set */
     int64_t base_count;
-    int64_t drawn_count; /* samples of an epoch in all loaders */
+    int64_t drawn_count; /* samples of an epoch, over all replicas */
     int num_replicas, rank;
-    int64_t *order;    /* owned; order_count samples of the running epoch */
+    int64_t *order;    /* owned; this replica's order_count samples of the
+                          current epoch */
     int64_t order_count;
     uint64_t seed;
-    uint64_t epoch;    /* the running one; between loops the next one */
-    int64_t next;      /* the batch of it that comes next */
+    uint64_t epoch;    /* the current epoch; between loops the next one */
+    int64_t next;      /* next batch of the epoch */
     bool running;      /* a loop has begun the epoch and not ended it */
-    tn_device *device; /* where batches go; NULL: nowhere */
-    tn__upload *upload; /* owned; NULL until an epoch has workers, and device */
-    tn__team *team;    /* owned; NULL where nothing is made ahead */
+    tn_device *device; /* device to copy batches to; NULL: none */
+    tn__upload *upload; /* owned; NULL until an epoch has workers and a
+                           device */
+    tn__team *team;    /* owned; NULL if no batches are prefetched */
 };
 
 static void destroy(tn__object *object)
@@ -137,7 +140,7 @@ static tn_status check_replicas(const tn_loader_new_options *options)
     return TN_OK;
 }
 
-/* Of the ways to choose samples at most one may be given; an order may be
+/* At most one way to choose samples may be given, except that an order may be
  * shuffled. */
 static tn_status check_choice(const tn_loader_new_options *options)
 {
@@ -174,7 +177,7 @@ static tn_status check_needs(const tn_loader_new_options *all)
     return tn_options_check_needs(tn_loader_new_type(), all, need, 2);
 }
 
-/* A list that is NULL is one that failed to be made. */
+/* A list that is NULL with a count could not be made. */
 static tn_status check_lists(const tn_loader_new_options *options)
 {
     bool order = !options->order && options->order_count != 0;
@@ -236,10 +239,11 @@ static void *copy_of(const void *list, int64_t count, size_t bytes)
     return copy;
 }
 
-/* The lists of a checked loader; false: out of memory. */
+/* Copies the lists of checked options. False if memory runs out. */
 static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
 {
-    /* All that is drawn, whole permutations, and an even share for each. */
+    /* Space for all drawn samples, whole permutations, and equal shares of all
+     * replicas. */
     int64_t room = loader->order_count * loader->num_replicas;
     if (room < loader->drawn_count)
         room = loader->drawn_count;
@@ -295,7 +299,7 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
         has_count(&all) ? all.sample_count : loader->base_count;
     loader->num_replicas = all.num_replicas;
     loader->rank = all.rank;
-    /* Rounded up, each has a sample of an epoch that has any. */
+    /* Rounded up, so that each replica has a sample if there is one. */
     loader->order_count =
         (loader->drawn_count +
          (all.drop_uneven ? 0 : loader->num_replicas - 1)) /
@@ -316,7 +320,7 @@ int64_t tn_loader_count(const tn_loader *loader)
     return full + (rest && !loader->drop_last);
 }
 
-/* ---- where it stands ---------------------------------------------------- */
+/* ---- position ----------------------------------------------------------- */
 
 tn_loader_state tn_loader_snapshot(const tn_loader *loader)
 {
@@ -369,8 +373,8 @@ static int64_t batch_samples(const tn_loader *loader, int64_t k)
     return left < loader->batch_size ? left : loader->batch_size;
 }
 
-/* Batch k of the running epoch. Changes nothing of the loader: workers call it
- * side by side. */
+/* Batch k of the current epoch. Does not change the loader: workers call it
+ * concurrently. */
 static int make_batch(void *context, int64_t k, tn_tensor **fields)
 {
     tn_loader *loader = context;
@@ -389,8 +393,7 @@ static int make_batch(void *context, int64_t k, tn_tensor **fields)
     return got;
 }
 
-/* The same in the caller's thread, whose own stream of random numbers does not
- * move. */
+/* The same in the caller's thread, without changing its random numbers. */
 static int make_here(tn_loader *loader, int64_t k, tn_tensor **fields)
 {
     tn_rng_state own = tn_rng_snapshot();
@@ -408,7 +411,7 @@ static void end_epoch(tn_loader *loader)
     loader->next = 0;
 }
 
-/* The loader's samples of the epoch: all that are drawn, of these its own. */
+/* Draws the samples of the epoch and selects this replica's. */
 static void choose_samples(tn_loader *loader)
 {
     int64_t *order = loader->order, count = loader->drawn_count;
@@ -421,7 +424,8 @@ static void choose_samples(tn_loader *loader)
     else if (loader->weights)
         tn__order_draw_distinct(order, count, loader->weights, base,
                                 loader->tree, seed, epoch);
-    else if (loader->shuffle) /* each by a seed of its own, the first by seed */
+    else if (loader->shuffle) /* each permutation has its own seed; the first
+                                 uses seed */
         for (int64_t at = 0, part = 0; at < count; at += base, part++)
             tn__order_shuffle(order + at, base,
                               seed + (uint64_t)part * 0x9e3779b97f4a7c15u,
@@ -439,7 +443,7 @@ static void choose_samples(tn_loader *loader)
 static tn_status begin_epoch(tn_loader *loader)
 {
     if (loader->running)
-        end_epoch(loader); /* the loop before was left without its end */
+        end_epoch(loader); /* the last loop was left without tn_batch_end */
     choose_samples(loader);
     int64_t end = tn_loader_count(loader);
     if (loader->workers && loader->next < end) {
@@ -468,7 +472,7 @@ static void close_scope(tn_batch *batch)
     }
 }
 
-/* Is this the loop that the loader's epoch was begun for? */
+/* Did this loop begin the loader's current epoch? */
 static bool owns_epoch(const tn_batch *batch)
 {
     return batch->loader->running && batch->epoch == batch->loader->epoch;
@@ -487,7 +491,7 @@ void tn_batch_end(tn_batch *batch)
     }
 }
 
-/* Does a batch have all that this library writes? */
+/* Is batch large enough for what this library writes? */
 static bool check_batch(const tn_batch *batch, const char *call)
 {
     if (!batch)

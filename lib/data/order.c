@@ -1,11 +1,12 @@
-/* order.c: orders of samples that depend on a seed and nothing else. */
+/* order.c: orders of samples that depend on a seed and an epoch alone. */
 #include <data/order.h>
 
 #include <stdbool.h>
 
 #include <kernel/philox.h>
 
-/* 64 random bits for draw i: words `word` and `word` + 1 of its block. */
+/* 64 random bits for draw i: words `word` and `word` + 1 of its Philox
+ * block. */
 static uint64_t bits(int64_t i, uint64_t seed, uint64_t epoch, unsigned word)
 {
     uint64_t low = tn__philox((uint64_t)i, epoch, seed, word);
@@ -14,15 +15,15 @@ static uint64_t bits(int64_t i, uint64_t seed, uint64_t epoch, unsigned word)
 }
 
 /* A number in [0, bound) for draw i: the high half of 64 random bits times
- * bound, uniform but for bound / 2^64. */
+ * bound. Its bias is at most bound / 2^64. */
 static int64_t draw(int64_t i, int64_t bound, uint64_t seed, uint64_t epoch)
 {
     __extension__ typedef unsigned __int128 wide;
     return (int64_t)((wide)bits(i, seed, epoch, 0) * (uint64_t)bound >> 64);
 }
 
-/* Fisher-Yates, from the identity, so that an epoch's order depends on nothing
- * before it. */
+/* Fisher-Yates, starting from the identity, so that an epoch's order does not
+ * depend on earlier epochs. */
 void tn__order_shuffle(int64_t *order, int64_t count, uint64_t seed,
                        uint64_t epoch)
 {
@@ -43,7 +44,8 @@ void tn__order_draw(int64_t *order, int64_t count, int64_t bound,
         order[i] = draw(i, bound, seed, epoch);
 }
 
-/* The first number whose sum is above `mark`: one of weight 0 never is. */
+/* The first number whose sum is greater than mark. A number of weight 0 is
+ * never returned. */
 static int64_t find_above(const double *sums, int64_t count, double mark)
 {
     int64_t low = 0, high = count - 1;
@@ -61,14 +63,14 @@ void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
                              int64_t bound, uint64_t seed, uint64_t epoch)
 {
     for (int64_t i = 0; i < count; i++) {
-        /* 53 bits: a double holds them all, and the mark stays below the last
-         * sum. */
+        /* 53 bits fit a double exactly, and part < 1 keeps the mark below the
+         * last sum. */
         double part = (double)(bits(i, seed, epoch, 0) >> 11) * 0x1p-53;
         order[i] = find_above(sums, bound, part * sums[bound - 1]);
     }
 }
 
-/* The least power of 2 that is no less than count. */
+/* The smallest power of 2 that is at least count. */
 static int64_t leaves_of(int64_t count)
 {
     int64_t leaves = 1;
@@ -96,7 +98,7 @@ void tn__order_draw_distinct(int64_t *order, int64_t count,
         int64_t at = 1;
         for (mark *= tree[1]; at < leaves;) {
             at *= 2;
-            /* Rounding must not lead to where nothing is left. */
+            /* Rounding must not lead into a subtree of weight 0. */
             bool right = tree[at] > 0 ? mark >= tree[at] && tree[at + 1] > 0
                                       : true;
             mark -= right ? tree[at] : 0;
@@ -119,6 +121,6 @@ void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
 
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch)
 {
-    /* Words 2 and 3: the order is made of words 0 and 1. */
+    /* The order uses words 0 and 1, the batch seeds words 2 and 3. */
     return bits(batch, seed, epoch, 2);
 }

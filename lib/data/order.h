@@ -1,39 +1,40 @@
-/* order.h: orders of samples that depend on a seed and nothing else. */
+/* order.h: orders of samples that depend on a seed and an epoch alone. */
 #ifndef TN_LIB_DATA_ORDER_H
 #define TN_LIB_DATA_ORDER_H
 
 #include <stdint.h>
 
-/* Fills order[0 .. count) with a permutation of 0 .. count - 1 drawn by Philox
+/* Fills order[0, count) with a permutation of 0 .. count - 1, drawn by Philox
  * from (seed, epoch). */
 void tn__order_shuffle(int64_t *order, int64_t count, uint64_t seed,
                        uint64_t epoch);
 
-/* Fills order[0 .. count) with numbers in [0, bound), each drawn anew; bound is
- * at least 1. */
+/* Fills order[0, count) with independent draws from [0, bound); bound is at
+ * least 1. */
 void tn__order_draw(int64_t *order, int64_t count, int64_t bound,
                     uint64_t seed, uint64_t epoch);
 
-/* The same, number i with the weight sums[i] - sums[i - 1]: sums rise from at
- * least 0 to more than 0. */
+/* The same with weights: number i has weight sums[i] - sums[i - 1]. sums are
+ * not negative, do not fall, and end above 0. */
 void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
                              int64_t bound, uint64_t seed, uint64_t epoch);
 
-/* A tree over count weights: tree has tn__order_tree_size(count) doubles. */
+/* Number of doubles in a tree over count weights. */
 int64_t tn__order_tree_size(int64_t count);
-/* The same without replacement: count of the `bound` numbers, of which as many
- * at least have a weight above 0. Sums are made anew, never subtracted from,
- * so that what has been drawn weighs exactly 0. */
+/* The same without replacement: draws count of `bound` numbers, of which at
+ * least count have a weight above 0. The sums in tree are recomputed after each
+ * draw, never subtracted from, so that a drawn number has weight exactly 0. */
 void tn__order_draw_distinct(int64_t *order, int64_t count,
                              const double *weights, int64_t bound, double *tree,
                              uint64_t seed, uint64_t epoch);
 
-/* Leaves in order[0 .. own) places rank, rank + replicas ... of order[0 ..
- * count), which goes on with its beginning; it has room for own * replicas. */
+/* Selects one replica's share: order[0, own) becomes elements rank, rank +
+ * replicas ... of order[0, count), which is extended by its own beginning.
+ * order has space for own * replicas elements. */
 void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
                      int rank);
 
-/* A seed for what the samples of one batch draw themselves. */
+/* The seed for random numbers that the samples of one batch draw. */
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch);
 
 #endif

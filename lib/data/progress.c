@@ -1,4 +1,4 @@
-/* progress.c: how far a long job is. Writes to the file it is given. */
+/* progress.c: a progress bar. Writes to the caller's file. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 enum { BAR_CELLS = 24 };
 
-/* A terminal is redrawn at most this often: more costs time and flickers. */
+/* Shortest time between redraws of a terminal, in seconds: more often costs
+ * time and flickers. */
 static const double redraw_s = 0.05;
 
 static double now_s(void)

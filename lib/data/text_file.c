@@ -1,7 +1,7 @@
-/* text_file.c: texts as numbers.
+/* text_file.c: encodes texts as integers.
  *
- * The vocabulary is sorted, so that it depends on which characters occur and on
- * nothing else: a model trained on one copy of a text fits another. */
+ * The vocabulary is sorted, so it depends only on which characters occur: a
+ * model trained on one copy of a text fits another. */
 #include <data/dataset.h>
 
 #include <base/error.h>
@@ -18,7 +18,7 @@ struct tn_text {
     bool bytes;         /* units are bytes, not characters */
     int32_t *id;        /* owned; the text */
     int64_t count;
-    uint32_t *unit;     /* owned; the vocabulary, rising */
+    uint32_t *unit;     /* owned; the vocabulary, ascending */
     int unit_count;
 };
 
@@ -43,12 +43,12 @@ static int32_t read_unit(bool bytes, const unsigned char *data, size_t count,
 
 /* ---- making ------------------------------------------------------------- */
 
-/* Where data came from, for messages: the call, its argument, and a name. */
+/* The source of data, for messages. */
 typedef struct source {
     const char *call, *argument, *name; /* "text_load", "path", "a.txt: " */
 } source;
 
-/* The units of data as they come, into text->id. */
+/* Stores the units of data in text->id. */
 static tn_status read_units(tn_text *text, const unsigned char *data,
                             size_t count, const source *from)
 {
@@ -60,14 +60,14 @@ static tn_status read_units(tn_text *text, const unsigned char *data,
         if (unit == TN__NOT_UTF8)
             return tn__fail(TN_ERR_FORMAT,
                             "%s: {%s:}%sbyte %zu is not UTF-8; .bytes = true "
-                            "takes any bytes",
+                            "accepts any bytes",
                             from->call, from->argument, from->name, at);
         text->id[text->count++] = unit;
     }
     return TN_OK;
 }
 
-/* Puts ids for units, and the units that occur into the vocabulary. */
+/* Makes the vocabulary of the units that occur, and replaces units by ids. */
 static tn_status number_units(tn_text *text)
 {
     int32_t *id_of = tn__calloc(TN__UNICODE_COUNT, sizeof *id_of);
@@ -97,7 +97,7 @@ static tn_text *text_new(const unsigned char *data, size_t count,
                          const source *from, bool bytes)
 {
     if (!count)
-        return tn__fail_null(TN_ERR_FORMAT, "%s: {%s:}%sit is empty",
+        return tn__fail_null(TN_ERR_FORMAT, "%s: {%s:}%sthe text is empty",
                              from->call, from->argument, from->name);
     tn_text *text = tn__calloc(1, sizeof *text);
     if (!text)
@@ -152,7 +152,7 @@ tn_text_from_string_with(const char *string,
                     &(source){"text_from_string", "string", ""}, o.bytes);
 }
 
-/* ---- looking ------------------------------------------------------------ */
+/* ---- attributes, encoding and decoding ---------------------------------- */
 
 int64_t tn_text_count(const tn_text *text)
 {
@@ -168,7 +168,7 @@ int tn_text_vocabulary(const tn_text *text)
                : 0;
 }
 
-/* int64 of the text's own ids [begin, begin + count). */
+/* The text's ids [begin, begin + count) as int64. */
 static void copy_ids(const tn_text *text, int64_t begin, int64_t count,
                      int64_t *out)
 {
@@ -195,7 +195,8 @@ static int compare_units(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ids of data into id, which has room; how many, or a negative status. */
+/* Writes the ids of data to id, which is large enough. Returns their number, or
+ * a negative status. */
 static int64_t encode(const tn_text *text, const unsigned char *data,
                       size_t bytes, int64_t *id)
 {
@@ -240,7 +241,7 @@ tn_tensor *tn_text_encode(const tn_text *text, const char *string)
     return ids;
 }
 
-/* The string of ids in malloc'ed memory. */
+/* The string of ids, malloc'ed. */
 static char *decode(const tn_text *text, const int64_t *id, int64_t count)
 {
     char *string = malloc((size_t)count * 4 + 1);
@@ -284,8 +285,8 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
         return NULL;
     tn_scope *scope = tn_scope_open();
     char *string = NULL;
-    /* An operator's input is no const, since its call may be recorded: that of
-     * whole numbers is not. */
+    /* Operators take inputs that are not const because a call may be recorded.
+     * One of integers is not. */
     tn_tensor *given = (tn_tensor *)(uintptr_t)ids;
     if (tn_tensor_to_array(tn_to_dtype(given, TN_I64), id,
                            (size_t)count * sizeof *id) == TN_OK)
@@ -295,7 +296,7 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
     return string;
 }
 
-/* ---- windows as samples ----------------------------------------------- */
+/* ---- windows as samples ------------------------------------------------- */
 
 static int windows_batch(tn_dataset *set, const int64_t *index, int64_t count,
                          tn_tensor **fields)
@@ -305,7 +306,7 @@ static int windows_batch(tn_dataset *set, const int64_t *index, int64_t count,
     if (!id)
         return TN_ERR_MEMORY;
     int got = 2;
-    for (int f = 0; f < 2 && got > 0; f++) { /* f: how much later it begins */
+    for (int f = 0; f < 2 && got > 0; f++) { /* field f starts f units later */
         for (int64_t i = 0; i < count; i++)
             copy_ids(set->of.windows.text, index[i] + f, length,
                      id + i * length);

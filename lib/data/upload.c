@@ -1,13 +1,13 @@
-/* upload.c: batches on their way to a device. They are copied into memory that
- * the device reads itself, by a queue beside its own: the next batch arrives
- * while the device works on this one.
+/* upload.c: copies batches to a device while it computes. The copies go through
+ * host memory that the device can read directly and through a second queue, so
+ * that the next batch arrives while the device works on the current one.
  *
- * Each batch has a slot in a ring: its memory on the host, tensors on the
- * device, and two marks: `arrived`, which the device's own queue waits for when
- * the batch is taken, and `released`, where all work on it has been given,
- * which the copies of the slot's next batch wait for. A slot comes again two
- * batches after its last one was taken at the earliest: so it is released by
- * then. Tensors that somebody still holds are left to them. */
+ * Each batch uses a slot of a ring: host memory, tensors on the device, and two
+ * events. The device's own queue waits for `arrived` when the batch is taken.
+ * `released` follows all work on the batch, and the copies of the slot's next
+ * batch wait for it. A slot is reused at the earliest two batches after its
+ * last batch was taken, so it has been released by then. Tensors that the
+ * program still holds are not reused. */
 #include <data/upload.h>
 
 #include <base/error.h>
@@ -19,15 +19,15 @@
 
 typedef struct slot {
     tn_tensor *field[TN_MAX_FIELDS]; /* one reference each; on the device */
-    void *memory[TN_MAX_FIELDS];     /* owned; of the host */
-    uint64_t room[TN_MAX_FIELDS];    /* its bytes */
+    void *memory[TN_MAX_FIELDS];     /* owned; host memory */
+    uint64_t room[TN_MAX_FIELDS];    /* its size in bytes */
     tn_event *arrived, *released;    /* owned */
-    bool used; /* something has been sent from here */
+    bool used; /* a batch was sent from this slot */
 } slot;
 
 struct tn__upload {
     tn_device *device;
-    tn__transfer *transfer; /* owned; NULL: the device has none */
+    tn__transfer *transfer; /* owned; NULL: the device has no second queue */
     int64_t count;
     slot ring[];
 };
@@ -78,17 +78,18 @@ void tn__upload_free(tn__upload *upload)
     tn__free(upload);
 }
 
-/* ---- sending ------------------------------------------------------------- */
+/* ---- sending ------------------------------------------------------------ */
 
-/* Can the field go by the queue? Else it goes as tn_to has it. */
+/* Can the field be copied through the queue? If not, tn_to copies it. */
 static bool can_transfer(const tn__upload *upload, const tn_tensor *x)
 {
     return upload->transfer && x->storage->device->synchronous &&
            x->storage->device->host_visible && x->numel > 0;
 }
 
-/* The slot's tensor for it, with memory of the host beside; *fresh: its
- * memory may be in use by work that was given before. */
+/* The slot's device tensor for the field; also makes its host memory large
+ * enough. *fresh: the tensor is new, and earlier work may still use its
+ * memory. */
 static tn_tensor *tensor_for(tn__upload *upload, slot *p, int f,
                              const tn_tensor *x, bool *fresh)
 {
@@ -124,7 +125,7 @@ static int send_by_queue(tn__upload *upload, slot *p, tn_tensor **fields,
     tn__upload_copy copy[TN_MAX_FIELDS];
     bool fresh = !p->used;
     int copies = 0;
-    /* The slot's memory of the host may still be read. */
+    /* An earlier copy may still read the slot's host memory. */
     if (p->used && tn__transfer_sync(upload->transfer) < 0)
         return tn_error_code();
     for (int f = 0; f < count; f++) {

@@ -1,12 +1,13 @@
-/* workers.c: threads that make batches ahead of their use.
+/* workers.c: threads that prefetch batches.
  *
- * Batch k has its place in a ring of slots, whoever makes it: workers take
- * numbers in rising order, the caller takes slots in rising order, and a worker
- * waits while its number's slot is still the caller's. So the order is that of
- * no workers at all, and at most as many batches as slots are in memory.
+ * Batch k uses slot k of a ring, whichever worker makes it. Workers take batch
+ * numbers in ascending order, the caller takes slots in ascending order, and a
+ * worker waits while the caller has not taken its slot. So the order is the
+ * same as without workers, and memory holds at most as many batches as there
+ * are slots.
  *
- * What a worker makes belongs to a scope of its thread; it keeps the fields,
- * closes the scope, and the caller's scope adopts them. */
+ * A worker makes a batch in a scope of its thread, keeps the fields and closes
+ * the scope; the caller's scope adopts the fields. */
 #include <data/workers.h>
 
 #include <base/context.h>
@@ -18,12 +19,12 @@
 #include <tenon/autograd.h>
 #include <unistd.h>
 
-/* Batches ahead of the caller for each worker: one in the making, one ready. */
+/* Slots per worker: one batch being made, one ready. */
 enum { SLOTS_PER_WORKER = 2 };
 
 typedef struct slot {
     bool full;
-    int count; /* fields, or a negative status: then error tells */
+    int count; /* number of fields, or a negative status with error set */
     tn_tensor *field[TN_MAX_FIELDS]; /* kept */
     tn__error error;
 } slot;
@@ -33,15 +34,16 @@ struct tn__team {
     void *context;
     tn_device *device;
     tn__modes modes;
-    pid_t process;    /* in a child after fork there are no threads to join */
+    pid_t process;    /* after fork, a child has no threads to join */
 
-    tn__lock lock; /* guards what follows, but for slots being filled */
+    tn__lock lock; /* guards the fields below, except slots that a worker is
+                      filling */
     pthread_cond_t filled, freed;
-    int64_t next;     /* the batch that a worker begins next */
-    int64_t taken;    /* the batch that the caller takes next */
+    int64_t next;     /* next batch for a worker */
+    int64_t taken;    /* next batch for the caller */
     int64_t end;
     bool quit;
-    slot *slot;       /* owned; batch k's is number k % slot_count */
+    slot *slot;       /* owned; batch k uses slot k % slot_count */
     int64_t slot_count;
     pthread_t *thread; /* owned */
     int thread_count;
@@ -82,7 +84,7 @@ static void *work(void *argument)
         tn__lock_take(&team->lock);
         s->full = true;
         if (s->count < 0)
-            team->end = team->next; /* the caller stops there */
+            team->end = team->next; /* the caller stops at this batch */
         pthread_cond_signal(&team->filled);
     }
     tn__lock_give(&team->lock);
@@ -98,7 +100,7 @@ static void team_free(tn__team *team)
 
 static void start_threads(tn__team *team, int count)
 {
-    /* The program's signals are for the program's threads. */
+    /* Signals are handled by the program's threads. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -149,8 +151,8 @@ tn__team *tn__team_start(int count, int64_t begin, int64_t end,
 int tn__team_take(tn__team *team, tn_tensor **fields)
 {
     if (team->process != getpid())
-        return tn__fail(TN_ERR_STATE, "batch_next: the workers did not follow "
-                                      "this process's fork: begin a new loop");
+        return tn__fail(TN_ERR_STATE, "batch_next: fork does not copy the "
+                                      "worker threads: begin a new loop");
     tn__lock_take(&team->lock);
     slot *s = &team->slot[team->taken % team->slot_count];
     while (!s->full)
@@ -165,7 +167,7 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     tn__lock_give(&team->lock);
 
     if (count < 0) {
-        error.facts.doing = NULL; /* a call of the worker's, which is over */
+        error.facts.doing = NULL; /* the worker's call, which has ended */
         tn__error_put(&error);
         return error.code;
     }

@@ -1,5 +1,5 @@
-/* categories.c: texts as numbers, in the order in which they first appear: the
- * numbers of names that are there do not change when others come. */
+/* categories.c: maps names to numbers in the order of first appearance, so that
+ * new names do not change the numbers of old ones. */
 #include <io/csv.h>
 
 #include <base/error.h>
@@ -10,10 +10,10 @@
 
 struct tn_categories {
     tn__object object;
-    char **name; /* owned, and each of them */
+    char **name; /* owned, as is each name */
     size_t count, room;
-    /* An open hash table of numbers + 1 (0: free), a power of two and at least
-     * twice as many as names. */
+    /* An open-addressing hash table of numbers + 1 (0: free). Its size is a
+     * power of two and at least twice the number of names. */
     uint32_t *slot; /* owned */
     size_t slots;
 };
@@ -62,7 +62,7 @@ const char *tn_categories_name(const tn_categories *c, int64_t i)
     return c->name[i];
 }
 
-/* Where a name is, or could be. */
+/* The slot of a name, or the free slot where it belongs. */
 static size_t slot_of(const tn_categories *c, const char *name, size_t count)
 {
     uint64_t hash[2] = {0, 0};

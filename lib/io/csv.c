@@ -1,8 +1,8 @@
 /* csv.c: tables in text files, gzipped or not.
  *
- * A row's cells are first taken apart (RFC 4180: quotes, doubled quotes, ends of
- * lines within them), then each becomes a number: only at a row's end is it known
- * which column is the last. */
+ * A row is first split into cells (RFC 4180: quotes, doubled quotes, line
+ * breaks within quotes). Only then are cells converted to numbers: the last
+ * column is not known before the end of the row. */
 #include <io/csv.h>
 
 #include <base/error.h>
@@ -13,14 +13,14 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* One row may be this long; more is taken for a file that is no table, such as
- * one with a quote that is never closed. */
+/* Greatest length of a row in bytes. A longer one means that the file is not a
+ * table, for example because a quote is never closed. */
 enum { MAX_ROW_BYTES = 1 << 26, BUFFER_BYTES = 1 << 16 };
 enum { END = -1, FAILED = -2 };
 
 typedef struct cell {
-    size_t begin, end; /* in text; a 0 stands at end */
-    int64_t line;      /* from 1: where it begins */
+    size_t begin, end; /* in text; text[end] is 0 */
+    int64_t line;      /* line where it begins, from 1 */
     bool quoted;
 } cell;
 
@@ -31,18 +31,19 @@ typedef struct reader {
     bool label;
     int64_t line;
     int lookahead; /* a character that was read ahead, or END */
-    char *text; /* owned; the row's cells */
+    char *text; /* owned; the text of the row's cells */
     size_t text_count, text_room;
     cell *cell; /* owned */
     size_t cell_count, cell_room;
     size_t value_count, number_room, integer_room, label_room;
-    int64_t all_columns, category; /* with the label; -1: none */
+    int64_t all_columns, category; /* all_columns includes the label; category
+                                      -1: none */
     tn__csv_table *table;
-    size_t next, limit; /* within bytes */
+    size_t next, limit; /* positions in bytes */
     unsigned char bytes[BUFFER_BYTES];
 } reader;
 
-/* ---- characters ----------------------------------------------------------- */
+/* ---- characters --------------------------------------------------------- */
 
 /* The next character; END; FAILED with the error recorded. */
 static int next_char(reader *r)
@@ -64,12 +65,12 @@ static int next_char(reader *r)
     int c = r->bytes[r->next++];
     if (c)
         return c;
-    tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: line %lld holds a byte of 0",
+    tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: line %lld contains a zero byte",
              r->call, r->path, (long long)r->line);
     return FAILED;
 }
 
-/* The end of a line in any of its three ways is one '\n'. */
+/* Converts "\r" and "\r\n" to '\n'. */
 static int take_line_end(reader *r, int c)
 {
     if (c == '\r') {
@@ -105,14 +106,15 @@ static tn_status fail_cell(const reader *r, int64_t line, size_t column,
                     r->path, (long long)line, column + 1, problem);
 }
 
-/* ---- cells ---------------------------------------------------------------- */
+/* ---- cells -------------------------------------------------------------- */
 
 static bool is_blank(const reader *r, int c)
 {
     return (c == ' ' || c == '\t') && c != r->o->delimiter;
 }
 
-/* Behind an opening quote: up to the closing one. What follows it, or FAILED. */
+/* Reads from after an opening quote to the closing one. Returns the character
+ * after it, or FAILED. */
 static int read_quoted(reader *r, int64_t line)
 {
     for (;;) {
@@ -125,7 +127,7 @@ static int read_quoted(reader *r, int64_t line)
         }
         if (c == '"' && (c = next_char(r)) != '"')
             return c;
-        /* A doubled quote is one; the ends of lines stay as they are. */
+        /* A doubled quote is one quote; line breaks are kept as they are. */
         if (c == '\n')
             r->line++;
         if (!append(r, c))
@@ -133,8 +135,8 @@ static int read_quoted(reader *r, int64_t line)
     }
 }
 
-/* One cell into text. The character behind it (a delimiter, '\n', END), or
- * FAILED. */
+/* Reads one cell into text. Returns the character after it (a delimiter, '\n',
+ * END), or FAILED. */
 static int read_cell(reader *r)
 {
     cell at = {.begin = r->text_count, .line = r->line};
@@ -154,7 +156,7 @@ static int read_cell(reader *r)
             return FAILED;
         if (at.quoted) {
             fail_cell(r, at.line, r->cell_count,
-                      "something stands behind a closing quote");
+                      "characters after a closing quote");
             return FAILED;
         }
         if (!append(r, c))
@@ -174,7 +176,8 @@ static int read_cell(reader *r)
     return c;
 }
 
-/* 1: a row; 0: no more; or a status. Empty lines are no rows. */
+/* Returns 1 for a row, 0 at the end, or a negative status. Skips empty
+ * lines. */
 static int read_row(reader *r)
 {
     for (;;) {
@@ -196,9 +199,9 @@ static int read_row(reader *r)
     }
 }
 
-/* ---- values --------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------- */
 
-/* The value that an empty cell has, or false. */
+/* The value of an empty cell; false if it has none. */
 static bool empty_value(const reader *r, tn_dtype dtype, tn__csv_number *out)
 {
     double value = r->o->empty;
@@ -224,7 +227,8 @@ static tn_status category_value(const reader *r, const cell *at, size_t column,
     if (tn__csv_fits(out->integer, dtype))
         return TN_OK;
     char problem[TN__CSV_PROBLEM];
-    snprintf(problem, sizeof problem, "category %lld is beyond what %s counts",
+    snprintf(problem, sizeof problem,
+             "category %lld is outside the range of %s",
              (long long)out->integer, tn_dtype_name(dtype));
     return fail_cell(r, at->line, column, problem);
 }
@@ -239,7 +243,7 @@ static tn_status read_value(const reader *r, const cell *at, size_t column,
             return TN_OK;
         bool given = !tn_is_none_float(r->o->empty);
         snprintf(problem, sizeof problem,
-                 given ? "an empty cell, and %s has no %g"
+                 given ? "an empty cell, and %s cannot represent %g"
                        : "an empty cell: give .empty, such as .empty = NAN, "
                          "for its value",
                  tn_dtype_name(dtype), r->o->empty);
@@ -278,7 +282,7 @@ static tn_status add_label(reader *r, tn__csv_number value)
     return TN_OK;
 }
 
-/* The first row says how many columns there are. */
+/* The first row determines the number of columns. */
 static tn_status check_columns(reader *r)
 {
     int64_t count = (int64_t)r->cell_count;
@@ -326,9 +330,9 @@ static tn_status add_row(reader *r)
     return status;
 }
 
-/* ---- files ---------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------- */
 
-/* A mark of UTF-8 that some programs write in front of a text. */
+/* Skips the byte order mark that some programs write before UTF-8. */
 static tn_status skip_bom(reader *r)
 {
     size_t got = 1;
@@ -379,7 +383,7 @@ static tn_status check_options(const tn_options_type *type,
 {
     const char *call = type->name;
     if (!tn_dtype_bytes(o->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {dtype} %u is none", call,
+        return tn__fail(TN_ERR_DTYPE, "%s: {dtype} %u is not a dtype", call,
                         (unsigned)o->dtype);
     if (o->skip_rows < 0)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {skip_rows} is %d", call,
@@ -391,7 +395,7 @@ static tn_status check_options(const tn_options_type *type,
                         call, o->delimiter);
     if (o->categories && !tn__categories_check(o->categories, call))
         return tn_error_code();
-    /* Each needs the other: names without a column, a column without names. */
+    /* category and categories need each other. */
     const tn_option_need need[] = {
         {"category", o->categories != NULL, "without categories, which take "
                                             "the names",

@@ -1,8 +1,8 @@
-/* csv_number.c: the text of a cell as a number of a dtype.
+/* csv_number.c: converts the text of a cell to a number of a dtype.
  *
- * Nothing is lost in silence: a number that an integer dtype does not have, or
- * that is beyond the range of a dtype of floats, is refused. Digits that a float
- * does not have are rounded, as they are in C. */
+ * Nothing is lost silently: a number that an integer dtype cannot represent, or
+ * that is outside the range of a float dtype, is rejected. Digits beyond a
+ * float's precision are rounded, as in C. */
 #include <base/plain.h>
 #include <io/csv.h>
 
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an integer dtype holds, and from where on (in magnitude) a number rounds
- * to infinity in a dtype of floats, or to no number in float8_e4m3. */
+/* The range of an integer dtype. For a float dtype, the magnitude from which
+ * numbers round to infinity, or to NaN in float8_e4m3. */
 static const struct {
     tn_dtype dtype;
-    int64_t least, most; /* most 0: of floats */
+    int64_t least, most; /* most is 0 for floats */
     double overflow;
 } range[] = {
     {TN_I64, INT64_MIN, INT64_MAX, 0}, {TN_I32, INT32_MIN, INT32_MAX, 0},
@@ -40,7 +40,8 @@ bool tn__csv_fits(int64_t integer, tn_dtype dtype)
     int i = range_of(dtype);
     if (range[i].most)
         return integer >= range[i].least && integer <= range[i].most;
-    /* 2^p: the first whole numbers that are not all there come behind it. */
+    /* 2^p, p the bits of the significand: greater integers are not all
+     * representable. */
     int digits = dtype == TN_F64    ? 53
                  : dtype == TN_F32  ? 24
                  : dtype == TN_F16  ? 11
@@ -58,7 +59,7 @@ static bool bad(char problem[TN__CSV_PROBLEM], const char *text,
     return false;
 }
 
-/* The end of a number and of blanks behind it is the end of the text. */
+/* Is end, after skipping blanks, the end of the text? */
 static bool is_end(const char *end, const char *text, size_t count)
 {
     if (end == text)
@@ -83,7 +84,7 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                    bad(problem, text, "outside the range of ", dtype);
     }
     errno = 0;
-    /* Rounded once: a float64 between two float32s would round again. */
+    /* Parsed directly as float32: through float64 it would be rounded twice. */
     double value = dtype == TN_F32 ? (double)tn__read_float(text, &end)
                                    : tn__read_double(text, &end);
     bool too_large = errno == ERANGE && isinf(value);
@@ -95,10 +96,9 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                 (isinf(value) || !(fabs(value) >= range[in].overflow))) ||
                bad(problem, text, "beyond the range of ", dtype);
     }
-    /* "1e3" and "2.0" are whole numbers; from 2^53 on a float64 may have been
-     * rounded to one. */
+    /* "1e3" and "2.0" are integers. From 2^53 on, a float64 may be rounded. */
     if (value != trunc(value))
-        return bad(problem, text, "no number of ", dtype);
+        return bad(problem, text, "not a value of ", dtype);
     if (!(fabs(value) < 0x1p53) || value < (double)range[in].least ||
         value > (double)range[in].most)
         return bad(problem, text, "outside the range of ", dtype);

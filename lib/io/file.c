@@ -1,4 +1,4 @@
-/* file.c: regular files to be read. */
+/* file.c: opening and reading regular files. */
 #include <io/file.h>
 
 #include <base/error.h>
@@ -29,9 +29,9 @@ static tn_status check_regular(const struct stat *info, const char *path,
 
 static int open_regular(const char *path, const char *what, struct stat *info)
 {
-    /* Opening a device can act on it (a tape is wound back): it is looked at
-     * first. Between the two calls path may become a FIFO, so opening never
-     * waits, and what was opened is looked at again. */
+    /* Opening a device can change it (a tape is rewound), so the kind is
+     * checked first. Between the two calls path may become a FIFO. So open does
+     * not wait, and the opened file is checked again. */
     if (stat(path, info) < 0)
         return tn__file_fail(what, path);
     tn_status status = check_regular(info, path, what);

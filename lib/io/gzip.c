@@ -1,9 +1,9 @@
-/* gzip.c: a file in order, unpacked if it is gzipped.
+/* gzip.c: sequential reading of a file, unpacked if it is gzipped.
  *
- * zlib's own gzread passes over what stands behind the last gzip member, and
- * unpacks for as long as there is memory: inflate is called here instead, with
- * our allocations. A thousand bytes of a bomb unpack to a million, so what is
- * unpacked is counted against a limit. */
+ * zlib's gzread ignores data after the last gzip member and unpacks as long as
+ * there is memory. So inflate is called here directly, with the library's
+ * allocator. A thousand bytes can unpack to a million, so the unpacked bytes
+ * are counted against a limit. */
 #include <io/file.h>
 
 #include <base/error.h>
@@ -21,7 +21,7 @@
 enum { IN_BYTES = 1 << 16, FIRST_ROOM = 1 << 16, MAX_AT_ONCE = 1 << 30 };
 static const int64_t DEFAULT_LIMIT = (int64_t)1 << 30;
 
-/* ---- the limit ------------------------------------------------------------ */
+/* ---- the limit ---------------------------------------------------------- */
 
 enum { NOT_SET = -1 };
 static _Atomic int64_t limit_set = NOT_SET;
@@ -37,7 +37,8 @@ tn_status tn_unpack_limit_set(int64_t bytes)
     return TN_OK;
 }
 
-/* 0: none; negative with the error recorded if the environment's is wrong. */
+/* 0: no limit. Negative with the error recorded if TENON_UNPACK_LIMIT is
+ * invalid. */
 static int64_t limit_now(const char *what)
 {
     int64_t limit = atomic_load(&limit_set);
@@ -60,16 +61,16 @@ int64_t tn_unpack_limit(void)
     return limit_now("unpack_limit");
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 struct tn__unpacker {
     int fd;
     const char *path, *what; /* lent */
     bool gzipped;
-    bool member_ended; /* behind a gzip member's end */
-    bool ended;   /* the file has no more bytes than are in z */
+    bool member_ended; /* at the end of a gzip member */
+    bool ended;   /* the file has no bytes beyond those in z */
     int64_t limit, total_out;
-    z_stream z;   /* next_in and avail_in of plain files too */
+    z_stream z;   /* next_in and avail_in are used for plain files too */
     unsigned char in[IN_BYTES];
 };
 
@@ -85,7 +86,7 @@ static void zlib_free(voidpf context, voidpf block)
     tn__free(block);
 }
 
-/* More of the file, where all before it has been used. */
+/* Reads more of the file if the buffer is empty. */
 static tn_status refill(tn__unpacker *u)
 {
     ssize_t got = 0;
@@ -107,7 +108,7 @@ tn__unpacker *tn__unpacker_open(const char *path, const char *what)
     int64_t limit = limit_now(what);
     if (limit < 0)
         return NULL;
-    tn__cancel_hold(); /* until it is closed */
+    tn__cancel_hold(); /* until tn__unpacker_close */
     int fd = tn__file_open(path, what, NULL);
     tn__unpacker *u = fd < 0 ? NULL : tn__alloc(sizeof *u);
     if (!u) {
@@ -167,8 +168,7 @@ static tn_status bad_member(const tn__unpacker *u, int result)
         : result == Z_NEED_DICT ? "it needs a dictionary"
         : result == Z_BUF_ERROR
             ? "the gzipped file is cut off: unexpected end of file"
-        : u->member_ended ? "something else stands behind the gzipped "
-                            "data"
+        : u->member_ended ? "other data follows the gzipped data"
         : u->z.msg        ? u->z.msg
                           : "damaged";
     return tn__fail(result == Z_MEM_ERROR ? TN_ERR_MEMORY : TN_ERR_IO,
@@ -185,7 +185,7 @@ static tn_status read_gzipped(tn__unpacker *u, void *out, size_t room,
         if (status < 0)
             return status;
         if (u->member_ended && !u->z.avail_in)
-            break; /* the end */
+            break; /* end of file */
         if (u->member_ended)
             inflateReset(&u->z);
         int result = inflate(&u->z, Z_NO_FLUSH);
@@ -218,7 +218,7 @@ tn_status tn__unpacker_read(tn__unpacker *u, void *out, size_t room,
     return status;
 }
 
-/* ---- whole files ---------------------------------------------------------- */
+/* ---- whole files -------------------------------------------------------- */
 
 typedef struct content {
     unsigned char *data; /* owned */

@@ -1,9 +1,8 @@
-/* idx.c: IDX files, the format of the MNIST digits: two zero bytes, a type, a
- * number of dimensions, their sizes, then the elements, all with the highest
- * byte first.
+/* idx.c: IDX files, the format of the MNIST digits: two zero bytes, a type, the
+ * number of dimensions, their sizes, then the elements, all big-endian.
  *
- * The sizes that a header claims are believed only once the file has been read
- * and found to be that long: a short file with a tall header costs nothing. */
+ * The sizes in the header are used only after the file has been read and found
+ * to be that long, so a short file with a large header allocates nothing. */
 #include <io/idx.h>
 
 #include <base/error.h>
@@ -92,13 +91,13 @@ tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
     if (got > want)
         return tn__fail(
             TN_ERR_FORMAT,
-            "idx_load: {path:}%s: %llu bytes stand behind the last element",
+            "idx_load: {path:}%s: %llu bytes follow the last element",
             where, (unsigned long long)(got - want));
     idx->data_bytes = (size_t)want;
     return TN_OK;
 }
 
-/* The elements as this machine has them, whatever its order of bytes. */
+/* Converts the elements to this machine's byte order. */
 static void to_host_order(unsigned char *data, size_t bytes, size_t width)
 {
     for (size_t at = 0; width > 1 && at < bytes; at += width) {

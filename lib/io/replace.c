@@ -1,11 +1,11 @@
-/* replace.c: files that are written beside the old one and take its place.
+/* replace.c: writes a temporary file next to the old one and replaces it.
  *
- * A process that is killed leaves the file that it was writing. Each is locked
- * (flock) while its writer lives, and the system drops the lock with the
- * process: the next writer to the same path removes those that nobody holds.
- * Not every file system of a network carries locks from machine to machine, so
- * one that another machine made must be an hour old as well; the machine is in
- * the name. */
+ * A process that is killed leaves its temporary file. Each is locked (flock)
+ * while its writer lives, and the system releases the lock when the process
+ * ends. The next writer to the same path removes temporary files that are not
+ * locked. Not every network file system shares locks between machines. So a
+ * file that another machine made must also be an hour old; the machine is part
+ * of the name. */
 #include <io/file.h>
 
 #include <base/error.h>
@@ -24,7 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A name has up to 255 bytes: of a long one, less stands in the temporary's. */
+/* A file name has at most 255 bytes. Temporary names use at most MAX_STEM bytes
+ * of the original. */
 enum { MAX_LINKS = 40, MAX_STEM = 180, MAX_TAIL = 64, MAX_TRIES = 1000 };
 enum { OLD_SECONDS = 3600 };
 
@@ -34,10 +35,10 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* ---- where to write ------------------------------------------------------- */
+/* ---- the target --------------------------------------------------------- */
 
-/* One symbolic link on: path (of PATH_MAX bytes) becomes what it names. False
- * with errno set if it is none. */
+/* Follows one symbolic link: path, a buffer of PATH_MAX bytes, becomes its
+ * target. False with errno set if path is not a link. */
 static bool follow_once(char *path, char *room)
 {
     ssize_t length = readlink(path, room, PATH_MAX - 1);
@@ -53,20 +54,21 @@ static bool follow_once(char *path, char *room)
     return true;
 }
 
-/* The end of a chain of links: a file, or a name that is free. */
+/* Follows a chain of links to a file or a free name. */
 static tn_status find_target(tn__file_writer *w)
 {
-    /* The same room holds the temporary's name afterwards. */
+    /* w->temporary serves as buffer; it gets the temporary name later. */
     int links = 0;
     while (links < MAX_LINKS && follow_once(w->path, w->temporary))
         links++;
     if (links == MAX_LINKS)
         errno = ELOOP;
-    if (errno != EINVAL && errno != ENOENT) /* no link; nothing there */
+    if (errno != EINVAL && errno != ENOENT) /* EINVAL: not a link; ENOENT:
+                                               nothing there */
         return tn__file_fail(w->what, w->named);
-    /* Asked of the caller's name: a link in /proc leads where no name does. Both
-     * names are asked until they agree, since another writer may replace the
-     * file in between. */
+    /* stat uses the caller's name: a link in /proc can lead to a file without a
+     * name. Both names are compared until they agree, because another writer
+     * may replace the file in between. */
     struct stat end;
     bool agree = false;
     for (int tries = 0; tries < MAX_TRIES && !agree; tries++) {
@@ -78,8 +80,8 @@ static tn_status find_target(tn__file_writer *w)
     }
     if (!S_ISREG(w->old.st_mode))
         return tn__fail(TN_ERR_IO,
-                        "%s: {path:}%s: %s, which is not written to: give the "
-                        "name of a file",
+                        "%s: {path:}%s: %s, not a regular file: give the name "
+                        "of a file",
                         w->what, w->named,
                         S_ISDIR(w->old.st_mode)    ? "a folder"
                         : S_ISFIFO(w->old.st_mode) ? "a FIFO"
@@ -87,15 +89,15 @@ static tn_status find_target(tn__file_writer *w)
                                                    : "a device");
     if (!agree)
         return tn__fail(TN_ERR_IO,
-                        "%s: {path:}%s: leads to a file that has no name any "
-                        "more", w->what, w->named);
+                        "%s: {path:}%s: leads to a file that was deleted",
+                        w->what, w->named);
     w->replaces = true;
     return TN_OK;
 }
 
-/* ---- temporary files ------------------------------------------------------ */
+/* ---- temporary files ---------------------------------------------------- */
 
-/* "model.st.tmp-", in out: what the names of path's temporaries begin with. */
+/* The common start of path's temporary names: "model.st.tmp-". */
 static int stem_of(char *out, size_t room, const char *path)
 {
     return snprintf(out, room, "%.*s.tmp-", MAX_STEM, base_of(path));
@@ -111,7 +113,7 @@ static uint32_t machine_hash(void)
     return (uint32_t)hash[0];
 }
 
-/* Of "<machine>-<process>-<number>", and nothing behind it. */
+/* Parses "<machine>-<process>-<number>", the rest of such a name. */
 static bool read_tail(const char *tail, uint32_t *from)
 {
     int end = 0;
@@ -136,7 +138,8 @@ static void remove_if_stale(int folder, const char *name, uint32_t from)
     close(fd);
 }
 
-/* Housekeeping: what cannot be looked at or removed stays. */
+/* Removes stale temporary files of path. Files that cannot be examined or
+ * removed are left. */
 static void remove_stale(char *path)
 {
     char stem[MAX_STEM + MAX_TAIL];
@@ -156,7 +159,7 @@ static void remove_stale(char *path)
         closedir(list);
 }
 
-/* A new file that nobody else has, locked where the system can. */
+/* Makes a new temporary file, locked if the file system supports it. */
 static int open_temporary(tn__file_writer *w)
 {
     static _Atomic unsigned next;
@@ -164,8 +167,8 @@ static int open_temporary(tn__file_writer *w)
     memcpy(w->temporary, w->path, folder);
     char *name = w->temporary + folder;
     int stem = stem_of(name, MAX_STEM + MAX_TAIL, w->path);
-    /* Nobody else may read what replaces a private file, not even meanwhile;
-     * a new file's mode is the umask's matter, which open knows. */
+    /* Other users must not read the replacement of a private file, not even
+     * temporarily. The mode of a new file is left to the umask. */
     mode_t mode = w->replaces ? 0600 : 0666;
     for (int i = 0; i < MAX_TRIES; i++) {
         snprintf(name + stem, MAX_TAIL, "%08" PRIx32 "-%ld-%u", machine_hash(),
@@ -176,8 +179,9 @@ static int open_temporary(tn__file_writer *w)
             continue;
         if (fd < 0)
             return -1;
-        /* Between the two calls another may have taken it for one that was
-         * left: then it holds the lock, or the file has no name any more. */
+        /* Between the two calls another writer may have taken the file for a
+         * stale one. Then that writer holds the lock, or the file was
+         * removed. */
         struct stat info;
         bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
         bool taken = !locked && errno == EWOULDBLOCK;
@@ -189,7 +193,7 @@ static int open_temporary(tn__file_writer *w)
     return -1;
 }
 
-/* ---- a file's life -------------------------------------------------------- */
+/* ---- writing a file ----------------------------------------------------- */
 
 tn_status tn__file_writer_open(tn__file_writer *w, const char *path,
                                const char *what)
@@ -238,8 +242,8 @@ tn_status tn__file_writer_write(tn__file_writer *w, const void *data,
     return TN_OK;
 }
 
-/* Owner, group and mode of the old file, as far as this user can give them: a
- * group that cannot be given gets no more than all others have. */
+/* Gives the new file owner, group and mode of the old one, as far as this user
+ * may. If the group cannot be set, it gets no more rights than others. */
 static bool copy_mode(const tn__file_writer *w)
 {
     mode_t mode = w->old.st_mode & 0777;
@@ -262,7 +266,7 @@ static bool sync_file(int fd)
     return result == 0;
 }
 
-/* The rename itself is durable once its folder is synced. */
+/* Syncs the folder, which makes the rename durable. */
 static void sync_folder(char *path)
 {
     size_t folder = (size_t)(base_of(path) - path);
@@ -276,8 +280,8 @@ static void sync_folder(char *path)
 
 tn_status tn__file_writer_commit(tn__file_writer *w)
 {
-    /* The lock goes with the descriptor: it stays open until the file has its
-     * name. */
+    /* Closing the descriptor releases the lock, so it stays open until the file
+     * is renamed. */
     if ((w->replaces && !copy_mode(w)) || !sync_file(w->fd) ||
         rename(w->temporary, w->path) < 0) {
         tn_status status = tn__file_fail(w->what, w->named);

@@ -1,8 +1,8 @@
-/* safetensors.c: files of named tensors that are read.
+/* safetensors.c: reading files of named tensors.
  *
- * The header is read when a file is opened, a tensor when it is asked for. The
- * file is not mapped: file.h says why. Its header's checks are in
- * safetensors_header.c, saving is in safetensors_save.c. */
+ * The header is read when the file is opened, a tensor when it is requested.
+ * The file is not mapped, for the reason in file.h. safetensors_header.c checks
+ * the header, safetensors_save.c writes files. */
 #include <io/safetensors.h>
 
 #include <base/error.h>
@@ -15,16 +15,16 @@
 #include <tensor/tensor.h>
 #include <unistd.h>
 
-/* The format's own bound on the header. */
+/* Greatest size of a header in bytes, defined by the format. */
 enum { MAX_HEADER_BYTES = 100 * 1000 * 1000 };
 
 struct tn_safetensors {
     tn__object object;
     char *path;  /* owned */
-    int fd;      /* owned; -1 of a part */
-    struct stat info; /* as it was opened */
-    struct tn_safetensors *whole; /* of a part: one reference */
-    uint64_t data; /* where it begins, in bytes: after the header */
+    int fd;      /* owned; -1 for a part */
+    struct stat info; /* when it was opened */
+    struct tn_safetensors *whole; /* of a part: the file; one reference */
+    uint64_t data; /* offset of the data in the file, in bytes */
     tn__safetensors_header header;
 };
 
@@ -129,7 +129,7 @@ tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
     return tn__scope_own(part);
 }
 
-/* For attributes: NULL is no error. */
+/* For attributes: NULL is not an error. */
 static bool is_file(const tn_safetensors *file, const char *call)
 {
     return tn__object_has(file, &safetensors_class, call, "file");
@@ -171,7 +171,7 @@ const char *tn_safetensors_metadata(const tn_safetensors *file,
     return NULL;
 }
 
-/* For attributes: NULL where there is none. */
+/* For attributes: NULL if there is none. */
 static const tn__safetensors_entry *entry_of(const tn_safetensors *file,
                                              const char *name,
                                              const char *call)
@@ -203,7 +203,7 @@ const int64_t *tn_safetensors_shape(const tn_safetensors *file,
     return entry ? entry->shape : NULL;
 }
 
-/* ---- data ----------------------------------------------------------------- */
+/* ---- data --------------------------------------------------------------- */
 
 static const tn__safetensors_entry *
 find_entry(tn_safetensors *file, const char *name, const char *call)
@@ -221,9 +221,9 @@ find_entry(tn_safetensors *file, const char *name, const char *call)
     return entry;
 }
 
-/* Bytes of the file as they were when it was opened, or an error. One that was
- * replaced, as tn_safetensors_save does it, is still there for its reader; one
- * that was written to in place is neither the old nor the new one. */
+/* Reads bytes of the file as it was when it was opened, or fails. A file that
+ * was replaced by rename, as tn_safetensors_save does, is still readable here.
+ * One that was written in place may be neither the old nor the new one. */
 static tn_status read_data(const tn_safetensors *file,
                            const tn__safetensors_entry *entry,
                            const char *call, void *out)
@@ -288,7 +288,7 @@ tn_tensor *tn_safetensors_tensor(tn_safetensors *file, const char *name)
     if (!x)
         return NULL;
     size_t bytes = (size_t)(entry->end - entry->begin);
-    /* Where the CPU can use the device's memory, read to where it stays. */
+    /* If the CPU can access the device's memory, read directly into it. */
     void *own = device->host_visible ? NULL : tn__alloc(bytes);
     void *data = device->host_visible ? tn_tensor_data(x) : own;
     tn_status status = data || !bytes ? TN_OK : tn_error_code();

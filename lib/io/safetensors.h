@@ -1,10 +1,11 @@
-/* safetensors.h: a checked header, as reading and writing share it. */
+/* safetensors.h: a checked header, used by reading and writing. */
 #ifndef TN_LIB_IO_SAFETENSORS_H
 #define TN_LIB_IO_SAFETENSORS_H
 
 #include <tenon/io.h>
 
-/* The format's dtypes: its name, bytes of an element, ours (0: none). */
+/* The format's dtypes: name, bytes per element, Tenon's dtype (TN_DTYPE_NONE:
+ * none). */
 #define TN__SAFETENSORS_DTYPE_MAP(X)                                          \
     X("F64", 8, TN_F64)                                                       \
     X("F32", 4, TN_F32)                                                       \
@@ -26,27 +27,30 @@
 typedef struct tn__safetensors_entry {
     char *name;        /* owned */
     const char *type;  /* the format's name of the dtype; static */
-    tn_dtype dtype;    /* ours, or TN_DTYPE_NONE */
+    tn_dtype dtype;    /* Tenon's dtype, or TN_DTYPE_NONE */
     int ndim;
     int64_t shape[TN_MAX_NDIM];
-    uint64_t begin, end; /* bytes, within the data */
+    uint64_t begin, end; /* in bytes, from the start of the data */
 } tn__safetensors_entry;
 
 typedef struct tn__safetensors_header {
-    tn__safetensors_entry *entry; /* owned; in the order of their data */
+    tn__safetensors_entry *entry; /* owned; in order of their data */
     size_t count;
-    size_t *by_name;              /* owned; entries sorted by name */
+    size_t *by_name;              /* owned; indices of entries, sorted by
+                                     name */
     char **metadata;              /* owned; key, text, key, text ... */
     size_t metadata_count;        /* pairs */
 } tn__safetensors_header;
 
-/* Parses and checks the JSON header against the bytes of data that follow it.
- * Pure: a fuzzer can drive it. The text is written over, one byte beyond its end
- * too. where names the file in messages. */
+/* Parses the JSON header and checks it against the size of the data that
+ * follows it. Accesses nothing else, so a fuzzer can drive it. text is
+ * overwritten, including one byte after its end. where: the file's name for
+ * messages. */
 tn_status tn__safetensors_parse(tn__safetensors_header *header, char *text,
                                 size_t bytes, uint64_t data_bytes,
                                 const char *where);
-/* The entries and metadata whose names begin with prefix, without it. */
+/* The entries and metadata whose names begin with prefix, with the prefix
+ * removed. */
 tn_status tn__safetensors_select(tn__safetensors_header *part,
                                  const tn__safetensors_header *whole,
                                  const char *prefix);

@@ -1,8 +1,8 @@
-/* safetensors_header.c: the JSON header, trusted in nothing.
+/* safetensors_header.c: parses and checks the JSON header of an untrusted file.
  *
- * A file from anywhere is read with these checks alone between it and memory:
- * every size is computed with overflow looked at, every byte of the data
- * belongs to exactly one tensor. */
+ * Only these checks stand between a file and memory: every size is computed
+ * with overflow checks, and every byte of the data must belong to exactly one
+ * tensor. */
 #include <io/safetensors.h>
 
 #include <base/error.h>
@@ -29,7 +29,7 @@ static tn_status fail_tensor(const char *where, const char *name,
                     name, what);
 }
 
-/* The bytes a tensor of that type and shape takes; false on overflow. */
+/* The size of a tensor of that type and shape in bytes; false on overflow. */
 static bool entry_bytes(const tn__safetensors_entry *entry, unsigned bytes,
                         uint64_t *out)
 {
@@ -56,7 +56,7 @@ static tn_status parse_shape(tn__safetensors_entry *entry,
     TN__JSON_EACH(size, shape) {
         if (size->kind != TN__JSON_INTEGER || size->integer < 0)
             return fail_tensor(where, entry->name,
-                               "\"shape\" holds something else than sizes");
+                               "\"shape\" holds a value that is not a size");
         entry->shape[entry->ndim++] = size->integer;
     }
     return TN_OK;
@@ -111,7 +111,7 @@ static tn_status parse_entry(tn__safetensors_entry *entry,
         return tn__fail(
             TN_ERR_FORMAT,
             "safetensors_open: {path:}%s: tensor \"%s\": shape and dtype do "
-            "not take the %llu bytes of \"data_offsets\"",
+            "not match the %llu bytes of \"data_offsets\"",
             where, entry->name,
             (unsigned long long)(entry->end - entry->begin));
     return TN_OK;
@@ -150,12 +150,13 @@ static int compare_begin(const void *a, const void *b)
     const tn__safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
-    if (x->end != y->end) /* empty tensors come before their neighbour */
+    if (x->end != y->end) /* empty tensors before others at the same offset */
         return x->end < y->end ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
-/* qsort's comparison has no context: sort pairs of name and number. */
+/* qsort passes no context to the comparison, so pairs of name and index are
+ * sorted. */
 typedef struct name_number {
     const char *name;
     size_t number;
@@ -223,7 +224,7 @@ static tn_status parse_root(tn__safetensors_header *header,
         if (strlen(member->key) != member->key_bytes)
             return tn__fail(TN_ERR_FORMAT,
                             "safetensors_open: {path:}%s: header: a zero byte "
-                            "behind \"%s\" in a name",
+                            "after \"%s\" in a name",
                             where, member->key);
         if (strcmp(member->key, "__metadata__") == 0) {
             status = parse_metadata(header, member, where);
@@ -265,7 +266,7 @@ tn_status tn__safetensors_parse(tn__safetensors_header *header, char *text,
     return status;
 }
 
-/* What follows prefix in name; NULL if name does not begin so. */
+/* The rest of name after prefix; NULL if name does not begin with it. */
 static const char *without_prefix(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);

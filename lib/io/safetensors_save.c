@@ -1,4 +1,4 @@
-/* safetensors_save.c: named tensors written to a file. */
+/* safetensors_save.c: writes named tensors to a file. */
 #include <io/safetensors.h>
 
 #include <base/error.h>
@@ -20,7 +20,7 @@ static const char *format_name(tn_dtype dtype)
     return NULL;
 }
 
-/* ---- the header ----------------------------------------------------------- */
+/* ---- the header --------------------------------------------------------- */
 
 static void add_metadata(tn__json_writer *header,
                          const char *const (*metadata)[2], int count)
@@ -35,7 +35,7 @@ static void add_metadata(tn__json_writer *header,
     tn__json_add(header, "}");
 }
 
-/* From byte *at, which moves behind it. */
+/* Adds the entry of a tensor at byte *at and advances *at past it. */
 static tn_status add_entry(tn__json_writer *header, const char *name,
                            tn_tensor *x, uint64_t *at)
 {
@@ -63,7 +63,7 @@ static tn_status add_entry(tn__json_writer *header, const char *name,
     return TN_OK;
 }
 
-/* The header's text (tn__free it); NULL with the error recorded. */
+/* The header's text (free with tn__free); NULL with the error recorded. */
 static char *header_text(const char *const *names, tn_tensor *const *tensors,
                          int count, const char *const (*metadata)[2],
                          int metadata_count)
@@ -85,7 +85,7 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
     return NULL;
 }
 
-/* ---- the file ------------------------------------------------------------- */
+/* ---- the file ----------------------------------------------------------- */
 
 static tn_status write_tensor(tn__file_writer *writer, tn_tensor *x)
 {
@@ -101,8 +101,8 @@ static tn_status write_tensor(tn__file_writer *writer, tn_tensor *x)
     return status;
 }
 
-/* Padded with spaces so that the data begins at a multiple of 64: a reader that
- * maps the file can use every tensor in place. */
+/* Pads the header with spaces so that the data begins at a multiple of 64
+ * bytes: a reader that maps the file can use every tensor in place. */
 static tn_status write_header(tn__file_writer *writer, const char *text)
 {
     static const char spaces[64] = "                                "
@@ -125,7 +125,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* No two of count texts, at every step-th of a list, may be alike. */
+/* Checks that count texts, every step-th of a list, are distinct. */
 static tn_status check_unique(const char *const *text, int count, int step,
                               const char *what)
 {

@@ -110,15 +110,15 @@ static void test_mistakes(void)
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         bad_text(broken[i], strlen(broken[i]),
-                 "byte 2 is not UTF-8; .bytes = true takes any bytes");
+                 "byte 2 is not UTF-8; .bytes = true accepts any bytes");
     ok(tn_text_load(path, .bytes = true), "which it does");
-    bad_text("", 0, "it is empty");
+    bad_text("", 0, "the text is empty");
     unlink(path);
     char want[200];
     snprintf(want, sizeof want, "text_load: %s: No such file or directory", path);
     mistake(tn_text_load(path), want);
     mistake(tn_text_load(NULL), "text_load: path is NULL");
-    mistake(tn_text_from_string(""), "text_from_string: it is empty");
+    mistake(tn_text_from_string(""), "text_from_string: the text is empty");
 
     tn_text *text = tn_text_from_string("abc");
     mistake(tn_text_encode(text, "abd"),

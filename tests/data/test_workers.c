@@ -191,9 +191,8 @@ static void test_fork(void)
     if (child == 0) {
         bool more = tn_batch_next(&batch);
         bool told = tn_error() && strcmp(tn_error(),
-                                         "batch_next: the workers did not follow "
-                                         "this process's fork: begin a new "
-                                         "loop") == 0;
+                                         "batch_next: fork does not copy the "
+                                         "worker threads: begin a new loop") == 0;
         _exit(!more && told ? 0 : 1);
     }
     int status = -1;

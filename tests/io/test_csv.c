@@ -74,8 +74,8 @@ static void test_exact(void)
                "line 1, column 2: outside the range of uint8: \"300\"");
     refused_as(TN_U8, "-1", "line 1, column 1: outside the range of uint8: "
                             "\"-1\"");
-    refused_as(TN_I32, "1.5", "line 1, column 1: no number of int32: \"1.5\"");
-    refused_as(TN_I32, "nan", "line 1, column 1: no number of int32: \"nan\"");
+    refused_as(TN_I32, "1.5", "line 1, column 1: not a value of int32: \"1.5\"");
+    refused_as(TN_I32, "nan", "line 1, column 1: not a value of int32: \"nan\"");
     refused_as(TN_I32, "1e30",
                "line 1, column 1: outside the range of int32: \"1e30\"");
     refused_as(TN_BOOL, "0,2",
@@ -122,7 +122,7 @@ static void test_quotes(void)
           "tensor([[1, 2],\n        [3, 4]])");
     refused("1,\"2\n\n\n", "line 1, column 2: a quote that is never closed");
     refused("1,\"2\"3\n",
-            "line 1, column 2: something stands behind a closing quote");
+            "line 1, column 2: characters after a closing quote");
     refused("1,2\n3,\"\n4\"\nx\n",
             "line 4 has 1 columns, those before it have 2");
     refused("1,2\n3,4\"5\n", "line 2, column 2: not a number: \"4\"5\"");
@@ -145,8 +145,8 @@ static void test_empty(void)
            0, "or a number of the dtype");
     ok(!tn_csv_load(path, .empty = NAN, .dtype = TN_I64),
        "not one that it has not");
-    ok(strstr(tn_error(), "line 1, column 2: an empty cell, and int64 has no "
-                          "nan") != NULL, "%s", tn_error());
+    ok(strstr(tn_error(), "line 1, column 2: an empty cell, and int64 "
+                          "cannot represent nan") != NULL, "%s", tn_error());
     tn_error_clear();
 }
 
@@ -193,8 +193,8 @@ static void test_categories(void)
     is_str(tn_categories_name(kinds, 5003), "name 4999", "the last of them");
     ok(!tn_csv_load(path, .category = 0, .categories = kinds, .dtype = TN_U8),
        "more than uint8 counts are refused");
-    ok(strstr(tn_error(), "line 505, column 1: category 256 is beyond what "
-                          "uint8 counts") != NULL, "%s", tn_error());
+    ok(strstr(tn_error(), "line 505, column 1: category 256 is outside "
+                          "the range of uint8") != NULL, "%s", tn_error());
     tn_error_clear();
     free(many);
     ok(!tn_csv_load(path, .category = 1, .categories = kinds),
@@ -253,7 +253,7 @@ static void test_gzip(void)
     append("5,6\n");
     char want[300];
     snprintf(want, sizeof want,
-             "csv_load: %s: something else stands behind the gzipped data",
+             "csv_load: %s: other data follows the gzipped data",
              path);
     ok(!tn_csv_load(path), "a text behind them is not lost in silence");
     is_str(tn_error(), want, "but told");
@@ -343,7 +343,8 @@ int main(void)
     fwrite(zero, 1, sizeof zero - 1, file);
     fclose(file);
     char want[300];
-    snprintf(want, sizeof want, "csv_load: %s: line 2 holds a byte of 0", path);
+    snprintf(want, sizeof want, "csv_load: %s: line 2 contains a zero byte",
+             path);
     ok(!tn_csv_load(path), "what stands behind a byte of 0 is not lost");
     is_str(tn_error(), want, "but told");
     tn_error_clear();

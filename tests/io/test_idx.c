@@ -124,7 +124,7 @@ static void test_mistakes(void)
     refused("\0\0\10\1\0\0\0\3ab", 10, TN_ERR_FORMAT,
             "its sizes take 3 bytes of elements, the file has 2");
     refused("\0\0\14\1\0\0\0\1abcdef", 14, TN_ERR_FORMAT,
-            "2 bytes stand behind the last element");
+            "2 bytes follow the last element");
     refused("\0\0\16\3\377\377\377\377\377\377\377\377\377\377\377\377", 16,
             TN_ERR_FORMAT, "its sizes are more than memory can hold");
     refused("\0\0\10\2\377\377\377\377\0\0\377\377", 12, TN_ERR_FORMAT,

@@ -48,7 +48,7 @@ static void test_malformed(void)
             "tensor \"a\": no \"shape\" list");
     refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [-1], \"data_offsets\": "
             "[0, 4]}}",
-            4, "tensor \"a\": \"shape\" holds something else than sizes");
+            4, "tensor \"a\": \"shape\" holds a value that is not a size");
     refused("{\"a\": {\"dtype\": \"F32\", \"shape\": "
             "[1,1,1,1,1,1,1,1,1,1,1,1,1], \"data_offsets\": [0, 4]}}",
             4, "tensor \"a\": 13 dimensions; at most 12 are supported");
@@ -60,11 +60,11 @@ static void test_malformed(void)
             4, "tensor \"a\": ends at byte 8 of 4 bytes of data");
     refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": "
             "[0, 4]}}",
-            4, "tensor \"a\": shape and dtype do not take the 4 bytes of "
+            4, "tensor \"a\": shape and dtype do not match the 4 bytes of "
                "\"data_offsets\"");
     refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [4611686018427387904, "
             "16], \"data_offsets\": [0, 0]}}",
-            0, "tensor \"a\": shape and dtype do not take the 0 bytes of "
+            0, "tensor \"a\": shape and dtype do not match the 0 bytes of "
                "\"data_offsets\"");
     refused("{\"a\": {\"dtype\": \"U8\", \"shape\": [2], \"data_offsets\": "
             "[0, 2]}, \"b\": {\"dtype\": \"U8\", \"shape\": [2], "
