@@ -185,8 +185,7 @@ static tn__node *view_of(const tn__history *history, tn_tensor *x)
     return made;
 }
 
-/* ---- writing and using shared memory
- * -------------------------------------- */
+/* ---- writing and using shared memory ------------------------------------ */
 
 /* Does x cover all of its storage contiguously? Then it can be the base. */
 static bool is_whole(const tn_tensor *x)

@@ -189,8 +189,7 @@ void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta)
             tn_hook_remove(&hook->base);
 }
 
-/* ---- retained gradients
- * ---------------------------------------------------- */
+/* ---- retained gradients ------------------------------------------------- */
 
 tn_status tn_tensor_retain_grad(tn_tensor *x)
 {
