@@ -7,7 +7,7 @@ libtenon_la_SOURCES += \
 	lib/nn/nn_hooks.c \
 	lib/nn/init.c lib/nn/init.h \
 	lib/nn/nn_linear.c \
-	lib/nn/module.c lib/nn/tree.h \
+	lib/nn/module.c lib/nn/module_call.c lib/nn/tree.h \
 	lib/nn/nn_norm.c \
 	lib/nn/parameters.c \
 	lib/nn/nn_pool.c \
