@@ -13,7 +13,8 @@ libtenon_la_SOURCES += \
 	lib/autograd/set_data.c \
 	lib/autograd/run.c \
 	lib/autograd/walk.c \
-	lib/autograd/backward.c \
+	lib/autograd/backward.c lib/autograd/backward.h \
+	lib/autograd/backward_walk.c \
 	lib/autograd/anomaly.c \
 	lib/autograd/gradcheck.c \
 	lib/autograd/gradients/gradients_attention.c \
