@@ -16,41 +16,13 @@
 #include <ops/table.h>
 #include <string.h>
 
+#include <autograd/history.h>
 #include <autograd/node.h>
-
-/* A tensor's place in its storage. */
-struct place {
-    int ndim;
-    int64_t offset;
-    int64_t shape[TN_MAX_NDIM], stride[TN_MAX_NDIM];
-};
-
-struct tn__history {
-    tn__node *node;         /* counted: the node that made the base's values, */
-    uint32_t index;         /*   as this output of it */
-    _Atomic uint64_t count; /* number of the last change, counted over all
-                               storages */
-    tn_dtype dtype;
-    struct place base;
-};
 
 /* Guards all histories except their counts. One lock is enough: histories are
  * few. */
 static tn__lock lock = TN__LOCK_INIT;
 static uint64_t last_count;
-
-static tn__history *history_of(const tn_tensor *x)
-{
-    return atomic_load_explicit(&x->storage->history, memory_order_acquire);
-}
-
-uint64_t tn__history_count(const tn_tensor *x)
-{
-    tn__history *history = history_of(x);
-    return history ? atomic_load_explicit(&history->count,
-                                          memory_order_relaxed)
-                   : 0;
-}
 
 void tn__history_release(tn__history *history)
 {
@@ -68,7 +40,7 @@ bool tn__tensor_is_shared(const tn_tensor *x)
 
 /* ---- places ------------------------------------------------------------- */
 
-static void place_of(struct place *place, const tn_tensor *x)
+static void place_of(struct tn__place *place, const tn_tensor *x)
 {
     place->ndim = x->ndim;
     place->offset = x->offset;
@@ -76,7 +48,7 @@ static void place_of(struct place *place, const tn_tensor *x)
     memcpy(place->stride, x->stride, x->ndim * sizeof x->stride[0]);
 }
 
-static bool is_place_of(const struct place *place, const tn_tensor *x)
+static bool is_place_of(const struct tn__place *place, const tn_tensor *x)
 {
     return place->offset == x->offset &&
            tn__shape_equal(place->ndim, place->shape, x->ndim, x->shape) &&
@@ -85,7 +57,7 @@ static bool is_place_of(const struct place *place, const tn_tensor *x)
 
 /* The node below the recorded views that lead to x, or NULL. *place: place of
  * the tensor that this node made; *index: which output of it that is. */
-static tn__node *find_base(const tn_tensor *x, struct place *place,
+static tn__node *find_base(const tn_tensor *x, struct tn__place *place,
                            uint32_t *index)
 {
     place_of(place, x);
@@ -106,7 +78,7 @@ static tn__node *find_base(const tn_tensor *x, struct place *place,
 
 bool tn__tensor_views_leaf(const tn_tensor *x)
 {
-    struct place place;
+    struct tn__place place;
     uint32_t index;
     const tn__node *base = find_base(x, &place, &index);
     return base && !base->op;
@@ -116,7 +88,7 @@ bool tn__tensor_views_leaf(const tn_tensor *x)
 
 /* A tensor at that place of x's storage, an output of node (NULL: of none). The
  * caller owns one reference. */
-static tn_tensor *stand_in(const tn_tensor *x, const struct place *place,
+static tn_tensor *stand_in(const tn_tensor *x, const struct tn__place *place,
                            tn__node *node, uint32_t index)
 {
     tn_tensor *base = tn__tensor_view(x, x->dtype, place->ndim, place->shape,
@@ -156,11 +128,11 @@ static tn__node *record(int id, tn_tensor *const *tensor, int tensors,
 
 /* The base's node after `node` wrote x, a part of the base; the caller owns one
  * reference. base_node: the base's node before, or NULL. */
-static tn__node *scatter_into(const struct place *base, tn__node *base_node,
+static tn__node *scatter_into(const struct tn__place *base, tn__node *base_node,
                               uint32_t index, const tn_tensor *x,
                               tn__node *node)
 {
-    struct place part;
+    struct tn__place part;
     place_of(&part, x);
     tn_tensor *tensor[2] = {stand_in(x, base, base_node, index),
                             stand_in(x, &part, node, 0)};
@@ -207,15 +179,15 @@ static tn__history *history_new(const tn_tensor *x)
     if (!history->node && !is_whole(x)) {
         /* The base is unknown and holds constants: take all of the storage. */
         int64_t count = (int64_t)(x->storage->bytes / tn_dtype_bytes(x->dtype));
-        history->base = (struct place){.ndim = 1, .shape = {count},
-                                       .stride = {1}};
+        history->base =
+            (struct tn__place){.ndim = 1, .shape = {count}, .stride = {1}};
     }
     return history;
 }
 
 static tn_status write_shared(tn_tensor *x, tn__node *node)
 {
-    tn__history *history = history_of(x);
+    tn__history *history = tn__history_of(x);
     bool first = !history;
     if (first && !(history = history_new(x)))
         return TN_ERR_MEMORY;
@@ -268,7 +240,7 @@ static tn_status set_from(const tn__history *history, tn_tensor *x)
 
 tn_status tn__tensor_refresh(tn_tensor *x)
 {
-    tn__history *history = history_of(x);
+    tn__history *history = tn__history_of(x);
     if (!history || x->dtype != history->dtype ||
         (x->grad && x->grad->seen == tn__history_count(x)))
         return TN_OK;

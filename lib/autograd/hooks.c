@@ -8,23 +8,7 @@
 #include <tenon/hook.h>
 #include <tenon/ops.h>
 
-#include <autograd/node.h>
-
-enum { GRAD, RETAIN, POST_ACCUMULATE };
-
-struct hook {
-    tn_hook base;
-    struct hook *next;    /* counted */
-    int kind;
-    uint32_t index;       /* which output of the node */
-    tn_grad_hook run;     /* GRAD */
-    tn_accumulated_hook accumulated; /* POST_ACCUMULATE, called */
-    tn_tensor *x;         /* with this leaf: lent, until it is freed; */
-    const tn__grad_meta *meta; /* identifies the leaf when it is freed */
-    void *context;
-    void (*release)(void *context); /* or NULL */
-    tn_tensor *grad;      /* RETAIN: counted */
-};
+#include <autograd/hooks.h>
 
 /* Post-accumulate hooks in the process. While it is 0, no walk searches for
  * them. */
@@ -37,8 +21,8 @@ bool tn__hooks_any_post_accumulate(void)
 
 static void hook_release(void *object)
 {
-    struct hook *hook = object;
-    if (hook->kind == POST_ACCUMULATE)
+    struct tn__grad_hook *hook = object;
+    if (hook->kind == TN__HOOK_POST_ACCUMULATE)
         atomic_fetch_sub(&post_accumulate_count, 1);
     if (hook->release)
         hook->release(hook->context);
@@ -47,9 +31,9 @@ static void hook_release(void *object)
 }
 
 static const tn_object_class hook_class = {
-    sizeof hook_class, "hook", sizeof(struct hook), hook_release};
+    sizeof hook_class, "hook", sizeof(struct tn__grad_hook), hook_release};
 
-static bool is_removed(const struct hook *hook)
+static bool is_removed(const struct tn__grad_hook *hook)
 {
     return __atomic_load_n(&hook->base.removed, __ATOMIC_ACQUIRE);
 }
@@ -62,21 +46,18 @@ void tn_hook_remove(tn_hook *hook)
 
 /* ---- the list ----------------------------------------------------------- */
 
-static struct hook *first_of(const tn__node *node)
+static struct tn__grad_hook *first_of(const tn__node *node)
 {
-    return (struct hook *)node->hook;
+    return (struct tn__grad_hook *)node->hook;
 }
 
-
-/* Appends hook and takes over one reference to it. Drops hooks that were
- * removed, unless this thread is running hooks. */
-static void append(tn__node *node, struct hook *hook)
+void tn__hook_append(tn__node *node, struct tn__grad_hook *hook)
 {
     tn__leaf_lock();
-    struct hook *list = first_of(node), *gone = NULL;
-    struct hook **link = &list;
+    struct tn__grad_hook *list = first_of(node), *gone = NULL;
+    struct tn__grad_hook **link = &list;
     while (*link) {
-        struct hook *at = *link;
+        struct tn__grad_hook *at = *link;
         if (tn__me.hooks_running || !is_removed(at)) {
             link = &at->next;
             continue;
@@ -91,140 +72,37 @@ static void append(tn__node *node, struct hook *hook)
     tn__unref(gone);
 }
 
-/* Owned by the open scope, not in a list yet. */
-static struct hook *hook_new(int kind, uint32_t index, void *context)
+struct tn__grad_hook *tn__hook_new(int kind, uint32_t index, void *context)
 {
-    struct hook *hook = tn_object_new(&hook_class, 0);
+    struct tn__grad_hook *hook = tn_object_new(&hook_class, 0);
     if (!hook)
         return NULL;
     hook->kind = kind;
-    if (kind == POST_ACCUMULATE)
+    if (kind == TN__HOOK_POST_ACCUMULATE)
         atomic_fetch_add(&post_accumulate_count, 1);
     hook->index = index;
     hook->context = context;
     return hook;
 }
 
-/* x's gradient data. NULL with the error recorded if x requires no gradient. */
-static tn__grad_meta *data_of(tn_tensor *x, const char *name)
-{
-    if (tn__error_pending())
-        return NULL;
-    if (tn__tensor_refresh(x) < 0)
-        return NULL;
-    if (!x->requires_grad)
-        return tn__fail_null(TN_ERR_STATE,
-                             "%s: {x} does not require a gradient: mark it, or "
-                             "its inputs, with tn_requires_grad()",
-                             name);
-    return x->grad;
-}
-
-/* ---- registering -------------------------------------------------------- */
-
-static struct hook *register_hook(tn_tensor *x, tn_grad_hook hook,
-                                  void *context)
-{
-    if (!tn__tensor_check(x, "register_hook", "x"))
-        return NULL;
-    if (!hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: {hook} is NULL");
-    tn__grad_meta *data = data_of(x, "register_hook");
-    struct hook *made = data ? hook_new(GRAD, data->index, context) : NULL;
-    if (!made)
-        return NULL;
-    made->run = hook;
-    append(data->node, tn__ref(made));
-    return made;
-}
-
-TN_OPTIONS_TYPE(tn_tensor_register_hook, "tensor_register_hook",
-                "x, hook, context", TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST)
-
-tn_hook *tn_tensor_register_hook_with(
-    tn_tensor *x, tn_grad_hook hook, void *context,
-    const tn_tensor_register_hook_options *options)
-{
-    tn_tensor_register_hook_options o;
-    if (tn_options_take(tn_tensor_register_hook_type(), &o, options) < 0)
-        return NULL;
-    struct hook *made = register_hook(x, hook, context);
-    if (made)
-        made->release = o.release;
-    else if (o.release)
-        o.release(context);
-    return made ? &made->base : NULL;
-}
-
-tn_hook *
-tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
-                                             tn_accumulated_hook hook,
-                                             void *context)
-{
-    static const char name[] = "register_post_accumulate_grad_hook";
-    if (!tn__tensor_check(x, name, "x"))
-        return NULL;
-    if (!hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "%s: {hook} is NULL", name);
-    tn__grad_meta *data = data_of(x, name);
-    if (data && data->node->op)
-        return tn__fail_null(TN_ERR_STATE,
-                             "%s: {x} was made by %s: only leaves accumulate "
-                             "gradients; use tn_tensor_register_hook",
-                             name, tn__node_name(data->node));
-    struct hook *made = data ? hook_new(POST_ACCUMULATE, 0, context) : NULL;
-    if (!made)
-        return NULL;
-    made->accumulated = hook;
-    made->x = x;
-    made->meta = data;
-    append(data->node, tn__ref(made));
-    return &made->base;
-}
-
 void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta)
 {
-    for (struct hook *hook = first_of(node); hook; hook = hook->next)
+    for (struct tn__grad_hook *hook = first_of(node); hook; hook = hook->next)
         if (hook->meta == meta)
             tn_hook_remove(&hook->base);
 }
 
 /* ---- retained gradients ------------------------------------------------- */
 
-tn_status tn_tensor_retain_grad(tn_tensor *x)
-{
-    if (!tn__tensor_check(x, "retain_grad", "x"))
-        return tn_error_code();
-    tn__grad_meta *data = data_of(x, "retain_grad");
-    if (!data)
-        return tn_error_code();
-    if (!data->node->op || data->retained)
-        return TN_OK;
-    tn_scope *scope = tn_scope_open();
-    struct hook *made = scope ? hook_new(RETAIN, data->index, NULL) : NULL;
-    if (made) {
-        append(data->node, tn__ref(made));
-        data->retained = tn__ref(made);
-    }
-    tn_scope_close(scope);
-    return made ? TN_OK : TN_ERR_MEMORY;
-}
-
-bool tn_tensor_retains_grad(const tn_tensor *x)
-{
-    return tn__tensor_has(x, "tensor_retains_grad") && x->grad &&
-           x->grad->retained;
-}
-
 tn_tensor *tn__hook_retained(const tn_hook *hook)
 {
-    return ((const struct hook *)hook)->grad;
+    return ((const struct tn__grad_hook *)hook)->grad;
 }
 
 void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad)
 {
-    tn_tensor *old = ((struct hook *)hook)->grad;
-    ((struct hook *)hook)->grad = tn__ref(grad);
+    tn_tensor *old = ((struct tn__grad_hook *)hook)->grad;
+    ((struct tn__grad_hook *)hook)->grad = tn__ref(grad);
     tn__unref(old);
 }
 
@@ -236,8 +114,8 @@ void tn__hook_forget_retained(tn_hook *hook)
 
 tn_tensor *tn__hooks_retained_grad(const tn__node *node, int i)
 {
-    for (const struct hook *h = first_of(node); h; h = h->next)
-        if (h->kind == RETAIN && h->grad && i-- == 0)
+    for (const struct tn__grad_hook *h = first_of(node); h; h = h->next)
+        if (h->kind == TN__HOOK_RETAIN && h->grad && i-- == 0)
             return h->grad;
     return NULL;
 }
@@ -245,9 +123,9 @@ tn_tensor *tn__hooks_retained_grad(const tn__node *node, int i)
 void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
                    uint32_t index)
 {
-    struct hook *made = (struct hook *)hook;
+    struct tn__grad_hook *made = (struct tn__grad_hook *)hook;
     tn__leaf_lock();
-    struct hook *list = first_of(from), **link = &list;
+    struct tn__grad_hook *list = first_of(from), **link = &list;
     while (*link && *link != made)
         link = &(*link)->next;
     bool found = *link != NULL;
@@ -258,7 +136,7 @@ void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
     }
     tn__leaf_unlock();
     made->index = index;
-    append(to, found ? made : tn__ref(made));
+    tn__hook_append(to, found ? made : tn__ref(made));
 }
 
 /* ---- running ------------------------------------------------------------ */
@@ -286,7 +164,7 @@ static tn_status check_result(const tn__node *node, const tn_tensor *g,
     return tn_error_code();
 }
 
-static tn_status run_one(const tn__node *node, struct hook *hook,
+static tn_status run_one(const tn__node *node, struct tn__grad_hook *hook,
                          tn_tensor **g)
 {
     tn_scope *scope = tn_scope_open();
@@ -307,7 +185,7 @@ static tn_status run_one(const tn__node *node, struct hook *hook,
     return status;
 }
 
-static tn_status retain(struct hook *hook, tn_tensor *g)
+static tn_status retain(struct tn__grad_hook *hook, tn_tensor *g)
 {
     tn_scope *scope = tn_scope_open();
     tn_tensor *sum = !scope ? NULL
@@ -325,11 +203,13 @@ tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g)
 {
     tn_status status = TN_OK;
     tn__me.hooks_running++;
-    for (struct hook *h = first_of(node); h && status >= 0; h = h->next)
-        if (h->kind == GRAD && h->index == index && !is_removed(h))
+    for (struct tn__grad_hook *h = first_of(node); h && status >= 0;
+         h = h->next)
+        if (h->kind == TN__HOOK_GRAD && h->index == index && !is_removed(h))
             status = run_one(node, h, g);
-    for (struct hook *h = first_of(node); h && status >= 0; h = h->next)
-        if (h->kind == RETAIN && h->index == index && !is_removed(h))
+    for (struct tn__grad_hook *h = first_of(node); h && status >= 0;
+         h = h->next)
+        if (h->kind == TN__HOOK_RETAIN && h->index == index && !is_removed(h))
             status = retain(h, *g);
     tn__me.hooks_running--;
     return status;
@@ -337,13 +217,13 @@ tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g)
 
 bool tn__hooks_has_post_accumulate(const tn__node *leaf)
 {
-    for (const struct hook *h = first_of(leaf); h; h = h->next)
-        if (h->kind == POST_ACCUMULATE && !is_removed(h))
+    for (const struct tn__grad_hook *h = first_of(leaf); h; h = h->next)
+        if (h->kind == TN__HOOK_POST_ACCUMULATE && !is_removed(h))
             return true;
     return false;
 }
 
-static tn_status run_post_accumulate(struct hook *hook)
+static tn_status run_post_accumulate(struct tn__grad_hook *hook)
 {
     tn_scope *scope = tn_scope_open();
     if (!scope)
@@ -361,8 +241,9 @@ tn_status tn__hooks_run_post_accumulate(const tn__node *leaf)
 {
     tn_status status = TN_OK;
     tn__me.hooks_running++;
-    for (struct hook *h = first_of(leaf); h && status >= 0; h = h->next)
-        if (h->kind == POST_ACCUMULATE && !is_removed(h))
+    for (struct tn__grad_hook *h = first_of(leaf); h && status >= 0;
+         h = h->next)
+        if (h->kind == TN__HOOK_POST_ACCUMULATE && !is_removed(h))
             status = run_post_accumulate(h);
     tn__me.hooks_running--;
     return status;

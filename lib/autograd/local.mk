@@ -2,10 +2,14 @@
 
 libtenon_la_SOURCES += \
 	lib/autograd/autograd.h lib/autograd/node.h lib/autograd/walk.h \
-	lib/autograd/node.c \
+	lib/autograd/history.h lib/autograd/hooks.h lib/autograd/rerun.h \
+	lib/autograd/grad_mode.c \
+	lib/autograd/node.c lib/autograd/tensor_node.c \
+	lib/autograd/node_record.c lib/autograd/node_values.c \
 	lib/autograd/saved_value.c \
 	lib/autograd/history.c \
-	lib/autograd/hooks.c lib/autograd/grad_cycle.c \
+	lib/autograd/hooks.c lib/autograd/hook_register.c \
+	lib/autograd/grad_cycle.c \
 	lib/autograd/recompute.c \
 	lib/autograd/registered.c \
 	lib/autograd/plan.c \

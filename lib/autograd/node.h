@@ -80,12 +80,6 @@ bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x,
 tn_tensor *tn__saved_value_get(const tn__saved_value *saved, const char *who);
 void tn__saved_value_release(tn__saved_value *saved);
 
-/* Numbered values of a recomputed call. */
-bool tn__rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
-                     bool *keep);
-const tn__saved_value *tn__rerun_value(tn__rerun *rerun, uint32_t number);
-void tn__rerun_forget(tn__rerun *rerun, uint32_t number);
-
 /* ---- nodes -------------------------------------------------------------- */
 
 /* What a node records of a tensor: an input or an output of the call. */
@@ -165,8 +159,6 @@ tn_status tn__history_write(tn_tensor *x, tn__node *node);
 bool tn__tensor_is_shared(const tn_tensor *x);
 /* According to the recorded views, is x a view of a leaf? */
 bool tn__tensor_views_leaf(const tn_tensor *x);
-/* Number of the last in-place change of x's memory; 0: none. */
-uint64_t tn__history_count(const tn_tensor *x);
 void tn__history_release(tn__history *history);
 
 /* ---- operators that the program wrote in C (registered.c) --------------- */
@@ -199,6 +191,9 @@ void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad);
 /* Removes the hooks that refer to the tensor with this gradient data. */
 void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta);
 
+/* A node in a block of `bytes`, with a zeroed struct. NULL if memory runs
+ * out. */
+tn__node *tn__node_alloc(size_t bytes);
 /* A leaf's node. NULL if memory runs out. */
 tn__node *tn__node_leaf(void);
 /* The node of a finished call; the caller owns one reference. */

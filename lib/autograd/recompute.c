@@ -9,52 +9,8 @@
  * without special cases. A function within a function has its inputs among the
  * values that the outer one recomputes. */
 #include <base/context.h>
-#include <base/lock.h>
-#include <ops/engine/mistakes.h>
-#include <string.h>
-#include <tenon/random.h>
-#include <tenon/recompute.h>
 
-#include <autograd/node.h>
-
-struct input {
-    tn__saved_value saved;
-    bool requires_grad;
-};
-
-struct tn__rerun {
-    tn__object object;
-    tn_recompute_fn run;
-    void *context;
-    void (*release)(void *context);
-    bool preserve_rng;
-    tn_rng_state rng;
-    tn_dtype autocast;     /* of the first run */
-    int input_count, out_count;
-    struct input *input;
-    bool complete;         /* the first run has ended */
-    tn__lock lock;  /* guards the fields below, after the first run */
-    bool recomputed;       /* the second run has succeeded */
-    uint32_t count;        /* number of values saved by the first run */
-    size_t room;
-    struct entry {
-        tn__saved_value saved; /* set by the second run */
-        bool wanted;       /* a node still refers to it */
-        tn_dtype dtype;    /* dtype, device and shape in the first run */
-        const tn_device *device;
-        tn__shape shape;
-    } *entry;
-};
-
-/* The innermost such function that this thread runs. */
-struct tn__run {
-    tn__rerun *rerun;
-    bool again;
-    uint32_t next;         /* in the second run: number of the next value */
-    bool failed;           /* memory ran out for a value */
-    bool differs;          /* a value differs from the first run's; the error is
-                              recorded */
-};
+#include <autograd/rerun.h>
 
 /* ---- reruns ------------------------------------------------------------- */
 
@@ -76,6 +32,8 @@ static void rerun_destroy(tn__object *object)
 static const tn__class rerun_class = {.name = "recomputed call",
                                       .destroy = rerun_destroy};
 
+static tn_status run_again(tn__rerun *rerun);
+
 static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
 {
     tn__rerun *rerun = tn__calloc(1, sizeof *rerun);
@@ -83,6 +41,7 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
         return NULL;
     tn__object_init(&rerun->object, &rerun_class);
     tn__lock_init(&rerun->lock);
+    rerun->run_again = run_again;
     rerun->input = tn__calloc((size_t)count + 1, sizeof *rerun->input);
     bool saved = rerun->input != NULL;
     for (int i = 0; saved && i < count; i++) {
@@ -97,92 +56,10 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
     return NULL;
 }
 
-/* ---- saving ------------------------------------------------------------- */
-
-/* In the first run: assigns a number. */
-static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
-                          const tn_tensor *x)
-{
-    if (!tn__grow(&rerun->entry, &rerun->room, rerun->count,
-                  sizeof *rerun->entry))
-        return false;
-    struct entry *entry = &rerun->entry[rerun->count];
-    *entry = (struct entry){.wanted = true,
-                            .dtype = x->dtype,
-                            .device = x->storage->device,
-                            .shape.ndim = x->ndim};
-    for (int d = 0; d < x->ndim; d++)
-        entry->shape.dim[d] = x->shape[d];
-    saved->rerun = tn__ref(rerun);
-    saved->version = rerun->count++;
-    return true;
-}
-
-/* The gradient reads the value with the first run's shape. */
-static bool matches_first_run(const struct entry *entry, const tn_tensor *x)
-{
-    return x->dtype == entry->dtype && x->storage->device == entry->device &&
-           tn__shape_equal(x->ndim, x->shape, entry->shape.ndim,
-                           entry->shape.dim);
-}
-
-/* In the second run: stores the value of the next number. */
-static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
-{
-    uint32_t number = run->next++;
-    if (number >= run->rerun->count)
-        return true;
-    struct entry *entry = &run->rerun->entry[number];
-    if (!matches_first_run(entry, x)) {
-        char now[TN__SHAPE_TEXT], then[TN__SHAPE_TEXT];
-        run->differs = true;
-        tn__fail(TN_ERR_STATE,
-                 "recompute: value %u that the function saves is %s %s on %s "
-                 "when it runs again, %s %s on %s the first time: it must do "
-                 "the same each time",
-                 number, tn__shape_text(now, x->ndim, x->shape),
-                 tn_dtype_name(x->dtype), x->storage->device->name,
-                 tn__shape_text(then, entry->shape.ndim, entry->shape.dim),
-                 tn_dtype_name(entry->dtype), entry->device->name);
-        return false;
-    }
-    if (!entry->wanted)
-        return true;
-    struct tn__run *outer = tn__me.recompute;
-    tn__me.recompute = NULL; /* save it as outside of such a function */
-    bool saved = tn__saved_value_set(&entry->saved, x, version);
-    tn__me.recompute = outer;
-    run->failed |= !saved;
-    return saved;
-}
-
-bool tn__rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
-                     bool *keep)
-{
-    struct tn__run *run = tn__me.recompute;
-    *keep = !run || run->again; /* the second run may walk its own graph */
-    if (!run)
-        return true;
-    return run->again ? fill_value(run, x, version)
-                      : assign_number(run->rerun, saved, x);
-}
-
-void tn__rerun_forget(tn__rerun *rerun, uint32_t number)
-{
-    tn__saved_value saved = {NULL, NULL, 0};
-    tn__lock_take(&rerun->lock);
-    struct entry *entry = &rerun->entry[number];
-    entry->wanted = false;
-    saved = entry->saved;
-    entry->saved = (tn__saved_value){NULL, NULL, 0};
-    tn__lock_give(&rerun->lock);
-    tn__saved_value_release(&saved);
-}
-
 /* ---- running again ------------------------------------------------------ */
 
 /* An input as a leaf of the second run's graph. */
-static tn_tensor *open_input(const struct input *input)
+static tn_tensor *open_input(const struct tn__rerun_input *input)
 {
     tn_tensor *value = tn__saved_value_get(&input->saved, "recompute");
     tn_tensor *x = value ? tn__tensor_alias(value) : NULL;
@@ -260,23 +137,6 @@ static tn_status run_again(tn__rerun *rerun)
     tn_scope_close(scope);
     tn__free(input);
     return tn__error_pending() ? tn_error_code() : status;
-}
-
-const tn__saved_value *tn__rerun_value(tn__rerun *rerun, uint32_t number)
-{
-    if (!rerun->complete)
-        return tn__fail_null(TN_ERR_STATE,
-                             "recompute: the function needs the gradient of a "
-                             "value of its own before it has returned");
-    tn__lock_take(&rerun->lock);
-    tn_status status = TN_OK;
-    if (!rerun->recomputed) {
-        status = run_again(rerun);
-        rerun->recomputed = status >= 0;
-    }
-    const tn__saved_value *saved = &rerun->entry[number].saved;
-    tn__lock_give(&rerun->lock);
-    return status < 0 ? NULL : saved;
 }
 
 /* ---- the call ----------------------------------------------------------- */

@@ -7,19 +7,6 @@
 
 #include <autograd/node.h>
 
-
-bool tn_grad_mode(void)
-{
-    return !tn__me.modes.not_recording;
-}
-
-bool tn_grad_mode_set(bool on)
-{
-    bool was = !tn__me.modes.not_recording;
-    tn__me.modes.not_recording = !on;
-    return was;
-}
-
 static bool is_leaf(const tn_tensor *x)
 {
     return !x->grad || !x->grad->node->op;

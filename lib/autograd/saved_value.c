@@ -1,10 +1,116 @@
-/* saved_value.c: values that are stored until a gradient needs them. */
-#include <autograd/node.h>
+/* saved_value.c: values that are stored, or recomputed, until a gradient needs
+ * them. */
+#include <base/context.h>
+#include <ops/engine/mistakes.h>
+
+#include <autograd/rerun.h>
+
+/* ---- values of recomputed functions ------------------------------------- */
+
+/* In the first run: assigns a number. */
+static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
+                          const tn_tensor *x)
+{
+    if (!tn__grow(&rerun->entry, &rerun->room, rerun->count,
+                  sizeof *rerun->entry))
+        return false;
+    struct tn__rerun_entry *entry = &rerun->entry[rerun->count];
+    *entry = (struct tn__rerun_entry){.wanted = true,
+                                      .dtype = x->dtype,
+                                      .device = x->storage->device,
+                                      .shape.ndim = x->ndim};
+    for (int d = 0; d < x->ndim; d++)
+        entry->shape.dim[d] = x->shape[d];
+    saved->rerun = tn__ref(rerun);
+    saved->version = rerun->count++;
+    return true;
+}
+
+/* The gradient reads the value with the first run's shape. */
+static bool matches_first_run(const struct tn__rerun_entry *entry,
+                              const tn_tensor *x)
+{
+    return x->dtype == entry->dtype && x->storage->device == entry->device &&
+           tn__shape_equal(x->ndim, x->shape, entry->shape.ndim,
+                           entry->shape.dim);
+}
+
+/* In the second run: stores the value of the next number. */
+static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
+{
+    uint32_t number = run->next++;
+    if (number >= run->rerun->count)
+        return true;
+    struct tn__rerun_entry *entry = &run->rerun->entry[number];
+    if (!matches_first_run(entry, x)) {
+        char now[TN__SHAPE_TEXT], then[TN__SHAPE_TEXT];
+        run->differs = true;
+        tn__fail(TN_ERR_STATE,
+                 "recompute: value %u that the function saves is %s %s on %s "
+                 "when it runs again, %s %s on %s the first time: it must do "
+                 "the same each time",
+                 number, tn__shape_text(now, x->ndim, x->shape),
+                 tn_dtype_name(x->dtype), x->storage->device->name,
+                 tn__shape_text(then, entry->shape.ndim, entry->shape.dim),
+                 tn_dtype_name(entry->dtype), entry->device->name);
+        return false;
+    }
+    if (!entry->wanted)
+        return true;
+    struct tn__run *outer = tn__me.recompute;
+    tn__me.recompute = NULL; /* save it as outside of such a function */
+    bool saved = tn__saved_value_set(&entry->saved, x, version);
+    tn__me.recompute = outer;
+    run->failed |= !saved;
+    return saved;
+}
+
+static bool rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
+                        bool *keep)
+{
+    struct tn__run *run = tn__me.recompute;
+    *keep = !run || run->again; /* the second run may walk its own graph */
+    if (!run)
+        return true;
+    return run->again ? fill_value(run, x, version)
+                      : assign_number(run->rerun, saved, x);
+}
+
+static void rerun_forget(tn__rerun *rerun, uint32_t number)
+{
+    tn__saved_value saved = {NULL, NULL, 0};
+    tn__lock_take(&rerun->lock);
+    struct tn__rerun_entry *entry = &rerun->entry[number];
+    entry->wanted = false;
+    saved = entry->saved;
+    entry->saved = (tn__saved_value){NULL, NULL, 0};
+    tn__lock_give(&rerun->lock);
+    tn__saved_value_release(&saved);
+}
+
+static const tn__saved_value *rerun_value(tn__rerun *rerun, uint32_t number)
+{
+    if (!rerun->complete)
+        return tn__fail_null(TN_ERR_STATE,
+                             "recompute: the function needs the gradient of a "
+                             "value of its own before it has returned");
+    tn__lock_take(&rerun->lock);
+    tn_status status = TN_OK;
+    if (!rerun->recomputed) {
+        status = rerun->run_again(rerun);
+        rerun->recomputed = status >= 0;
+    }
+    const tn__saved_value *saved = &rerun->entry[number].saved;
+    tn__lock_give(&rerun->lock);
+    return status < 0 ? NULL : saved;
+}
+
+/* ---- saved values ------------------------------------------------------- */
 
 bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x, uint32_t version)
 {
     bool keep = true;
-    if (!tn__rerun_saves(saved, x, version, &keep))
+    if (!rerun_saves(saved, x, version, &keep))
         return false;
     if (!keep)
         return true;
@@ -29,7 +135,7 @@ void tn__saved_value_release(tn__saved_value *saved)
         tn__unref(value);
     }
     if (rerun) {
-        tn__rerun_forget(rerun, saved->version);
+        rerun_forget(rerun, saved->version);
         tn__unref(rerun);
     }
 }
@@ -37,7 +143,7 @@ void tn__saved_value_release(tn__saved_value *saved)
 tn_tensor *tn__saved_value_get(const tn__saved_value *saved, const char *who)
 {
     if (saved->rerun) {
-        saved = tn__rerun_value(saved->rerun, saved->version);
+        saved = rerun_value(saved->rerun, saved->version);
         if (!saved)
             return NULL;
     }

@@ -1,0 +1,15 @@
+/* grad_mode.c: whether this thread records calls. */
+#include <base/context.h>
+#include <tenon/autograd.h>
+
+bool tn_grad_mode(void)
+{
+    return !tn__me.modes.not_recording;
+}
+
+bool tn_grad_mode_set(bool on)
+{
+    bool was = !tn__me.modes.not_recording;
+    tn__me.modes.not_recording = !on;
+    return was;
+}
