@@ -29,7 +29,7 @@ static tn_status refuse_mismatch(const char *name, const tn_tensor *gradient,
     return tn_error_code();
 }
 
-/* May the walk start here? */
+/* Can a walk start at root with this gradient? */
 static tn_status check_root(const char *name, tn_tensor *root,
                             const tn_tensor *gradient)
 {

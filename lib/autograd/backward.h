@@ -18,7 +18,7 @@ struct tn__job {
     struct pending {
         tn__node *leaf;  /* counted */
         tn_tensor *grad; /* counted */
-    } * leaf;
+    } *leaf;
     size_t leaf_count, leaf_room;
 };
 

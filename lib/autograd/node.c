@@ -80,8 +80,8 @@ tn__node *tn__node_alloc(size_t bytes)
 
 tn__node *tn__node_leaf(void)
 {
-    return tn__node_alloc(
-        sizeof(tn__node)); /* sequence 0: walked after all calls */
+    /* sequence 0: walked after all calls */
+    return tn__node_alloc(sizeof(tn__node));
 }
 
 const char *tn__node_name(const tn__node *node)

@@ -191,6 +191,8 @@ void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad);
 /* Removes the hooks that refer to the tensor with this gradient data. */
 void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta);
 
+/* ---- making nodes, and the node of a tensor ----------------------------- */
+
 /* A node in a block of `bytes`, with a zeroed struct. NULL if memory runs
  * out. */
 tn__node *tn__node_alloc(size_t bytes);

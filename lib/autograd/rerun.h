@@ -37,7 +37,7 @@ struct tn__rerun {
         tn_dtype dtype;        /* dtype, device and shape in the first run */
         const tn_device *device;
         tn__shape shape;
-    } * entry;
+    } *entry;
 };
 
 /* The innermost such function that this thread runs. */
@@ -47,7 +47,7 @@ struct tn__run {
     uint32_t next; /* in the second run: number of the next value */
     bool failed;   /* memory ran out for a value */
     bool differs;  /* a value differs from the first run's; the error is
-                              recorded */
+                      recorded */
 };
 
 #endif

@@ -104,7 +104,7 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
             return same; /* else one number per row, to be broadcast */
     }
     /* Not under create_graph: the derivative of the fused kernel would have to
-     * be derived anew. */
+     * be derived again. */
     uint32_t broadcast = tn_grad_mode() ? 0 : broadcast_dims(node, p);
     bool summing = broadcast && port->summed;
     /* The gradient of a reduction: one number per row, expanded to all of its

@@ -1,5 +1,5 @@
 /* set_data.c: replaces a leaf's contents while it stays the same object, so
- * that a model can be moved without making its optimizer anew. */
+ * that a model can be moved without a new optimizer. */
 #include <base/error.h>
 #include <string.h>
 #include <tenon/autograd.h>

@@ -168,8 +168,8 @@ static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
         if (got < 1 || got > TN_MAX_FIELDS)
             return tn__fail(
                 TN_ERR_ARGUMENT,
-                "dataset_batch: {set:}get(%lld) gave %d fields; 1 to %d are "
-                "allowed",
+                "dataset_batch: {set:}get(%lld) returned %d fields; 1 to %d "
+                "are allowed",
                 (long long)index[i], got, TN_MAX_FIELDS);
         for (int f = 0; f < got; f++) {
             char name[64];
@@ -183,8 +183,8 @@ static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
         if (got != field_count)
             return tn__fail(
                 TN_ERR_ARGUMENT,
-                "dataset_batch: {set:}get(%lld) gave %d fields; get(%lld) "
-                "gave %d",
+                "dataset_batch: {set:}get(%lld) returned %d fields; get(%lld) "
+                "returned %d",
                 (long long)index[i], got, (long long)index[0], field_count);
     }
     return field_count;

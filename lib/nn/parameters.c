@@ -196,7 +196,7 @@ typedef struct copies {
     tn_object object;
     tn_device *device;
     size_t count, placed;
-    tn_tensor *copy[]; /* owned by the scope around */
+    tn_tensor *copy[]; /* owned by the open scope */
 } copies;
 
 static const tn_object_class copies_class = {

@@ -1,4 +1,4 @@
-/* adamax.c: Adam by the largest gradient (arXiv:1412.6980, section 7.1), as
+/* adamax.c: Adam with the infinity norm (arXiv:1412.6980, section 7.1), as
  * torch.optim.Adamax. */
 #include <optim/optim.h>
 

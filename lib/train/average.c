@@ -181,7 +181,7 @@ bool tn_average_is_swapped(const tn_average *average)
     return is_average(average, "average_is_swapped") && average->swapped;
 }
 
-/* ---- what it holds ------------------------------------------------------ */
+/* ---- attributes --------------------------------------------------------- */
 
 int64_t tn_average_updates(const tn_average *average)
 {
