@@ -84,9 +84,9 @@ void tn__saved_value_release(tn__saved_value *saved);
 
 /* What a node records of a tensor: an input or an output of the call. */
 typedef struct tn__port {
-    tn__node *node;    /* counted: receives the gradient of an input; NULL:
-                          none; */
-    uint32_t index;    /* as cotangent of this output. Unused for outputs */
+    tn__node *node;    /* counted: the node that receives the gradient of an
+                          input; NULL: none */
+    uint32_t index;    /* output of that node; unused for an output port */
     int8_t ndim;       /* -1: omitted */
     int8_t output;     /* for a value that a C operator's forward saved: the
                           output that it was, or -1 */

@@ -15,7 +15,7 @@ typedef struct tn__slot {
 } tn__slot;
 
 typedef struct tn__walk {
-    tn__slot **heap; /* a max-heap by priority */
+    tn__slot **heap;       /* a max-heap by priority */
     size_t count, room;
     tn__slot **bucket;     /* hash table by node */
     size_t bucket_count;   /* a power of two */
