@@ -206,7 +206,7 @@ static tn_status deliver(struct job *job, const tn__node *node,
 static void tell(const tn__node *node)
 {
     const char *name = tn__node_name(node);
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
     if (!tn__error_speaks_of("backward"))
         tn__error_put_before("backward of %s", name);
     if (facts)

@@ -7,7 +7,7 @@
 #ifndef TN_LIB_BASE_CONTEXT_H
 #define TN_LIB_BASE_CONTEXT_H
 
-#include <base/here.h>
+#include <base/location.h>
 #include <base/platform.h>
 #include <base/timeline.h>
 
@@ -32,7 +32,7 @@ typedef struct tn__modes {
 
 typedef struct tn__context {
     tn__modes modes;
-    struct tn__here here; /* what is done, and in which module */
+    struct tn__location location; /* what is done, and in which module */
     struct tn_device *device; /* the current one; NULL: not chosen yet */
 
     tn_status pending;           /* the error; TN_OK: none */

@@ -232,8 +232,8 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     write_words(tn__me.error->words, &tn__me.error->facts, with_marks, format, args);
     if (!*tn__me.error->words)
         snprintf(tn__me.error->words, sizeof tn__me.error->words, "%s", tn_status_name(code));
-    tn__me.error->facts.doing = tn__me.here.doing;
-    tn__me.error->facts.path = tn__me.here.path;
+    tn__me.error->facts.running = tn__me.location.running;
+    tn__me.error->facts.path = tn__me.location.path;
     tn__me.error->facts.odd = -1;
     return code;
 }
@@ -476,9 +476,9 @@ void tn__error_restore(const tn__error *before)
 
 /* ---- data ------------------------------------------------------------------- */
 
-tn__error_facts *tn__error_within(const tn__doing *doing)
+tn__error_facts *tn__error_within(const tn__running_op *running)
 {
-    return told() && tn__me.error->facts.doing == doing
+    return told() && tn__me.error->facts.running == running
                ? &tn__me.error->facts
                : NULL;
 }

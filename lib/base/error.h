@@ -3,7 +3,7 @@
 #ifndef TN_LIB_BASE_ERROR_H
 #define TN_LIB_BASE_ERROR_H
 
-#include <base/here.h>
+#include <base/location.h>
 
 #include <stdarg.h>
 #include <tenon/base.h>
@@ -83,7 +83,7 @@ typedef struct tn__error_facts {
     int who; /* bytes of the words' name in front; 0: none */
     int mark_count;
     tn__error_mark mark[TN__ERROR_MARKS];
-    const tn__doing *doing; /* what was going on; once that is noted, what was
+    const tn__running_op *running; /* what was going on; once that is noted, what was
                                around it */
     const tn_path *path;
     const char *called, *op, *cause, *argument; /* as in tn_error_details */
@@ -106,9 +106,9 @@ typedef struct tn__error_facts {
     } tensor[TN_ERROR_TENSORS];
 } tn__error_facts;
 
-/* The pending error's, if it arose in `doing` or within it and has not been
+/* The pending error's, if it arose in `running` or within it and has not been
  * seen further out; else NULL. Cannot fail. */
-tn__error_facts *tn__error_within(const tn__doing *doing);
+tn__error_facts *tn__error_within(const tn__running_op *running);
 /* Is the pending message "name: what"? */
 bool tn__error_speaks_of(const char *name);
 /* Makes it one of name. Nothing where it is nobody's. */

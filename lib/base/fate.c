@@ -113,8 +113,8 @@ void tn__fate_begin(const tn__object *object)
     tn__lock_take(&lock);
     fate *record = object->type->origin ? NULL : record_of(object);
     if (record) { /* of an object that was there before, perhaps */
-        record->made_by = tn__here_called();
-        record->made_in = tn__me.here.path;
+        record->made_by = tn__outermost_op();
+        record->made_in = tn__me.location.path;
     }
     tn__lock_give(&lock);
 }

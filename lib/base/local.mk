@@ -3,7 +3,7 @@ libtenon_la_SOURCES += \
 	lib/base/platform.c lib/base/platform.h \
 	lib/base/error.c lib/base/error.h lib/base/error_handler.c \
 	lib/base/context.c lib/base/context.h \
-	lib/base/here.c lib/base/here.h \
+	lib/base/location.c lib/base/location.h \
 	lib/base/plain.c lib/base/plain.h \
 	lib/base/lock.c lib/base/lock.h \
 	lib/base/text.c lib/base/log.c \

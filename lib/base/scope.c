@@ -69,7 +69,7 @@ static bool frame_push(tn__state *state, uint64_t handle, const void *opener)
         (tn__frame){.handle = handle,
                     .first = state->item_count,
                     .opener = opener,
-                    .path = tn__me.here.path};
+                    .path = tn__me.location.path};
     return true;
 }
 

@@ -242,8 +242,8 @@ void tn__span_close(const tn__span *span, const char *category,
     add_head(&e, name, category, tn__me.timeline_number, span->begin, took);
     if (shapes && *shapes)
         add_text(&e, "shapes", shapes);
-    if (tn__me.here.path)
-        add_text(&e, "module", tn_path_text(tn__me.here.path));
+    if (tn__me.location.path)
+        add_text(&e, "module", tn_path_text(tn__me.location.path));
     const tn__tally did = since(&span->before);
     add_done(&e, &did);
     tn__lock_take(&lock);
@@ -284,7 +284,7 @@ void tn__given_begin(tn__given *given, const char *name)
 void tn__given_end(tn__given *given)
 {
     given->thread = tn__me.timeline_number;
-    given->path = tn__me.here.path ? tn_path_text(tn__me.here.path) : NULL;
+    given->path = tn__me.location.path ? tn_path_text(tn__me.location.path) : NULL;
     given->did = since(&given->span.before);
     tn__me.tally.queued++;
 }

@@ -165,7 +165,7 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     tn__lock_give(&team->lock);
 
     if (count < 0) {
-        error.facts.doing = NULL; /* a call of the worker's, which is over */
+        error.facts.running = NULL; /* a call of the worker's, which is over */
         tn__error_put(&error);
         return error.code;
     }

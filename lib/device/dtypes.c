@@ -4,7 +4,7 @@
 #include <device/registry.h>
 
 #include <base/error.h>
-#include <base/here.h>
+#include <base/location.h>
 
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room)
 static tn_status refuse(const tn_device *device, const char *what,
                         const char *does_not, tn_dtype dtype)
 {
-    const char *called = tn__here_called();
+    const char *called = tn__outermost_op();
     return tn__fail(TN_ERR_UNSUPPORTED,
                     "%s: %s does not %s %s; use another dtype, or a device "
                     "that does (tn_to)",

@@ -53,7 +53,7 @@ static uint64_t enter(tn_device *device, const char *what)
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
     /* The operator that the program knows, if one is running. */
-    const char *called = tn__here_called();
+    const char *called = tn__outermost_op();
     work->name[tag % NAMES] = called ? called : what;
     return tag;
 }
@@ -96,7 +96,7 @@ static void remember(tn_device *device, uint64_t tag, const tn__late *late)
     tn__late *slot = &work->late_of[work->late_count++ % LATE];
     *slot = *late;
     slot->tag = tag;
-    slot->path = tn__me.here.path;
+    slot->path = tn__me.location.path;
 }
 
 static const tn__late *late_of(tn_device *device, uint64_t tag)
@@ -138,11 +138,11 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
  * which has nothing to add. */
 static tn_status was_of(const char *name, tn_status status)
 {
-    static const tn__doing over = {NULL, NULL};
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
+    static const tn__running_op over = {NULL, NULL};
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
     if (facts && name) {
         facts->called = facts->op = name;
-        facts->doing = &over;
+        facts->running = &over;
     }
     return status;
 }

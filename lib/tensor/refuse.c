@@ -32,7 +32,7 @@ static tn__error_facts *refuse(tn_status code, const char *name,
     if (!name)
         return NULL;
     tn__error_put_before("%s", name);
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
     facts->called = facts->op = name;
     return facts;
 }
@@ -91,7 +91,7 @@ void tn_error_rename(const char *from, const char *call, const char *argument)
         return;
     }
     tn__error_facts *facts = tn__error_speaks_of(from)
-                                 ? tn__error_within(tn__me.here.doing)
+                                 ? tn__error_within(tn__me.location.running)
                                  : NULL;
     if (!facts || (facts->op && strcmp(facts->op, from) != 0))
         return;

@@ -127,7 +127,7 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
     x->storage = storage;
     x->grad = NULL;
     x->made_by = NULL;
-    x->made_in = tn__me.here.path;
+    x->made_in = tn__me.location.path;
     x->offset = 0;
     x->dtype = (uint8_t)dtype;
     x->ndim = (uint8_t)ndim;

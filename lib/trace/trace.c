@@ -65,9 +65,9 @@ static tn__limits measure(void)
     tn__lock_give(&lock);
     if (before.device && before.device == tn_device_current())
         return before;
-    struct tn__here here = tn__me.here;
+    struct tn__location location = tn__me.location;
     tn__error_hush();
-    tn__me.here = (struct tn__here){.doing = NULL};
+    tn__me.location = (struct tn__location){.running = NULL};
     tn__limits limits = {.device = NULL};
     tn_device *device = tn_device_current();
     tn_scope *scope = tn_scope_open();
@@ -83,7 +83,7 @@ static tn__limits measure(void)
     tn_scope_close(scope);
     tn_error_clear();
     tn__error_unhush();
-    tn__me.here = here;
+    tn__me.location = location;
     tn__lock_take(&lock);
     known = limits;
     tn__lock_give(&lock);

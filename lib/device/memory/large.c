@@ -170,8 +170,8 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
     tn__bin_remove(a, block);
     split(a, block, bytes);
     block->used = true;
-    block->made_by = tn__here_called();
-    block->made_in = tn__me.here.path;
+    block->made_by = tn__outermost_op();
+    block->made_in = tn__me.location.path;
     a->large_bytes += (int64_t)block->bytes;
     a->block_count++;
     return block;

@@ -95,7 +95,7 @@ static void describe(tn__error_facts *facts, const tn_op *op,
 
 const char *tn__op_outer(const char *name)
 {
-    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
+    for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
         /* It lies first in its call. */
         if (tn__op_rule(((const tn__call *)(const void *)d)->op))
             break;
@@ -280,11 +280,11 @@ static void tell_index(tn__error_facts *facts, const char *name,
 void tn__call_failed(const tn__call *call, const tn_value *value, int count)
 {
     const tn_op *op = call->op;
-    tn__error_facts *facts = tn__error_within(&call->doing);
+    tn__error_facts *facts = tn__error_within(&call->running);
     if (!facts)
         return;
     /* Not op's: another row may have taken the place of the one called. */
-    const char *name = call->doing.name;
+    const char *name = call->running.name;
     if (call->told >= 0)
         tn__tell_indices(call, op->name, op->arg[call->told].name,
                          value[call->told].of.tensor, call->told_low,
@@ -298,8 +298,8 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
         (facts->index.given == TN__INDEX_IN_SPACE || !(whole || tn__op_rule(op))))
         tell_index(facts, name, op, value, count);
     facts->op = name;
-    facts->doing = call->doing.outer;
+    facts->running = call->running.outer;
     facts->called = name;
-    if (!facts->doing && !tn__error_speaks_of(name))
+    if (!facts->running && !tn__error_speaks_of(name))
         tn__error_put_before("%s", name);
 }

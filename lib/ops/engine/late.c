@@ -79,7 +79,7 @@ static tn_status tell(const tn__late *late, const tn_fault *fault,
             "%s: %s%s %lld, somewhere in %s, is outside [%lld, %lld)%s", name,
             inner, late->argument, (long long)at.value, shape,
             (long long)at.low, (long long)at.bound, told);
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
     if (facts && !*inner) {
         facts->argument = late->argument;
         facts->odd = 0;
@@ -123,7 +123,7 @@ static void note_argument(tn__late *late, const tn_tensor *index,
 {
     const tn_tensor *of = index;
     bool guessed = false;
-    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
+    for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
         const tn__call *call = (const void *)d; /* it lies first there */
         int at = call->told >= 0 ? call->told
                                  : argument_with(call, of, &guessed);
