@@ -64,7 +64,7 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         kind = "scope"; /* what the user holds of one is an odd number */
     else if ((uintptr_t)object % _Alignof(tn__object) == 0) {
         gone = object->mark == TN__OBJECT_DEAD;
-        if (gone && object->type == &tn__gone)
+        if (gone && object->type == &tn__class_dead)
             kind = kind_of(object, object->was);
         else if (gone) /* it is being destroyed */
             kind = wanted ? wanted : "object";

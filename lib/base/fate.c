@@ -35,7 +35,7 @@ _Atomic bool tn__fates_told;
 
 static tn__lock lock = TN__LOCK_INIT;
 static fate **bucket;
-static tn__dead_queue buried;
+static tn__quarantine buried;
 static bool limit_told;
 
 /* ---- the switch --------------------------------------------------------- */
@@ -157,8 +157,8 @@ void tn__fate_bury(tn__object *object)
         if (object->was->origin)
             object->was->origin(object, &record->made_by, &record->made_in);
     }
-    if (tn__dead_push(&buried, object) > FATES_MAX) {
-        oldest = tn__dead_pop(&buried);
+    if (tn__quarantine_push(&buried, object) > FATES_MAX) {
+        oldest = tn__quarantine_pop(&buried);
         fate **at = slot_of(oldest), *gone = *at;
         if (gone)
             *at = gone->next;
@@ -172,7 +172,7 @@ void tn__fate_bury(tn__object *object)
                 "from here on the oldest of them are forgotten, and their use "
                 "may go unnoticed", FATES_MAX);
     if (oldest)
-        tn__dead_free(oldest);
+        tn__quarantine_free(oldest);
 }
 
 /* ---- the story ---------------------------------------------------------- */

@@ -28,7 +28,7 @@ typedef struct tn__class {
 } tn__class;
 
 struct tn__object {
-    const tn__class *type; /* tn__gone once its memory awaits reuse */
+    const tn__class *type; /* tn__class_dead once its memory awaits reuse */
     union {
         struct {
             _Atomic int32_t references;
@@ -55,11 +55,11 @@ struct tn__object {
  *
  * The memory of a dead object keeps its header, so that a use of it is told
  * from one of a live object: it waits in a queue of the thread in which it died
- * and is used again or freed once TN__DEAD_LEAST others of its kind have died
+ * and is used again or freed once TN__QUARANTINE_LEAST others of its kind have died
  * there after it. A thread that ends leaves its queues to the process. Under
  * TENON_DEBUG=scopes nothing is used again (fate.c). */
-enum { TN__DEAD_LEAST = 64 };
-extern const tn__class tn__gone;
+enum { TN__QUARANTINE_LEAST = 64 };
+extern const tn__class tn__class_dead;
 
 /* Is it a live object of this class? False for NULL. Inline: one comparison on
  * the path of every call. */

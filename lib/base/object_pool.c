@@ -62,8 +62,8 @@ void *tn__pool_take_object(tn__pool *pool)
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     if (TN__LIKELY(state && !atomic_load_explicit(&tn__memory_countdown,
                                                   memory_order_relaxed))) {
-        tn__dead_queue *dead = &state->dead[index];
-        if (TN__LIKELY(dead->count > TN__DEAD_LEAST)) {
+        tn__quarantine *dead = &state->by_pool[index];
+        if (TN__LIKELY(dead->count > TN__QUARANTINE_LEAST)) {
             tn__object *object = dead->head;
             dead->head = object->next_dead;
             dead->count--;
@@ -86,18 +86,19 @@ void tn__pool_give_object(tn__pool *pool, void *pointer)
     tn__state *state = tn__me.state;
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     object->was = object->type;
-    object->type = &tn__gone;
+    object->type = &tn__class_dead;
     if (TN__UNLIKELY(!state || !index || tn__fates_are_told())) {
         /* No state is made for a thread that only frees. */
         tn__state_pool_count(0, 1);
-        tn__dead_bury(object);
+        tn__quarantine_orphan(object);
         TN__HIDE(object + 1, pool->bytes - sizeof *object);
         return;
     }
     count(&state->given);
     TN__POISON(object + 1, pool->bytes - sizeof *object);
-    if (TN__UNLIKELY(tn__dead_push(&state->dead[index], object) > LIST_MAX))
-        tn__dead_free(tn__dead_pop(&state->dead[index]));
+    if (TN__UNLIKELY(tn__quarantine_push(&state->by_pool[index], object) >
+                     LIST_MAX))
+        tn__quarantine_free(tn__quarantine_pop(&state->by_pool[index]));
 }
 
 /* ---- other blocks ------------------------------------------------------- */

@@ -25,7 +25,7 @@ static void state_free(void *pointer)
     tn__me.state = state;
     tn__scope_release_all(state);
     tn__pool_release_all(state);
-    tn__dead_release_all(state);
+    tn__quarantine_release_all(state);
     tn__me.state = NULL;
     tn__state_pool_count(state->taken, state->given);
     tn__lock_take(&all_lock);

@@ -17,17 +17,17 @@ typedef struct tn__free_list {
 } tn__free_list;
 
 /* Dead objects, the oldest first. */
-typedef struct tn__dead_queue {
+typedef struct tn__quarantine {
     tn__object *head, *tail;
     int64_t count;
-} tn__dead_queue;
+} tn__quarantine;
 
 /* Those of one kind whose memory malloc gave: a tn__class, of objects of the
  * user's making their tn_object_class. */
-typedef struct tn__grave {
+typedef struct tn__class_quarantine {
     const void *kind;
-    tn__dead_queue dead;
-} tn__grave;
+    tn__quarantine dead;
+} tn__class_quarantine;
 
 /* One open scope: the items from `first` to where the next one begins. */
 typedef struct tn__frame {
@@ -40,9 +40,9 @@ typedef struct tn__frame {
 
 typedef struct tn__state {
     tn__free_list pool[TN__MAX_POOLS];
-    tn__dead_queue dead[TN__MAX_POOLS]; /* of pools of objects */
-    tn__grave *grave; /* owned */
-    size_t grave_count, grave_room;
+    tn__quarantine by_pool[TN__MAX_POOLS]; /* of pools of objects */
+    tn__class_quarantine *by_class; /* owned */
+    size_t class_count, class_room;
     /* Written by its thread alone, read by the statistics. */
     _Atomic int64_t taken, given;
 
@@ -77,10 +77,10 @@ void *tn__memory_take(size_t bytes, bool zeroed);
 /* A block that malloc will free later counts as live no more. */
 void tn__memory_uncount(void);
 
-/* scope.c, object_pool.c, dead.c: what a thread leaves behind. */
+/* scope.c, object_pool.c, quarantine.c: what a thread leaves behind. */
 void tn__scope_release_all(tn__state *state);
 void tn__pool_release_all(tn__state *state);
-void tn__dead_release_all(tn__state *state);
+void tn__quarantine_release_all(tn__state *state);
 
 /* fate.c: reads TENON_DEBUG, once. */
 void tn__debug_read(void);
@@ -106,12 +106,13 @@ void tn__fate_leave(void);
 void tn__fate_bury(tn__object *object);
 /* The story of a dead object; "" where none is known. */
 void tn__fate_tell(const tn__object *object, char *text, size_t room);
-/* dead.c: the block of a dead object goes back to malloc. */
-void tn__dead_free(tn__object *object);
+/* quarantine.c: the block of a dead object goes back to malloc. */
+void tn__quarantine_free(tn__object *object);
 /* Keeps a dead object that no queue of this thread may hold. */
-void tn__dead_bury(tn__object *object);
+void tn__quarantine_orphan(tn__object *object);
 
-static inline int64_t tn__dead_push(tn__dead_queue *queue, tn__object *object)
+static inline int64_t tn__quarantine_push(tn__quarantine *queue,
+                                          tn__object *object)
 {
     object->next_dead = NULL;
     if (queue->count)
@@ -123,7 +124,7 @@ static inline int64_t tn__dead_push(tn__dead_queue *queue, tn__object *object)
 }
 
 /* NULL where it is empty. */
-static inline tn__object *tn__dead_pop(tn__dead_queue *queue)
+static inline tn__object *tn__quarantine_pop(tn__quarantine *queue)
 {
     tn__object *object = queue->count ? queue->head : NULL;
     if (object) {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct user_block {
-    const tn_object_class *type; /* first: dead.c reads it as the kind */
+    const tn_object_class *type; /* first: quarantine.c reads it as the kind */
     size_t bytes;                /* of the whole block */
     _Alignas(max_align_t) unsigned char object[];
 } user_block;

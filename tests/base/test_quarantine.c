@@ -127,19 +127,19 @@ static void test_order(void *(*make)(void), const char *name)
     void *first = make();
     tn_drop(first);
     bool known = true;
-    void *made[TN__DEAD_LEAST];
-    for (int i = 0; i < TN__DEAD_LEAST; i++) {
+    void *made[TN__QUARANTINE_LEAST];
+    for (int i = 0; i < TN__QUARANTINE_LEAST; i++) {
         made[i] = make();
         known = known && made[i] != first;
     }
-    for (int i = 0; i < TN__DEAD_LEAST; i++) {
+    for (int i = 0; i < TN__QUARANTINE_LEAST; i++) {
         tn__object *object = first;
         known = known && object->mark == TN__OBJECT_DEAD &&
-                object->type == &tn__gone;
+                object->type == &tn__class_dead;
         tn_drop(made[i]);
     }
     ok(known, "%s is recognised until %d others have died", name,
-       TN__DEAD_LEAST);
+       TN__QUARANTINE_LEAST);
 }
 
 static void *died;
@@ -218,7 +218,7 @@ static void test_stories(void)
     like(" in encoder) took it when it was closed; tn_keep() what is",
          "which scope took it");
     tn_object_check(egg, &egg_class, "eat", "x");
-    like("test_dead+0x", "who opened the scope");
+    like("test_quarantine+0x", "who opened the scope");
     tn_object_check(named, &egg_class, "eat", "x");
     like("eat: x is gone: made by Hen in encoder.fc, ", "who made it");
     tn__object_check(apple, &apple_class, "eat", "x");

@@ -1,8 +1,8 @@
-/* dead.c: the memory of objects that are gone.
+/* quarantine.c: the memory of objects that are gone.
  *
  * Whoever holds on to an object whose scope was closed points to memory that
  * may hold another one already. So that memory rests: its header says what it
- * was until the oldest of its kind has seen TN__DEAD_LEAST others die. Pools
+ * was until the oldest of its kind has seen TN__QUARANTINE_LEAST others die. Pools
  * have queues of their own (object_pool.c); here are those of what malloc gave, and of
  * threads that have ended.
  */
@@ -20,17 +20,17 @@
 /* Of a large block, what is not the header goes back to the system at once. */
 #define LARGE_BYTES 65536
 
-const tn__class tn__gone = {.name = "nothing"};
+const tn__class tn__class_dead = {.name = "nothing"};
 
 static tn__lock lock = TN__LOCK_INIT;
-static tn__dead_queue orphans;
+static tn__quarantine orphans;
 
-void tn__dead_free(tn__object *object)
+void tn__quarantine_free(tn__object *object)
 {
     free((char *)object - object->was->front);
 }
 
-void tn__dead_bury(tn__object *object)
+void tn__quarantine_orphan(tn__object *object)
 {
     if (tn__fates_are_told()) {
         tn__fate_bury(object);
@@ -38,30 +38,31 @@ void tn__dead_bury(tn__object *object)
     }
     tn__lock_take(&lock);
     tn__object *oldest = NULL;
-    if (tn__dead_push(&orphans, object) > ORPHANS_MAX)
-        oldest = tn__dead_pop(&orphans);
+    if (tn__quarantine_push(&orphans, object) > ORPHANS_MAX)
+        oldest = tn__quarantine_pop(&orphans);
     tn__lock_give(&lock);
     if (oldest)
-        tn__dead_free(oldest);
+        tn__quarantine_free(oldest);
 }
 
 /* The queue of a kind; NULL where memory runs out. Kinds are few. */
-static tn__dead_queue *queue_of(tn__state *state, const void *kind)
+static tn__quarantine *queue_of(tn__state *state, const void *kind)
 {
-    for (size_t i = 0; i < state->grave_count; i++)
-        if (state->grave[i].kind == kind)
-            return &state->grave[i].dead;
-    if (state->grave_count == state->grave_room) {
+    for (size_t i = 0; i < state->class_count; i++)
+        if (state->by_class[i].kind == kind)
+            return &state->by_class[i].dead;
+    if (state->class_count == state->class_room) {
         /* Not tn__alloc: what a test makes fail is not to depend on it. */
-        size_t room = state->grave_room ? state->grave_room * 2 : 16;
-        tn__grave *grave = realloc(state->grave, room * sizeof *grave);
-        if (!grave)
+        size_t room = state->class_room ? state->class_room * 2 : 16;
+        tn__class_quarantine *by_class =
+            realloc(state->by_class, room * sizeof *by_class);
+        if (!by_class)
             return NULL;
-        state->grave = grave;
-        state->grave_room = room;
+        state->by_class = by_class;
+        state->class_room = room;
     }
-    tn__grave *new = &state->grave[state->grave_count++];
-    *new = (tn__grave){.kind = kind};
+    tn__class_quarantine *new = &state->by_class[state->class_count++];
+    *new = (tn__class_quarantine){.kind = kind};
     return &new->dead;
 }
 
@@ -74,34 +75,34 @@ void tn__object_free(void *pointer, size_t bytes)
     if (object->type->front)
         memcpy(&kind, (char *)object - object->type->front, sizeof kind);
     object->was = object->type;
-    object->type = &tn__gone;
+    object->type = &tn__class_dead;
     tn__memory_uncount();
     size_t body = bytes - object->was->front - sizeof *object;
     if (body > LARGE_BYTES)
         tn__memory_discard(object + 1, body);
-    tn__dead_queue *queue = state && !tn__fates_are_told()
+    tn__quarantine *queue = state && !tn__fates_are_told()
                                 ? queue_of(state, kind)
                                 : NULL;
     if (!queue)
-        tn__dead_bury(object);
+        tn__quarantine_orphan(object);
     TN__HIDE(object + 1, body);
-    if (queue && tn__dead_push(queue, object) > TN__DEAD_LEAST)
-        tn__dead_free(tn__dead_pop(queue));
+    if (queue && tn__quarantine_push(queue, object) > TN__QUARANTINE_LEAST)
+        tn__quarantine_free(tn__quarantine_pop(queue));
 }
 
-static void leave(tn__dead_queue *queue)
+static void leave(tn__quarantine *queue)
 {
-    for (tn__object *object; (object = tn__dead_pop(queue));)
-        tn__dead_bury(object);
+    for (tn__object *object; (object = tn__quarantine_pop(queue));)
+        tn__quarantine_orphan(object);
 }
 
-void tn__dead_release_all(tn__state *state)
+void tn__quarantine_release_all(tn__state *state)
 {
     for (int i = 0; i < TN__MAX_POOLS; i++)
-        leave(&state->dead[i]);
-    for (size_t i = 0; i < state->grave_count; i++)
-        leave(&state->grave[i].dead);
-    free(state->grave);
-    state->grave = NULL;
-    state->grave_count = state->grave_room = 0;
+        leave(&state->by_pool[i]);
+    for (size_t i = 0; i < state->class_count; i++)
+        leave(&state->by_class[i].dead);
+    free(state->by_class);
+    state->by_class = NULL;
+    state->class_count = state->class_room = 0;
 }
