@@ -35,7 +35,7 @@ static void refuse_gone(const tn__object *object, const char *call,
                         const char *argument)
 {
     char story[512];
-    tn__fate_tell(object, story, sizeof story);
+    tn__lifetime_describe(object, story, sizeof story);
     if (*story)
         tn__fail(TN_ERR_STATE,
                  "%s: {%s} is gone: %s; tn_keep() what is to outlive its scope",

@@ -53,12 +53,12 @@ typedef struct tn__context {
     int hooks_running;
     int range_depth;  /* trace.c: ranges that are open, */
     struct tn__ranges *ranges; /* owned: and those that a trace shows */
-    struct {          /* fate.c: what dies now goes by this */
-        int how;
+    struct {          /* lifetime.c: what dies now goes by this */
+        int cause;
         uint64_t scope;
         const void *opener;
         const tn_path *opened_in;
-    } taker;
+    } release;
     int timeline_number; /* of this thread; 0: none yet */
     tn__tally tally;     /* what it gave to devices while a trace ran */
 

@@ -12,7 +12,7 @@ libtenon_la_SOURCES += \
 	lib/base/object_pool.c \
 	lib/base/openblas.c lib/base/openblas.h \
 	lib/base/object.c lib/base/object.h \
-	lib/base/check.c lib/base/quarantine.c lib/base/fate.c \
+	lib/base/check.c lib/base/quarantine.c lib/base/lifetime.c \
 	lib/base/scope.c \
 	lib/base/thread.c lib/base/thread.h \
 	lib/base/timeline.c lib/base/timeline.h \

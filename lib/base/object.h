@@ -57,7 +57,7 @@ struct tn__object {
  * from one of a live object: it waits in a queue of the thread in which it died
  * and is used again or freed once TN__QUARANTINE_LEAST others of its kind have died
  * there after it. A thread that ends leaves its queues to the process. Under
- * TENON_DEBUG=scopes nothing is used again (fate.c). */
+ * TENON_DEBUG=scopes nothing is used again (lifetime.c). */
 enum { TN__QUARANTINE_LEAST = 64 };
 extern const tn__class tn__class_dead;
 
@@ -93,11 +93,11 @@ static inline bool tn__object_has(const void *object, const tn__class *type,
 void tn__object_free(void *object, size_t bytes);
 
 /* TENON_DEBUG=scopes: what is known of each object that is gone. */
-extern _Atomic bool tn__fates_told;
-static inline bool tn__fates_are_told(void)
+extern _Atomic bool tn__lifetimes_traced;
+static inline bool tn__lifetimes_are_traced(void)
 {
     return __builtin_expect(
-        atomic_load_explicit(&tn__fates_told, memory_order_relaxed), 0);
+        atomic_load_explicit(&tn__lifetimes_traced, memory_order_relaxed), 0);
 }
 
 /* A new object starts with one reference, owned by nobody. */

@@ -87,7 +87,7 @@ void tn__pool_give_object(tn__pool *pool, void *pointer)
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     object->was = object->type;
     object->type = &tn__class_dead;
-    if (TN__UNLIKELY(!state || !index || tn__fates_are_told())) {
+    if (TN__UNLIKELY(!state || !index || tn__lifetimes_are_traced())) {
         /* No state is made for a thread that only frees. */
         tn__state_pool_count(0, 1);
         tn__quarantine_orphan(object);

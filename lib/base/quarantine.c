@@ -32,8 +32,8 @@ void tn__quarantine_free(tn__object *object)
 
 void tn__quarantine_orphan(tn__object *object)
 {
-    if (tn__fates_are_told()) {
-        tn__fate_bury(object);
+    if (tn__lifetimes_are_traced()) {
+        tn__lifetime_end(object);
         return;
     }
     tn__lock_take(&lock);
@@ -80,7 +80,7 @@ void tn__object_free(void *pointer, size_t bytes)
     size_t body = bytes - object->was->front - sizeof *object;
     if (body > LARGE_BYTES)
         tn__memory_discard(object + 1, body);
-    tn__quarantine *queue = state && !tn__fates_are_told()
+    tn__quarantine *queue = state && !tn__lifetimes_are_traced()
                                 ? queue_of(state, kind)
                                 : NULL;
     if (!queue)

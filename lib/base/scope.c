@@ -20,7 +20,7 @@
 #include <string.h>
 
 /* Objects in a root scope: then the log says that a scope is missing. */
-#define ROOT_TOLD 100000
+#define ROOT_LIMIT 100000
 #define HANDLE_RANGE 1048576 /* numbers that a thread takes at a time */
 
 static _Atomic uint64_t handle_ranges;
@@ -109,14 +109,14 @@ static bool item_room(tn__state *state)
 
 static void root_grows(tn__state *state)
 {
-    if (state->root_told || state->frame_count > 1)
+    if (state->root_logged || state->frame_count > 1)
         return;
-    state->root_told = true;
+    state->root_logged = true;
     tn__log(1,
             "the root scope of a thread holds more than %d objects: a loop "
             "without a scope? Open one for each step with tn_scope_open() and "
             "close it with tn_scope_close()",
-            ROOT_TOLD);
+            ROOT_LIMIT);
 }
 
 void *tn__scope_own(void *pointer)
@@ -130,11 +130,11 @@ void *tn__scope_own(void *pointer)
         return NULL;
     }
     item_push(state, object);
-    if (tn__fates_are_told())
-        tn__fate_begin(object);
+    if (tn__lifetimes_are_traced())
+        tn__lifetime_begin(object);
     if (TN__UNLIKELY(state->item_count -
                          state->frame[state->frame_count - 1].hole_count >
-                     ROOT_TOLD))
+                     ROOT_LIMIT))
         root_grows(state);
     return object;
 }
@@ -193,17 +193,18 @@ static void item_remove(tn__state *state, tn__object *object)
 static void frames_pop(tn__state *state, size_t floor)
 {
     size_t first = state->frame[floor].first;
-    bool told = tn__fates_are_told();
+    bool traced = tn__lifetimes_are_traced();
     while (state->item_count > first) {
         tn__object *object = state->item[--state->item_count];
         if (!object)
             continue;
         atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
-        bool mine = told && tn__fate_enter(TN__TAKEN_BY_SCOPE,
-                                           frame_of(state, state->item_count));
+        bool mine =
+            traced && tn__release_begin(TN__RELEASED_BY_SCOPE,
+                                        frame_of(state, state->item_count));
         tn__unref(object);
         if (TN__UNLIKELY(mine))
-            tn__fate_leave();
+            tn__release_end();
     }
     state->frame_count = floor;
     if (floor && state->frame[floor - 1].hole_count > 16 &&
@@ -309,8 +310,8 @@ void tn_object_set_maker(void *object, const char *name)
     if (!object)
         tn__object_refuse(object, NULL, "object_set_maker", "object");
     else if (is_object(object, "object_set_maker", "object") && name && *name &&
-             tn__fates_are_told())
-        tn__fate_made_by(object, tn_path_text(tn_path_join(NULL, name)));
+             tn__lifetimes_are_traced())
+        tn__lifetime_made_by(object, tn_path_text(tn_path_join(NULL, name)));
 }
 
 void *tn_keep(void *pointer)
@@ -343,10 +344,11 @@ static bool kept_take(tn__object *object)
 static void drop(tn__object *object)
 {
     bool mine =
-        tn__fates_are_told() && tn__fate_enter(TN__TAKEN_BY_DROP, NULL);
+        tn__lifetimes_are_traced() &&
+        tn__release_begin(TN__RELEASED_BY_DROP, NULL);
     tn__unref(object);
     if (mine)
-        tn__fate_leave();
+        tn__release_end();
 }
 
 void tn_drop(void *pointer)

@@ -51,7 +51,7 @@ typedef struct tn__state {
     tn__frame *frame; /* owned; frame[0] is the root scope */
     size_t frame_count, frame_room;
     uint64_t next_handle, last_handle; /* a range that is this thread's */
-    bool root_told; /* the log has been told that the root scope grows */
+    bool root_logged; /* the log has been told that the root scope grows */
 
     struct tn__state *next, *previous; /* all threads */
 } tn__state;
@@ -82,30 +82,30 @@ void tn__scope_release_all(tn__state *state);
 void tn__pool_release_all(tn__state *state);
 void tn__quarantine_release_all(tn__state *state);
 
-/* fate.c: reads TENON_DEBUG, once. */
+/* lifetime.c: reads TENON_DEBUG, once. */
 void tn__debug_read(void);
 
-/* fate.c: what became of an object, for messages about a use after its end.
- * Called where tn__fates_are_told. */
-typedef enum tn__taker {
-    TN__TAKEN_BY_HOLDER, /* the last object that held it went */
-    TN__TAKEN_BY_SCOPE,
-    TN__TAKEN_BY_DROP
-} tn__taker;
+/* lifetime.c: what became of an object, for messages about a use after its end.
+ * Called where tn__lifetimes_are_traced. */
+typedef enum tn__release_cause {
+    TN__RELEASED_BY_HOLDER, /* the last object that held it went */
+    TN__RELEASED_BY_SCOPE,
+    TN__RELEASED_BY_DROP
+} tn__release_cause;
 /* An object got an owner: what it was made by is what is being done now. */
-void tn__fate_begin(const tn__object *object);
+void tn__lifetime_begin(const tn__object *object);
 /* name lives for ever. */
-void tn__fate_made_by(const tn__object *object, const char *name);
-/* What dies in this thread until tn__fate_leave goes by this. False, and
+void tn__lifetime_made_by(const tn__object *object, const char *name);
+/* What dies in this thread until tn__release_end goes by this. False, and
  * nothing is changed, inside another one's: what a dying object drops goes with
  * it. */
-bool tn__fate_enter(tn__taker how, const tn__frame *frame);
-void tn__fate_leave(void);
+bool tn__release_begin(tn__release_cause cause, const tn__frame *frame);
+void tn__release_end(void);
 /* Takes over the memory of a dead object, to be freed when there are too many
  * of these. */
-void tn__fate_bury(tn__object *object);
+void tn__lifetime_end(tn__object *object);
 /* The story of a dead object; "" where none is known. */
-void tn__fate_tell(const tn__object *object, char *text, size_t room);
+void tn__lifetime_describe(const tn__object *object, char *text, size_t room);
 /* quarantine.c: the block of a dead object goes back to malloc. */
 void tn__quarantine_free(tn__object *object);
 /* Keeps a dead object that no queue of this thread may hold. */

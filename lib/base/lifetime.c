@@ -1,4 +1,4 @@
-/* fate.c: TENON_DEBUG=scopes: what became of every object that is gone.
+/* lifetime.c: TENON_DEBUG=scopes: what became of every object that is gone.
  *
  * A program that uses an object after its scope was closed needs to hear which
  * object it was and which scope took it. So here the memory of a dead object is
@@ -17,26 +17,26 @@
 #include <string.h>
 
 /* Dead objects that are held: tensors and their records take some 100 MB. */
-#define FATES_MAX 262144
+#define DEAD_MAX 262144
 #define BUCKETS 65536
 
-typedef struct fate {
-    struct fate *next; /* of the same bucket */
+typedef struct lifetime {
+    struct lifetime *next; /* of the same bucket */
     const tn__object *object;
     const char *made_by; /* NULL: not known */
     const tn_path *made_in;
-    tn__taker how;
+    tn__release_cause cause;
     uint64_t scope; /* its handle; 0: the root scope */
     const void *opener;
     const tn_path *opened_in;
-} fate;
+} lifetime;
 
-_Atomic bool tn__fates_told;
+_Atomic bool tn__lifetimes_traced;
 
 static tn__lock lock = TN__LOCK_INIT;
-static fate **bucket;
-static tn__quarantine buried;
-static bool limit_told;
+static lifetime **bucket;
+static tn__quarantine dead;
+static bool limit_logged;
 
 /* ---- the switch --------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ static tn_status choose(const char *names)
         if (!bucket)
             return TN_ERR_MEMORY;
     }
-    atomic_store(&tn__fates_told, scopes);
+    atomic_store(&tn__lifetimes_traced, scopes);
     return TN_OK;
 }
 
@@ -90,28 +90,28 @@ tn_status tn_debug_set(const char *names)
 
 /* ---- records ------------------------------------------------------------ */
 
-static fate **slot_of(const tn__object *object)
+static lifetime **slot_of(const tn__object *object)
 {
     uint64_t h = (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u;
-    fate **at = &bucket[h >> 48 & (BUCKETS - 1)];
+    lifetime **at = &bucket[h >> 48 & (BUCKETS - 1)];
     while (*at && (*at)->object != object)
         at = &(*at)->next;
     return at;
 }
 
 /* The object's record, made if there is none. NULL: out of memory. */
-static fate *record_of(const tn__object *object)
+static lifetime *record_of(const tn__object *object)
 {
-    fate **at = slot_of(object);
+    lifetime **at = slot_of(object);
     if (!*at && (*at = calloc(1, sizeof **at)))
         (*at)->object = object;
     return *at;
 }
 
-void tn__fate_begin(const tn__object *object)
+void tn__lifetime_begin(const tn__object *object)
 {
     tn__lock_take(&lock);
-    fate *record = object->type->origin ? NULL : record_of(object);
+    lifetime *record = object->type->origin ? NULL : record_of(object);
     if (record) { /* of an object that was there before, perhaps */
         record->made_by = tn__outermost_op();
         record->made_in = tn__me.location.path;
@@ -119,65 +119,65 @@ void tn__fate_begin(const tn__object *object)
     tn__lock_give(&lock);
 }
 
-void tn__fate_made_by(const tn__object *object, const char *name)
+void tn__lifetime_made_by(const tn__object *object, const char *name)
 {
     tn__lock_take(&lock);
-    fate *record = record_of(object);
+    lifetime *record = record_of(object);
     if (record)
         record->made_by = name;
     tn__lock_give(&lock);
 }
 
-bool tn__fate_enter(tn__taker how, const tn__frame *frame)
+bool tn__release_begin(tn__release_cause cause, const tn__frame *frame)
 {
-    if (tn__me.taker.how != TN__TAKEN_BY_HOLDER)
+    if (tn__me.release.cause != TN__RELEASED_BY_HOLDER)
         return false;
-    tn__me.taker.how = how;
-    tn__me.taker.scope = frame ? frame->handle : 0;
-    tn__me.taker.opener = frame ? frame->opener : NULL;
-    tn__me.taker.opened_in = frame ? frame->path : NULL;
+    tn__me.release.cause = cause;
+    tn__me.release.scope = frame ? frame->handle : 0;
+    tn__me.release.opener = frame ? frame->opener : NULL;
+    tn__me.release.opened_in = frame ? frame->path : NULL;
     return true;
 }
 
-void tn__fate_leave(void)
+void tn__release_end(void)
 {
-    tn__me.taker.how = TN__TAKEN_BY_HOLDER;
+    tn__me.release.cause = TN__RELEASED_BY_HOLDER;
 }
 
-void tn__fate_bury(tn__object *object)
+void tn__lifetime_end(tn__object *object)
 {
     tn__object *oldest = NULL;
     tn__lock_take(&lock);
-    fate *record = record_of(object);
+    lifetime *record = record_of(object);
     if (record) {
-        record->how = tn__me.taker.how;
-        record->scope = tn__me.taker.scope;
-        record->opener = tn__me.taker.opener;
-        record->opened_in = tn__me.taker.opened_in;
+        record->cause = tn__me.release.cause;
+        record->scope = tn__me.release.scope;
+        record->opener = tn__me.release.opener;
+        record->opened_in = tn__me.release.opened_in;
         if (object->was->origin)
             object->was->origin(object, &record->made_by, &record->made_in);
     }
-    if (tn__quarantine_push(&buried, object) > FATES_MAX) {
-        oldest = tn__quarantine_pop(&buried);
-        fate **at = slot_of(oldest), *gone = *at;
+    if (tn__quarantine_push(&dead, object) > DEAD_MAX) {
+        oldest = tn__quarantine_pop(&dead);
+        lifetime **at = slot_of(oldest), *gone = *at;
         if (gone)
             *at = gone->next;
         free(gone);
     }
-    bool tell = oldest && !limit_told;
-    limit_told |= tell;
+    bool first = oldest && !limit_logged;
+    limit_logged |= first;
     tn__lock_give(&lock);
-    if (tell)
+    if (first)
         tn__log(1, "TENON_DEBUG=scopes: %d objects that are gone are held; "
                 "from here on the oldest of them are forgotten, and their use "
-                "may go unnoticed", FATES_MAX);
+                "may go unnoticed", DEAD_MAX);
     if (oldest)
         tn__quarantine_free(oldest);
 }
 
 /* ---- the story ---------------------------------------------------------- */
 
-static void tell_scope(const fate *record, tn__text *text)
+static void describe_scope(const lifetime *record, tn__text *text)
 {
     char place[256];
     const char *path = tn_path_text(record->opened_in);
@@ -194,12 +194,12 @@ static void tell_scope(const fate *record, tn__text *text)
     tn__text_add(text, " took it when it was closed");
 }
 
-void tn__fate_tell(const tn__object *object, char *room, size_t bytes)
+void tn__lifetime_describe(const tn__object *object, char *room, size_t bytes)
 {
     tn__text text = {0};
     room[0] = '\0';
     tn__lock_take(&lock);
-    const fate *record = bucket ? *slot_of(object) : NULL;
+    const lifetime *record = bucket ? *slot_of(object) : NULL;
     if (record) {
         const char *path = tn_path_text(record->made_in);
         if (record->made_by || *path)
@@ -207,10 +207,10 @@ void tn__fate_tell(const tn__object *object, char *room, size_t bytes)
                          record->made_by ? " by " : "",
                          record->made_by ? record->made_by : "",
                          *path ? " in " : "", path);
-        if (record->how == TN__TAKEN_BY_SCOPE)
-            tell_scope(record, &text);
+        if (record->cause == TN__RELEASED_BY_SCOPE)
+            describe_scope(record, &text);
         else
-            tn__text_add(&text, "%s", record->how == TN__TAKEN_BY_DROP
+            tn__text_add(&text, "%s", record->cause == TN__RELEASED_BY_DROP
                                           ? "it was dropped with tn_drop()"
                                           : "it went with the last object that "
                                             "held it");
