@@ -4,7 +4,7 @@
 #define TN_LIB_DEVICE_DEVICE_H
 
 #include <base/lock.h>
-#include <device/late_error.h>
+#include <device/deferred_error.h>
 
 #include <stdatomic.h>
 #include <tenon/device.h>
@@ -93,19 +93,20 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program);
 /* On TN_ERR_INDEX *fault has the details and nothing is recorded (the caller
  * words the message: it knows the operator); other failures are recorded here.
  * fault->operand is TN_NONE if the details are lost: another thread, at fault
- * at the same time, has them. late: how to word what an asynchronous device finds
+ * at the same time, has them. deferred: how to word what an asynchronous device finds
  * later; NULL: by the operator's name and the value alone. */
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
-                            const char *what, const tn__late *late,
+                            const char *what,
+                            const tn__deferred_error *deferred,
                             tn_fault *fault);
 
 /* The other kinds of work (work.h: TN__WORK_MATMUL ..), with the arguments that
- * the plugin takes; late and fault as above, NULL where none can be. Kinds that
+ * the plugin takes; deferred and fault as above, NULL where none can be. Kinds that
  * may be declined: TN_ERR_UNSUPPORTED with no error recorded, and the caller then
  * does the work by primitives. */
 tn_status tn__device_work(tn_device *device, int kind, void *args,
-                          const char *what, const tn__late *late,
+                          const char *what, const tn__deferred_error *deferred,
                           tn_fault *fault);
 /* Whether the extension takes it: it does then, but for failures (extension.c). */
 bool tn__device_attention_fits(tn_device *device,

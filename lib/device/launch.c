@@ -23,17 +23,17 @@
 /* How far back a late failure can be named; and told in full, counted in
  * launches that can find an index outside. */
 #define NAMES 4096
-#define LATE 256
+#define DEFERRED 256
 
 struct tn__work {
     /* All of it is under the queue's lock. */
     uint64_t next_tag;
     const char *name[NAMES]; /* of launch tag % NAMES; lent for ever */
-    uint64_t late_count;
-    tn__late late_of[LATE];  /* the last of them, in turn */
-    tn_status late;          /* a failure that nobody was told of yet, */
-    tn_fault late_fault;
-    tn__error late_error; /*   and the plugin's words */
+    uint64_t deferred_count;
+    tn__deferred_error deferred[DEFERRED]; /* the last of them, in turn */
+    tn_status held;          /* a failure that nobody was told of yet, */
+    tn_fault held_fault;
+    tn__error held_error; /*   and the plugin's words */
     tn__lane *lane;       /* owned; NULL: no trace has run */
 };
 
@@ -88,23 +88,25 @@ static const char *name_of(tn_device *device, uint64_t tag)
 }
 
 /* Within enter and leave. */
-static void remember(tn_device *device, uint64_t tag, const tn__late *late)
+static void remember(tn_device *device, uint64_t tag,
+                     const tn__deferred_error *deferred)
 {
     struct tn__work *work = device->work;
-    if (TN__LIKELY(!late || !tag))
+    if (TN__LIKELY(!deferred || !tag))
         return;
-    tn__late *slot = &work->late_of[work->late_count++ % LATE];
-    *slot = *late;
+    tn__deferred_error *slot =
+        &work->deferred[work->deferred_count++ % DEFERRED];
+    *slot = *deferred;
     slot->tag = tag;
     slot->path = tn__me.location.path;
 }
 
-static const tn__late *late_of(tn_device *device, uint64_t tag)
+static const tn__deferred_error *deferred_of(tn_device *device, uint64_t tag)
 {
     const struct tn__work *work = device->work;
-    for (int i = 0; tag && i < LATE; i++)
-        if (work->late_of[i].tag == tag)
-            return &work->late_of[i];
+    for (int i = 0; tag && i < DEFERRED; i++)
+        if (work->deferred[i].tag == tag)
+            return &work->deferred[i];
     return NULL;
 }
 
@@ -124,13 +126,13 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
 {
     struct tn__work *work = device->work;
     tn_status status = sync_plugin(device, fault);
-    if (TN__LIKELY(device->synchronous || !work->late))
+    if (TN__LIKELY(device->synchronous || !work->held))
         return status;
-    status = work->late;
-    *fault = work->late_fault;
+    status = work->held;
+    *fault = work->held_fault;
     if (!was_pending)
-        tn__error_put(&work->late_error);
-    work->late = TN_OK;
+        tn__error_put(&work->held_error);
+    work->held = TN_OK;
     return status;
 }
 
@@ -149,7 +151,7 @@ static tn_status was_of(const char *name, tn_status status)
 
 /* Waits, within enter and leave. The failure may be that of work given long
  * ago: it is that work's name that is told. */
-static tn_status wait_told(tn_device *device, const char *what)
+static tn_status wait_reporting(tn_device *device, const char *what)
 {
     tn_fault fault = {.size = sizeof fault};
     bool was_pending = tn__error_pending();
@@ -157,15 +159,15 @@ static tn_status wait_told(tn_device *device, const char *what)
     if (TN__LIKELY(!status))
         return TN_OK;
     const char *name = name_of(device, fault.tag);
-    const tn__late *late = late_of(device, fault.tag);
+    const tn__deferred_error *deferred = deferred_of(device, fault.tag);
     if (status == TN_ERR_INDEX && fault.code == TN_ERR_INDEX && !was_pending) {
         tn_error_clear();
-        if (late) {
-            char told[160];
-            snprintf(told, sizeof told, " (told by %s when %s was waited for)",
+        if (deferred) {
+            char suffix[160];
+            snprintf(suffix, sizeof suffix, " (told by %s when %s was waited for)",
                      what, device->name);
-            const tn_path *here = tn_path_enter(late->path);
-            late->tell(late, &fault, name ? name : what, told);
+            const tn_path *here = tn_path_enter(deferred->path);
+            deferred->report(deferred, &fault, name ? name : what, suffix);
             tn_path_enter(here);
             return was_of(name, tn_error_code());
         }
@@ -203,10 +205,10 @@ void tn__work_drain(tn_device *device)
     tn__error before;
     tn__error_hide(&before);
     tn_status status = sync_plugin(device, &fault);
-    if (status && !work->late) {
-        work->late = status;
-        work->late_fault = fault;
-        tn__error_take(&work->late_error);
+    if (status && !work->held) {
+        work->held = status;
+        work->held_fault = fault;
+        tn__error_take(&work->held_error);
     }
     tn__error_restore(&before);
     tn__lock_give(&device->queue_lock);
@@ -220,7 +222,7 @@ static tn_status leave_after(tn_device *device, const char *what,
 {
     if (tn__timeline_is_live() && !device->synchronous && !status &&
         !tn__lane_end(device->work->lane))
-        status = wait_told(device, what);
+        status = wait_reporting(device, what);
     leave(device);
     return status;
 }
@@ -230,7 +232,7 @@ static tn_status leave_waited(tn_device *device, const char *what)
 {
     if (tn__timeline_is_live())
         tn__lane_end(device->work->lane);
-    tn_status status = wait_told(device, what);
+    tn_status status = wait_reporting(device, what);
     leave(device);
     return status;
 }
@@ -266,12 +268,13 @@ static tn_status recorded(tn_device *device, int kind, const void *args,
 
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
-                            const char *what, const tn__late *late,
+                            const char *what,
+                            const tn__deferred_error *deferred,
                             tn_fault *fault)
 {
     bool was_pending = tn__error_pending();
     launch->tag = begin(device, what);
-    remember(device, launch->tag, late);
+    remember(device, launch->tag, deferred);
     tn_status status = device->plugin->launch(device->queue, built, launch);
     status = finish(device, what, status, was_pending, fault);
     if (tn__timeline_is_live())
@@ -283,7 +286,7 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
 }
 
 tn_status tn__device_work(tn_device *device, int kind, void *args,
-                          const char *what, const tn__late *late,
+                          const char *what, const tn__deferred_error *deferred,
                           tn_fault *fault)
 {
     const tn__work_kind *work = &tn__work_kinds[kind];
@@ -297,7 +300,7 @@ tn_status tn__device_work(tn_device *device, int kind, void *args,
     bool was_pending = tn__error_pending();
     const uint64_t tag = begin(device, what);
     memcpy((char *)args + work->tag, &tag, sizeof tag);
-    remember(device, tag, late);
+    remember(device, tag, deferred);
     tn_status status = work->run(device, found, args);
     const bool declined = status == TN_ERR_UNSUPPORTED && work->declines;
     if (tn__timeline_is_live() && !declined)
@@ -315,7 +318,7 @@ tn_status tn_device_synchronize(tn_device *device)
     if (!device)
         return tn_error_code();
     enter(device, "device_synchronize");
-    tn_status status = wait_told(device, "device_synchronize");
+    tn_status status = wait_reporting(device, "device_synchronize");
     leave(device);
     return status;
 }
@@ -356,7 +359,7 @@ tn_status tn__device_replay(tn_device *device,
     tn_status status = extension->run(device->queue, work, tag);
     /* Of which launch a fault is, a device that waits for each has yet to say. */
     status = status == TN_ERR_INDEX
-                 ? wait_told(device, what)
+                 ? wait_reporting(device, what)
                  : finish(device, what, status, was_pending, NULL);
     return leave_after(device, what, status);
 }

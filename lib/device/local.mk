@@ -1,6 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
-	lib/device/device.h lib/device/late_error.h lib/device/registry.h lib/device/cache.h \
+	lib/device/device.h lib/device/deferred_error.h lib/device/registry.h lib/device/cache.h \
 	lib/device/memory/allocator.h \
 	lib/device/manifest.c lib/device/plugin_search.c lib/device/plugin_loader.c \
 	lib/device/host.c lib/device/spec.c lib/device/device.c \

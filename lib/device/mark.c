@@ -29,8 +29,8 @@ static const tn__class mark_class = {.name = "mark",
                                      .destroy = destroy};
 
 /* Words for a failure of the plugin. */
-static tn_status told(const char *what, const tn_device *device,
-                      tn_status status)
+static tn_status fail_with(const char *what, const tn_device *device,
+                           tn_status status)
 {
     tn__error error;
     if (!status)
@@ -58,7 +58,7 @@ static tn_status set(tn_mark *mark)
     if (!status)
         status = plugin->event_record(device->queue, mark->event);
     tn__lock_give(&device->queue_lock);
-    return told("mark_set", device, status);
+    return fail_with("mark_set", device, status);
 }
 
 tn_mark *tn_mark_set(tn_device *device)
@@ -90,7 +90,7 @@ static tn_status reach(tn_device *device, const tn_mark *mark)
 {
     uint32_t done = 0;
     tn_status status = device->plugin->event_query(mark->event, &done);
-    return status || done ? told("mark_elapsed", device, status)
+    return status || done ? fail_with("mark_elapsed", device, status)
                           : tn_device_synchronize(device);
 }
 
@@ -116,7 +116,7 @@ tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to, double *out_seconds)
     if (!status)
         status = reach(device, to);
     if (!status)
-        status = told("mark_elapsed", device,
+        status = fail_with("mark_elapsed", device,
                       device->plugin->event_elapsed(from->event, to->event,
                                                     &ns));
     if (!status)

@@ -136,13 +136,13 @@ static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
 
 static void names_list(tn__text *out)
 {
-    int told = 0;
+    int listed = 0;
     for (int i = 0; i < tn__registry_count(); i++) {
         const tn__plugin *plugin = tn__registry_at(i);
         if (!plugin->shadowed && !plugin->name_is_guess)
-            tn__text_add(out, "%s%s", told++ ? ", " : "", plugin->name);
+            tn__text_add(out, "%s%s", listed++ ? ", " : "", plugin->name);
     }
-    if (!told)
+    if (!listed)
         tn__text_add(out, "none in %s; TENON_PLUGIN_PATH adds folders",
                      *tn__registry_folders() ? tn__registry_folders()
                                              : "any folder");

@@ -16,7 +16,7 @@
 
 /* The coordinates in the argument of its element that lies so far from the
  * first one in memory: by falling strides. */
-static bool find_place(const tn__late *late, int64_t away,
+static bool find_place(const tn__deferred_error *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])
 {
     bool done[TN_MAX_NDIM] = {false};
@@ -40,7 +40,7 @@ static bool find_place(const tn__late *late, int64_t away,
     return away == 0;
 }
 
-static tn_status tell(const tn__late *late, const tn_fault *fault,
+static tn_status tell(const tn__deferred_error *late, const tn_fault *fault,
                         const char *name, const char *told)
 {
     char text[TN__SHAPE_TEXT], shape[TN__SHAPE_TEXT], inner[80] = "";
@@ -118,7 +118,7 @@ static int argument_with(const tn__call *call, const tn_tensor *of,
     return *guessed ? only : -1;
 }
 
-static void note_argument(tn__late *late, const tn_tensor *index,
+static void note_argument(tn__deferred_error *late, const tn_tensor *index,
                           const int64_t *step)
 {
     const tn_tensor *of = index;
@@ -149,8 +149,9 @@ static void note_argument(tn__late *late, const tn_tensor *index,
         late->of_stride[d] = own ? of->stride[d] : dense;
 }
 
-const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
-                                   const tn__space *space)
+const tn__deferred_error *
+tn__late_of_kernel(tn__deferred_error *late, const tn__kernel *kernel,
+                   const tn__space *space)
 {
     const tn__operand *index = NULL;
     int many = 0;
@@ -165,7 +166,7 @@ const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
     }
     if (!asks)
         return NULL;
-    late->tell = tell;
+    late->report = tell;
     late->kernel = kernel;
     late->op = NULL;
     late->low = 0;
@@ -176,9 +177,10 @@ const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
     return late;
 }
 
-const tn__late *tn__late_of_index(tn__late *late, const tn_tensor *index)
+const tn__deferred_error *tn__late_of_index(tn__deferred_error *late,
+                                            const tn_tensor *index)
 {
-    late->tell = tell;
+    late->report = tell;
     late->kernel = NULL;
     late->op = NULL;
     late->low = 0;

@@ -1,18 +1,18 @@
-/* late_error.h: what is known of a launch that reads by indices or asks whether it
+/* deferred_error.h: what is known of a launch that reads by indices or asks whether it
  * may go on, for an error that is told when the launch has long been over:
  * numbers, and texts that live for ever. Filled by who launches, and by that
  * room put into words; kept here by the launch's tag. */
-#ifndef TN_LIB_DEVICE_LATE_H
-#define TN_LIB_DEVICE_LATE_H
+#ifndef TN_LIB_DEVICE_DEFERRED_ERROR_H
+#define TN_LIB_DEVICE_DEFERRED_ERROR_H
 
 #include <tenon/error.h>
 #include <tenon/plugin.h>
 
-typedef struct tn__late tn__late;
-struct tn__late {
-    /* Records the error of operator name, in words that end in `told`. */
-    tn_status (*tell)(const tn__late *late, const tn_fault *fault,
-                      const char *name, const char *told);
+typedef struct tn__deferred_error tn__deferred_error;
+struct tn__deferred_error {
+    /* Records the error of operator name, in words that end in `suffix`. */
+    tn_status (*report)(const tn__deferred_error *error, const tn_fault *fault,
+                      const char *name, const char *suffix);
     uint64_t tag;         /* set, as the path of the module, when it is kept */
     const tn_path *path;
     const void *kernel;   /* lent for ever; NULL: of no kernel */
