@@ -112,7 +112,7 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program)
         tn__span_end(&span, "build", "program_build", NULL);
         if (status || !built) {
             built = NULL;
-            tn__device_told(device, "program_build", status ? status : TN_ERR_INTERNAL,
+            tn__device_fail(device, "program_build", status ? status : TN_ERR_INTERNAL,
                  was_pending);
         } else {
             built_put(table, program, built);

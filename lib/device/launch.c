@@ -192,7 +192,7 @@ static tn_status wait_reporting(tn_device *device, const char *what)
             name ? name : what, fault.index, fault.extent, what, device->name);
         return was_of(name, TN_ERR_INDEX);
     }
-    return tn__device_told(device, name ? name : what, status, was_pending);
+    return tn__device_fail(device, name ? name : what, status, was_pending);
 }
 
 void tn__work_drain(tn_device *device)
@@ -245,7 +245,7 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     if (TN__LIKELY(!status))
         return TN_OK;
     if (status != TN_ERR_INDEX || !fault)
-        return tn__device_told(device, what, status, was_pending);
+        return tn__device_fail(device, what, status, was_pending);
     *fault = (tn_fault){.size = sizeof *fault};
     sync_queue(device, fault, was_pending);
     if (fault->code != TN_ERR_INDEX) {
@@ -336,7 +336,7 @@ tn_status tn__device_copy_now(tn_device *device, tn_copy_args *copy,
     if (tn__timeline_is_live())
         tn__tally_copy(device, copy);
     if (status)
-        tn__device_told(device, what, status, was_pending);
+        tn__device_fail(device, what, status, was_pending);
     else if (!device->synchronous && copy->host)
         return leave_waited(device, what);
     return leave_after(device, what, status);

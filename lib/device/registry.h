@@ -150,9 +150,9 @@ tn_status tn__device_check_program(const tn_device *device,
 /* Fills a new device's extensions, but for those TENON_MASK names. */
 tn_status tn__extensions_open(tn_device *device);
 
-/* refusals.c */
+/* plugin_errors.c */
 /* Words for a failure of the plugin, unless an error was pending before; status. */
-tn_status tn__device_told(tn_device *device, const char *what, tn_status status,
+tn_status tn__device_fail(tn_device *device, const char *what, tn_status status,
                           bool was_pending);
 /* Puts an extension's refusal into the log; TN_ERR_UNSUPPORTED. */
 tn_status tn__extension_declined(tn_device *device, const char *what,
