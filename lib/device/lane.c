@@ -11,24 +11,24 @@
 
 /* Pieces that wait to be written, and the microseconds that one may: events
  * tell milliseconds in float32, which has 0.01 us of 0.1 s. */
-enum { PIECES = 512 };
+enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 
-typedef struct piece {
+typedef struct timed_work {
     tn__given given;
     tn_event *from, *to; /* owned; NULL: not made yet */
-} piece;
+} timed_work;
 
 struct tn__lane {
     tn__lane *next; /* of another device */
     tn_device *device;
     uint64_t trace; /* of what was begun last */
     bool refuses; /* it has no such events, or one has failed in that trace */
-    bool begun;   /* piece[count] has been given its first event */
+    bool begun;   /* work[count] has been given its first event */
     bool marked;  /* `now` was recorded */
     size_t count;
     tn_event *now; /* owned */
-    piece piece[PIECES];
+    timed_work work[MAX_WORK];
 };
 
 static _Atomic(tn__lane *) lanes; /* as long as the process, as devices are */
@@ -79,29 +79,29 @@ void tn__lane_begin(tn__lane **out, tn_device *device, const char *name)
         lane = *out = lane_make(device);
     if (!lane)
         return;
-    piece *p = &lane->piece[lane->count];
-    tn__given_begin(&p->given, name);
-    if (lane->trace != p->given.span.trace) {
+    timed_work *w = &lane->work[lane->count];
+    tn__given_begin(&w->given, name);
+    if (lane->trace != w->given.span.trace) {
         const tn_plugin *plugin = device->plugin;
-        lane->trace = p->given.span.trace;
+        lane->trace = w->given.span.trace;
         lane->refuses = !plugin->event_open_timed || !plugin->event_elapsed ||
                         !plugin->event_record;
     }
-    lane->begun = p->given.span.trace && record(lane, &p->from);
+    lane->begun = w->given.span.trace && record(lane, &w->from);
 }
 
 bool tn__lane_end(tn__lane *lane)
 {
     if (!lane || !lane->begun)
         return false;
-    piece *p = &lane->piece[lane->count];
+    timed_work *w = &lane->work[lane->count];
     lane->begun = false;
-    if (!record(lane, &p->to))
+    if (!record(lane, &w->to))
         return false;
-    tn__given_end(&p->given);
+    tn__given_end(&w->given);
     lane->count++;
-    return lane->count < PIECES &&
-           tn__timeline_now() - lane->piece[0].given.span.begin < LONGEST;
+    return lane->count < MAX_WORK &&
+           tn__timeline_now() - lane->work[0].given.span.begin < LONGEST;
 }
 
 void tn__lane_mark(tn__lane *lane)
@@ -121,10 +121,10 @@ void tn__lane_write(tn__lane *lane)
     tn__error before;
     tn__error_hide(&before);
     for (size_t i = 0; i < lane->count && lane->marked; i++) {
-        const piece *p = &lane->piece[i];
-        if (!plugin->event_elapsed(p->from, lane->now, &ago) &&
-            !plugin->event_elapsed(p->from, p->to, &took))
-            tn__given_write(&p->given, device->id, device->name,
+        const timed_work *w = &lane->work[i];
+        if (!plugin->event_elapsed(w->from, lane->now, &ago) &&
+            !plugin->event_elapsed(w->from, w->to, &took))
+            tn__given_write(&w->given, device->id, device->name,
                             now - ago * 1e-3, took * 1e-3);
     }
     tn_error_clear();

@@ -7,14 +7,14 @@
 #include <base/context.h>
 #include <device/device.h>
 
-typedef struct tn__piece tn__piece;
+typedef struct tn__command tn__command;
 typedef struct tn__segment tn__segment;
 
 typedef struct tn__record {
     tn_device *device;
-    tn__piece *first, **last; /* owned; in the order of the queue */
+    tn__command *first, **last; /* owned; in the order of the queue */
     int64_t count;
-    /* Owned references: memory that the pieces use. */
+    /* Owned references: memory that the commands use. */
     void **kept;
     size_t kept_count, kept_room;
     void (*drop)(void *kept);
@@ -33,10 +33,10 @@ typedef struct tn__record {
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
 /* Ends: what the thread does now is not recorded. */
 void tn__record_end(tn__record *record);
-/* Lets the device record the pieces itself, where it can: as many as it may in
+/* Lets the device record the commands itself, where it can: as many as it may in
  * the place of what it recorded for `instead`, which is of no more use then but
  * for tn__record_free; NULL: for none. */
-void tn__record_settle(tn__record *record, tn__record *instead);
+void tn__record_instantiate(tn__record *record, tn__record *instead);
 /* Calls of the device that a run makes. */
 int64_t tn__record_calls(const tn__record *record);
 /* Waits for the device if it has recorded anything. NULL is welcome. */
@@ -55,7 +55,7 @@ bool tn__record_keep(void *object);
 /* Launches may take these numbers: the operator that draws, its gradient. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
-/* A piece of work was given: of which kind (work.h). args of so many bytes, which hold no pointer but to buffers. */
+/* A command of work was given: of which kind (work.h). args of so many bytes, which hold no pointer but to buffers. */
 tn_status tn__record_work(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what);
 tn_status tn__record_launch(tn_device *device, const tn_program *program,

@@ -68,7 +68,7 @@ tn_graph *tn_graph_record(tn_graph_fn step, void *context)
         tn__unref(graph);
         return NULL;
     }
-    tn__record_settle(graph->record, NULL);
+    tn__record_instantiate(graph->record, NULL);
     return tn__scope_own(graph);
 }
 
@@ -81,7 +81,7 @@ tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step, void *context)
     tn__record *record = record_step("graph_update", step, context);
     if (!record)
         return tn_error_code();
-    tn__record_settle(record, graph->record);
+    tn__record_instantiate(record, graph->record);
     tn__record_free(graph->record);
     graph->record = record;
     return TN_OK;

@@ -1,11 +1,11 @@
-/* piece.h: a piece of recorded work, between recorder.c and replay.c. */
-#ifndef TN_LIB_DEVICE_PIECE_H
-#define TN_LIB_DEVICE_PIECE_H
+/* command.h: a command of recorded work, between recorder.c and replay.c. */
+#ifndef TN_LIB_DEVICE_COMMAND_H
+#define TN_LIB_DEVICE_COMMAND_H
 
 #include <device/recorder.h>
 
-struct tn__piece {
-    tn__piece *next;
+struct tn__command {
+    tn__command *next;
     const char *what;
     int kind;
     /* Number of the draw, from 1 on, whose seed and call are its parameters
@@ -15,7 +15,7 @@ struct tn__piece {
     const tn_program *program; /* of a launch, as the rest of this line */
     tn_built *built;
     union {
-        tn_launch launch; /* its arrays follow the piece */
+        tn_launch launch; /* its arrays follow the command */
         tn_matmul_args matmul;
         tn_scatter_args scatter;
         tn_scan_args scan;
@@ -29,10 +29,10 @@ struct tn__piece {
     } args;
 };
 
-/* Neighbouring pieces that the device has recorded: those before `end`. */
+/* Neighbouring commands that the device has recorded: those before `end`. */
 struct tn__segment {
     tn__segment *next;
-    const tn__piece *first, *end;
+    const tn__command *first, *end;
     tn_recorded *recorded; /* owned */
 };
 
