@@ -273,19 +273,19 @@ void tn__timeline_count_instructions(double instructions, double multiplies)
 
 /* ---- told later ------------------------------------------------------------ */
 
-void tn__given_begin(tn__given *given, const char *name)
+void tn__async_span_begin(tn__async_span *span, const char *name)
 {
-    given->name = name;
-    given->span.trace = 0;
+    span->name = name;
+    span->host.trace = 0;
     if (atomic_load(&tn__timeline_state) == TN__TIMELINE_ON)
-        tn__span_open(&given->span);
+        tn__span_open(&span->host);
 }
 
-void tn__given_end(tn__given *given)
+void tn__async_span_end(tn__async_span *span)
 {
-    given->thread = tn__me.timeline_number;
-    given->path = tn__me.location.path ? tn_path_text(tn__me.location.path) : NULL;
-    given->did = since(&given->span.before);
+    span->thread = tn__me.timeline_number;
+    span->path = tn__me.location.path ? tn_path_text(tn__me.location.path) : NULL;
+    span->did = since(&span->host.before);
     tn__me.tally.queued++;
 }
 
@@ -317,23 +317,23 @@ static void add_arrow(event *e, const char *end, uint64_t id, int thread,
     add(e, "}");
 }
 
-void tn__given_write(const tn__given *given, int id, const char *lane,
+void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took)
 {
     static uint64_t arrows; /* under the lock */
     event e = {.length = 0};
-    add_head(&e, given->name, "device", LANE + id, begin, took);
-    if (given->path)
-        add_text(&e, "module", given->path);
-    add_done(&e, &given->did);
-    add_decimal(&e, "given", given->span.begin);
-    add_number(&e, "thread", given->thread);
+    add_head(&e, span->name, "device", LANE + id, begin, took);
+    if (span->path)
+        add_text(&e, "module", span->path);
+    add_done(&e, &span->did);
+    add_decimal(&e, "given", span->host.begin);
+    add_number(&e, "thread", span->thread);
     tn__lock_take(&lock);
-    if (file >= 0 && given->span.trace == atomic_load(&trace_number)) {
+    if (file >= 0 && span->host.trace == atomic_load(&trace_number)) {
         put_lane(id, lane);
-        add_of_limit(&e, &given->did, took);
+        add_of_limit(&e, &span->did, took);
         add(&e, "}}");
-        add_arrow(&e, "s", ++arrows, given->thread, given->span.begin);
+        add_arrow(&e, "s", ++arrows, span->thread, span->host.begin);
         add_arrow(&e, "f", arrows, LANE + id, begin);
         put(e.text, e.length);
         flush_by(begin + took);

@@ -64,21 +64,21 @@ void tn__timeline_count(const void *device, double bytes, double operations);
 void tn__timeline_count_instructions(double instructions, double multiplies);
 
 /* Work that was given to a device which tells later how long it took. */
-typedef struct tn__given {
-    tn__span span; /* from when it was about to be given */
+typedef struct tn__async_span {
+    tn__span host; /* from when it was about to be given */
     const char *name, *path; /* live for ever; NULL: of no module */
     int thread;
     tn__tally did;
-} tn__given;
+} tn__async_span;
 
 /* Before it is given, and after. span.trace is 0 if no trace runs; none is
  * started. */
-void tn__given_begin(tn__given *given, const char *name);
-void tn__given_end(tn__given *given);
+void tn__async_span_begin(tn__async_span *span, const char *name);
+void tn__async_span_end(tn__async_span *span);
 /* It took so many microseconds of the device's time, from `begin` of
  * tn__timeline_now on. Written into lane number id, of that name, if the trace
  * still runs. */
-void tn__given_write(const tn__given *given, int id, const char *lane,
+void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took);
 
 /* Microseconds of the clock that traces have. */

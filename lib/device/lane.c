@@ -15,7 +15,7 @@ enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 
 typedef struct timed_work {
-    tn__given given;
+    tn__async_span span;
     tn_event *from, *to; /* owned; NULL: not made yet */
 } timed_work;
 
@@ -80,14 +80,14 @@ void tn__lane_begin(tn__lane **out, tn_device *device, const char *name)
     if (!lane)
         return;
     timed_work *w = &lane->work[lane->count];
-    tn__given_begin(&w->given, name);
-    if (lane->trace != w->given.span.trace) {
+    tn__async_span_begin(&w->span, name);
+    if (lane->trace != w->span.host.trace) {
         const tn_plugin *plugin = device->plugin;
-        lane->trace = w->given.span.trace;
+        lane->trace = w->span.host.trace;
         lane->refuses = !plugin->event_open_timed || !plugin->event_elapsed ||
                         !plugin->event_record;
     }
-    lane->begun = w->given.span.trace && record(lane, &w->from);
+    lane->begun = w->span.host.trace && record(lane, &w->from);
 }
 
 bool tn__lane_end(tn__lane *lane)
@@ -98,10 +98,10 @@ bool tn__lane_end(tn__lane *lane)
     lane->begun = false;
     if (!record(lane, &w->to))
         return false;
-    tn__given_end(&w->given);
+    tn__async_span_end(&w->span);
     lane->count++;
     return lane->count < MAX_WORK &&
-           tn__timeline_now() - lane->work[0].given.span.begin < LONGEST;
+           tn__timeline_now() - lane->work[0].span.host.begin < LONGEST;
 }
 
 void tn__lane_mark(tn__lane *lane)
@@ -124,7 +124,7 @@ void tn__lane_write(tn__lane *lane)
         const timed_work *w = &lane->work[i];
         if (!plugin->event_elapsed(w->from, lane->now, &ago) &&
             !plugin->event_elapsed(w->from, w->to, &took))
-            tn__given_write(&w->given, device->id, device->name,
+            tn__async_span_write(&w->span, device->id, device->name,
                             now - ago * 1e-3, took * 1e-3);
     }
     tn_error_clear();
