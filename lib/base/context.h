@@ -17,7 +17,7 @@ struct tn__object;
 struct tn__record;
 struct tn__run;
 struct tn__small_caches;
-struct tn__error_room;
+struct tn__error_storage;
 struct tn__ranges;
 struct tn__state;
 
@@ -36,9 +36,9 @@ typedef struct tn__context {
     struct tn_device *device; /* the current one; NULL: not chosen yet */
 
     tn_status pending;           /* the error; TN_OK: none */
-    struct tn__error_room *error; /* owned: its words (error.c) */
+    struct tn__error_storage *error; /* owned: its words (error.c) */
 
-    int hushed; /* errors are not told of to the handler: see error.h */
+    int handler_muted; /* errors are not told of to the handler: see error.h */
     int lock_count;   /* lock.c: locks that it holds; */
     int cancel_holds; /*   why it cannot be cancelled, */
     int cancel_state; /*   and whether it could before */

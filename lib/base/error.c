@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tn__error_room {
+struct tn__error_storage {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
     char message[TN__ERROR_BYTES + 512]; /* path and words, when asked for */
@@ -38,7 +38,7 @@ static const char *plain_words(void)
 }
 
 /* The pending error's; NULL: none is, or it has no words. */
-static struct tn__error_room *told(void)
+static struct tn__error_storage *stored(void)
 {
     return tn__me.pending ? tn__me.error : NULL;
 }
@@ -223,7 +223,7 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     if (tn__me.pending)
         return code;
     tn__me.pending = code ? code : TN_ERR_INTERNAL;
-    struct tn__error_room *room = tn__me.error;
+    struct tn__error_storage *room = tn__me.error;
     if (TN__UNLIKELY(!room))
         room = tn__context_room(&tn__me.error, sizeof *room);
     if (!room)
@@ -239,14 +239,14 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
 }
 
 /* Tells the handler of the pending error, if it does not know it. */
-static void tell(void)
+static void report(void)
 {
-    if (!tn__me.pending || !tn__handler_listens())
+    if (!tn__me.pending || !tn__handler_is_active())
         return;
-    if (told() && tn__me.error->facts.told)
+    if (stored() && tn__me.error->facts.reported)
         return;
-    if (told())
-        tn__me.error->facts.told = true;
+    if (stored())
+        tn__me.error->facts.reported = true;
     tn__handler_call(tn__me.pending, tn_error());
 }
 
@@ -256,7 +256,7 @@ static tn_status fail(tn_status code, bool with_marks, const char *format,
     if (tn__me.pending)
         return code;
     record(code, with_marks, format, args);
-    tell();
+    report();
     return code;
 }
 
@@ -280,11 +280,11 @@ tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
     if (tn__me.pending)
         return code;
     int expected = mark_format(own, sizeof own, text);
-    tn__error_hush();
+    tn__handler_mute();
     tn__fail(code, "%s: ", who);
-    tn__error_unhush();
-    if (!told()) {
-        tell();
+    tn__handler_unmute();
+    if (!stored()) {
+        report();
         return code;
     }
     char *at = tn__me.error->words + strlen(tn__me.error->words);
@@ -293,7 +293,7 @@ tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
     one_line(at);
     tn__me.error->facts.who = (int)strlen(who);
     take_marks(tn__me.error->words, &tn__me.error->facts, expected);
-    tell();
+    report();
     return code;
 }
 
@@ -327,10 +327,10 @@ tn_status tn__fail_outside(tn_status code, tn__error_index index,
     if (first)
         record(code, true, format, args);
     va_end(args);
-    if (first && told())
+    if (first && stored())
         tn__me.error->facts.index = index;
     if (first)
-        tell();
+        report();
     return code;
 }
 
@@ -348,7 +348,7 @@ tn_status tn_error_set(tn_status code, const char *format, ...)
 bool tn__error_speaks_of(const char *name)
 {
     size_t length = strlen(name);
-    return told() && length && (size_t)tn__me.error->facts.who == length &&
+    return stored() && length && (size_t)tn__me.error->facts.who == length &&
            memcmp(tn__me.error->words, name, length) == 0;
 }
 
@@ -374,7 +374,7 @@ static void replace(int at, int length, const char *text)
 void tn__error_put_before(const char *format, ...)
 {
     char front[256];
-    if (!told())
+    if (!stored())
         return;
     va_list args;
     va_start(args, format);
@@ -389,7 +389,7 @@ void tn__error_put_before(const char *format, ...)
 
 void tn__error_say_as(const char *name)
 {
-    if (!told() || !tn__me.error->facts.who)
+    if (!stored() || !tn__me.error->facts.who)
         return;
     replace(0, tn__me.error->facts.who, name);
     tn__me.error->facts.who = (int)strlen(name);
@@ -397,7 +397,7 @@ void tn__error_say_as(const char *name)
 
 const tn__error_mark *tn__error_blamed(void)
 {
-    if (!told())
+    if (!stored())
         return NULL;
     const tn__error_facts *facts = &tn__me.error->facts;
     for (int m = 0; m < facts->mark_count; m++)
@@ -423,7 +423,7 @@ void tn__error_rename(int m, const char *argument, int index)
 void tn__error_reword(const char *format, ...)
 {
     char words[TN__ERROR_BYTES];
-    if (!told())
+    if (!stored())
         return;
     va_list args;
     va_start(args, format);
@@ -438,7 +438,7 @@ void tn__error_take(tn__error *out)
 {
     out->code = tn__me.pending;
     out->text[0] = 0;
-    if (told()) {
+    if (stored()) {
         memcpy(out->text, tn__me.error->words, sizeof tn__me.error->words);
         out->facts = tn__me.error->facts;
     } else if (tn__me.pending) {
@@ -459,26 +459,26 @@ void tn__error_put(const tn__error *from)
         memcpy(tn__me.error->words, from->text, sizeof tn__me.error->words);
         tn__me.error->facts = from->facts;
     }
-    tell();
+    report();
 }
 
 void tn__error_hide(tn__error *before)
 {
     tn__error_take(before);
-    tn__error_hush();
+    tn__handler_mute();
 }
 
 void tn__error_restore(const tn__error *before)
 {
     tn__error_put(before);
-    tn__error_unhush();
+    tn__handler_unmute();
 }
 
 /* ---- data ------------------------------------------------------------------- */
 
 tn__error_facts *tn__error_within(const tn__running_op *running)
 {
-    return told() && tn__me.error->facts.running == running
+    return stored() && tn__me.error->facts.running == running
                ? &tn__me.error->facts
                : NULL;
 }
@@ -521,7 +521,7 @@ const tn_error_details *tn_error_info(void)
 {
     if (!tn__me.pending)
         return NULL;
-    if (!told())
+    if (!stored())
         return plain_details();
     const tn__error_facts *facts = &tn__me.error->facts;
     const tn__error_mark *blamed = tn__error_blamed();

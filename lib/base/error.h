@@ -88,7 +88,7 @@ typedef struct tn__error_facts {
     const tn_path *path;
     const char *called, *op, *cause, *argument; /* as in tn_error_details */
     bool is_row;  /* op is a row of the table that programs do not see */
-    bool told;    /* to the handler */
+    bool reported; /* to the handler */
     bool foreign; /* the words name arguments of the cause, not of op */
     int tensor_count, odd;
     tn__error_index index;
@@ -144,10 +144,10 @@ void tn__error_hide(tn__error *before);
 void tn__error_restore(const tn__error *before);
 /* That handler is not told of errors between these, which nest: of words that
  * somebody else will word anew. */
-void tn__error_hush(void);
-void tn__error_unhush(void);
+void tn__handler_mute(void);
+void tn__handler_unmute(void);
 /* error_handler.c: is there a handler, and no try? Calls it. */
-bool tn__handler_listens(void);
+bool tn__handler_is_active(void);
 void tn__handler_call(tn_status code, const char *message);
 
 /* A line for the log (tn_log_set), without a newline at its end. Ask _enabled

@@ -284,7 +284,8 @@ void tn__async_span_begin(tn__async_span *span, const char *name)
 void tn__async_span_end(tn__async_span *span)
 {
     span->thread = tn__me.timeline_number;
-    span->path = tn__me.location.path ? tn_path_text(tn__me.location.path) : NULL;
+    span->path = tn__me.location.path ? tn_path_text(tn__me.location.path)
+                                      : NULL;
     span->did = since(&span->host.before);
     tn__me.tally.queued++;
 }

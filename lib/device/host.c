@@ -19,9 +19,9 @@ static tn_status host_fail(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tn__error_hush(); /* who called the plugin words it anew, or goes on without */
+    tn__handler_mute(); /* who called the plugin words it anew, or goes on without */
     tn__fail_va(code, format, args);
-    tn__error_unhush();
+    tn__handler_unmute();
     va_end(args);
     return code;
 }

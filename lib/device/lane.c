@@ -125,7 +125,7 @@ void tn__lane_write(tn__lane *lane)
         if (!plugin->event_elapsed(w->from, lane->now, &ago) &&
             !plugin->event_elapsed(w->from, w->to, &took))
             tn__async_span_write(&w->span, device->id, device->name,
-                            now - ago * 1e-3, took * 1e-3);
+                                 now - ago * 1e-3, took * 1e-3);
     }
     tn_error_clear();
     tn__error_restore(&before);

@@ -66,7 +66,7 @@ static tn__limits measure(void)
     if (before.device && before.device == tn_device_current())
         return before;
     struct tn__location location = tn__me.location;
-    tn__error_hush();
+    tn__handler_mute();
     tn__me.location = (struct tn__location){.running = NULL};
     tn__limits limits = {.device = NULL};
     tn_device *device = tn_device_current();
@@ -82,7 +82,7 @@ static tn__limits measure(void)
     }
     tn_scope_close(scope);
     tn_error_clear();
-    tn__error_unhush();
+    tn__handler_unmute();
     tn__me.location = location;
     tn__lock_take(&lock);
     known = limits;
