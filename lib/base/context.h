@@ -77,6 +77,6 @@ extern TN__HOT_TLS tn__context tn__me;
 /* Memory for something large of this thread, zeroed; NULL if there is none, with no
  * error recorded. It goes when the thread ends: *slot is set to it, and to NULL
  * then. */
-void *tn__context_room(void *slot, size_t bytes);
+void *tn__context_alloc(void *slot, size_t bytes);
 
 #endif

@@ -180,7 +180,7 @@ static void take_marks(char *words, tn__error_facts *facts, int expected)
 }
 
 /* The bytes of the name with which a text of this format begins. */
-static int who_speaks(const char *format, va_list args)
+static int name_length(const char *format, va_list args)
 {
     int n = 0;
     if (strncmp(format, "%s: ", 4) == 0) {
@@ -203,7 +203,7 @@ static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
                        ? mark_format(own, sizeof own, format) : 0;
     va_list again;
     va_copy(again, args);
-    facts->who = who_speaks(format, again);
+    facts->who = name_length(format, again);
     va_end(again);
     int length = tn__plain_vprint(words, TN__ERROR_BYTES, expected ? own : format,
                            args);
@@ -225,7 +225,7 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     tn__me.pending = code ? code : TN_ERR_INTERNAL;
     struct tn__error_storage *room = tn__me.error;
     if (TN__UNLIKELY(!room))
-        room = tn__context_room(&tn__me.error, sizeof *room);
+        room = tn__context_alloc(&tn__me.error, sizeof *room);
     if (!room)
         return code;
     memset(&tn__me.error->facts, 0, sizeof tn__me.error->facts);
@@ -345,7 +345,7 @@ tn_status tn_error_set(tn_status code, const char *format, ...)
     return code;
 }
 
-bool tn__error_speaks_of(const char *name)
+bool tn__error_is_from(const char *name)
 {
     size_t length = strlen(name);
     return stored() && length && (size_t)tn__me.error->facts.who == length &&
@@ -371,7 +371,7 @@ static void replace(int at, int length, const char *text)
             tn__me.error->facts.mark[m].at += (short)(more - length);
 }
 
-void tn__error_put_before(const char *format, ...)
+void tn__error_prefix(const char *format, ...)
 {
     char front[256];
     if (!stored())
@@ -387,7 +387,7 @@ void tn__error_put_before(const char *format, ...)
     replace(0, 0, front);
 }
 
-void tn__error_say_as(const char *name)
+void tn__error_attribute(const char *name)
 {
     if (!stored() || !tn__me.error->facts.who)
         return;
@@ -395,7 +395,7 @@ void tn__error_say_as(const char *name)
     tn__me.error->facts.who = (int)strlen(name);
 }
 
-const tn__error_mark *tn__error_blamed(void)
+const tn__error_mark *tn__error_argument(void)
 {
     if (!stored())
         return NULL;
@@ -454,7 +454,7 @@ void tn__error_put(const tn__error *from)
     if (!from->code)
         return;
     if (!tn__me.error)
-        tn__context_room(&tn__me.error, sizeof *tn__me.error);
+        tn__context_alloc(&tn__me.error, sizeof *tn__me.error);
     if (tn__me.error) {
         memcpy(tn__me.error->words, from->text, sizeof tn__me.error->words);
         tn__me.error->facts = from->facts;
@@ -524,12 +524,12 @@ const tn_error_details *tn_error_info(void)
     if (!stored())
         return plain_details();
     const tn__error_facts *facts = &tn__me.error->facts;
-    const tn__error_mark *blamed = tn__error_blamed();
-    bool own = !facts->op && blamed; /* of a call that is no operator */
+    const tn__error_mark *mark = tn__error_argument();
+    bool own = !facts->op && mark; /* of a call that is no operator */
     if (own) {
         snprintf(tn__me.error->who, sizeof tn__me.error->who, "%.*s", facts->who,
                  tn__me.error->words);
-        snprintf(tn__me.error->argument, sizeof tn__me.error->argument, "%s", blamed->name);
+        snprintf(tn__me.error->argument, sizeof tn__me.error->argument, "%s", mark->name);
     }
     tn__me.error->details = (tn_error_details){.size = sizeof tn__me.error->details,
                                        .code = tn__me.pending,

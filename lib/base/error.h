@@ -110,16 +110,16 @@ typedef struct tn__error_facts {
  * seen further out; else NULL. Cannot fail. */
 tn__error_facts *tn__error_within(const tn__running_op *running);
 /* Is the pending message "name: what"? */
-bool tn__error_speaks_of(const char *name);
+bool tn__error_is_from(const char *name);
 /* Makes it one of name. Nothing where it is nobody's. */
-void tn__error_say_as(const char *name);
+void tn__error_attribute(const char *name);
 /* The argument at fault, in the names of the place that failed; NULL: none was
  * marked. */
-const tn__error_mark *tn__error_blamed(void);
+const tn__error_mark *tn__error_argument(void);
 /* Shows mark m as this argument, and makes it that. */
 void tn__error_rename(int m, const char *argument, int index);
 /* Puts "words: " in front of the pending message, behind the path. */
-void tn__error_put_before(const char *format, ...) TN__PRINTF(1, 2);
+void tn__error_prefix(const char *format, ...) TN__PRINTF(1, 2);
 /* Other words for the pending error, with marks as in tn__fail; all else stays.
  * The arguments may lie in the words that are there. */
 void tn__error_reword(const char *format, ...) TN__PRINTF(1, 2);

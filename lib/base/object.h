@@ -112,7 +112,7 @@ tn_scope *tn__scope_open_at(const void *opener);
 
 /* tn_scope_result for several results, NULLs among them welcome. False, with
  * nothing done, if scope is NULL or not open in this thread. */
-bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count);
+bool tn__scope_results(tn_scope *scope, void *const *objects, int count);
 
 /* Ends what base holds for this thread, as the thread's end does: closes its
  * scopes, the root scope too, and empties its free lists. For tests that look

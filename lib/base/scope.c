@@ -263,7 +263,7 @@ void tn_scope_close(tn_scope *scope)
     }
 }
 
-bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
+bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
 {
     if (!scope)
         return false;
@@ -302,7 +302,7 @@ void *tn_scope_result(tn_scope *scope, void *result)
         tn_scope_close(scope);
         return NULL;
     }
-    return tn__scope_hand_on(scope, &result, 1) ? result : NULL;
+    return tn__scope_results(scope, &result, 1) ? result : NULL;
 }
 
 void tn_object_set_maker(void *object, const char *name)

@@ -149,7 +149,7 @@ void tn_trace_push(const char *name)
     if (!tn__timeline_is_live())
         return;
     if (!ranges)
-        ranges = tn__context_room(&tn__me.ranges, sizeof *ranges);
+        ranges = tn__context_alloc(&tn__me.ranges, sizeof *ranges);
     if (ranges) { /* without memory the trace lacks the range */
         ranges->open[depth].name = name ? name : "";
         tn__span_open(&ranges->open[depth].span);

@@ -97,7 +97,7 @@ static void test_results(void)
     tn_scope_open();
     void *several[] = {make(NULL), NULL, make(NULL), second};
     make(NULL);
-    ok(tn__scope_hand_on(inner, several, 4), "several results at once");
+    ok(tn__scope_results(inner, several, 4), "several results at once");
     is_int(living, 4, "live on");
     tn_scope_close(outer);
     is_int(living, 0, "until the scope around them closes");
@@ -221,7 +221,7 @@ static void test_handed_on_twice(void)
     thing *a = make(NULL);
     make(NULL);
     void *twice[] = {a, a};
-    ok(tn__scope_hand_on(inner, twice, 2), "one result named twice");
+    ok(tn__scope_results(inner, twice, 2), "one result named twice");
     is_int(tn_scope_count() - before, 1, "lives on once, alone");
     tn_scope_close(outer);
     is_int(living, 0, "and not beyond");

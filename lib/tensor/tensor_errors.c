@@ -1,4 +1,4 @@
-/* refuse.c: tensors in errors: what is told of one, and the refusals of code that
+/* tensor_errors.c: tensors in errors: what is told of one, and the refusals of code that
  * is built on Tenon. */
 #include <tensor/tensor.h>
 
@@ -31,7 +31,7 @@ static tn__error_facts *refuse(tn_status code, const char *name,
     tn__fail_va(code, format ? format : tn_status_name(code), args);
     if (!name)
         return NULL;
-    tn__error_put_before("%s", name);
+    tn__error_prefix("%s", name);
     tn__error_facts *facts = tn__error_within(tn__me.location.running);
     facts->called = facts->op = name;
     return facts;
@@ -90,12 +90,12 @@ void tn_error_rename(const char *from, const char *call, const char *argument)
                  from ? "call" : "from");
         return;
     }
-    tn__error_facts *facts = tn__error_speaks_of(from)
+    tn__error_facts *facts = tn__error_is_from(from)
                                  ? tn__error_within(tn__me.location.running)
                                  : NULL;
     if (!facts || (facts->op && strcmp(facts->op, from) != 0))
         return;
-    tn__error_say_as(call);
+    tn__error_attribute(call);
     if (facts->op || argument) /* else the words say it */
         facts->called = facts->op = call;
     if (argument)
