@@ -25,11 +25,6 @@ const tn__class tn__class_dead = {.name = "nothing"};
 static tn__lock lock = TN__LOCK_INIT;
 static tn__quarantine orphans;
 
-void tn__quarantine_free(tn__object *object)
-{
-    free((char *)object - object->was->front);
-}
-
 void tn__quarantine_orphan(tn__object *object)
 {
     if (tn__lifetimes_are_traced()) {

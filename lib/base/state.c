@@ -94,3 +94,19 @@ void tn__state_pool_count(int64_t taken, int64_t given)
     atomic_fetch_add(&gone_taken, taken);
     atomic_fetch_add(&gone_given, given);
 }
+
+int64_t tn__memory_count(void)
+{
+    int64_t taken, given, made, live;
+    tn__state_pool_totals(&taken, &given);
+    tn__memory_block_counts(&made, &live);
+    return made + taken;
+}
+
+int64_t tn__memory_live(void)
+{
+    int64_t taken, given, made, live;
+    tn__state_pool_totals(&taken, &given);
+    tn__memory_block_counts(&made, &live);
+    return live + taken - given;
+}

@@ -8,6 +8,8 @@
 #include <base/object.h>
 #include <base/platform.h>
 
+#include <stdlib.h>
+
 /* Sorts of small objects; a later one is served by malloc. */
 #define TN__MAX_POOLS 64
 
@@ -69,10 +71,15 @@ void tn__state_pool_totals(int64_t *taken, int64_t *given);
 /* The same for a block that no thread's state could count. */
 void tn__state_pool_count(int64_t taken, int64_t given);
 
-/* memory.c: the countdown of tn__memory_fail_at (0: none); does this
+/* raw_memory.c: the countdown of tn__memory_fail_at (0: none); does this
  * allocation fail; memory that is not counted as live. */
 extern _Atomic int64_t tn__memory_countdown;
+bool tn__memory_fails(void);
 void *tn__memory_take(size_t bytes, bool zeroed);
+
+/* memory.c: blocks that were allocated since start, and that are live, without
+ * those of pools. */
+void tn__memory_block_counts(int64_t *made, int64_t *live);
 
 /* A block that malloc will free later counts as live no more. */
 void tn__memory_uncount(void);
@@ -106,8 +113,11 @@ void tn__release_end(void);
 void tn__lifetime_end(tn__object *object);
 /* The story of a dead object; "" where none is known. */
 void tn__lifetime_describe(const tn__object *object, char *text, size_t room);
-/* quarantine.c: the block of a dead object goes back to malloc. */
-void tn__quarantine_free(tn__object *object);
+/* The block of a dead object goes back to malloc. */
+static inline void tn__quarantine_free(tn__object *object)
+{
+    free((char *)object - object->was->front);
+}
 /* Keeps a dead object that no queue of this thread may hold. */
 void tn__quarantine_orphan(tn__object *object);
 
