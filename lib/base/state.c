@@ -77,7 +77,8 @@ void tn__state_end(void)
     state_free(state);
 }
 
-void tn__state_pool_totals(int64_t *taken, int64_t *given)
+/* Objects taken from and given to pools since start, in all threads. */
+static void pool_totals(int64_t *taken, int64_t *given)
 {
     tn__lock_take(&all_lock);
     *taken = atomic_load(&gone_taken);
@@ -98,7 +99,7 @@ void tn__state_pool_count(int64_t taken, int64_t given)
 int64_t tn__memory_count(void)
 {
     int64_t taken, given, made, live;
-    tn__state_pool_totals(&taken, &given);
+    pool_totals(&taken, &given);
     tn__memory_block_counts(&made, &live);
     return made + taken;
 }
@@ -106,7 +107,7 @@ int64_t tn__memory_count(void)
 int64_t tn__memory_live(void)
 {
     int64_t taken, given, made, live;
-    tn__state_pool_totals(&taken, &given);
+    pool_totals(&taken, &given);
     tn__memory_block_counts(&made, &live);
     return live + taken - given;
 }

@@ -66,9 +66,7 @@ static inline tn__state *tn__state_get(void)
     return TN__LIKELY(state != NULL) ? state : tn__state_make();
 }
 
-/* Objects taken from and given to pools since start, in all threads. */
-void tn__state_pool_totals(int64_t *taken, int64_t *given);
-/* The same for a block that no thread's state could count. */
+/* Counts objects taken from and given to pools where no state can. */
 void tn__state_pool_count(int64_t taken, int64_t given);
 
 /* raw_memory.c: the countdown of tn__memory_fail_at (0: none); does this
