@@ -109,10 +109,8 @@ tn_status tn__extensions_open(tn_device *device)
     return status ? status : look_up(device, mask);
 }
 
-bool tn_device_has_extension(const tn_device *device, const char *name)
+bool tn__device_has_extension(const tn_device *device, const char *name)
 {
-    if (!device)
-        device = tn_device_current();
     for (int i = 0; device && name && i < KNOWN; i++)
         if (strcmp(known[i].name, name) == 0)
             return atomic_load((const _Atomic(const void *) *)(const void *)(
@@ -124,12 +122,8 @@ bool tn_device_has_extension(const tn_device *device, const char *name)
     return false;
 }
 
-tn_status tn_device_mask(tn_device *device, const char *names)
+tn_status tn__device_mask(tn_device *device, const char *names)
 {
-    if (!device)
-        device = tn_device_current();
-    if (!device)
-        return tn_error_code();
     tn_status status =
         names && strcmp(names, "all") != 0 ? check_names("device_mask", names)
                                            : TN_OK;

@@ -33,10 +33,10 @@ struct tn__lane {
 
 static _Atomic(tn__lane *) lanes; /* as long as the process, as devices are */
 
-static void drain_all(void)
+void tn__lanes_each(void (*visit)(tn_device *device))
 {
     for (tn__lane *l = atomic_load(&lanes); l; l = l->next)
-        tn__work_drain(l->device);
+        visit(l->device);
 }
 
 static tn__lane *lane_make(tn_device *device)
@@ -48,7 +48,6 @@ static tn__lane *lane_make(tn_device *device)
     lane->next = atomic_load(&lanes);
     while (!atomic_compare_exchange_weak(&lanes, &lane->next, lane))
         ;
-    tn__timeline_before_stop(drain_all);
     return lane;
 }
 

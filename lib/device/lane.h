@@ -22,4 +22,7 @@ bool tn__lane_end(tn__lane *lane);
 void tn__lane_mark(tn__lane *lane);
 void tn__lane_write(tn__lane *lane);
 
+/* Calls visit for each device that has a lane. Outside of the locks. */
+void tn__lanes_each(void (*visit)(tn_device *device));
+
 #endif

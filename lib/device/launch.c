@@ -58,12 +58,20 @@ static uint64_t enter(tn_device *device, const char *what)
     return tag;
 }
 
+static void drain_all(void)
+{
+    tn__lanes_each(tn__work_drain);
+}
+
 static uint64_t begin_queued(tn_device *device, const char *what)
 {
     struct tn__work *work = device->work;
     uint64_t tag = enter(device, what);
-    if (tn__timeline_is_live())
+    if (tn__timeline_is_live()) {
+        if (!work->lane)
+            tn__timeline_before_stop(drain_all);
         tn__lane_begin(&work->lane, device, work->name[tag % NAMES]);
+    }
     return tag;
 }
 
@@ -311,14 +319,10 @@ tn_status tn__device_work(tn_device *device, int kind, void *args,
     return recorded(device, kind, args, work->bytes, what, status);
 }
 
-tn_status tn_device_synchronize(tn_device *device)
+tn_status tn__work_wait(tn_device *device, const char *what)
 {
-    if (!device)
-        device = tn_device_current();
-    if (!device)
-        return tn_error_code();
-    enter(device, "device_synchronize");
-    tn_status status = wait_reporting(device, "device_synchronize");
+    enter(device, what);
+    tn_status status = wait_reporting(device, what);
     leave(device);
     return status;
 }

@@ -17,34 +17,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-tn__lock tn__registry_lock = TN__LOCK_INIT;
-
-static tn__plugin *plugins[TN__MAX_PLUGINS]; /* owned, for ever */
-static int plugin_count;
 static bool searched;
 static char folders_text[2048];
-
-int tn__registry_count(void)
-{
-    return plugin_count;
-}
-
-tn__plugin *tn__registry_at(int i)
-{
-    return plugins[i];
-}
 
 const char *tn__registry_folders(void)
 {
     return folders_text;
-}
-
-tn__plugin *tn__registry_find(const char *name)
-{
-    for (int i = 0; i < plugin_count; i++)
-        if (!plugins[i]->shadowed && !strcmp(plugins[i]->name, name))
-            return plugins[i];
-    return NULL;
 }
 
 static void refuse(tn__plugin *plugin, const char *remedy)
@@ -87,7 +65,7 @@ static void read_manifest(tn__plugin *plugin)
 /* Appends a candidate; NULL with the error recorded. */
 static tn__plugin *append(const char *path)
 {
-    if (plugin_count == TN__MAX_PLUGINS)
+    if (tn__registry_count() == TN__MAX_PLUGINS)
         return tn__fail_null(TN_ERR_PLUGIN,
                              "%s: there are %d plugins already, the most that "
                              "can be used",
@@ -114,22 +92,14 @@ static tn__plugin *append(const char *path)
                  first->path);
         refuse(plugin, "remove one of them, or give its path as the device");
     }
-    tn__host_fill(plugin, plugin_count);
-    plugins[plugin_count++] = plugin;
+    tn__host_fill(plugin, tn__registry_count());
+    tn__registry_append(plugin);
     return plugin;
-}
-
-static tn__plugin *find_path(const char *path)
-{
-    for (int i = 0; i < plugin_count; i++)
-        if (!strcmp(plugins[i]->path, path))
-            return plugins[i];
-    return NULL;
 }
 
 tn__plugin *tn__registry_add_file(const char *path)
 {
-    tn__plugin *plugin = find_path(path);
+    tn__plugin *plugin = tn__registry_find_path(path);
     if (!plugin) {
         struct stat status;
         if (stat(path, &status))
@@ -177,7 +147,7 @@ static bool search_folder(const char *folder)
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", real, entry[i]->d_name);
         /* The same folder may be named twice. */
-        if (good && strlen(path) < PATH_MAX && !find_path(path))
+        if (good && strlen(path) < PATH_MAX && !tn__registry_find_path(path))
             good = append(path) || tn_error_code() != TN_ERR_MEMORY;
         free(entry[i]);
     }

@@ -68,6 +68,10 @@ int tn__registry_count(void);
 tn__plugin *tn__registry_at(int i);
 /* The first of that name; NULL if there is none (no error recorded). */
 tn__plugin *tn__registry_find(const char *name);
+/* The one of that file; NULL if it is no candidate. */
+tn__plugin *tn__registry_find_path(const char *path);
+/* There must be less than TN__MAX_PLUGINS. */
+void tn__registry_append(tn__plugin *plugin);
 /* The plugin of that file, made a candidate if it is none yet; NULL with the
  * error recorded. */
 tn__plugin *tn__registry_add_file(const char *path);
@@ -95,6 +99,8 @@ bool tn__plugin_info(tn__plugin *plugin, uint32_t i, tn_device_info *info,
 /* device.c: the device, opened if it is not open yet; NULL with the reason. */
 tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
                           size_t room);
+/* Did an opening fail for lack of memory? Under the lock; reset by the caller. */
+extern bool tn__device_no_memory;
 /* The open device, or NULL. */
 tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index);
 
@@ -135,6 +141,8 @@ struct tn__work *tn__work_make(void);
  * there is the caller's. */
 tn_status tn__device_copy_now(tn_device *device, tn_copy_args *copy,
                               const char *what);
+/* Waits for all work of a device, for the call `what`. */
+tn_status tn__work_wait(tn_device *device, const char *what);
 /* Waits for all work of a device; a failure is kept for the next call that
  * waits. */
 void tn__work_drain(tn_device *device);
@@ -149,6 +157,9 @@ tn_status tn__device_check_program(const tn_device *device,
 
 /* Fills a new device's extensions, but for those TENON_MASK names. */
 tn_status tn__extensions_open(tn_device *device);
+/* tn_device_has_extension and tn_device_mask, of a device. */
+bool tn__device_has_extension(const tn_device *device, const char *name);
+tn_status tn__device_mask(tn_device *device, const char *names);
 
 /* plugin_errors.c */
 /* Words for a failure of the plugin, unless an error was pending before; status. */

@@ -2,10 +2,13 @@
  * alone.
  *
  *   slab.c        slabs of the plugin's memory, the limit, and giving back
+ *   bins.h        free blocks above 1 KiB by size
  *   large.c       best fit with splitting and coalescing, above 1 KiB
  *   small.c       lists of equal blocks up to 1 KiB, without a lock
- *   allocator.c   the choice between the two, and the figures
+ *   allocator.c   the choice between the two
  *   holders.c     who holds the memory when there is none
+ *   stats.c       the figures and the limit, for programs
+ *   bytes.c       "10.00 MiB" and back
  */
 #ifndef TN_LIB_DEVICE_ALLOCATOR_H
 #define TN_LIB_DEVICE_ALLOCATOR_H
@@ -91,8 +94,6 @@ void tn__slabs_trim(tn__allocator *a);
 
 tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes);
 void tn__large_free(tn__allocator *a, tn__block *block);
-/* Takes a free block out of its bin: its slab is about to go. */
-void tn__bin_remove(tn__allocator *a, tn__block *block);
 
 /* Without the lock, which they take if the thread's cache is empty (full). */
 tn__block *tn__small_alloc(tn__allocator *a, uint64_t bytes);
@@ -100,8 +101,6 @@ void tn__small_free(tn__allocator *a, tn__block *block);
 /* Gives this thread's free blocks to all, so that their slabs may go. Takes
  * the lock. */
 void tn__small_flush(tn__allocator *a);
-/* Forgets the free small blocks of slabs in which nothing else is. */
-void tn__small_forget(tn__allocator *a);
 
 /* "; largest holders: 8.00 MiB by zeros (2)", or "" where no origin is known. */
 void tn__holders_text(const tn__allocator *a, char *text, size_t room);

@@ -5,7 +5,7 @@
  * that hold something makes the search short. Within the first bin the best
  * block is looked for, in any later one every block is large enough and the
  * first is nearly the best. */
-#include <device/memory/allocator.h>
+#include <device/memory/bins.h>
 
 #include <base/context.h>
 #include <base/memory.h>
@@ -22,60 +22,6 @@
 #define SHARED_MAX (10u * MIB)
 #define SHARED_SLAB (20u * MIB)
 #define OWN_UNIT (2u * MIB)
-
-static int bin_of(uint64_t bytes)
-{
-    int log = 63 - __builtin_clzll(bytes | 4);
-    return log * 4 + (int)(bytes >> (log - 2) & 3);
-}
-
-static void bin_add(tn__allocator *a, tn__block *block)
-{
-    int sort = block->slab->sort, i = bin_of(block->bytes);
-    block->previous = NULL;
-    block->next = a->bin[sort][i];
-    if (block->next)
-        block->next->previous = block;
-    a->bin[sort][i] = block;
-    a->bin_map[sort][i / 64] |= (uint64_t)1 << (i % 64);
-}
-
-void tn__bin_remove(tn__allocator *a, tn__block *block)
-{
-    int sort = block->slab->sort, i = bin_of(block->bytes);
-    if (block->previous)
-        block->previous->next = block->next;
-    else
-        a->bin[sort][i] = block->next;
-    if (block->next)
-        block->next->previous = block->previous;
-    if (!a->bin[sort][i])
-        a->bin_map[sort][i / 64] &= ~((uint64_t)1 << (i % 64));
-    block->next = block->previous = NULL;
-}
-
-/* The first bin from i on that holds a block; TN__BINS if none does. */
-static int bin_next(const tn__allocator *a, int sort, int i)
-{
-    for (; i < TN__BINS; i = (i / 64 + 1) * 64) {
-        uint64_t map = a->bin_map[sort][i / 64] >> (i % 64);
-        if (map)
-            return i + __builtin_ctzll(map);
-    }
-    return TN__BINS;
-}
-
-static tn__block *best_fit(tn__allocator *a, int sort, uint64_t bytes)
-{
-    int i = bin_of(bytes);
-    tn__block *best = NULL;
-    for (tn__block *b = a->bin[sort][i]; b; b = b->next)
-        if (b->bytes >= bytes && (!best || b->bytes < best->bytes))
-            best = b;
-    if (!best && (i = bin_next(a, sort, i + 1)) < TN__BINS)
-        best = a->bin[sort][i];
-    return best;
-}
 
 /* The size of which `bytes` become. */
 static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
@@ -112,7 +58,7 @@ static tn__block *slab_whole(tn__allocator *a, int sort, uint64_t bytes)
         tn__slab_free(a, slab);
         return NULL;
     }
-    bin_add(a, slab->first);
+    tn__bin_add(a, slab->first);
     return slab->first;
 }
 
@@ -145,7 +91,7 @@ static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
         rest->next_in_slab->prev_in_slab = rest;
     block->next_in_slab = rest;
     block->bytes = bytes;
-    bin_add(a, rest);
+    tn__bin_add(a, rest);
 }
 
 tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
@@ -154,7 +100,7 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
         return NULL;
     bytes = large_round(a, bytes);
     int sort = bytes <= MEDIUM_MAX ? TN__SLAB_MEDIUM : TN__SLAB_LARGE;
-    tn__block *block = best_fit(a, sort, bytes);
+    tn__block *block = tn__bin_best(a, sort, bytes);
     if (!block)
         block = slab_for(a, sort, bytes);
     if (!block) {
@@ -163,7 +109,7 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
     }
     /* The other sort's memory is better than none. */
     if (!block)
-        block = best_fit(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
+        block = tn__bin_best(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
                                                    : TN__SLAB_LARGE, bytes);
     if (!block)
         return NULL;
@@ -202,5 +148,5 @@ void tn__large_free(tn__allocator *a, tn__block *block)
         join(left, block);
         block = left;
     }
-    bin_add(a, block);
+    tn__bin_add(a, block);
 }

@@ -3,7 +3,7 @@
  * Asking a device for memory costs from microseconds (a CPU) to a wait for all
  * its work (CUDA): so it is asked for megabytes, seldom, and what it gave is
  * kept until somebody else needs it. */
-#include <device/memory/allocator.h>
+#include <device/memory/bins.h>
 
 #include <base/memory.h>
 #include <base/platform.h>
@@ -83,11 +83,25 @@ void tn__slab_free(tn__allocator *a, tn__slab *slab)
     tn__free(slab);
 }
 
+/* Forgets the free small blocks of slabs in which nothing else is. */
+static void forget_small(tn__allocator *a)
+{
+    for (int class = 0; class < (int)TN__SMALL_CLASSES; class++) {
+        tn__block **at = &a->small[class];
+        while (*at) {
+            if ((*at)->slab->free_count == (*at)->slab->block_count)
+                *at = (*at)->next;
+            else
+                at = &(*at)->next;
+        }
+    }
+}
+
 void tn__slabs_trim(tn__allocator *a)
 {
     /* What was freed here may still be in use there. */
     tn__work_drain(a->device);
-    tn__small_forget(a);
+    forget_small(a);
     tn__slab *next;
     for (tn__slab *slab = a->slabs; slab; slab = next) {
         next = slab->next;
@@ -101,4 +115,14 @@ void tn__slabs_trim(tn__allocator *a)
             tn__free(block);
         }
     }
+}
+
+int64_t tn__allocator_used(tn__allocator *a)
+{
+    int64_t used = a->large_bytes + a->gone_bytes;
+    for (tn__cache *c = a->caches; c; c = c->next)
+        used += atomic_load_explicit(&c->bytes, memory_order_relaxed);
+    if (used > a->peak_bytes)
+        a->peak_bytes = used;
+    return used;
 }

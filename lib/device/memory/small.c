@@ -226,16 +226,3 @@ void tn__small_flush(tn__allocator *a)
         give_back(a, cache, class, cache->count[class]);
     tn__lock_give(&a->lock);
 }
-
-void tn__small_forget(tn__allocator *a)
-{
-    for (int class = 0; class < (int)TN__SMALL_CLASSES; class++) {
-        tn__block **at = &a->small[class];
-        while (*at) {
-            if ((*at)->slab->free_count == (*at)->slab->block_count)
-                *at = (*at)->next;
-            else
-                at = &(*at)->next;
-        }
-    }
-}
