@@ -11,8 +11,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* What other rooms free when the thread ends may record errors yet: then the
- * system calls this again. */
+/* Destructors of other rooms that run after this one may record errors and so
+ * allocate again; pthreads then calls this again. */
 static void all_free(void *context)
 {
     (void)context;

@@ -1,9 +1,8 @@
-/* error.c: the first failure of each thread, in words and as data.
+/* error.c: the pending error of each thread, as text and as data.
  *
- * Both have room that a thread keeps from its first error on. Where there is no
- * memory for that one, the code alone is recorded. The words and the path are kept
- * apart: code that words a failure
- * anew must not tell the path twice. */
+ * A thread allocates storage for both at its first error and keeps it. If that
+ * fails, only the code is recorded. The text does not contain the module path:
+ * code that rewords an error would otherwise repeat it. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/plain.h>
@@ -16,14 +15,15 @@
 struct tn__error_storage {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
-    char message[TN__ERROR_BYTES + 512]; /* path and words, when asked for */
-    tn_error_details details;            /* the same */
+    /* Results of tn_error and tn_error_info. */
+    char message[TN__ERROR_BYTES + 512]; /* path and words */
+    tn_error_details details;
     tn_error_tensor tensor[TN_ERROR_TENSORS];
     const tn_error_tensor *list[TN_ERROR_TENSORS];
-    char who[64], argument[sizeof((tn__error_mark *)0)->name]; /* the same */
+    char who[64], argument[sizeof((tn__error_mark *)0)->name];
 };
 
-/* What stands for words that there was no memory for. */
+/* The text of an error for which there was no storage. */
 static const char *plain_words(void)
 {
     switch (tn__me.pending) {
@@ -37,7 +37,7 @@ static const char *plain_words(void)
     }
 }
 
-/* The pending error's; NULL: none is, or it has no words. */
+/* The storage of the pending error; NULL: none is pending, or it has no storage. */
 static struct tn__error_storage *stored(void)
 {
     return tn__me.pending ? tn__me.error : NULL;
@@ -77,7 +77,7 @@ const char *tn__error_words(void)
     return !tn__me.pending ? "" : tn__me.error ? tn__me.error->words : plain_words();
 }
 
-/* A text may quote what a user wrote; a message is one line. */
+/* Texts may quote user input; a message must be one line. */
 static void one_line(char *text)
 {
     for (; *text; text++)
@@ -85,11 +85,11 @@ static void one_line(char *text)
             *text = ' ';
 }
 
-/* What stands for {, {!, : within them, and } while a text is printed. */
+/* Bytes that replace "{", "{!", ":" within marks, and "}" while a text is
+ * printed. */
 enum { OPEN = 1, CLOSE, SHOWN, FAULT };
 
-/* Does a mark begin with this brace? "{.dim = 1}" and "{...}" are C that a
- * message quotes. */
+/* Does this brace begin a mark? "{.dim = 1}" and "{...}" are quoted C. */
 static bool is_mark(const char *brace)
 {
     const char *c = brace + 1 + (brace[1] == '!');
@@ -98,9 +98,9 @@ static bool is_mark(const char *brace)
     return named && c[strcspn(c, "}{=,")] == '}';
 }
 
-/* The format with the braces of marks as these; returns their number. 0 where
- * there are none, or where it does not fit, which no format of ours is too long
- * for. */
+/* Copies the format, with these bytes instead of the braces of marks. Returns the
+ * number of marks; 0 also if the format does not fit, which the library's own
+ * formats always do. */
 static int mark_format(char *out, size_t room, const char *format)
 {
     int count = 0;
@@ -126,8 +126,8 @@ static int mark_format(char *out, size_t room, const char *format)
     return count;
 }
 
-/* Reads the mark that begins at text, behind its OPEN: shows it at *to. Returns
- * what follows it. */
+/* Reads the mark at text, after its OPEN, and writes its visible part to *to.
+ * Returns the end of the mark. */
 static const char *read_mark(const char *text, char **to, const char *words,
                              tn__error_mark *mark)
 {
@@ -154,9 +154,9 @@ static const char *read_mark(const char *text, char **to, const char *words,
     return *text ? text + 1 : text;
 }
 
-/* Words in which marks stand become words and marks. expected: how many stood in
- * the format: where there are more, a text that was printed has such bytes, and
- * none is taken for a mark. */
+/* Extracts the marks from words. expected: the number of marks in the format. If
+ * there are more, a printed value contains such bytes, and none is treated as a
+ * mark. */
 static void take_marks(char *words, tn__error_facts *facts, int expected)
 {
     int found = 0;
@@ -179,7 +179,7 @@ static void take_marks(char *words, tn__error_facts *facts, int expected)
     *to = 0;
 }
 
-/* The bytes of the name with which a text of this format begins. */
+/* Length of the function's name that begins a text of this format; 0: none. */
 static int name_length(const char *format, va_list args)
 {
     int n = 0;
@@ -194,7 +194,7 @@ static int name_length(const char *format, va_list args)
     return format[n] == ':' && format[n + 1] == ' ' ? n : 0;
 }
 
-/* Prints into words and finds who speaks; with_marks: and of which arguments. */
+/* Prints into words and finds the function's name; with_marks: also the marks. */
 static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
                         bool with_marks, const char *format, va_list args)
 {
@@ -238,7 +238,7 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     return code;
 }
 
-/* Tells the handler of the pending error, if it does not know it. */
+/* Reports the pending error to the handler, once. */
 static void report(void)
 {
     if (!tn__me.pending || !tn__handler_is_active())
@@ -352,7 +352,7 @@ bool tn__error_is_from(const char *name)
            memcmp(tn__me.error->words, name, length) == 0;
 }
 
-/* Puts text in the place of `length` bytes at `at`; marks behind go along. */
+/* Replaces `length` bytes at `at` with text; later marks move with their text. */
 static void replace(int at, int length, const char *text)
 {
     int more = (int)strlen(text), whole = (int)strlen(tn__me.error->words);
@@ -432,7 +432,7 @@ void tn__error_reword(const char *format, ...)
     memcpy(tn__me.error->words, words, sizeof words);
 }
 
-/* ---- set aside -------------------------------------------------------------- */
+/* ---- save and restore ------------------------------------------------------- */
 
 void tn__error_take(tn__error *out)
 {
@@ -500,7 +500,7 @@ static void show_tensor(int i)
     tn__me.error->list[i] = to;
 }
 
-/* Of an error without words. */
+/* The details of an error without storage. */
 static const tn_error_details *plain_details(void)
 {
     static const tn_error_details details[] = {
@@ -525,7 +525,7 @@ const tn_error_details *tn_error_info(void)
         return plain_details();
     const tn__error_facts *facts = &tn__me.error->facts;
     const tn__error_mark *mark = tn__error_argument();
-    bool own = !facts->op && mark; /* of a call that is no operator */
+    bool own = !facts->op && mark; /* the function is not an operator */
     if (own) {
         snprintf(tn__me.error->who, sizeof tn__me.error->who, "%.*s", facts->who,
                  tn__me.error->words);

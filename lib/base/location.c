@@ -1,8 +1,8 @@
-/* location.c: what a thread is doing, and the paths of modules.
+/* location.c: the running operator, and the paths of modules.
  *
- * A path is made once, with its text, and never goes: what remembers one, a
- * tensor or an error, may outlive the model. There are as many as a program
- * has names of modules in different places. */
+ * A path is interned: it is allocated once, with its text, and never freed, because
+ * tensors and errors that refer to it may outlive the model. Their number is that
+ * of distinct module paths in the program. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/state.h>
@@ -40,7 +40,7 @@ static tn_path *make(const tn_path *outer, const char *name)
 {
     size_t before = outer ? strlen(outer->text) + 1 : 0;
     size_t length = strlen(name) + 1;
-    /* Not counted as live: it stays by design. */
+    /* Not counted as live: it is never freed, by design. */
     tn_path *path = tn__memory_take(sizeof *path + before + length, false);
     if (!path)
         return NULL;

@@ -1,17 +1,16 @@
-/* location.h: what a thread is doing and where, for whoever has to tell it: errors,
- * and the origins of tensors and of memory.
+/* location.h: the operator and the module that a thread is running. Errors report
+ * it, and tensors and blocks of memory record it as their origin.
  *
- * What and where are pointers that are pushed and popped, so that knowing them
- * costs an operator two stores. */
+ * Both are pointers that are pushed and popped: two stores for each operator. */
 #ifndef TN_LIB_BASE_LOCATION_H
 #define TN_LIB_BASE_LOCATION_H
 
 #include <tenon/error.h>
 
-/* An operator that is running. Lies in the struct of its call, so that who
- * knows that struct finds it. */
+/* An operator that is running. It is the first member of tn__call (ops), so that a
+ * pointer to it can be converted to the call. */
 typedef struct tn__running_op {
-    const char *name; /* lives for ever */
+    const char *name; /* static lifetime */
     const struct tn__running_op *outer;
 } tn__running_op;
 
@@ -20,8 +19,8 @@ struct tn__location {
     const tn_path *path;    /* of the module that runs; NULL: none */
 };
 
-/* The outermost operator that is running: the one that the program knows; NULL
- * if none is. */
+/* Name of the outermost running operator, which is the one that the program
+ * called; NULL if none is running. */
 const char *tn__outermost_op(void);
 
 #endif
