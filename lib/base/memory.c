@@ -1,7 +1,7 @@
-/* memory.c: malloc with a count, and with failures on demand.
+/* memory.c: counted malloc, whose failures record an error.
  *
- * Pooled objects (object_pool.c) count as allocations too: a test that makes every
- * n-th of them fail must not depend on what the free lists hold. */
+ * Pooled objects (object_pool.c) count as allocations too, so that tests which make
+ * the n-th allocation fail do not depend on the contents of the free lists. */
 #include <base/memory.h>
 #include <base/error.h>
 #include <base/state.h>
@@ -97,7 +97,7 @@ bool tn__grow(void *items_pointer, size_t *room, size_t count,
         return true;
     size_t wanted = count < 4 ? 8 : count * 2, bytes;
     void *items;
-    /* items_pointer is a T **: read as bytes, for it is no void **. */
+    /* items_pointer is a T **, not a void **, so it is copied as bytes. */
     memcpy(&items, items_pointer, sizeof items);
     if (__builtin_mul_overflow(wanted, item_bytes, &bytes)) {
         out_of_memory(SIZE_MAX);

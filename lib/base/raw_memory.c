@@ -1,4 +1,4 @@
-/* raw_memory.c: malloc that fails on demand, without an error recorded. */
+/* raw_memory.c: malloc that fails on demand (for tests) and records no error. */
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/state.h>

@@ -1,4 +1,4 @@
-/* state.c: the birth and the end of a thread's state. */
+/* state.c: making and freeing the state of a thread. */
 #include <base/context.h>
 #include <base/state.h>
 #include <base/error.h>
@@ -10,15 +10,14 @@
 
 static tn__lock all_lock = TN__LOCK_INIT;
 static tn__state *all;
-static _Atomic int64_t gone_taken, gone_given; /* by threads that ended */
+static _Atomic int64_t gone_taken, gone_given; /* of threads that have ended */
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* What objects do while they are destroyed may need the state, so it goes
- * last; should anything need one later still, a new one is made and the
- * system calls again. */
+/* Destructors of objects may use the state, so it is freed last. If something needs
+ * a state even later, a new one is made and pthreads calls this again. */
 static void state_free(void *pointer)
 {
     tn__state *state = pointer;
