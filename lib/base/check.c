@@ -1,5 +1,4 @@
-/* check.c: what callers hear of an argument that is no live object of the kind
- * that is wanted. */
+/* check.c: errors for arguments that are not a live object of the expected kind. */
 #include <base/error.h>
 #include <base/state.h>
 
@@ -24,7 +23,7 @@ bool tn_object_check_kind(const void *object, const char *kind,
     const tn__object *o = object;
     if (o && kind && (uintptr_t)o % _Alignof(tn__object) == 0 &&
         o->mark == TN__OBJECT_MARK) {
-        /* Equal texts are most often one: the linker merges them. */
+        /* Equal strings usually have one address: the linker merges them. */
         if (o->type->name == kind || strcmp(kind_of(o, o->type), kind) == 0)
             return true;
     }
@@ -61,7 +60,7 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         return false;
     }
     if ((uintptr_t)object % 2 != 0)
-        kind = "scope"; /* what the user holds of one is an odd number */
+        kind = "scope"; /* handles of scopes are odd numbers */
     else if ((uintptr_t)object % _Alignof(tn__object) == 0) {
         gone = object->mark == TN__OBJECT_DEAD;
         if (gone && object->type == &tn__class_dead)

@@ -1,9 +1,9 @@
-/* lifetime.c: TENON_DEBUG=scopes: what became of every object that is gone.
+/* lifetime.c: TENON_DEBUG=scopes: records the origin and the end of each object.
  *
- * A program that uses an object after its scope was closed needs to hear which
- * object it was and which scope took it. So here the memory of a dead object is
- * never used again, and a record tells its story. The records, by address, lie
- * in a table; all of it is slow and large, and off unless it is asked for.
+ * If a program uses an object after its scope was closed, the error should name the
+ * object and the scope. With this switch on, the memory of a dead object is not
+ * reused, and a hash table by address has a record of each object. That is slow and
+ * takes much memory, so it is off by default.
  */
 #include <base/error.h>
 #include <base/context.h>
@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Dead objects that are held: tensors and their records take some 100 MB. */
+/* Most dead objects held: with tensors and their records some 100 MB. */
 #define DEAD_MAX 262144
 #define BUCKETS 65536
 
 typedef struct lifetime {
     struct lifetime *next; /* of the same bucket */
     const tn__object *object;
-    const char *made_by; /* NULL: not known */
+    const char *made_by; /* operator; NULL: not known */
     const tn_path *made_in;
     tn__release_cause cause;
     uint64_t scope; /* its handle; 0: the root scope */
@@ -112,7 +112,7 @@ void tn__lifetime_begin(const tn__object *object)
 {
     tn__lock_take(&lock);
     lifetime *record = object->type->origin ? NULL : record_of(object);
-    if (record) { /* of an object that was there before, perhaps */
+    if (record) { /* perhaps of an earlier object at this address */
         record->made_by = tn__outermost_op();
         record->made_in = tn__me.location.path;
     }
@@ -168,14 +168,14 @@ void tn__lifetime_end(tn__object *object)
     limit_logged |= first;
     tn__lock_give(&lock);
     if (first)
-        tn__log(1, "TENON_DEBUG=scopes: %d objects that are gone are held; "
-                "from here on the oldest of them are forgotten, and their use "
-                "may go unnoticed", DEAD_MAX);
+        tn__log(1, "TENON_DEBUG=scopes: %d freed objects are recorded; "
+                "the oldest are forgotten from now on, and their use may go "
+                "unnoticed", DEAD_MAX);
     if (oldest)
         tn__quarantine_free(oldest);
 }
 
-/* ---- the story ---------------------------------------------------------- */
+/* ---- as text ------------------------------------------------------------ */
 
 static void describe_scope(const lifetime *record, tn__text *text)
 {

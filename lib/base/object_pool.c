@@ -1,11 +1,11 @@
-/* object_pool.c: free lists of small objects, one set for each thread.
+/* object_pool.c: free lists of small blocks, one set for each thread.
  *
- * A block is a malloc of its own, so lists hold no slabs together and a
- * thread that ends returns all it holds. Where one thread makes what another
- * frees, the second one's list would grow without bound: it is capped.
+ * Each block is allocated by malloc separately, so a thread that ends can free all
+ * blocks in its lists. If one thread allocates what another frees, the second one's
+ * list would grow without bound, so lists have a maximum length.
  *
- * What was freed last is taken first, while it is in the cache; but the memory
- * of objects, which callers may still point to, is taken oldest first. */
+ * Blocks are reused last in, first out, while they are in the cache. The memory of
+ * objects, which callers may still point to, is reused first in, first out. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <base/error.h>
@@ -15,10 +15,10 @@
 
 #include <stdlib.h>
 
-#define LIST_MAX 4096 /* blocks kept by a thread, of each sort */
+#define LIST_MAX 4096 /* most free blocks of a thread, for each pool */
 
 static tn__lock register_lock = TN__LOCK_INIT;
-static int pool_count = 1; /* list 0 stays empty: that of no pool */
+static int pool_count = 1; /* list 0 stays empty: it stands for "not registered" */
 
 static void pool_register(tn__pool *pool)
 {
@@ -32,7 +32,7 @@ static void pool_register(tn__pool *pool)
 
 static void count(_Atomic int64_t *counter)
 {
-    /* One writer: no need of a locked instruction. */
+    /* There is one writer, so no locked instruction is needed. */
     int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + 1, memory_order_relaxed);
 }
@@ -67,8 +67,8 @@ void *tn__pool_take_object(tn__pool *pool)
             tn__object *object = dead->head;
             dead->head = object->next_dead;
             dead->count--;
-            /* It died 64 objects ago: the next take should not wait for its
-             * memory. */
+            /* Freed 64 objects ago, so it may have left the cache: prefetch it for
+             * the next take. */
             __builtin_prefetch(dead->head, 1);
             __builtin_prefetch((char *)dead->head + 64, 1);
             __builtin_prefetch((char *)dead->head + 192, 1);
@@ -88,7 +88,7 @@ void tn__pool_give_object(tn__pool *pool, void *pointer)
     object->was = object->type;
     object->type = &tn__class_dead;
     if (TN__UNLIKELY(!state || !index || tn__lifetimes_are_traced())) {
-        /* No state is made for a thread that only frees. */
+        /* A thread that only frees gets no state. */
         tn__state_pool_count(0, 1);
         tn__quarantine_orphan(object);
         TN__HIDE(object + 1, pool->bytes - sizeof *object);
@@ -147,7 +147,7 @@ void tn__pool_give(tn__pool *pool, void *block)
         return;
     tn__state *state = tn__me.state;
     if (TN__UNLIKELY(!state)) {
-        /* No state is made for a thread that only frees. */
+        /* A thread that only frees gets no state. */
         tn__state_pool_count(0, 1);
         free(block);
         return;

@@ -1,10 +1,9 @@
-/* quarantine.c: the memory of objects that are gone.
+/* quarantine.c: the memory of dead objects (object.h).
  *
- * Whoever holds on to an object whose scope was closed points to memory that
- * may hold another one already. So that memory rests: its header says what it
- * was until the oldest of its kind has seen TN__QUARANTINE_LEAST others die. Pools
- * have queues of their own (object_pool.c); here are those of what malloc gave, and of
- * threads that have ended.
+ * A pointer to an object whose scope was closed must not come to point to a new
+ * object at once. So the memory is withheld, with its header, for some time. Pools
+ * have queues of their own (object_pool.c). This file has those of objects allocated
+ * by malloc, and of threads that have ended.
  */
 #include <base/context.h>
 #include <base/lock.h>
@@ -15,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects kept of threads that ended, or had no queue. */
+/* Most dead objects of threads that have ended or have no queue. */
 #define ORPHANS_MAX 4096
-/* Of a large block, what is not the header goes back to the system at once. */
+/* The body of a larger block is returned to the system at once; the header stays. */
 #define LARGE_BYTES 65536
 
 const tn__class tn__class_dead = {.name = "nothing"};
@@ -40,14 +39,15 @@ void tn__quarantine_orphan(tn__object *object)
         tn__quarantine_free(oldest);
 }
 
-/* The queue of a kind; NULL where memory runs out. Kinds are few. */
+/* The queue of a kind; NULL if memory runs out. There are few kinds. */
 static tn__quarantine *queue_of(tn__state *state, const void *kind)
 {
     for (size_t i = 0; i < state->class_count; i++)
         if (state->by_class[i].kind == kind)
             return &state->by_class[i].dead;
     if (state->class_count == state->class_room) {
-        /* Not tn__alloc: what a test makes fail is not to depend on it. */
+        /* Not tn__alloc: tests that make the n-th allocation fail must not depend on
+         * this one. */
         size_t room = state->class_room ? state->class_room * 2 : 16;
         tn__class_quarantine *by_class =
             realloc(state->by_class, room * sizeof *by_class);
@@ -66,7 +66,7 @@ void tn__object_free(void *pointer, size_t bytes)
     tn__object *object = pointer;
     tn__state *state = tn__me.state;
     const void *kind = object->type;
-    /* A user's class stands at the start of the block: user_object.c. */
+    /* The block of a user's object begins with its class: user_object.c. */
     if (object->type->front)
         memcpy(&kind, (char *)object - object->type->front, sizeof kind);
     object->was = object->type;

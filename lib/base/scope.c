@@ -1,13 +1,12 @@
-/* scope.c: who frees what a call makes.
+/* scope.c: scopes, which own the objects that calls make.
  *
- * The scopes of a thread nest, so one array holds the objects of all of them,
- * and a scope is where its part begins: opening one costs a few stores, and
- * what is handed on from a scope that closes always finds room.
+ * The scopes of a thread nest. One array has the objects of all of them, and a scope
+ * is the index at which its part begins. So opening a scope costs a few stores, and
+ * passing objects to the outer scope needs no memory.
  *
- * What the user holds is a number that is never used twice, not an address: a
- * scope that was closed, or is another thread's, is then told from all others
- * without touching memory that is gone. The number is odd, as no object's
- * address is.
+ * A tn_scope * is a handle that is never used twice, not an address. A scope that was
+ * closed, or that belongs to another thread, is so detected without access to freed
+ * memory. Handles are odd numbers, unlike addresses of objects.
  */
 #include <base/context.h>
 #include <base/error.h>
@@ -19,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects in a root scope: then the log says that a scope is missing. */
+/* With more objects in a root scope, the log warns that a scope is missing. */
 #define ROOT_LIMIT 100000
-#define HANDLE_RANGE 1048576 /* numbers that a thread takes at a time */
+#define HANDLE_RANGE 1048576 /* handles that a thread reserves at a time */
 
 static _Atomic uint64_t handle_ranges;
 
@@ -30,7 +29,7 @@ static bool is_scope_handle(const void *pointer)
     return (uintptr_t)pointer & 1;
 }
 
-/* What is given to be kept or dropped; an error recorded if it is no object. */
+/* Checks an argument of keep, drop and the like; false with an error recorded. */
 static bool is_object(const tn__object *object, const char *what,
                       const char *argument)
 {
@@ -139,7 +138,7 @@ void *tn__scope_own(void *pointer)
     return object;
 }
 
-/* Which frame holds this slot: most often the innermost. */
+/* The frame of this slot, usually the innermost. */
 static tn__frame *frame_of(tn__state *state, size_t slot)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -148,7 +147,7 @@ static tn__frame *frame_of(tn__state *state, size_t slot)
     return frame;
 }
 
-/* Moves the items of the innermost frame together. */
+/* Removes the holes of the innermost frame. */
 static void frame_compact(tn__state *state)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -164,10 +163,10 @@ static void frame_compact(tn__state *state)
     frame->hole_count = 0;
 }
 
-/* Takes an object out of its scope, whose reference the caller then has. The
- * hole is filled with the last object where that is of the same scope; else
- * holes are closed once they are half of all, so that a loop which hands one
- * object on and drops the one before stays small. */
+/* Removes an object from its scope; the scope's reference passes to the caller. That
+ * leaves a hole. Holes at the end of the innermost frame are removed at once, others
+ * when they are half of its items, so that a loop that makes one object and drops the
+ * one before stays small. */
 static void item_remove(tn__state *state, tn__object *object)
 {
     size_t slot = object->slot;
@@ -188,8 +187,9 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
-/* Frees what lies above `floor` frames, youngest first. A destructor may give
- * the scope new objects, or open and close scopes: look again each time. */
+/* Frees the objects of all frames from number `floor` on, youngest first. A destructor
+ * may add objects to the scope, or open and close scopes, so each step reads the
+ * state anew. */
 static void frames_pop(tn__state *state, size_t floor)
 {
     size_t first = state->frame[floor].first;
@@ -272,8 +272,8 @@ bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
         return false;
     tn__state *state = tn__me.state;
     size_t first = frame->first, floor = (size_t)(frame - state->frame);
-    /* The objects that this scope (or one inside it) owns move to the start
-     * of its part, which then is the end of the part around it. */
+    /* The objects that this scope (or one inside it) owns move to the start of its
+     * part, which then becomes the end of the outer scope's part. */
     size_t moved = 0;
     for (int i = 0; i < count; i++) {
         tn__object *object = objects[i];
@@ -282,7 +282,7 @@ bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
             continue;
         size_t slot = object->slot;
         if (slot < first + moved)
-            continue; /* of a scope around, or moved already */
+            continue; /* of an outer scope, or moved already */
         tn__object *other = state->item[first + moved];
         state->item[slot] = other;
         if (other)
