@@ -37,13 +37,14 @@ static void refuse_gone(const tn__object *object, const char *call,
     tn__lifetime_describe(object, story, sizeof story);
     if (*story)
         tn__fail(TN_ERR_STATE,
-                 "%s: {%s} is gone: %s; tn_keep() what is to outlive its scope",
+                 "%s: {%s} was freed: %s; tn_keep() makes an object outlive its "
+                 "scope",
                  call, argument, story);
     else
         tn__fail(TN_ERR_STATE,
-                 "%s: {%s} is gone: its scope was closed or it was dropped; "
-                 "tn_keep() what is to outlive its scope "
-                 "(TENON_DEBUG=scopes tells which scope took it)",
+                 "%s: {%s} was freed: its scope was closed or it was dropped; "
+                 "tn_keep() makes an object outlive its scope "
+                 "(TENON_DEBUG=scopes reports which scope freed it)",
                  call, argument);
 }
 
@@ -74,13 +75,15 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         refuse_gone(object, call, argument);
     else if (kind)
         tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %s %s%s, not %s %s", call,
-                 argument, article(kind), kind, gone ? " that is gone" : "",
+                 argument, article(kind), kind, gone ? " that was freed" : "",
                  article(wanted ? wanted : "object"),
                  wanted ? wanted : "object");
     else
         tn__fail(TN_ERR_ARGUMENT,
-                 "%s: {%s} is no %s%s: it is a device, an operator or memory of "
-                 "the program's", call, argument, wanted ? wanted : "object",
+                 "%s: {%s} is not %s %s%s: it is a device, an operator or memory of "
+                 "the program", call, argument,
+                 article(wanted ? wanted : "object"),
+                 wanted ? wanted : "object",
                  wanted ? ", nor another object that scopes own"
                         : " that scopes own");
     return false;

@@ -183,7 +183,7 @@ static void describe_scope(const lifetime *record, tn__text *text)
     const char *path = tn_path_text(record->opened_in);
     tn__code_place(record->opener, place, sizeof place);
     if (!record->scope) {
-        tn__text_add(text, "its thread's root scope took it when the thread "
+        tn__text_add(text, "its thread's root scope freed it when the thread "
                      "ended");
         return;
     }
@@ -191,7 +191,7 @@ static void describe_scope(const lifetime *record, tn__text *text)
     if (*place || *path)
         tn__text_add(text, " (opened%s%s%s%s)", *place ? " at " : "", place,
                      *path ? " in " : "", path);
-    tn__text_add(text, " took it when it was closed");
+    tn__text_add(text, " freed it when it was closed");
 }
 
 void tn__lifetime_describe(const tn__object *object, char *room, size_t bytes)
@@ -212,8 +212,8 @@ void tn__lifetime_describe(const tn__object *object, char *room, size_t bytes)
         else
             tn__text_add(&text, "%s", record->cause == TN__RELEASED_BY_DROP
                                           ? "it was dropped with tn_drop()"
-                                          : "it went with the last object that "
-                                            "held it");
+                                          : "it was freed with the last object "
+                                            "that held it");
     }
     tn__lock_give(&lock);
     snprintf(room, bytes, "%s", text.data ? text.data : "");

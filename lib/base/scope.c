@@ -375,8 +375,8 @@ void tn_drop(void *pointer)
         return;
     }
     tn__fail(TN_ERR_STATE,
-             "drop: what is given was not kept and belongs to no open scope of "
-             "this thread: it was dropped before, went with its scope, or is "
+             "drop: the object was not kept and belongs to no open scope of this "
+             "thread: it was dropped before, freed with its scope, or is "
              "another thread's; call tn_drop() once for each tn_keep()");
 }
 

@@ -63,7 +63,7 @@ bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
                     const tn_module_class *b, const char *what);
 /* Is x there? Else an error: "forward: input is NULL". */
 bool tn__nn_given(const void *x, const char *what, const char *argument);
-/* Is it a tensor? Else an error: "forward: input is gone: ...". */
+/* Is it a tensor? Else an error: "forward: input was freed: ...". */
 bool tn__nn_tensor(const tn_tensor *x, const char *what, const char *argument);
 
 /* "(2, 3)", for messages; "none" of NULL. Returns text. */

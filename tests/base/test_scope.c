@@ -116,8 +116,8 @@ static void *open_elsewhere(void *unused)
              "closing another thread's scope");
     tn_drop(foreign_thing);
     is_error(TN_ERR_STATE,
-             "drop: what is given was not kept and belongs to no open scope of "
-             "this thread: it was dropped before, went with its scope, or is "
+             "drop: the object was not kept and belongs to no open scope of this "
+             "thread: it was dropped before, freed with its scope, or is "
              "another thread's; call tn_drop() once for each tn_keep()",
              "dropping another thread's object");
     tn_keep(foreign_thing);
@@ -150,8 +150,8 @@ static void test_mistakes(void)
     is_error(TN_ERR_ARGUMENT, "keep: this is a scope; keep the objects in it",
              "keeping a scope");
 #define NO_OBJECT                                                             \
-    ": object is no object that scopes own: it is a device, an operator or "   \
-    "memory of the program's"
+    ": object is not an object that scopes own: it is a device, an operator " \
+    "or memory of the program"
     static struct { void *part[8]; } other;
     ok(!tn_keep(&other), "what is no object cannot be kept");
     is_error(TN_ERR_ARGUMENT, "keep" NO_OBJECT, "keeping what is no object");
@@ -165,8 +165,8 @@ static void test_mistakes(void)
     tn_drop(t);
     tn_drop(t); /* holder keeps it in memory */
     is_error(TN_ERR_STATE,
-             "drop: what is given was not kept and belongs to no open scope of "
-             "this thread: it was dropped before, went with its scope, or is "
+             "drop: the object was not kept and belongs to no open scope of this "
+             "thread: it was dropped before, freed with its scope, or is "
              "another thread's; call tn_drop() once for each tn_keep()",
              "dropping an object twice");
     foreign = next;
