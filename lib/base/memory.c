@@ -17,10 +17,10 @@ static void *out_of_memory(size_t bytes)
 {
     if (bytes > PTRDIFF_MAX)
         return tn__fail_null(TN_ERR_MEMORY,
-                             "out of memory: more bytes of host memory asked "
-                             "for than there are addresses");
+                             "out of memory: more bytes of host memory "
+                             "requested than there are addresses");
     return tn__fail_null(TN_ERR_MEMORY,
-                         "out of memory: %zu bytes of host memory asked for",
+                         "out of memory: %zu bytes of host memory requested",
                          bytes);
 }
 

@@ -172,7 +172,8 @@ static tn_status wait_reporting(tn_device *device, const char *what)
         tn_error_clear();
         if (deferred) {
             char suffix[160];
-            snprintf(suffix, sizeof suffix, " (told by %s when %s was waited for)",
+            snprintf(suffix, sizeof suffix,
+                     " (reported by %s when it waited for %s)",
                      what, device->name);
             const tn_path *here = tn_path_enter(deferred->path);
             deferred->report(deferred, &fault, name ? name : what, suffix);
@@ -182,8 +183,8 @@ static tn_status wait_reporting(tn_device *device, const char *what)
         if (fault.extent == TN__GUARD_EXTENT)
             return was_of(name,
                           tn__fail(TN_ERR_ARGUMENT, "%s: %s at element %"
-                                   PRId64 " of a launch (told by %s when %s "
-                                   "was waited for)", name ? name : what,
+                                   PRId64 " of a launch (reported by %s when "
+                                   "it waited for %s)", name ? name : what,
                                    fault.index == TN__GUARD_ZERO
                                        ? "division by zero"
                                    : fault.index == TN__GUARD_NEGATIVE
@@ -196,7 +197,7 @@ static tn_status wait_reporting(tn_device *device, const char *what)
             (tn__error_index){
                 true, fault.index, 0, fault.extent, 1, {fault.position}},
             "%s: index %" PRId64 " is outside of [0, %" PRId64
-            ") (told by %s when %s was waited for)",
+            ") (reported by %s when it waited for %s)",
             name ? name : what, fault.index, fault.extent, what, device->name);
         return was_of(name, TN_ERR_INDEX);
     }

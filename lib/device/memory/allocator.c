@@ -60,7 +60,7 @@ static void tell_out_of_memory(tn__allocator *a, uint64_t asked)
         snprintf(end, sizeof end, "; it has %s",
                  tn__bytes_text(text[3], info.memory_total));
     tn__fail(TN_ERR_MEMORY,
-             "out of memory on %s: %s asked for, %s in live tensors, %s held "
+             "out of memory on %s: %s requested, %s in live tensors, %s held "
              "for reuse%s%s",
              device->name, tn__bytes_text(text[0], asked),
              tn__bytes_text(text[1], used),
