@@ -430,7 +430,7 @@ tn_status tn__timeline_stop(void)
         if (close(file) < 0 && !failed)
             failed = errno;
         if (failed)
-            status = tn__fail(TN_ERR_IO, "trace_stop: the trace is not whole: "
+            status = tn__fail(TN_ERR_IO, "trace_stop: the trace is incomplete: "
                                          "%s", strerror(failed));
     }
     file = -1;
