@@ -1,4 +1,4 @@
-/* command.h: a command of recorded work, between recorder.c and replay.c. */
+/* command.h: a recorded command: made by recorder.c, run by replay.c. */
 #ifndef TN_LIB_DEVICE_COMMAND_H
 #define TN_LIB_DEVICE_COMMAND_H
 
@@ -8,14 +8,14 @@ struct tn__command {
     tn__command *next;
     const char *what;
     int kind;
-    /* Number of the draw, from 1 on, whose seed and call are its parameters
-     * draw_at and the next, or those of an attention; 0: none. */
+    /* Number, from 1 on, of the random draw whose seed and call are the command's
+     * parameters draw_at and draw_at + 1, or those of an attention; 0: none. */
     size_t draw;
     uint32_t draw_at;
-    const tn_program *program; /* of a launch, as the rest of this line */
+    const tn_program *program; /* of a launch, as is `built` */
     tn_built *built;
     union {
-        tn_launch launch; /* its arrays follow the command */
+        tn_launch launch; /* its arrays follow the command in memory */
         tn_matmul_args matmul;
         tn_scatter_args scatter;
         tn_scan_args scan;
@@ -29,7 +29,8 @@ struct tn__command {
     } args;
 };
 
-/* Neighbouring commands that the device has recorded: those before `end`. */
+/* Consecutive commands, from first up to but without `end`, that the device has
+ * captured. */
 struct tn__segment {
     tn__segment *next;
     const tn__command *first, *end;

@@ -1,7 +1,7 @@
-/* deferred_error.h: what is known of a launch that reads by indices or asks whether it
- * may go on, for an error that is told when the launch has long been over:
- * numbers, and texts that live for ever. Filled by who launches, and by that
- * room put into words; kept here by the launch's tag. */
+/* deferred_error.h: data about a launch that reads by indices or has guards
+ * (base/guard.h), for an error that an asynchronous device reports after the launch.
+ * It has numbers and texts of static lifetime only. The room that launches fills it
+ * and writes the message; launch.c stores it by the launch's tag. */
 #ifndef TN_LIB_DEVICE_DEFERRED_ERROR_H
 #define TN_LIB_DEVICE_DEFERRED_ERROR_H
 
@@ -10,24 +10,24 @@
 
 typedef struct tn__deferred_error tn__deferred_error;
 struct tn__deferred_error {
-    /* Records the error of operator name, in words that end in `suffix`. */
+    /* Records the error of operator `name`; the message ends in `suffix`. */
     tn_status (*report)(const tn__deferred_error *error, const tn_fault *fault,
                       const char *name, const char *suffix);
-    uint64_t tag;         /* set, as the path of the module, when it is kept */
+    uint64_t tag;         /* tag and path are set by launch.c */
     const tn_path *path;
-    const void *kernel;   /* lent for ever; NULL: of no kernel */
-    int ndim;             /* of the space of the launch, */
+    const void *kernel;   /* static lifetime; NULL: of no kernel */
+    int ndim;             /* of the iteration space, */
     int64_t extent[TN_MAX_NDIM]; /* and its shape */
-    /* The indices, where it is known who gave them. */
-    const char *op;       /* whose argument they are; NULL: not known */
+    /* The index tensor, if the argument that it comes from is known. */
+    const char *op;       /* the operator of the argument; NULL: not known */
     const char *argument;
     const char *device;
     tn_dtype dtype;
     int of_ndim;
     int64_t of_shape[TN_MAX_NDIM], of_stride[TN_MAX_NDIM];
-    int64_t low;          /* below 0: those from low on count from the end */
-    /* In memory, the index of a point of the space is element base + the sum of
-     * coordinate * step of that argument. */
+    int64_t low;          /* least valid index; below 0: counted from the end */
+    /* The index for a point of the space is element base + sum(coordinate * step) of
+     * that argument's memory. */
     bool is_placed;
     int64_t base, step[TN_MAX_NDIM];
 };

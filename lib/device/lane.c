@@ -1,7 +1,7 @@
-/* lane.c: see lane.h. A queue that was waited for has come to an event that was
- * recorded just before: that event's time is now, and those of the others are as
- * long before it as the device says. So the clocks of host and device meet
- * anew each time. */
+/* lane.c: see lane.h. Before a synchronisation an event is recorded, which has been
+ * reached when it returns. So that event's time is now, and the device reports how
+ * long before it the other events were. The clocks of host and device are so
+ * aligned at each synchronisation. */
 #include <device/lane.h>
 
 #include <base/error.h>
@@ -9,29 +9,30 @@
 #include <base/timeline.h>
 #include <device/registry.h>
 
-/* Pieces that wait to be written, and the microseconds that one may: events
- * tell milliseconds in float32, which has 0.01 us of 0.1 s. */
+/* Most pieces of work that wait to be written, and how long one may wait, in
+ * microseconds. Events report milliseconds as float32, whose resolution at 0.1 s is
+ * 0.01 us. */
 enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 
 typedef struct timed_work {
     tn__async_span span;
-    tn_event *from, *to; /* owned; NULL: not made yet */
+    tn_event *from, *to; /* owned, reused; NULL: not made yet */
 } timed_work;
 
 struct tn__lane {
     tn__lane *next; /* of another device */
     tn_device *device;
-    uint64_t trace; /* of what was begun last */
-    bool refuses; /* it has no such events, or one has failed in that trace */
-    bool begun;   /* work[count] has been given its first event */
+    uint64_t trace; /* of the work begun last */
+    bool refuses; /* no timed events, or one failed in that trace */
+    bool begun;   /* the first event of work[count] was recorded */
     bool marked;  /* `now` was recorded */
     size_t count;
     tn_event *now; /* owned */
     timed_work work[MAX_WORK];
 };
 
-static _Atomic(tn__lane *) lanes; /* as long as the process, as devices are */
+static _Atomic(tn__lane *) lanes; /* never freed, like devices */
 
 void tn__lanes_each(void (*visit)(tn_device *device))
 {
@@ -51,8 +52,8 @@ static tn__lane *lane_make(tn_device *device)
     return lane;
 }
 
-/* The event, made if need be, comes behind what the queue was given. Without
- * words if it cannot be: then the device is waited for, as others are. */
+/* Records the event, made if necessary, in the queue. False, with no error recorded,
+ * on failure: then the caller waits for the device. */
 static bool record(tn__lane *lane, tn_event **event)
 {
     tn_device *device = lane->device;

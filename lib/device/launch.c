@@ -1,8 +1,8 @@
-/* launch.c: work for a device: the plugin's calls with order, tags and words.
+/* launch.c: calls of a plugin that submit work, with order, tags and error texts.
  *
- * A synchronous device is called as it is: no lock, no tag. For the others
- * the queue's lock makes the order, and a tag brings an operator's name back
- * from a failure that is told later. */
+ * Calls of a synchronous device need no lock and no tag. For an asynchronous one the
+ * queue's lock makes the order, and a tag identifies the operator of a failure that is
+ * reported later. */
 #include <device/lane.h>
 #include <device/recorder.h>
 #include <device/registry.h>
@@ -20,20 +20,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How far back a late failure can be named; and told in full, counted in
- * launches that can find an index outside. */
+/* How many launches back a deferred failure can be named; and how many launches that
+ * can have index faults back it can be described in full. */
 #define NAMES 4096
 #define DEFERRED 256
 
 struct tn__work {
-    /* All of it is under the queue's lock. */
+    /* Guarded by the queue's lock. */
     uint64_t next_tag;
-    const char *name[NAMES]; /* of launch tag % NAMES; lent for ever */
+    const char *name[NAMES]; /* of launch tag % NAMES; static lifetime */
     uint64_t deferred_count;
-    tn__deferred_error deferred[DEFERRED]; /* the last of them, in turn */
-    tn_status held;          /* a failure that nobody was told of yet, */
+    tn__deferred_error deferred[DEFERRED]; /* ring buffer of the last ones */
+    tn_status held; /* a failure that was not reported yet, */
     tn_fault held_fault;
-    tn__error held_error; /*   and the plugin's words */
+    tn__error held_error; /* and the plugin's error */
     tn__lane *lane;       /* owned; NULL: no trace has run */
 };
 
@@ -52,7 +52,7 @@ static uint64_t enter(tn_device *device, const char *what)
     tn__lock_take(&device->queue_lock);
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
-    /* The operator that the program knows, if one is running. */
+    /* The outermost operator is the one that the program called. */
     const char *called = tn__outermost_op();
     work->name[tag % NAMES] = called ? called : what;
     return tag;
@@ -75,7 +75,7 @@ static uint64_t begin_queued(tn_device *device, const char *what)
     return tag;
 }
 
-/* Enters to give work, whose time a trace may want. */
+/* Enters to submit work, whose time a trace may record. */
 static inline uint64_t begin(tn_device *device, const char *what)
 {
     return TN__LIKELY(device->synchronous) ? 0 : begin_queued(device, what);
@@ -95,7 +95,7 @@ static const char *name_of(tn_device *device, uint64_t tag)
     return work->name[tag % NAMES];
 }
 
-/* Within enter and leave. */
+/* Stores the data for a deferred error. Between enter and leave. */
 static void remember(tn_device *device, uint64_t tag,
                      const tn__deferred_error *deferred)
 {
@@ -118,7 +118,7 @@ static const tn__deferred_error *deferred_of(tn_device *device, uint64_t tag)
     return NULL;
 }
 
-/* The plugin's queue_sync; what was done till then goes into the trace. */
+/* Calls the plugin's queue_sync and writes the finished work into the trace. */
 static tn_status sync_plugin(tn_device *device, tn_fault *fault)
 {
     tn__lane *lane = device->work->lane;
@@ -128,7 +128,7 @@ static tn_status sync_plugin(tn_device *device, tn_fault *fault)
     return status;
 }
 
-/* queue_sync, or what a sync before this one kept back. */
+/* queue_sync; returns the failure that an earlier drain stored, if any. */
 static tn_status sync_queue(tn_device *device, tn_fault *fault,
                             bool was_pending)
 {
@@ -144,8 +144,8 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
     return status;
 }
 
-/* The pending error is of the operator called name, and of none that runs now,
- * which has nothing to add. */
+/* Attributes the pending error to the operator `name`, which has ended, so that
+ * operators running now do not add their details. */
 static tn_status was_of(const char *name, tn_status status)
 {
     static const tn__running_op over = {NULL, NULL};
@@ -157,8 +157,8 @@ static tn_status was_of(const char *name, tn_status status)
     return status;
 }
 
-/* Waits, within enter and leave. The failure may be that of work given long
- * ago: it is that work's name that is told. */
+/* Waits, between enter and leave, and reports a failure. It may be that of work
+ * submitted long ago; the message then has the name of that work. */
 static tn_status wait_reporting(tn_device *device, const char *what)
 {
     tn_fault fault = {.size = sizeof fault};
@@ -191,7 +191,7 @@ static tn_status wait_reporting(tn_device *device, const char *what)
                                        ? "a negative number"
                                        : "a number outside [0, 1]",
                                    fault.position, what, device->name));
-        /* Of its coordinates only the element's number is known by now. */
+        /* Only the element's number is known, not its coordinates. */
         tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){
@@ -223,9 +223,9 @@ void tn__work_drain(tn_device *device)
     tn__lock_give(&device->queue_lock);
 }
 
-/* Leaves. While a trace runs what was given to an asynchronous device gets its
- * time from events, or is waited for, so that its time is in the span of whoever
- * gave it. */
+/* Leaves. While a trace runs, the time of asynchronous work comes from events. If
+ * that is impossible, this waits for the device, so that the time is in the span of
+ * the caller. */
 static tn_status leave_after(tn_device *device, const char *what,
                              tn_status status)
 {
@@ -236,7 +236,7 @@ static tn_status leave_after(tn_device *device, const char *what,
     return status;
 }
 
-/* Leaves, and what was given is done. */
+/* Leaves after waiting for the submitted work. */
 static tn_status leave_waited(tn_device *device, const char *what)
 {
     if (tn__timeline_is_live())
@@ -246,8 +246,8 @@ static tn_status leave_waited(tn_device *device, const char *what)
     return status;
 }
 
-/* After the plugin's status: an index fault is handed to the caller, without
- * the plugin's words; the rest is told. */
+/* Handles the plugin's status: passes an index fault to the caller, without the
+ * plugin's error, and records an error for other failures. */
 static tn_status finish(tn_device *device, const char *what, tn_status status,
                         bool was_pending, tn_fault *fault)
 {
@@ -266,7 +266,7 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     return TN_ERR_INDEX;
 }
 
-/* The status of work that was given, which a recording takes too. */
+/* Adds submitted work to a recording, if there is one; returns the status. */
 static tn_status recorded(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what, tn_status status)
 {
@@ -304,7 +304,7 @@ tn_status tn__device_work(tn_device *device, int kind, void *args,
         return work->declines
                    ? TN_ERR_UNSUPPORTED
                    : tn__fail(TN_ERR_UNSUPPORTED,
-                              "%s: %s has not the extension %s, or no more",
+                              "%s: %s does not have the extension %s (any more)",
                               what, device->name, work->extension);
     bool was_pending = tn__error_pending();
     const uint64_t tag = begin(device, what);
@@ -362,7 +362,7 @@ tn_status tn__device_replay(tn_device *device,
     bool was_pending = tn__error_pending();
     uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);
-    /* Of which launch a fault is, a device that waits for each has yet to say. */
+    /* A device that waits for each launch has not reported yet which one faulted. */
     status = status == TN_ERR_INDEX
                  ? wait_reporting(device, what)
                  : finish(device, what, status, was_pending, NULL);
