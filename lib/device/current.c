@@ -1,4 +1,5 @@
-/* current.c: the device that a program names, and each thread's current one. */
+/* current.c: opening a device by its specification, and the current device of each
+ * thread. */
 #include <device/registry.h>
 
 #include <base/context.h>
@@ -9,7 +10,8 @@
 
 static _Atomic(tn_device *) default_device;
 
-/* Opens a specification; `what` ("TENON_DEVICE=cuda") starts the message. */
+/* Opens the device of a specification. The error begins with `what`
+ * ("TENON_DEVICE=cuda"). */
 static tn_device *open_or_tell(const char *specification, const char *what)
 {
     tn__text reasons = {0};
@@ -73,8 +75,7 @@ tn_device *tn_device_current(void)
 
 tn_status tn_device_set(tn_device *device)
 {
-    /* NULL goes back to the default, but a device that could not be opened
-     * is not taken for that. */
+    /* NULL restores the default, but not if it comes from an open that failed. */
     if (!device && tn__error_pending())
         return TN_ERR_STATE;
     tn__me.device = device;

@@ -1,4 +1,4 @@
-/* device.c: the devices that are open. */
+/* device.c: opening devices, and the list of open devices. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static tn_device *devices[TN__MAX_DEVICES]; /* owned, for ever */
+static tn_device *devices[TN__MAX_DEVICES]; /* owned, never freed */
 static int device_count;
 
 bool tn__device_no_memory;
@@ -21,7 +21,7 @@ tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
     return NULL;
 }
 
-/* What the plugin's last call recorded, for `reason`. */
+/* Copies the error of the plugin's last call to `reason`. */
 static void reason_of(char *reason, size_t room, const char *call,
                       tn_status status)
 {
@@ -62,7 +62,7 @@ static bool open_handles(tn_device *device, char *reason, size_t room)
     return false;
 }
 
-/* A device's buffers are cut up at multiples of its alignment. */
+/* The allocator splits a device's buffers at multiples of its alignment. */
 static bool align_ok(uint32_t align)
 {
     return align <= 65536 && !(align & (align - 1));

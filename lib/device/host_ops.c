@@ -1,4 +1,4 @@
-/* host_ops.c: operators that run on the host: counted, allowed or refused. */
+/* host_ops.c: counts operators that run on the host, and forbids them if so set. */
 #include <device/device.h>
 
 #include <base/error.h>
@@ -13,7 +13,7 @@ int64_t tn_host_runs(void)
     return atomic_load_explicit(&host_runs, memory_order_relaxed);
 }
 
-/* 0: nothing was said, so the environment decides. */
+/* UNSAID: not set, so the environment decides. */
 enum { UNSAID, ALLOWED, REFUSED };
 static _Atomic int host_ops;
 

@@ -1,6 +1,6 @@
-/* mark.c: marks in a device's work, and the time between two. A device that works
- * by itself and has timing events is not waited for; of the others the host's
- * clock is the device's once their work is done. */
+/* mark.c: marks in a device's work, and the time between two marks. On an asynchronous
+ * device with timed events a mark is an event. On other devices a mark waits for the
+ * work and reads the host's clock. */
 #include <device/recorder.h>
 
 #include <base/context.h>
@@ -14,7 +14,7 @@ struct tn_mark {
     tn__object object;
     tn_device *device;
     tn_event *event; /* owned; NULL: the host's clock was read */
-    double at;       /* of tn__timeline_now */
+    double at;       /* time of tn__timeline_now */
 };
 
 static void destroy(tn__object *object)
@@ -28,7 +28,7 @@ static void destroy(tn__object *object)
 static const tn__class mark_class = {.name = "mark",
                                      .destroy = destroy};
 
-/* Words for a failure of the plugin. */
+/* Records the error for a failed call of the plugin. */
 static tn_status fail_with(const char *what, const tn_device *device,
                            tn_status status)
 {
@@ -85,7 +85,7 @@ tn_mark *tn_mark_set(tn_device *device)
     return tn__scope_own(mark);
 }
 
-/* The device has come to the mark: waits if it has not. */
+/* Waits until the device has reached the mark. */
 static tn_status reach(tn_device *device, const tn_mark *mark)
 {
     uint32_t done = 0;

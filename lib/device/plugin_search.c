@@ -1,9 +1,8 @@
-/* plugin_search.c: where plugins are looked for, and the list of those found.
+/* plugin_search.c: finds plugins.
  *
- * In order: the folders of TENON_PLUGIN_PATH, tenon-1/ beside the library
- * itself (a moved installation, a build tree), the folder that configure was
- * told. Never the current folder. Only names are read here: nothing is opened
- * but manifests. */
+ * Searches, in order, the folders of TENON_PLUGIN_PATH, tenon-1/ beside the library (a
+ * moved installation, a build tree), and the plugin folder set by configure. Never
+ * the current folder. Only file names and manifests are read; no plugin is opened. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -31,7 +30,7 @@ static void refuse(tn__plugin *plugin, const char *remedy)
     snprintf(plugin->remedy, sizeof plugin->remedy, "%s", remedy);
 }
 
-/* The name in ".../tn_cpu.so"; false for another sort of file. */
+/* "cpu" for ".../tn_cpu.so"; false for other file names. */
 static bool name_of_file(const char *file, char *out, size_t room)
 {
     const char *slash = strrchr(file, '/');
@@ -107,7 +106,7 @@ tn__plugin *tn__registry_add_file(const char *path)
                                  strerror(errno));
         plugin = append(path);
     }
-    /* Named by its path, nothing stands before it. */
+    /* A plugin given by its path is used even if another has its name. */
     if (plugin && plugin->shadowed) {
         plugin->shadowed = false;
         plugin->state = TN__PLUGIN_FOUND;
@@ -127,7 +126,8 @@ static int is_plugin_name(const struct dirent *entry)
     return name_of_file(entry->d_name, name, sizeof name);
 }
 
-/* False without memory: what comes later must not be found first. */
+/* False if memory runs out: then the search must stop, or plugins of later folders
+ * would take precedence. */
 static bool search_folder(const char *folder)
 {
     char real[PATH_MAX], path[PATH_MAX + 256 + 2];

@@ -1,8 +1,8 @@
-/* probe.c: asks a plugin what it offers, in a child process.
+/* probe.c: queries a plugin for its devices in a child process.
  *
- * A plugin brings its vendor's libraries with it, and some of those abort or
- * print when they find a machine they do not know (two LLVMs in one process:
- * pocl#474). Who only lists devices should see that as a line of the list. */
+ * Some vendor libraries abort or print on machines that they do not support (two LLVMs
+ * in one process: pocl#474). A program that only lists devices then gets a line in the
+ * list, not a crash. */
 #include <device/registry.h>
 
 #include <base/plain.h>
@@ -23,7 +23,7 @@
 
 #define PATIENCE_MS 20000 /* a cold CUDA start takes some seconds */
 
-/* Asks in this process. */
+/* Queries the plugin in this process. */
 static void ask(tn__plugin *plugin, tn__probe *out)
 {
     memset(out, 0, sizeof *out);
@@ -51,7 +51,7 @@ static void child(tn__plugin *plugin, int result, int output)
     dup2(nothing, STDIN_FILENO);
     dup2(nothing, STDERR_FILENO);
     dup2(output, STDOUT_FILENO);
-    /* What the program has not written yet is the parent's to write. */
+    /* Discards stdio output of the program that the parent will write. */
     __fpurge(stdout);
     tn__probe probe;
     ask(plugin, &probe);
@@ -73,7 +73,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads both pipes to their ends. Returns false if the child took too long. */
+/* Reads both pipes until their ends. False if the child takes too long. */
 static bool listen_to(int result, int output, tn__probe *out, size_t *got,
                       bool *printed)
 {

@@ -1,5 +1,5 @@
-/* recorder.c: what a thread gives to a device, kept as it is given. A command is a deep
- * copy of what the plugin got. */
+/* recorder.c: records the work that a thread submits to a device. A command is a deep
+ * copy of the plugin's arguments. */
 #include <device/command.h>
 #include <device/work.h>
 
@@ -54,12 +54,12 @@ tn_status tn__record_refuse_host(const tn_device *device, const char *what)
     if (!tn__me.recording || tn__me.recording->device != device)
         return TN_OK;
     return tn__fail(TN_ERR_STATE,
-                    "%s: a graph is being recorded, and what the host does "
-                    "with memory of %s would not be done again: do it before "
+                    "%s: a graph is being recorded, and a replay would not "
+                    "repeat what the host does with memory of %s: do it before "
                     "or after tn_graph_record", what, device->name);
 }
 
-/* A command with room for `more` bytes behind it; the caller puts it in. */
+/* A new command with `more` extra bytes after it; the caller appends it. */
 static tn__command *command_make(tn_device *device, int kind, const char *what,
                              size_t more)
 {
@@ -108,7 +108,7 @@ tn_status tn__record_work(tn_device *device, int kind, const void *args,
     return TN_OK;
 }
 
-/* Copies count numbers behind *at, and moves it on. */
+/* Copies count numbers to *at and advances *at. */
 static const int64_t *put_numbers(char **at, const int64_t *from, size_t count)
 {
     int64_t *to = (int64_t *)(void *)*at;
@@ -130,8 +130,8 @@ static bool is_random(const tn_program *program)
     return false;
 }
 
-/* Which draw the launch takes, if any: its seed and call are neighbours among
- * the parameters. The latest one that fits. */
+/* Finds the random draw that a launch uses, if any: its seed and call are adjacent
+ * parameters. If several match, the latest. */
 static void find_draw(const tn_program *program, const tn_launch *launch,
                       tn__command *command)
 {

@@ -7,7 +7,7 @@
 
 tn__lock tn__registry_lock = TN__LOCK_INIT;
 
-static tn__plugin *plugins[TN__MAX_PLUGINS]; /* owned, for ever */
+static tn__plugin *plugins[TN__MAX_PLUGINS]; /* owned, never freed */
 static int plugin_count;
 
 int tn__registry_count(void)

@@ -1,7 +1,6 @@
-/* replay.c: recorded work is given again. A command goes through the same calls as the
- * first time, so that order, faults and figures are theirs; where the plugin
- * records work itself ("graph-replay"), all commands between two that take random
- * numbers are one call of it. */
+/* replay.c: replays recorded work. A command uses the same calls as the first time, so
+ * order, faults and trace entries are the same. If the plugin can capture work
+ * ("graph-replay"), consecutive commands without random numbers become one call. */
 #include <device/command.h>
 
 #include <base/lock.h>
@@ -12,9 +11,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- recorded by the device --------------------------------------------- */
+/* ---- captured by the device --------------------------------------------- */
 
-/* Hands a command to the plugin, within its queue's lock. */
+/* Submits a command to the plugin, under the queue's lock. */
 static tn_status submit(tn_device *device, const tn__command *command)
 {
     const tn_plugin *plugin = device->plugin;
@@ -39,8 +38,8 @@ static bool can_capture(const tn__command *command)
                               tn__work_kinds[command->kind].recorded);
 }
 
-/* The device records the commands up to end, in the place of the first segment of
- * another record, if that has any; false: it does not. */
+/* Lets the device capture the commands from first up to `end`. Updates the first
+ * segment of `instead`, if it has one. False if capturing fails. */
 static bool segment_make(tn__record *record, tn__record *instead,
                          const tn__command *first, const tn__command *end)
 {
@@ -81,7 +80,7 @@ static bool segment_make(tn__record *record, tn__record *instead,
     return true;
 }
 
-/* Can the device put what it records in the place of what it has? */
+/* Can the device update the captured segments of `instead`? */
 static bool can_update(const tn__record *record, const tn__record *instead)
 {
     const tn_graph_replay_extension *extension = record->extension;
@@ -92,7 +91,7 @@ static bool can_update(const tn__record *record, const tn__record *instead)
            extension->end_into;
 }
 
-/* Without words where it cannot: the commands are given one by one then. */
+/* Records no error on failure: the commands are then submitted one by one. */
 void tn__record_instantiate(tn__record *record, tn__record *instead)
 {
     record->extension = atomic_load(&record->device->graph_replay);
@@ -100,7 +99,7 @@ void tn__record_instantiate(tn__record *record, tn__record *instead)
     tn__error before;
     tn__error_hide(&before);
     if (captures && can_update(record, instead))
-        tn__work_drain(record->device); /* no run of it is under way */
+        tn__work_drain(record->device); /* no replay of `instead` is running */
     else
         instead = NULL;
     for (const tn__command *p = record->first; p && captures;) {
@@ -112,7 +111,7 @@ void tn__record_instantiate(tn__record *record, tn__record *instead)
         p = p == first ? p->next : p;
     }
     if (record->extension && !captures && tn__log_enabled(2))
-        tn__log(2, "graph_record: %s records nothing itself: %s",
+        tn__log(2, "graph_record: %s captures nothing: %s",
                 record->device->name, tn_error() ? tn_error() : "no memory");
     tn_error_clear();
     tn__error_restore(&before);
@@ -152,7 +151,7 @@ void tn__record_free(tn__record *record)
     tn__free(record);
 }
 
-/* ---- again -------------------------------------------------------------- */
+/* ---- replay ------------------------------------------------------------- */
 
 static tn_status fail_index(const char *what, const tn_fault *fault)
 {
@@ -164,7 +163,7 @@ static tn_status fail_index(const char *what, const tn_fault *fault)
         what, fault->index, fault->extent);
 }
 
-/* A launch, or attention, that draws takes the numbers of this run. */
+/* Gives a launch or an attention the random numbers of this replay. */
 static void draw_again(const tn__record *record, tn__command *command)
 {
     const struct tn__draw *draw = &record->draws[command->draw - 1];
@@ -179,7 +178,7 @@ static void draw_again(const tn__record *record, tn__command *command)
     }
 }
 
-/* One command, as it was given the first time. */
+/* Runs one command by the same call as the first time. */
 static tn_status command_run(const tn__record *record, tn__command *command)
 {
     tn_device *device = record->device;

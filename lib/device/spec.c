@@ -1,15 +1,15 @@
-/* spec.c: which device a text means.
+/* spec.c: parses device specifications (TENON_DEVICE) and opens their devices.
  *
  *     specification = item { ";" item }
  *     item          = "auto" | ( name | "/path/tn_x.so" )
  *                     [ ":" ( index | words ) ] { "," key "=" value }
  *
- * Words stand for the first device of that plugin whose name or uid holds
- * them, in letters of either case: "opencl:geforce", "cuda:0000:65:00.0".
- * Only a list and `auto` move on to something else when a device cannot be
- * had. `auto` takes what a manifest offers (priority above 0): GPUs and
- * accelerators first, then CPUs; a device of another kind than its plugin's
- * manifest says (an OpenCL device that is a CPU) is there by name alone. */
+ * `words` selects the first device of that plugin whose name or uid contains them,
+ * ignoring case: "opencl:geforce", "cuda:0000:65:00.0". If a device is not available,
+ * a list and `auto` try the next one; other specifications fail. `auto` considers
+ * plugins whose manifest has a priority above 0: GPUs and accelerators first, then
+ * CPUs. A device of another kind than its plugin's manifest says (an OpenCL device
+ * that is a CPU) is available only by name. */
 #include <device/registry.h>
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static bool wrong(char *reason, size_t room, const char *what,
     return false;
 }
 
-/* Where the name of an item ends. A path may hold colons and commas: it ends
- * with ".so". */
+/* Length of the name of an item. A path may contain colons and commas; it ends with
+ * ".so". */
 static size_t name_length(const char *item, size_t length)
 {
     if (*item == '/')
@@ -38,7 +38,7 @@ static size_t name_length(const char *item, size_t length)
     return i;
 }
 
-/* What stands behind the colon; false if it is neither. */
+/* Parses the index or the words after the colon; false if invalid. */
 static bool which_parse(const char *text, size_t length, tn__spec *out)
 {
     if (!length || length >= sizeof out->words)
@@ -102,8 +102,8 @@ bool tn__spec_next(const char **text, tn__spec *out, char *reason,
     return item_parse(item, length, out, reason, room);
 }
 
-/* Sets the options of an item. They are read when a device is opened, so they
- * must be what they were where it is open already. */
+/* Sets the options of an item. They are read when a device is opened, so they cannot
+ * change if it is open already. */
 static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
                           bool is_open, char *reason, size_t room)
 {
@@ -148,7 +148,7 @@ static void names_list(tn__text *out)
                                              : "any folder");
 }
 
-/* The first device that its words stand for; false with those there are. */
+/* Finds the first device that matches the words; false with a list of the devices. */
 static bool index_find(tn__plugin *plugin, const tn__spec *spec,
                        uint32_t *index, tn__text *reasons)
 {
@@ -220,7 +220,7 @@ static bool is_fast(int32_t kind)
     return kind == TN_KIND_GPU || kind == TN_KIND_ACCELERATOR;
 }
 
-/* Fast ones before CPUs, then by priority, then by name. */
+/* GPUs and accelerators before CPUs, then by priority, then by name. */
 static int by_merit(const void *left, const void *right)
 {
     const tn__plugin *a = *(tn__plugin *const *)left;
@@ -233,7 +233,7 @@ static int by_merit(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* The plugin's first device of its manifest's sort that can be opened. */
+/* The plugin's first device of its manifest's kind that can be opened. */
 static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
 {
     uint32_t count;
@@ -294,8 +294,8 @@ static tn_device *open_auto(tn__text *reasons)
 tn_device *tn__spec_open(const char *specification, tn__text *reasons)
 {
     const char *text = specification;
-    /* The whole is read first: a typing error must not lie hidden behind a
-     * first choice that works today. */
+    /* Parses the whole first, so that a typing error is reported even if the first
+     * choice works. */
     do {
         tn__spec spec;
         char reason[TN__REASON_BYTES];

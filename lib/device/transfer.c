@@ -7,7 +7,7 @@
 
 struct tn__transfer {
     tn_device *device;
-    tn_queue *queue;      /* owned; used under lock */
+    tn_queue *queue;      /* owned; guarded by lock */
     tn__lock lock;
 };
 
@@ -15,7 +15,7 @@ tn__transfer *tn__transfer_open(tn_device *device)
 {
     const tn_plugin *plugin = device->plugin;
     if (device->synchronous || !plugin->event_open)
-        return NULL; /* with one function of events all are there */
+        return NULL; /* a plugin has all functions of events or none */
     tn__transfer *transfer = tn__calloc(1, sizeof *transfer);
     tn__error before;
     tn__error_hide(&before);
@@ -32,7 +32,7 @@ tn__transfer *tn__transfer_open(tn_device *device)
     return transfer;
 }
 
-/* Words for a failure of the plugin. */
+/* Records the error for a failed call of the plugin. */
 static tn_status status_of(const tn__transfer *transfer, tn_status status)
 {
     tn__error error;

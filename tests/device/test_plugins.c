@@ -23,14 +23,14 @@ static const struct {
      "version 1 (" REBUILD ")"},
     {"badslot",
      "required function scatter is missing; remedy: ask its maker "
-     "for a whole one",
+     "for a complete one",
      "device_open: badslot: required function scatter is missing (ask its "
-     "maker for a whole one)"},
+     "maker for a complete one)"},
     {"halfset",
-     "has the function event_query without queue_wait, which goes with it; "
-     "remedy: ask its maker for a whole one",
+     "has the function event_query without queue_wait, which it requires; "
+     "remedy: ask its maker for a complete one",
      "device_open: halfset: has the function event_query without queue_wait, "
-     "which goes with it (ask its maker for a whole one)"},
+     "which it requires (ask its maker for a complete one)"},
     {"short",
      "its table has 168 bytes, version 1.0 has 232; remedy: " REBUILD,
      "device_open: short: its table has 168 bytes, version 1.0 has 232 "

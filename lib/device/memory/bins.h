@@ -1,6 +1,6 @@
-/* bins.h: free blocks above 1 KiB by size, four bins to a power of two; a map
- * of the bins that are not empty makes the search short. All under the
- * allocator's lock. Serves the files of memory alone. */
+/* bins.h: free blocks above 1 KiB in bins by size, four bins for each power of two. A
+ * bit map of the non-empty bins makes the search short. The caller holds the
+ * allocator's lock. For the files of this folder only. */
 #ifndef TN_LIB_DEVICE_BINS_H
 #define TN_LIB_DEVICE_BINS_H
 
@@ -38,7 +38,7 @@ static inline void tn__bin_remove(tn__allocator *a, tn__block *block)
     block->next = block->previous = NULL;
 }
 
-/* The first bin from i on that holds a block; TN__BINS if none does. */
+/* The first non-empty bin from i on; TN__BINS if there is none. */
 static inline int tn__bin_next(const tn__allocator *a, int sort, int i)
 {
     for (; i < TN__BINS; i = (i / 64 + 1) * 64) {
@@ -49,8 +49,8 @@ static inline int tn__bin_next(const tn__allocator *a, int sort, int i)
     return TN__BINS;
 }
 
-/* The smallest free block of at least `bytes` in the first bin that may have
- * one, or any of a later bin; NULL. */
+/* The smallest free block of at least `bytes` in the bin of that size, else any block
+ * of the next non-empty bin; NULL if there is none. */
 static inline tn__block *tn__bin_best(tn__allocator *a, int sort,
                                       uint64_t bytes)
 {

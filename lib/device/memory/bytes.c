@@ -1,11 +1,11 @@
-/* bytes.c: numbers of bytes as text. */
+/* bytes.c: sizes in bytes as text. */
 #include <device/memory/allocator.h>
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* "512M", "4GiB", "1000000": bytes; -1 for what is none. */
+/* Parses "512M", "4GiB", "1000000"; -1 if it is not a size. */
 int64_t tn__bytes_parse(const char *text)
 {
     char *end;

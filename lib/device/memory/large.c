@@ -1,10 +1,8 @@
-/* large.c: blocks above 1 KiB: best fit, split on the way out, joined with
- * their free neighbours on the way in.
+/* large.c: blocks above 1 KiB: best fit, split when allocated, joined with adjacent
+ * free blocks when freed.
  *
- * Free blocks lie in bins by size, four to a power of two; a map of the bins
- * that hold something makes the search short. Within the first bin the best
- * block is looked for, in any later one every block is large enough and the
- * first is nearly the best. */
+ * Free blocks are in bins by size (bins.h). The first bin is searched for the best
+ * fit. In later bins every block is large enough and the first is nearly the best. */
 #include <device/memory/bins.h>
 
 #include <base/context.h>
@@ -16,21 +14,21 @@
 
 /* Sizes of slabs and their limits are PyTorch's (CUDACachingAllocator):
  * requests up to 1 MiB share slabs of 2 MiB, up to 10 MiB slabs of 20 MiB,
- * greater ones have slabs of their own. */
+ * larger ones have separate slabs. */
 #define MEDIUM_MAX (1u * MIB)
 #define MEDIUM_SLAB (2u * MIB)
 #define SHARED_MAX (10u * MIB)
 #define SHARED_SLAB (20u * MIB)
 #define OWN_UNIT (2u * MIB)
 
-/* The size of which `bytes` become. */
+/* Rounds up to the size of a block. */
 static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
 {
     return (bytes + a->large_unit - 1) / a->large_unit * a->large_unit;
 }
 
-/* A record, without its words where memory runs out: the caller has better
- * ones, or does without. */
+/* A record of a block. NULL, with no error recorded, if memory runs out: the caller
+ * records a better one, or needs no record. */
 static tn__block *record_make(tn__slab *slab, tn_device *device,
                               uint64_t offset, uint64_t bytes)
 {
@@ -62,8 +60,8 @@ static tn__block *slab_whole(tn__allocator *a, int sort, uint64_t bytes)
     return slab->first;
 }
 
-/* A new slab for a request: of the usual size, else, where that cannot be
- * had, as small as can be. */
+/* A new slab for a request: of the usual size, or, if that fails, as small as
+ * possible. */
 static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
 {
     uint64_t usual = sort == TN__SLAB_MEDIUM ? MEDIUM_SLAB
@@ -74,8 +72,8 @@ static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
     return block || usual == bytes ? block : slab_whole(a, sort, bytes);
 }
 
-/* Cuts off what is more than `bytes`. Without memory for a record the block
- * stays whole: it is large enough all the same. */
+/* Splits off what exceeds `bytes`. If there is no memory for a record, the block stays
+ * whole. */
 static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
 {
     if (block->bytes - bytes < a->large_unit)
@@ -107,7 +105,7 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
         tn__slabs_trim(a);
         block = slab_for(a, sort, bytes);
     }
-    /* The other sort's memory is better than none. */
+    /* As a last resort, uses a slab of the other sort. */
     if (!block)
         block = tn__bin_best(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
                                                    : TN__SLAB_LARGE, bytes);
@@ -123,7 +121,7 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
     return block;
 }
 
-/* Joins `right` to `left`, both free and in no bin. */
+/* Joins `right` to `left`. Both are free and in no bin. */
 static void join(tn__block *left, tn__block *right)
 {
     left->bytes += right->bytes;

@@ -1,11 +1,11 @@
-/* stats.c: the figures of a device's memory, its limit, and giving back. */
+/* stats.c: statistics of a device's memory, its limit, and releasing free slabs. */
 #include <device/memory/allocator.h>
 
 #include <base/lock.h>
 
 #include <string.h>
 
-/* NULL stands for the current device; NULL with an error if that fails. */
+/* device NULL: the current one. NULL with an error if that fails. */
 static tn__allocator *allocator_of(tn_device *device)
 {
     if (!device)
