@@ -314,19 +314,19 @@ static void skip_space(reader *r)
         }
 }
 
-static char here(const reader *r)
+static char peek(const reader *r)
 {
     return r->at < r->bytes ? r->text[r->at] : '\0';
 }
 
 static bool read_key(reader *r, tn__json_value *v)
 {
-    if (here(r) != '"')
+    if (peek(r) != '"')
         return fail(r, "a name in quotes is expected");
     if (!read_text(r, &v->key, &v->key_bytes))
         return false;
     skip_space(r);
-    if (here(r) != ':')
+    if (peek(r) != ':')
         return fail(r, "\":\" is expected");
     r->at++;
     skip_space(r);
@@ -336,7 +336,7 @@ static bool read_key(reader *r, tn__json_value *v)
 /* The value that begins here, without what stands in it. */
 static bool read_value(reader *r, tn__json_value *v)
 {
-    const char c = here(r);
+    const char c = peek(r);
     if (r->at == r->bytes)
         return fail(r, "the text ends where a value is expected");
     if (c == '"') {
@@ -379,7 +379,7 @@ static bool read_on(reader *r)
     const tn__json_value *in = r->open[r->depth - 1].in;
     const bool list = in->kind == TN__JSON_LIST;
     skip_space(r);
-    if (here(r) == (list ? ']' : '}')) {
+    if (peek(r) == (list ? ']' : '}')) {
         if (!list && !check_keys(r, in))
             return false;
         r->at++;
@@ -390,7 +390,7 @@ static bool read_on(reader *r)
         return fail(r, list ? "the list does not end"
                             : "the object does not end");
     if (in->count) {
-        if (here(r) != ',')
+        if (peek(r) != ',')
             return fail(r, list ? "\",\" or \"]\" is expected"
                                 : "\",\" or \"}\" is expected");
         r->at++;
