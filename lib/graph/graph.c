@@ -1,4 +1,4 @@
-/* graph.c: see <tenon/graph.h>. */
+/* graph.c: recording, updating and replaying steps: <tenon/graph.h>. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -35,7 +35,8 @@ static tn_status run_step(const char *what, tn_graph_fn step, void *context)
     return tn__error_pending() ? tn_error_code() : TN_OK;
 }
 
-/* What the step gave to the current device; NULL with the error. */
+/* Runs a step and records the work that it submits to the current device. NULL with
+ * the error recorded. */
 static tn__record *record_step(const char *what, tn_graph_fn step,
                                void *context)
 {

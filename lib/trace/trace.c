@@ -1,4 +1,4 @@
-/* trace.c: the start and end of a trace, its limits, and ranges. */
+/* trace.c: starting and stopping a trace, peak rates of the device, and ranges. */
 #include <base/error.h>
 #include <base/context.h>
 #include <base/lock.h>
@@ -21,9 +21,9 @@ static double now(void)
 
 typedef tn_tensor *work_function(tn_tensor *x);
 
-/* The seconds that work takes at its best, of several: the first ones build
- * programs, fetch memory and wake the processor. Of what takes longer than all
- * that, twice. */
+/* The least time of several runs of work, in seconds. The first runs compile programs,
+ * allocate memory and raise the clock rate of the processor. Work of more than a second
+ * runs twice only. */
 static double best_of(work_function *work, tn_tensor *x, tn_device *device)
 {
     enum { LONG = 1 };
@@ -51,9 +51,9 @@ static tn_tensor *multiply(tn_tensor *x)
     return tn_matmul(x, x);
 }
 
-/* Of the current device, as the thread found them before; unknown, and the trace
- * without, where they cannot be had, for want of memory perhaps. What the thread
- * was at is not theirs. */
+/* The peak rates of the current device, measured once. If that fails, for lack of
+ * memory perhaps, they are unknown and the trace has none. The measurement does not
+ * belong to the operator or module that the thread is running. */
 static tn__limits measure(void)
 {
     enum { ELEMENTS = 1 << 24, SIDE = 1024 };
@@ -109,8 +109,8 @@ tn_status tn_trace_stop(void)
     return tn__timeline_stop();
 }
 
-/* The first operator starts what TENON_TRACE asks for. A file that cannot be
- * written is no error of that operator's. */
+/* Starts the trace of TENON_TRACE at the first operator. A file that cannot be written
+ * is logged, and is not an error of that operator. */
 static void start_wanted(void)
 {
     tn__error before;
@@ -143,14 +143,14 @@ void tn_trace_push(const char *name)
     struct tn__ranges *ranges = tn__me.ranges;
     if (depth >= DEPTH)
         return;
-    /* Counted without a trace too: one may start or end in between. */
+    /* Counted without a trace too: a trace may start or end between push and pop. */
     if (ranges)
         ranges->open[depth].span.trace = 0;
     if (!tn__timeline_is_live())
         return;
     if (!ranges)
         ranges = tn__context_alloc(&tn__me.ranges, sizeof *ranges);
-    if (ranges) { /* without memory the trace lacks the range */
+    if (ranges) { /* else memory ran out, and the trace lacks the range */
         ranges->open[depth].name = name ? name : "";
         tn__span_open(&ranges->open[depth].span);
     }
