@@ -1,4 +1,5 @@
-/* check.c: errors for arguments that are not a live object of the expected kind. */
+/* check.c: errors for arguments that are not a live object of the expected
+ * kind. */
 #include <base/error.h>
 #include <base/state.h>
 
@@ -37,8 +38,8 @@ static void refuse_gone(const tn__object *object, const char *call,
     tn__lifetime_describe(object, story, sizeof story);
     if (*story)
         tn__fail(TN_ERR_STATE,
-                 "%s: {%s} was freed: %s; tn_keep() makes an object outlive its "
-                 "scope",
+                 "%s: {%s} was freed: %s; tn_keep() makes an object outlive "
+                 "its scope",
                  call, argument, story);
     else
         tn__fail(TN_ERR_STATE,
@@ -80,8 +81,8 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
                  wanted ? wanted : "object");
     else
         tn__fail(TN_ERR_ARGUMENT,
-                 "%s: {%s} is not %s %s%s: it is a device, an operator or memory of "
-                 "the program", call, argument,
+                 "%s: {%s} is not %s %s%s: it is a device, an operator or memory "
+                 "of the program", call, argument,
                  article(wanted ? wanted : "object"),
                  wanted ? wanted : "object",
                  wanted ? ", nor another object that scopes own"

@@ -1,9 +1,9 @@
 /* context.h: the per-thread state of the library.
  *
- * It is one struct, so that it can be inspected, saved and passed on as a whole.
- * It is in static thread-local storage, which is scarce for a library opened by
- * dlopen. Large parts are therefore behind pointers: NULL until first use, freed
- * when the thread ends. */
+ * It is one struct, so that it can be inspected, saved and passed on as a
+ * whole. It is in static thread-local storage, which is scarce for a library
+ * opened by dlopen. Large parts are therefore behind pointers: NULL until first
+ * use, freed when the thread ends. */
 #ifndef TN_LIB_BASE_CONTEXT_H
 #define TN_LIB_BASE_CONTEXT_H
 
@@ -21,8 +21,8 @@ struct tn__error_storage;
 struct tn__ranges;
 struct tn__state;
 
-/* Modes of operator calls. A worker thread uses the modes of the thread for which
- * it works. */
+/* Modes of operator calls. A worker thread uses the modes of the thread for
+ * which it works. */
 typedef struct tn__modes {
     bool not_recording; /* tn_grad_mode_set(false) */
     bool anomaly; /* tn_anomaly_set(true): backward checks gradients for NaN */
@@ -75,8 +75,8 @@ typedef struct tn__context {
 extern TN__HOT_TLS tn__context tn__me;
 
 /* Allocates zeroed memory for this thread and stores its address in *slot. The
- * memory is freed, and *slot set to NULL, when the thread ends. NULL, with no error
- * recorded, if memory runs out. */
+ * memory is freed, and *slot set to NULL, when the thread ends. NULL, with no
+ * error recorded, if memory runs out. */
 void *tn__context_alloc(void *slot, size_t bytes);
 
 #endif

@@ -37,13 +37,14 @@ static const char *plain_words(void)
     }
 }
 
-/* The storage of the pending error; NULL: none is pending, or it has no storage. */
+/* The storage of the pending error; NULL: none is pending, or it has no
+ * storage. */
 static struct tn__error_storage *stored(void)
 {
     return tn__me.pending ? tn__me.error : NULL;
 }
 
-/* ---- words ------------------------------------------------------------------ */
+/* ---- words --------------------------------------------------------------- */
 
 const char *tn_error(void)
 {
@@ -98,9 +99,9 @@ static bool is_mark(const char *brace)
     return named && c[strcspn(c, "}{=,")] == '}';
 }
 
-/* Copies the format, with these bytes instead of the braces of marks. Returns the
- * number of marks; 0 also if the format does not fit, which the library's own
- * formats always do. */
+/* Copies the format, with these bytes instead of the braces of marks. Returns
+ * the number of marks; 0 also if the format does not fit, which the library's
+ * own formats always do. */
 static int mark_format(char *out, size_t room, const char *format)
 {
     int count = 0;
@@ -154,9 +155,9 @@ static const char *read_mark(const char *text, char **to, const char *words,
     return *text ? text + 1 : text;
 }
 
-/* Extracts the marks from words. expected: the number of marks in the format. If
- * there are more, a printed value contains such bytes, and none is treated as a
- * mark. */
+/* Extracts the marks from words. expected: the number of marks in the format.
+ * If there are more, a printed value contains such bytes, and none is treated
+ * as a mark. */
 static void take_marks(char *words, tn__error_facts *facts, int expected)
 {
     int found = 0;
@@ -194,7 +195,8 @@ static int name_length(const char *format, va_list args)
     return format[n] == ':' && format[n + 1] == ' ' ? n : 0;
 }
 
-/* Prints into words and finds the function's name; with_marks: also the marks. */
+/* Prints into words and finds the function's name; with_marks: also the
+ * marks. */
 static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
                         bool with_marks, const char *format, va_list args)
 {
@@ -352,7 +354,8 @@ bool tn__error_is_from(const char *name)
            memcmp(tn__me.error->words, name, length) == 0;
 }
 
-/* Replaces `length` bytes at `at` with text; later marks move with their text. */
+/* Replaces `length` bytes at `at` with text; later marks move with their
+ * text. */
 static void replace(int at, int length, const char *text)
 {
     int more = (int)strlen(text), whole = (int)strlen(tn__me.error->words);
@@ -432,7 +435,7 @@ void tn__error_reword(const char *format, ...)
     memcpy(tn__me.error->words, words, sizeof words);
 }
 
-/* ---- save and restore ------------------------------------------------------- */
+/* ---- save and restore ---------------------------------------------------- */
 
 void tn__error_take(tn__error *out)
 {
@@ -474,7 +477,7 @@ void tn__error_restore(const tn__error *before)
     tn__handler_unmute();
 }
 
-/* ---- data ------------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------- */
 
 tn__error_facts *tn__error_within(const tn__running_op *running)
 {

@@ -1,5 +1,5 @@
-/* error.h: recording errors and their details, the log, and growing texts. While an
- * error of a thread is pending, later ones are ignored. */
+/* error.h: recording errors and their details, the log, and growing texts.
+ * While an error of a thread is pending, later ones are ignored. */
 #ifndef TN_LIB_BASE_ERROR_H
 #define TN_LIB_BASE_ERROR_H
 
@@ -9,29 +9,29 @@
 #include <tenon/base.h>
 
 #define TN__PRINTF(f, a) __attribute__((format(printf, f, a)))
-/* Failures are rare. Compilers treat a branch to a cold call as unlikely and move
- * its code out of the hot path. */
+/* Failures are rare. Compilers treat a branch to a cold call as unlikely and
+ * move its code out of the hot path. */
 #define TN__COLD __attribute__((cold))
 
 /* Records code and text unless an error is pending; returns code.
  *
  * A message reads "function: problem". The function's name begins the format,
- * literally or as "%s: ". Braces in the format mark each argument of the function
- * that the text mentions; the braces are not shown:
+ * literally or as "%s: ". Braces in the format mark each argument of the
+ * function that the text mentions; the braces are not shown:
  *
  *     {input} %s                  an argument by its name
  *     {%s} {tensors[%d]}          the same from a table; an element of a list
  *     {dims:dim} {input:}         shown as "dim"; not shown at all
  *     {!other}                    at fault, although another comes before it
  *
- * tn_error_info returns the argument marked with !, or else the first, as the one
- * at fault. Marks are recognised in the format only, never in printed values. The
- * arguments that they name are stored beside the text. Other braces, as in
- * "{.dim = 1}", stay. */
+ * tn_error_info returns the argument marked with !, or else the first, as the
+ * one at fault. Marks are recognised in the format only, never in printed
+ * values. The arguments that they name are stored beside the text. Other
+ * braces, as in "{.dim = 1}", stay. */
 TN__COLD tn_status tn__fail(tn_status code, const char *format, ...)
     TN__PRINTF(2, 3);
-/* "who: text", with marks in a text that was assembled at run time. The text must
- * come from the library itself, not from a user. */
+/* "who: text", with marks in a text that was assembled at run time. The text
+ * must come from the library itself, not from a user. */
 TN__COLD tn_status tn__fail_marked(tn_status code, const char *who,
                                    const char *text);
 /* For formats from outside the library: braces are not marks. */
@@ -53,7 +53,8 @@ typedef struct tn__error_index {
     int ndim; /* of the index tensor; 0: the index is an argument itself */
     int64_t position[TN_MAX_NDIM];
 } tn__error_index;
-/* For element `number`, in row-major order, of an index tensor of this shape. */
+/* For element `number`, in row-major order, of an index tensor of this
+ * shape. */
 tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
                                    int64_t number, int ndim,
                                    const int64_t *shape);
@@ -62,11 +63,11 @@ tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
 TN__COLD tn_status tn__fail_outside(tn_status code, tn__error_index index,
                                     const char *format, ...) TN__PRINTF(3, 4);
 
-/* Is an error of this thread pending? Calls that change state then do nothing and
- * return TN_ERR_STATE. Cannot fail. */
+/* Is an error of this thread pending? Calls that change state then do nothing
+ * and return TN_ERR_STATE. Cannot fail. */
 bool tn__error_pending(void);
 
-/* ---- details of an error besides its text ---------------------------------- */
+/* ---- details of an error besides its text -------------------------------- */
 
 /* An argument that the message mentions, of the function that failed. */
 typedef struct tn__error_mark {
@@ -75,17 +76,18 @@ typedef struct tn__error_mark {
     bool is_at_fault; /* marked {!name} */
     short at, length; /* its bytes in the text */
 } tn__error_mark;
-enum { TN__ERROR_MARKS = 8 }; /* more than any message has; others are ignored */
+enum { TN__ERROR_MARKS = 8 }; /* more than any message has */
 
-/* The function that fails sets who and the marks. The code around operator calls
- * (ops/engine/details.c) adds the rest while the error is returned through it: the
- * call's tensors, and which of its arguments is at fault. */
+/* The function that fails sets who and the marks. The code around operator
+ * calls (ops/engine/details.c) adds the rest while the error is returned
+ * through it: the call's tensors, and which of its arguments is at fault. */
 typedef struct tn__error_facts {
     int who; /* bytes of the function's name that begins the text; 0: none */
     int mark_count;
     tn__error_mark mark[TN__ERROR_MARKS];
-    const tn__running_op *running; /* the operator that was running; once its call
-                                      has added its details, the one around it */
+    /* The operator that was running; once its call has added its details, the
+     * one around it. */
+    const tn__running_op *running;
     const tn_path *path;
     const char *called, *op, *cause, *argument; /* as in tn_error_details */
     bool is_row;   /* op is a row of the table that programs cannot call */
@@ -107,8 +109,8 @@ typedef struct tn__error_facts {
     } tensor[TN_ERROR_TENSORS];
 } tn__error_facts;
 
-/* The pending error's details, if it arose in `running` or within it and no outer
- * operator has added to them; else NULL. Cannot fail. */
+/* The pending error's details, if it arose in `running` or within it and no
+ * outer operator has added to them; else NULL. Cannot fail. */
 tn__error_facts *tn__error_within(const tn__running_op *running);
 /* Does the pending message begin with "name: "? */
 bool tn__error_is_from(const char *name);
@@ -122,15 +124,16 @@ const tn__error_mark *tn__error_argument(void);
 void tn__error_rename(int m, const char *argument, int index);
 /* Inserts "text: " before the pending message, after the module path. */
 void tn__error_prefix(const char *format, ...) TN__PRINTF(1, 2);
-/* Replaces the text of the pending error, with marks as in tn__fail; the code and
- * the other details stay. Arguments may point into the text being replaced. */
+/* Replaces the text of the pending error, with marks as in tn__fail; the code
+ * and the other details stay. Arguments may point into the text being
+ * replaced. */
 void tn__error_reword(const char *format, ...) TN__PRINTF(1, 2);
 /* The pending message without the module path. */
 const char *tn__error_words(void);
 
-/* Saves and restores the pending error around work whose own errors are inspected,
- * not reported: take, work, inspect, put. take leaves no error pending, put
- * replaces the pending one. Neither can fail. */
+/* Saves and restores the pending error around work whose own errors are
+ * inspected, not reported: take, work, inspect, put. take leaves no error
+ * pending, put replaces the pending one. Neither can fail. */
 #define TN__ERROR_BYTES 2048
 typedef struct tn__error {
     tn_status code;             /* TN_OK: no error, and the rest is not set */
@@ -140,8 +143,8 @@ typedef struct tn__error {
 void tn__error_take(tn__error *out);
 void tn__error_put(const tn__error *error);
 
-/* The same, and the error handler (tn_error_handler_set) is muted in between. Each
- * hide needs a restore. */
+/* The same, and the error handler (tn_error_handler_set) is muted in between.
+ * Each hide needs a restore. */
 void tn__error_hide(tn__error *before);
 void tn__error_restore(const tn__error *before);
 /* Errors between these calls, which nest, are not reported to the handler: the
@@ -152,8 +155,8 @@ void tn__handler_unmute(void);
 bool tn__handler_is_active(void);
 void tn__handler_call(tn_status code, const char *message);
 
-/* Writes a line to the log (tn_log_set); no newline at its end. Check _enabled first
- * if the arguments are expensive. */
+/* Writes a line to the log (tn_log_set); no newline at its end. Check _enabled
+ * first if the arguments are expensive. */
 void tn__log(int level, const char *format, ...) TN__PRINTF(2, 3);
 bool tn__log_enabled(int level);
 
@@ -167,8 +170,8 @@ void tn__text_add(tn__text *text, const char *format, ...) TN__PRINTF(2, 3);
 void tn__text_add_bytes(tn__text *text, const char *data, size_t length);
 /* "(2, 3)" , "(3,)", "()" as PyTorch prints shapes. */
 void tn__text_add_shape(tn__text *text, int ndim, const int64_t *shape);
-/* Returns the NUL-terminated text, which the caller frees with tn__free; NULL with
- * TN_ERR_MEMORY recorded. */
+/* Returns the NUL-terminated text, which the caller frees with tn__free; NULL
+ * with TN_ERR_MEMORY recorded. */
 char *tn__text_finish(tn__text *text);
 void tn__text_release(tn__text *text);
 

@@ -1,7 +1,7 @@
-/* fpu.h: the standard floating-point state, in which results are bit-exact: round to
- * nearest, subnormals kept, no traps. Executors set it on every thread that they use
- * and restore the caller's state afterwards. A program linked with -ffast-math, or a
- * host language, may have set flush-to-zero. */
+/* fpu.h: the standard floating-point state, in which results are bit-exact:
+ * round to nearest, subnormals kept, no traps. Executors set it on every thread
+ * that they use and restore the caller's state afterwards. A program linked
+ * with -ffast-math, or a host language, may have set flush-to-zero. */
 #ifndef TN_LIB_BASE_FPU_H
 #define TN_LIB_BASE_FPU_H
 
@@ -56,8 +56,8 @@ static inline tn__fpu_state tn__fpu_set(void)
     return before;
 }
 
-/* x rounded to float in the standard state, whatever the caller has set. volatile
- * keeps the conversion between the two changes of state. */
+/* x rounded to float in the standard state, whatever the caller has set.
+ * volatile keeps the conversion between the two changes of state. */
 static inline float tn__fpu_single(double x)
 {
     volatile double from = x;

@@ -1,13 +1,13 @@
 /* guard.h: how a kernel reports a value that it must not use (a zero divisor, a
- * probability outside [0, 1]): it makes an index fault of this form, which the code
- * that launches the kernel recognises. */
+ * probability outside [0, 1]): it makes an index fault of this form, which the
+ * code that launches the kernel recognises. */
 #ifndef TN_BASE_GUARD_H
 #define TN_BASE_GUARD_H
 
 #include <stdint.h>
 
-/* The index extent in such a fault. No tensor has it, so the fault differs from real
- * index faults. */
+/* The index extent in such a fault. No tensor has it, so the fault differs from
+ * real index faults. */
 #define TN__GUARD_EXTENT INT64_MAX
 /* The index in such a fault is the reason: a divisor is 0, a number is outside
  * [0, 1], a number is below 0. */

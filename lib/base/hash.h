@@ -1,6 +1,7 @@
 /* hash.h: 128-bit hash, one 64-bit word at a time, with the mixing of
- * MurmurHash3_x64_128 (A. Appleby, public domain). The result for the same words is
- * the same on every machine, because it names files of compiled programs. */
+ * MurmurHash3_x64_128 (A. Appleby, public domain). The result for the same
+ * words is the same on every machine, because it names files of compiled
+ * programs. */
 #ifndef TN_LIB_BASE_HASH_H
 #define TN_LIB_BASE_HASH_H
 

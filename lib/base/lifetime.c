@@ -1,9 +1,10 @@
-/* lifetime.c: TENON_DEBUG=scopes: records the origin and the end of each object.
+/* lifetime.c: TENON_DEBUG=scopes: records the origin and the end of each
+ * object.
  *
- * If a program uses an object after its scope was closed, the error should name the
- * object and the scope. With this switch on, the memory of a dead object is not
- * reused, and a hash table by address has a record of each object. That is slow and
- * takes much memory, so it is off by default.
+ * If a program uses an object after its scope was closed, the error should name
+ * the object and the scope. With this switch on, the memory of a dead object is
+ * not reused, and a hash table by address has a record of each object. That is
+ * slow and takes much memory, so it is off by default.
  */
 #include <base/error.h>
 #include <base/context.h>

@@ -1,8 +1,8 @@
 /* location.c: the running operator, and the paths of modules.
  *
- * A path is interned: it is allocated once, with its text, and never freed, because
- * tensors and errors that refer to it may outlive the model. Their number is that
- * of distinct module paths in the program. */
+ * A path is interned: it is allocated once, with its text, and never freed,
+ * because tensors and errors that refer to it may outlive the model. Their
+ * number is that of distinct module paths in the program. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/state.h>

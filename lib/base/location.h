@@ -1,14 +1,15 @@
-/* location.h: the operator and the module that a thread is running. Errors report
- * it, and tensors and blocks of memory record it as their origin.
+/* location.h: the operator and the module that a thread is running. Errors
+ * report it, and tensors and blocks of memory record it as their origin.
  *
- * Both are pointers that are pushed and popped: two stores for each operator. */
+ * Both are pointers that are pushed and popped: two stores for each
+ * operator. */
 #ifndef TN_LIB_BASE_LOCATION_H
 #define TN_LIB_BASE_LOCATION_H
 
 #include <tenon/error.h>
 
-/* An operator that is running. It is the first member of tn__call (ops), so that a
- * pointer to it can be converted to the call. */
+/* An operator that is running. It is the first member of tn__call (ops), so
+ * that a pointer to it can be converted to the call. */
 typedef struct tn__running_op {
     const char *name; /* static lifetime */
     const struct tn__running_op *outer;

@@ -1,8 +1,8 @@
 /* lock.h: the library's locks, which are safe with fork() and pthread_cancel().
  *
- * fork() waits until no other thread holds one, so in the child the data that they
- * guard is consistent and every lock can be taken. A thread that holds one cannot be
- * cancelled. */
+ * fork() waits until no other thread holds one, so in the child the data that
+ * they guard is consistent and every lock can be taken. A thread that holds one
+ * cannot be cancelled. */
 #ifndef TN_LIB_BASE_LOCK_H
 #define TN_LIB_BASE_LOCK_H
 
@@ -14,7 +14,7 @@ typedef struct tn__lock {
     pthread_mutex_t mutex;
     _Atomic(const void *) owner; /* the context of the thread that holds it */
     atomic_bool listed;
-    struct tn__lock *next, *previous; /* list of all locks that were ever taken */
+    struct tn__lock *next, *previous; /* list of all locks ever taken */
 } tn__lock;
 
 #define TN__LOCK_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER}
@@ -28,9 +28,9 @@ void tn__lock_give(tn__lock *lock);
 /* Releases the lock, waits for the condition, and takes the lock again. */
 void tn__lock_wait(tn__lock *lock, pthread_cond_t *condition);
 
-/* Disables cancellation of this thread until the matching release; they nest. For
- * code that owns memory or files and makes system calls, which are cancellation
- * points. */
+/* Disables cancellation of this thread until the matching release; they nest.
+ * For code that owns memory or files and makes system calls, which are
+ * cancellation points. */
 void tn__cancel_hold(void);
 void tn__cancel_release(void);
 

@@ -1,7 +1,8 @@
 /* memory.c: counted malloc, whose failures record an error.
  *
- * Pooled objects (object_pool.c) count as allocations too, so that tests which make
- * the n-th allocation fail do not depend on the contents of the free lists. */
+ * Pooled objects (object_pool.c) count as allocations too, so that tests which
+ * make the n-th allocation fail do not depend on the contents of the free
+ * lists. */
 #include <base/memory.h>
 #include <base/error.h>
 #include <base/state.h>

@@ -1,8 +1,8 @@
 /* object.h: reference-counted objects and the scopes that own them.
  *
  * Everything a program can keep or drop begins with a tn__object. `references`
- * counts all holders: the owning scope (one), each tn_keep, and other objects of the
- * library (a view holds its storage, a node its saved tensors).
+ * counts all holders: the owning scope (one), each tn_keep, and other objects
+ * of the library (a view holds its storage, a node its saved tensors).
  */
 #ifndef TN_LIB_BASE_OBJECT_H
 #define TN_LIB_BASE_OBJECT_H
@@ -15,8 +15,8 @@ typedef struct tn__object tn__object;
 typedef struct tn__class {
     const char *name; /* "tensor": for messages */
     /* Called when the count has reached 0. Frees the object's memory with
-     * tn__object_free or tn__pool_give_object. Must not recurse without bound: see
-     * tn__unref. */
+     * tn__object_free or tn__pool_give_object. Must not recurse without bound:
+     * see tn__unref. */
     void (*destroy)(tn__object *object);
     /* The rest is optional. */
     /* The kind of this object, for a class that has several. */
@@ -37,7 +37,8 @@ struct tn__object {
         const tn__class *was; /* in quarantine: its former class */
     };
     union {
-        /* The thread whose scope owns it, or NULL; written by that thread only. */
+        /* The thread whose scope owns it, or NULL; written by that thread
+         * only. */
         _Atomic(struct tn__state *) owner;
         tn__object *next_dead; /* once its count is 0 */
     };
@@ -52,27 +53,28 @@ struct tn__object {
 
 /* ---- dead objects and objects of another kind -------------------------------
  *
- * A dead object keeps its header, so that its use is detected. Its memory waits in a
- * queue (a quarantine) of the thread that freed it. It is reused or freed once
- * TN__QUARANTINE_LEAST later objects of its kind have been freed by that thread. The
- * queues of a thread that ends pass to the process. Under TENON_DEBUG=scopes no
- * memory is reused (lifetime.c). */
+ * A dead object keeps its header, so that its use is detected. Its memory waits
+ * in a queue (a quarantine) of the thread that freed it. It is reused or freed
+ * once TN__QUARANTINE_LEAST later objects of its kind have been freed by that
+ * thread. The queues of a thread that ends pass to the process. Under
+ * TENON_DEBUG=scopes no memory is reused (lifetime.c). */
 enum { TN__QUARANTINE_LEAST = 64 };
 extern const tn__class tn__class_dead;
 
-/* Is it a live object of this class? False for NULL. Inline, because every call does
- * it for every argument. */
+/* Is it a live object of this class? False for NULL. Inline, because every call
+ * does it for every argument. */
 static inline bool tn__object_is(const void *object, const tn__class *type)
 {
     return object &&
            ((uintptr_t)object & (_Alignof(tn__object) - 1)) == 0 &&
            ((const tn__object *)object)->type == type;
 }
-/* Records why it is not: "optim_step: optim is NULL", "was freed: ...", "is a tensor,
- * not an optimizer". wanted: the name of the class. Returns false. */
+/* Records why it is not: "optim_step: optim is NULL", "was freed: ...", "is a
+ * tensor, not an optimizer". wanted: the name of the class. Returns false. */
 bool tn__object_refuse(const void *object, const char *wanted,
                        const char *call, const char *argument);
-/* For arguments: true for a live object of this class; else false with an error. */
+/* For arguments: true for a live object of this class; else false with an
+ * error. */
 static inline bool tn__object_check(const void *object, const tn__class *type,
                                     const char *call, const char *argument)
 {
@@ -87,8 +89,8 @@ static inline bool tn__object_has(const void *object, const tn__class *type,
            (object && tn__object_refuse(object, type->name, call, argument));
 }
 
-/* The last call of a destroy whose object is from tn__alloc or tn__calloc, in a block
- * of `bytes` bytes. */
+/* The last call of a destroy whose object is from tn__alloc or tn__calloc, in a
+ * block of `bytes` bytes. */
 void tn__object_free(void *object, size_t bytes);
 
 /* TENON_DEBUG=scopes: is the origin and the end of each object recorded? */
@@ -109,12 +111,12 @@ void *tn__scope_own(void *object);
  * opener: the caller's address, which TENON_DEBUG=scopes reports. */
 tn_scope *tn__scope_open_at(const void *opener);
 
-/* tn_scope_result for several results, which may be NULL. False, with no effect, if
- * scope is NULL or not open in this thread. */
+/* tn_scope_result for several results, which may be NULL. False, with no
+ * effect, if scope is NULL or not open in this thread. */
 bool tn__scope_results(tn_scope *scope, void *const *objects, int count);
 
-/* Frees this thread's state, as the end of the thread does: closes its scopes, the
- * root scope too, and empties its free lists. For leak tests. */
+/* Frees this thread's state, as the end of the thread does: closes its scopes,
+ * the root scope too, and empties its free lists. For leak tests. */
 void tn__state_end(void);
 
 /* Both accept NULL. Inline, because every operator calls them. */
@@ -125,8 +127,9 @@ static inline void *tn__ref(void *object)
                                   memory_order_relaxed);
     return object;
 }
-/* Destroys the object when the count reaches 0. Chains (node -> node -> ...) do not
- * recurse: a destroy within another one is deferred until that one returns. */
+/* Destroys the object when the count reaches 0. Chains (node -> node -> ...) do
+ * not recurse: a destroy within another one is deferred until that one
+ * returns. */
 void tn__unref(void *object);
 
 #endif

@@ -1,11 +1,12 @@
 /* object_pool.c: free lists of small blocks, one set for each thread.
  *
- * Each block is allocated by malloc separately, so a thread that ends can free all
- * blocks in its lists. If one thread allocates what another frees, the second one's
- * list would grow without bound, so lists have a maximum length.
+ * Each block is allocated by malloc separately, so a thread that ends can free
+ * all blocks in its lists. If one thread allocates what another frees, the
+ * second one's list would grow without bound, so lists have a maximum length.
  *
- * Blocks are reused last in, first out, while they are in the cache. The memory of
- * objects, which callers may still point to, is reused first in, first out. */
+ * Blocks are reused last in, first out, while they are in the cache. The memory
+ * of objects, which callers may still point to, is reused first in, first
+ * out. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <base/error.h>
@@ -18,7 +19,7 @@
 #define LIST_MAX 4096 /* most free blocks of a thread, for each pool */
 
 static tn__lock register_lock = TN__LOCK_INIT;
-static int pool_count = 1; /* list 0 stays empty: it stands for "not registered" */
+static int pool_count = 1; /* index 0: not registered */
 
 static void pool_register(tn__pool *pool)
 {
@@ -67,8 +68,8 @@ void *tn__pool_take_object(tn__pool *pool)
             tn__object *object = dead->head;
             dead->head = object->next_dead;
             dead->count--;
-            /* Freed 64 objects ago, so it may have left the cache: prefetch it for
-             * the next take. */
+            /* Freed 64 objects ago, so it may have left the cache: prefetch it
+             * for the next take. */
             __builtin_prefetch(dead->head, 1);
             __builtin_prefetch((char *)dead->head + 64, 1);
             __builtin_prefetch((char *)dead->head + 192, 1);

@@ -1,10 +1,11 @@
 /* options.c: determines which options a call sets.
  *
- * A macro passes the options of a call as the text in the source. Options that are not
- * in the text have their defaults, so zero is a value like any other. Commas within
- * brackets and quotes are part of a value. Parsing takes some nanoseconds per
- * character, so results are cached. The cache compares the text and the type, not
- * addresses: after a library is unloaded, another text may have the same address. */
+ * A macro passes the options of a call as the text in the source. Options that
+ * are not in the text have their defaults, so zero is a value like any other.
+ * Commas within brackets and quotes are part of a value. Parsing takes some
+ * nanoseconds per character, so results are cached. The cache compares the text
+ * and the type, not addresses: after a library is unloaded, another text may
+ * have the same address. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/options.h>
@@ -82,8 +83,8 @@ static const char *skip_blank(const char *s)
     return s;
 }
 
-/* The end of an option: the next comma outside brackets and quotes, or the end of
- * the text. */
+/* The end of an option: the next comma outside brackets and quotes, or the end
+ * of the text. */
 static const char *piece_end(const char *s)
 {
     int depth = 0;
@@ -109,8 +110,8 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* Options found so far, a bit each. given: set, wholly or in part; counted: the count
- * of a list is set; parts: a part is set. */
+/* Options found so far, a bit each. given: set, wholly or in part; counted: the
+ * count of a list is set; parts: a part is set. */
 typedef struct reading {
     uint64_t given, counted, parts;
 } reading;
@@ -131,8 +132,8 @@ static const char *skip_part(const char *at, const char *end)
     return at;
 }
 
-/* Parses ".name = value", or ".name.part = value" and ".name[0] = value", which set a
- * part of an option. False, with an error, for anything else. */
+/* Parses ".name = value", or ".name.part = value" and ".name[0] = value", which
+ * set a part of an option. False, with an error, for anything else. */
 static bool read_piece(const tn_options_type *type, const char *s,
                        const char *end, reading *to)
 {
@@ -192,9 +193,9 @@ static bool read_text(const tn_options_type *type, const char *text,
 
 /* ---- cache -------------------------------------------------------------- */
 
-/* The parsed form of a text. Entries are written once and never removed, so threads
- * read them without a lock. If all places for a text are occupied, it is parsed each
- * time. */
+/* The parsed form of a text. Entries are written once and never removed, so
+ * threads read them without a lock. If all places for a text are occupied, it
+ * is parsed each time. */
 typedef struct known_text {
     const tn_options_type *type;
     uint64_t given;  /* options that are set, a bit each */
@@ -275,7 +276,7 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
     const tn_option *o = &type->option[i];
     const char *at = (const char *)own + o->offset;
     const char *fallback = (const char *)type->defaults + o->offset;
-    if (o->kind == TN_OPTION_LIST) /* default: none; has padding, so no memcmp */
+    if (o->kind == TN_OPTION_LIST) /* no memcmp: it has padding */
         return ((const tn_dims_list *)(const void *)at)->count < 0;
     if (memcmp(at, fallback, o->bytes) == 0)
         return true;
@@ -339,7 +340,8 @@ static bool check_string(const tn_options_type *type, int i, const void *own,
     return true;
 }
 
-/* C initialises the count of a list from a bare number, C++ from a bare brace. */
+/* C initialises the count of a list from a bare number, C++ from a bare
+ * brace. */
 static bool refuse_bare(const tn_options_type *type, int i)
 {
     const char *name = type->option[i].name;
@@ -395,9 +397,9 @@ static bool check_none(const tn_options_type *type, int i, const void *own)
     return false;
 }
 
-/* Checks the values: required strings are not NULL, "none" is allowed, and no two
- * options set the same thing. given: the options in the text; all, for a whole struct.
- * parts: lists of which the text sets count and numbers. */
+/* Checks the values: required strings are not NULL, "none" is allowed, and no
+ * two options set the same thing. given: the options in the text; all, for a
+ * whole struct. parts: lists of which the text sets count and numbers. */
 static bool check_values(const tn_options_type *type, const void *own,
                          uint64_t given, uint64_t parts)
 {
@@ -538,7 +540,8 @@ tn_status tn_options_check_needs(const tn_options_type *type, const void *own,
 
 /* ---- by name ------------------------------------------------------------ */
 
-/* The section filled by TN_OPTIONS_LISTED. Weak: a test program may have none. */
+/* The section filled by TN_OPTIONS_LISTED. Weak: a test program may have
+ * none. */
 extern const tn_options_type *const __start_tn_options[]
     __attribute__((weak, visibility("hidden")));
 extern const tn_options_type *const __stop_tn_options[]

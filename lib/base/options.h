@@ -12,8 +12,8 @@ typedef struct tn__options_head {
     size_t size;
 } tn__options_head;
 
-/* The complete options of a call: the defaults, the caller's struct, or `room`, filled
- * with both. NULL, with an error, if the options are invalid. */
+/* The complete options of a call: the defaults, the caller's struct, or `room`,
+ * filled with both. NULL, with an error, if the options are invalid. */
 const void *tn__options_resolve(const tn_options_type *type,
                                 const void *options, void *room);
 static inline const void *tn__options_of(const tn_options_type *type,

@@ -70,17 +70,17 @@ tn__vectors tn__processor_vectors(void)
 #endif
 }
 
-/* Open-file-description locks belong to an open file, not to a process: they exclude
- * threads of one process too, and an unlock takes effect although a forked child has
- * a copy of the descriptor. */
+/* Open-file-description locks belong to an open file, not to a process: they
+ * exclude threads of one process too, and an unlock takes effect although a
+ * forked child has a copy of the descriptor. */
 #ifdef F_OFD_SETLK
 static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
 {
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
     lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have 32 bits */
     int result;
-    /* Polled: valgrind does not know that F_OFD_SETLKW blocks, and would let no other
-     * thread run meanwhile. */
+    /* Polled: valgrind does not know that F_OFD_SETLKW blocks, and would let no
+     * other thread run meanwhile. */
     while ((result = fcntl(fd, F_OFD_SETLK, &lock)) &&
            (errno == EINTR || errno == EAGAIN || errno == EACCES))
         usleep(2000);
@@ -183,8 +183,9 @@ static int quota_v1(const char *folder)
     return quota_count(quota, atoll(text));
 }
 
-/* The least quota of a group and its ancestors. Within a container the group's path
- * may not exist below the mount; then the quota of the mount's root is used. */
+/* The least quota of a group and its ancestors. Within a container the group's
+ * path may not exist below the mount; then the quota of the mount's root is
+ * used. */
 static int quota_walk(const char *mount, const char *group,
                       int (*quota)(const char *folder))
 {

@@ -1,5 +1,5 @@
-/* platform.h: what differs between compilers, processors and systems. All `#ifdef`s of
- * the library for them are here and in platform.c. */
+/* platform.h: what differs between compilers, processors and systems. All
+ * `#ifdef`s of the library for them are here and in platform.c. */
 #ifndef TN_LIB_BASE_PLATFORM_H
 #define TN_LIB_BASE_PLATFORM_H
 
@@ -22,8 +22,8 @@
 #define TN__TSAN 1
 #endif
 
-/* Memory checkers must see every block, so there are no free lists under them. The
- * bodies of dead objects are poisoned; their headers stay readable. */
+/* Memory checkers must see every block, so there are no free lists under them.
+ * The bodies of dead objects are poisoned; their headers stay readable. */
 #if defined(TN__ASAN) && !defined(TN_PLAIN_ALLOC)
 #define TN_PLAIN_ALLOC 1
 #endif
@@ -49,9 +49,9 @@
 #define TN__HIDE(address, bytes) TN__POISON(address, bytes)
 #endif
 
-/* For the few bytes that every operator reads. The general TLS model costs a call of
- * some 5 ns at each access. This one uses static TLS, which is scarce if libtenon is
- * dlopened, so it is for pointers and flags, not for buffers. */
+/* For the few bytes that every operator reads. The general TLS model costs a
+ * call of some 5 ns at each access. This one uses static TLS, which is scarce
+ * if libtenon is dlopened, so it is for pointers and flags, not for buffers. */
 #if defined(__GNUC__) && defined(__ELF__)
 #define TN__HOT_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 #else
@@ -75,16 +75,16 @@ static inline void tn__cpu_relax(void)
  * program is setuid or setgid. */
 const char *tn__env(const char *name);
 
-/* Lets the system reclaim the whole pages within this memory, which is from malloc.
- * Their contents then are zero or unchanged. */
+/* Lets the system reclaim the whole pages within this memory, which is from
+ * malloc. Their contents then are zero or unchanged. */
 void tn__memory_discard(void *address, size_t bytes);
 
 /* "train+0x1234": the program or library that contains a code address, and the
  * offset, as addr2line reads it. "" if unknown. */
 void tn__code_place(const void *address, char *text, size_t room);
 
-/* Processors that this process may use: by affinity, limited by the cgroup quota. At
- * least 1. */
+/* Processors that this process may use: by affinity, limited by the cgroup
+ * quota. At least 1. */
 int tn__processor_count(void);
 
 /* The widest float vectors that processor and system support (x86-64; elsewhere
@@ -92,14 +92,15 @@ int tn__processor_count(void);
 typedef enum tn__vectors { TN__PLAIN_VECTORS, TN__AVX2, TN__AVX512 } tn__vectors;
 tn__vectors tn__processor_vectors(void);
 
-/* Waits for the exclusive lock of this place (a byte) of the file and takes it. The
- * lock lasts until the open file is closed everywhere or until tn__file_let_go. If the
- * system has only whole-file locks, all places are one. False: locking failed. */
+/* Waits for the exclusive lock of this place (a byte) of the file and takes it.
+ * The lock lasts until the open file is closed everywhere or until
+ * tn__file_let_go. If the system has only whole-file locks, all places are one.
+ * False: locking failed. */
 bool tn__file_hold(int fd, uint64_t place);
 void tn__file_let_go(int fd);
 
-/* The folder of the shared object (or program) that contains this library, without a
- * trailing slash. False if unknown. */
+/* The folder of the shared object (or program) that contains this library,
+ * without a trailing slash. False if unknown. */
 bool tn__library_folder(char *out, size_t room);
 
 #endif

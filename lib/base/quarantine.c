@@ -1,9 +1,9 @@
 /* quarantine.c: the memory of dead objects (object.h).
  *
  * A pointer to an object whose scope was closed must not come to point to a new
- * object at once. So the memory is withheld, with its header, for some time. Pools
- * have queues of their own (object_pool.c). This file has those of objects allocated
- * by malloc, and of threads that have ended.
+ * object at once. So the memory is withheld, with its header, for some time.
+ * Pools have queues of their own (object_pool.c). This file has those of
+ * objects allocated by malloc, and of threads that have ended.
  */
 #include <base/context.h>
 #include <base/lock.h>
@@ -16,7 +16,8 @@
 
 /* Most dead objects of threads that have ended or have no queue. */
 #define ORPHANS_MAX 4096
-/* The body of a larger block is returned to the system at once; the header stays. */
+/* The body of a larger block is returned to the system at once; the header
+ * stays. */
 #define LARGE_BYTES 65536
 
 const tn__class tn__class_dead = {.name = "nothing"};
@@ -46,8 +47,8 @@ static tn__quarantine *queue_of(tn__state *state, const void *kind)
         if (state->by_class[i].kind == kind)
             return &state->by_class[i].dead;
     if (state->class_count == state->class_room) {
-        /* Not tn__alloc: tests that make the n-th allocation fail must not depend on
-         * this one. */
+        /* Not tn__alloc: tests that make the n-th allocation fail must not
+         * depend on this one. */
         size_t room = state->class_room ? state->class_room * 2 : 16;
         tn__class_quarantine *by_class =
             realloc(state->by_class, room * sizeof *by_class);

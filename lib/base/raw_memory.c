@@ -1,4 +1,5 @@
-/* raw_memory.c: malloc that fails on demand (for tests) and records no error. */
+/* raw_memory.c: malloc that fails on demand (for tests) and records no
+ * error. */
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/state.h>

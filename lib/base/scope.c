@@ -1,12 +1,12 @@
 /* scope.c: scopes, which own the objects that calls make.
  *
- * The scopes of a thread nest. One array has the objects of all of them, and a scope
- * is the index at which its part begins. So opening a scope costs a few stores, and
- * passing objects to the outer scope needs no memory.
+ * The scopes of a thread nest. One array has the objects of all of them, and a
+ * scope is the index at which its part begins. So opening a scope costs a few
+ * stores, and passing objects to the outer scope needs no memory.
  *
- * A tn_scope * is a handle that is never used twice, not an address. A scope that was
- * closed, or that belongs to another thread, is so detected without access to freed
- * memory. Handles are odd numbers, unlike addresses of objects.
+ * A tn_scope * is a handle that is never used twice, not an address. A scope
+ * that was closed, or that belongs to another thread, is so detected without
+ * access to freed memory. Handles are odd numbers, unlike addresses of objects.
  */
 #include <base/context.h>
 #include <base/error.h>
@@ -29,7 +29,8 @@ static bool is_scope_handle(const void *pointer)
     return (uintptr_t)pointer & 1;
 }
 
-/* Checks an argument of keep, drop and the like; false with an error recorded. */
+/* Checks an argument of keep, drop and the like; false with an error
+ * recorded. */
 static bool is_object(const tn__object *object, const char *what,
                       const char *argument)
 {
@@ -163,10 +164,10 @@ static void frame_compact(tn__state *state)
     frame->hole_count = 0;
 }
 
-/* Removes an object from its scope; the scope's reference passes to the caller. That
- * leaves a hole. Holes at the end of the innermost frame are removed at once, others
- * when they are half of its items, so that a loop that makes one object and drops the
- * one before stays small. */
+/* Removes an object from its scope; the scope's reference passes to the caller.
+ * That leaves a hole. Holes at the end of the innermost frame are removed at
+ * once, others when they are half of its items, so that a loop that makes one
+ * object and drops the one before stays small. */
 static void item_remove(tn__state *state, tn__object *object)
 {
     size_t slot = object->slot;
@@ -187,9 +188,9 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
-/* Frees the objects of all frames from number `floor` on, youngest first. A destructor
- * may add objects to the scope, or open and close scopes, so each step reads the
- * state anew. */
+/* Frees the objects of all frames from number `floor` on, youngest first. A
+ * destructor may add objects to the scope, or open and close scopes, so each
+ * step reads the state anew. */
 static void frames_pop(tn__state *state, size_t floor)
 {
     size_t first = state->frame[floor].first;
@@ -272,8 +273,8 @@ bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
         return false;
     tn__state *state = tn__me.state;
     size_t first = frame->first, floor = (size_t)(frame - state->frame);
-    /* The objects that this scope (or one inside it) owns move to the start of its
-     * part, which then becomes the end of the outer scope's part. */
+    /* The objects that this scope (or one inside it) owns move to the start of
+     * its part, which then becomes the end of the outer scope's part. */
     size_t moved = 0;
     for (int i = 0; i < count; i++) {
         tn__object *object = objects[i];
@@ -375,8 +376,8 @@ void tn_drop(void *pointer)
         return;
     }
     tn__fail(TN_ERR_STATE,
-             "drop: the object was not kept and belongs to no open scope of this "
-             "thread: it was dropped before, freed with its scope, or is "
+             "drop: the object was not kept and belongs to no open scope of "
+             "this thread: it was dropped before, freed with its scope, or is "
              "another thread's; call tn_drop() once for each tn_keep()");
 }
 

@@ -16,8 +16,8 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* Destructors of objects may use the state, so it is freed last. If something needs
- * a state even later, a new one is made and pthreads calls this again. */
+/* Destructors of objects may use the state, so it is freed last. If something
+ * needs a state even later, a new one is made and pthreads calls this again. */
 static void state_free(void *pointer)
 {
     tn__state *state = pointer;

@@ -1,18 +1,18 @@
 /* thread.c: the thread pool.
  *
- * The pool runs one job at a time: body over [0, count). The caller takes part. A
- * thread that calls while another job runs, or from within a job, does all of its work
- * itself, so that no deadlock is possible.
+ * The pool runs one job at a time: body over [0, count). The caller takes part.
+ * A thread that calls while another job runs, or from within a job, does all of
+ * its work itself, so that no deadlock is possible.
  *
- * Idle workers first spin on a counter, then sleep (a wake-up by the kernel takes some
- * 50 us, longer than many jobs). A worker increments `inside` before it reads the
- * open job. The caller, which owns the memory of the job, closes the job before it
- * reads `inside`. So one of the two sees the other. Threads that are awake take no
- * lock, since a contended lock would put them to sleep.
+ * Idle workers first spin on a counter, then sleep (a wake-up by the kernel
+ * takes some 50 us, longer than many jobs). A worker increments `inside` before
+ * it reads the open job. The caller, which owns the memory of the job, closes
+ * the job before it reads `inside`. So one of the two sees the other. Threads
+ * that are awake take no lock, since a contended lock would put them to sleep.
  *
- * Each thread has a share of the parts, the same in every job with as many parts, and
- * then helps with other shares. A job often reads what the one before it wrote, which
- * is so in the cache of the same processor.
+ * Each thread has a share of the parts, the same in every job with as many
+ * parts, and then helps with other shares. A job often reads what the one
+ * before it wrote, which is so in the cache of the same processor.
  */
 #include <base/thread.h>
 #include <base/context.h>
@@ -32,9 +32,9 @@
 #define SHARES 16 /* with more threads, some have a share in common */
 #define LINE 64   /* bytes of a cache line: each share has its own */
 #define SPIN 2000 /* reads of the counter before sleep: 20-60 us as measured */
-/* Spinning time if each thread has a processor. A training step has serial sections
- * of 20 to 100 us: with SPIN alone the worker slept at 74 of 391 jobs of a step of the
- * character GPT (two threads, Zen 5). */
+/* Spinning time if each thread has a processor. A training step has serial
+ * sections of 20 to 100 us: with SPIN alone the worker slept at 74 of 391 jobs
+ * of a step of the character GPT (two threads, Zen 5). */
 #define LOOK_US 300
 #define LOOKS 100 /* reads of the counter per read of the clock */
 
@@ -64,7 +64,7 @@ static _Atomic uint64_t jobs;   /* opened since start */
 static _Atomic int inside;      /* workers in the job */
 static _Atomic int sleeping;    /* workers asleep or falling asleep */
 static _Atomic bool waiting;    /* the caller waits until `inside` is 0 */
-static bool looks_long;         /* each thread has a processor: spin for LOOK_US */
+static bool looks_long;         /* spin for LOOK_US: threads <= processors */
 static _Atomic bool quit;
 static pthread_t *worker;      /* owned */
 static int worker_count;
@@ -214,8 +214,8 @@ static void workers_stop(void)
     worker = NULL;
 }
 
-/* Starts workers until there are `count`. Caller holds `use`. Having fewer is not an
- * error: the caller can do all the work. */
+/* Starts workers until there are `count`. Caller holds `use`. Having fewer is
+ * not an error: the caller can do all the work. */
 static void workers_start(int count)
 {
     pthread_once(&fork_once, fork_watch);
@@ -322,8 +322,8 @@ tn_status tn_set_num_threads(int count)
     return TN_OK;
 }
 
-/* Ends the workers at exit, so that leak checkers find none. Not while a job runs:
- * exit() must not wait for it. */
+/* Ends the workers at exit, so that leak checkers find none. Not while a job
+ * runs: exit() must not wait for it. */
 __attribute__((destructor)) static void at_exit(void)
 {
     if (tn__me.in_job || !tn__lock_try(&use))

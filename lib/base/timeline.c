@@ -1,7 +1,7 @@
-/* timeline.c: writes the file of a trace: an array of events in Chrome's trace format,
- * one on each line. Threads format events and append them to one buffer under a lock.
- * Only the closing bracket is written at the end, so that the file is readable even
- * after a crash. */
+/* timeline.c: writes the file of a trace: an array of events in Chrome's trace
+ * format, one on each line. Threads format events and append them to one buffer
+ * under a lock. Only the closing bracket is written at the end, so that the
+ * file is readable even after a crash. */
 #include <base/timeline.h>
 
 #include <base/error.h>
@@ -156,7 +156,7 @@ static void add_decimal(event *e, const char *name, double x)
         thousandths % 1000);
 }
 
-/* ---- spans ---------------------------------------------------------------- */
+/* ---- spans --------------------------------------------------------------- */
 
 void tn__span_open(tn__span *span)
 {
@@ -271,7 +271,7 @@ void tn__timeline_count_instructions(double instructions, double multiplies)
     tn__me.tally.multiplies += multiplies;
 }
 
-/* ---- asynchronous spans ---------------------------------------------------- */
+/* ---- asynchronous spans -------------------------------------------------- */
 
 void tn__async_span_begin(tn__async_span *span, const char *name)
 {
@@ -306,7 +306,8 @@ static void put_lane(int id, const char *name)
     put(e.text, e.length);
 }
 
-/* One end of a flow arrow: "s" where the work was submitted, "f" where it ran. */
+/* One end of a flow arrow: "s" where the work was submitted, "f" where it
+ * ran. */
 static void add_arrow(event *e, const char *end, uint64_t id, int thread,
                       double at)
 {
@@ -342,7 +343,7 @@ void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
     tn__lock_give(&lock);
 }
 
-/* ---- start and end --------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------- */
 
 static void stop_at_exit(void)
 {
@@ -350,9 +351,9 @@ static void stop_at_exit(void)
         tn__timeline_stop();
 }
 
-/* The caller has just opened a device, whose driver may be torn down by an atexit
- * handler. Handlers run in reverse order, so registering again here stops the trace
- * before that. */
+/* The caller has just opened a device, whose driver may be torn down by an
+ * atexit handler. Handlers run in reverse order, so registering again here
+ * stops the trace before that. */
 void tn__timeline_before_stop(void (*write)(void))
 {
     atomic_store(&before_stop, write);

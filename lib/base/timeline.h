@@ -1,5 +1,5 @@
-/* timeline.h: spans of time for <tenon/trace.h>. While no trace runs, a span costs the
- * load of one flag.
+/* timeline.h: spans of time for <tenon/trace.h>. While no trace runs, a span
+ * costs the load of one flag.
  *
  *     tn__span span;
  *     tn__span_begin(&span);
@@ -49,7 +49,8 @@ static inline void tn__span_begin(tn__span *span)
     if (tn__timeline_is_live())
         tn__span_open(span);
 }
-/* shapes: "(2, 3) float32, ..." or NULL. The module's path is the current one. */
+/* shapes: "(2, 3) float32, ..." or NULL. The module's path is the current
+ * one. */
 static inline void tn__span_end(const tn__span *span, const char *category,
                                 const char *name, const char *shapes)
 {
@@ -57,10 +58,11 @@ static inline void tn__span_end(const tn__span *span, const char *category,
         tn__span_close(span, category, name, shapes);
 }
 
-/* Counts work that a device did, or was given, by the calling thread. device is only
- * compared with that of the limits. */
+/* Counts work that a device did, or was given, by the calling thread. device is
+ * only compared with that of the limits. */
 void tn__timeline_count(const void *device, double bytes, double operations);
-/* Adds the instructions of the work counted last, and those of them that multiply. */
+/* Adds the instructions of the work counted last, and those of them that
+ * multiply. */
 void tn__timeline_count_instructions(double instructions, double multiplies);
 
 /* Work submitted to a device that reports its time later. */
@@ -71,12 +73,12 @@ typedef struct tn__async_span {
     tn__tally did;
 } tn__async_span;
 
-/* Called before and after the work is submitted. host.trace is 0 if no trace runs;
- * none is started. */
+/* Called before and after the work is submitted. host.trace is 0 if no trace
+ * runs; none is started. */
 void tn__async_span_begin(tn__async_span *span, const char *name);
 void tn__async_span_end(tn__async_span *span);
-/* Writes the work into lane number id, named `lane`, if the trace still runs. begin:
- * its start in microseconds of tn__timeline_now; took: its duration in
+/* Writes the work into lane number id, named `lane`, if the trace still runs.
+ * begin: its start in microseconds of tn__timeline_now; took: its duration in
  * microseconds. */
 void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took);
@@ -84,7 +86,8 @@ void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
 /* The clock of traces, in microseconds. */
 double tn__timeline_now(void);
 
-/* Sets the function that is called before a trace ends, to write pending spans. */
+/* Sets the function that is called before a trace ends, to write pending
+ * spans. */
 void tn__timeline_before_stop(void (*write)(void));
 
 /* The peak rates of a device, with which a trace compares its spans. */
@@ -98,7 +101,8 @@ typedef struct tn__limits {
 tn_status tn__timeline_start(const char *path, const tn__limits *limits);
 tn_status tn__timeline_stop(void);
 
-/* TENON_TRACE: start is called once, by the thread that opens the first span. */
+/* TENON_TRACE: start is called once, by the thread that opens the first
+ * span. */
 void tn__timeline_want(void (*start)(void));
 
 #endif

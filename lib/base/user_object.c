@@ -1,7 +1,7 @@
 /* user_object.c: counted objects of code that is built on Tenon.
  *
- * The user's class is stored in front of the object, where the library's destroy
- * finds it. */
+ * The user's class is stored in front of the object, where the library's
+ * destroy finds it. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/object.h>

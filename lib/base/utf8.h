@@ -9,8 +9,8 @@
 
 enum { TN__NOT_UTF8 = -1, TN__UNICODE_COUNT = 0x110000 };
 
-/* Decodes the character at *at and advances *at. TN__NOT_UTF8 if it is truncated,
- * overlong, a UTF-16 surrogate, or beyond Unicode. */
+/* Decodes the character at *at and advances *at. TN__NOT_UTF8 if it is
+ * truncated, overlong, a UTF-16 surrogate, or beyond Unicode. */
 static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,
                                     size_t *at)
 {

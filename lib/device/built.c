@@ -1,5 +1,5 @@
-/* built.c: the compiled form of each program on a device: compiled once, then looked
- * up without a lock. */
+/* built.c: the compiled form of each program on a device: compiled once, then
+ * looked up without a lock. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -7,9 +7,9 @@
 #include <base/platform.h>
 #include <base/timeline.h>
 
-/* A hash table with open addressing, by the program's address. Readers take no lock:
- * an entry's `built` is stored before its key. A full table is replaced by a larger
- * one and kept, because readers may still use it. */
+/* A hash table with open addressing, by the program's address. Readers take no
+ * lock: an entry's `built` is stored before its key. A full table is replaced
+ * by a larger one and kept, because readers may still use it. */
 typedef struct built_entry {
     _Atomic(const tn_program *) key;
     _Atomic(tn_built *) built;

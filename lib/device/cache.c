@@ -1,15 +1,15 @@
 /* cache.c: the disk cache of compiled device code.
  *
- * Compiling a program takes from 20 ms to seconds, reading the result 1 to 2 ms. The
- * key of an entry contains all on which the value depends (device, driver version,
- * options, source text), so entries are never out of date: another driver version
- * means another key.
+ * Compiling a program takes from 20 ms to seconds, reading the result 1 to 2
+ * ms. The key of an entry contains all on which the value depends (device,
+ * driver version, options, source text), so entries are never out of date:
+ * another driver version means another key.
  *
- * All processes of a user share one folder. An entry is written to a temporary file
- * and renamed, so that a name always refers to a complete entry. It contains its key
- * and a checksum. An entry damaged by a full or failing disk is so detected, removed
- * and made again. The cached code is executed, so the folder must belong to the user
- * and be writable by nobody else. */
+ * All processes of a user share one folder. An entry is written to a temporary
+ * file and renamed, so that a name always refers to a complete entry. It
+ * contains its key and a checksum. An entry damaged by a full or failing disk
+ * is so detected, removed and made again. The cached code is executed, so the
+ * folder must belong to the user and be writable by nobody else. */
 #include <device/cache.h>
 
 #include <base/error.h>
@@ -32,8 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most bytes of all entries; beyond that the oldest are removed. A printed program
- * has some 20 to 100 KiB. */
+/* Most bytes of all entries; beyond that the oldest are removed. A printed
+ * program has some 20 to 100 KiB. */
 #define CACHE_BYTES ((int64_t)1 << 30)
 /* The size is checked once per this number of writes. */
 #define CACHE_LOOK 64
@@ -125,7 +125,8 @@ static void folder_choose(void)
     chosen = true;
 }
 
-/* A duplicate descriptor, because the folder may change meanwhile; -1: no cache. */
+/* A duplicate descriptor, because the folder may change meanwhile; -1: no
+ * cache. */
 static int folder_get(void)
 {
     tn__lock_take(&lock);
@@ -227,7 +228,8 @@ static unsigned char *entry_read(int fd, const void *key, uint64_t key_bytes,
     return NULL;
 }
 
-/* Updates the time of an entry in use, once a day, so that it is not removed. */
+/* Updates the time of an entry in use, once a day, so that it is not
+ * removed. */
 static void entry_touch(int fd)
 {
     struct stat status;
@@ -269,8 +271,8 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 
 /* ---- exclusive locks ---------------------------------------------------- */
 
-/* One file serves all keys: each key locks one byte, which is never written. No entry
- * can have the file's name. */
+/* One file serves all keys: each key locks one byte, which is never written. No
+ * entry can have the file's name. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes)
 {
     uint64_t h[2] = {0, 0};
@@ -310,8 +312,8 @@ static int by_age(const void *left, const void *right)
     return (a->time > b->time) - (a->time < b->time);
 }
 
-/* Lists the entries, in allocated memory. Removes temporary files older than a day,
- * whose writer has died. */
+/* Lists the entries, in allocated memory. Removes temporary files older than a
+ * day, whose writer has died. */
 static file *folder_list(int in, size_t *count, int64_t *bytes)
 {
     int again = openat(in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

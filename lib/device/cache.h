@@ -1,5 +1,5 @@
-/* cache.h: the disk cache of compiled device code. Depends on base only, so that
- * tenon-plugin-check can contain it. */
+/* cache.h: the disk cache of compiled device code. Depends on base only, so
+ * that tenon-plugin-check can contain it. */
 #ifndef TN_LIB_DEVICE_CACHE_H
 #define TN_LIB_DEVICE_CACHE_H
 

@@ -8,8 +8,9 @@ struct tn__command {
     tn__command *next;
     const char *what;
     int kind;
-    /* Number, from 1 on, of the random draw whose seed and call are the command's
-     * parameters draw_at and draw_at + 1, or those of an attention; 0: none. */
+    /* Number, from 1 on, of the random draw whose seed and call are the
+     * command's parameters draw_at and draw_at + 1, or those of an attention;
+     * 0: none. */
     size_t draw;
     uint32_t draw_at;
     const tn_program *program; /* of a launch, as is `built` */

@@ -70,8 +70,8 @@ static tn_status copy_staged(tn_device *to, tn__block *dst, uint64_t dst_offset,
     return status;
 }
 
-/* Copies between devices by the plugin. Waits for both devices, because src may be
- * reused on its device after this returns. */
+/* Copies between devices by the plugin. Waits for both devices, because src may
+ * be reused on its device after this returns. */
 static tn_status copy_peer(tn_device *to, tn__block *dst, uint64_t dst_offset,
                            tn_device *from, tn__block *src,
                            uint64_t src_offset, uint64_t bytes)
@@ -108,8 +108,8 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
     }
     if (to->plugin == from->plugin && to->info.caps & TN_CAP_PEER)
         return copy_peer(to, dst, dst_offset, from, src, src_offset, bytes);
-    /* If one side is host visible, no staging buffer is needed. Its memory may be
-     * accessed only when its device has finished its work. */
+    /* If one side is host visible, no staging buffer is needed. Its memory may
+     * be accessed only when its device has finished its work. */
     if (from->host_visible) {
         tn_status status = tn_device_synchronize(from);
         return status

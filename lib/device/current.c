@@ -1,5 +1,5 @@
-/* current.c: opening a device by its specification, and the current device of each
- * thread. */
+/* current.c: opening a device by its specification, and the current device of
+ * each thread. */
 #include <device/registry.h>
 
 #include <base/context.h>
@@ -75,7 +75,8 @@ tn_device *tn_device_current(void)
 
 tn_status tn_device_set(tn_device *device)
 {
-    /* NULL restores the default, but not if it comes from an open that failed. */
+    /* NULL restores the default, but not if it comes from an open that
+     * failed. */
     if (!device && tn__error_pending())
         return TN_ERR_STATE;
     tn__me.device = device;

@@ -1,7 +1,8 @@
 /* deferred_error.h: data about a launch that reads by indices or has guards
- * (base/guard.h), for an error that an asynchronous device reports after the launch.
- * It has numbers and texts of static lifetime only. The room that launches fills it
- * and writes the message; launch.c stores it by the launch's tag. */
+ * (base/guard.h), for an error that an asynchronous device reports after the
+ * launch. It has numbers and texts of static lifetime only. The room that
+ * launches fills it and writes the message; launch.c stores it by the launch's
+ * tag. */
 #ifndef TN_LIB_DEVICE_DEFERRED_ERROR_H
 #define TN_LIB_DEVICE_DEFERRED_ERROR_H
 
@@ -26,8 +27,8 @@ struct tn__deferred_error {
     int of_ndim;
     int64_t of_shape[TN_MAX_NDIM], of_stride[TN_MAX_NDIM];
     int64_t low;          /* least valid index; below 0: counted from the end */
-    /* The index for a point of the space is element base + sum(coordinate * step) of
-     * that argument's memory. */
+    /* The index for a point of the space is element base + sum(coordinate *
+     * step) of that argument's memory. */
     bool is_placed;
     int64_t base, step[TN_MAX_NDIM];
 };

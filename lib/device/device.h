@@ -1,5 +1,5 @@
-/* device.h: an open device, for the rooms above: its plugin's table, its queue, and
- * memory from the caching allocator. */
+/* device.h: an open device, for the rooms above: its plugin's table, its queue,
+ * and memory from the caching allocator. */
 #ifndef TN_LIB_DEVICE_DEVICE_H
 #define TN_LIB_DEVICE_DEVICE_H
 
@@ -43,8 +43,8 @@ struct tn_device {
 
 /* ---- dtypes ------------------------------------------------------------ */
 
-/* Records and returns TN_ERR_UNSUPPORTED: the device does not store the dtype. The
- * message names the running operator, or `what` if none is running. */
+/* Records and returns TN_ERR_UNSUPPORTED: the device does not store the dtype.
+ * The message names the running operator, or `what` if none is running. */
 tn_status tn__device_refuse_storage(const tn_device *device, tn_dtype dtype,
                                     const char *what);
 
@@ -66,15 +66,16 @@ typedef struct tn__block {
     const tn_path *made_in;  /*   allocated it, and its module; NULL: none */
 } tn__block;
 
-/* At least `bytes` bytes (0 is valid), uninitialised. NULL with TN_ERR_MEMORY; the
- * message has the bytes requested, in use, cached and free, and the limit. Small sizes
- * take no lock (per-thread caches). A block may be freed by another thread. */
+/* At least `bytes` bytes (0 is valid), uninitialised. NULL with TN_ERR_MEMORY;
+ * the message has the bytes requested, in use, cached and free, and the limit.
+ * Small sizes take no lock (per-thread caches). A block may be freed by another
+ * thread. */
 tn__block *tn__block_alloc(tn_device *device, uint64_t bytes);
 void tn__block_free(tn__block *block);
 
 /* ---- work: calls of the plugin, with order, tags and error texts added. All
- * return the plugin's status, with its error recorded. `what` names the operator in
- * errors; it must have static lifetime. ------------------------------------ */
+ * return the plugin's status, with its error recorded. `what` names the operator
+ * in errors; it must have static lifetime. --------------------------------- */
 
 tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
                              uint64_t dst_offset, const void *src,
@@ -86,31 +87,31 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
                           tn_device *from, tn__block *src,
                           uint64_t src_offset, uint64_t bytes);
 
-/* The compiled form of a program on a device: compiled once, then looked up without a
- * lock. program must have static lifetime. */
+/* The compiled form of a program on a device: compiled once, then looked up
+ * without a lock. program must have static lifetime. */
 tn_built *tn__device_built(tn_device *device, const tn_program *program);
 
-/* Launches a compiled program. On TN_ERR_INDEX *fault has the details and no error is
- * recorded: the caller knows the operator and writes the message. fault->operand is
- * TN_NONE if the details are lost because another thread, with a fault at the same
- * time, got them. Other failures are recorded here. deferred: for the message of a
- * fault that an asynchronous device reports later; NULL: it has only the operator's
- * name and the value. */
+/* Launches a compiled program. On TN_ERR_INDEX *fault has the details and no
+ * error is recorded: the caller knows the operator and writes the message.
+ * fault->operand is TN_NONE if the details are lost because another thread,
+ * with a fault at the same time, got them. Other failures are recorded here.
+ * deferred: for the message of a fault that an asynchronous device reports
+ * later; NULL: it has only the operator's name and the value. */
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
                             const char *what,
                             const tn__deferred_error *deferred,
                             tn_fault *fault);
 
-/* The other kinds of work (work.h: TN__WORK_MATMUL ..), with the plugin's arguments.
- * deferred and fault are as above, NULL if faults are impossible. If the plugin
- * declines a kind that it may decline, returns TN_ERR_UNSUPPORTED with no error
- * recorded; the caller then uses primitives. */
+/* The other kinds of work (work.h: TN__WORK_MATMUL ..), with the plugin's
+ * arguments. deferred and fault are as above, NULL if faults are impossible. If
+ * the plugin declines a kind that it may decline, returns TN_ERR_UNSUPPORTED
+ * with no error recorded; the caller then uses primitives. */
 tn_status tn__device_work(tn_device *device, int kind, void *args,
                           const char *what, const tn__deferred_error *deferred,
                           tn_fault *fault);
-/* Does the device's extension accept this attention? Then it does not decline it
- * later (extension.c). */
+/* Does the device's extension accept this attention? Then it does not decline
+ * it later (extension.c). */
 bool tn__device_attention_fits(tn_device *device,
                                const tn_attention_args *attention);
 /* The same for a LAPACK job. *by_rows: matrices may be row-major. */
@@ -133,11 +134,11 @@ tn_status tn__host_run_begin(const char *what);
 typedef tn_status tn__host_interpret(const tn_program *program,
                                      const tn_launch *launch,
                                      void *const *memory, tn_fault *fault);
-/* Sets the function that host->interpret calls. Until then host->interpret returns
- * TN_ERR_UNSUPPORTED. */
+/* Sets the function that host->interpret calls. Until then host->interpret
+ * returns TN_ERR_UNSUPPORTED. */
 void tn__host_set_interpret(tn__host_interpret *interpret);
-/* Sets the functions plan_program ... fault_read of the host table, for plugins that
- * are loaded from now on. */
+/* Sets the functions plan_program ... fault_read of the host table, for plugins
+ * that are loaded from now on. */
 void tn__host_set_source(const tn_host *functions);
 
 #endif

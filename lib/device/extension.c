@@ -1,13 +1,14 @@
-/* extension.c: the optional extensions of a plugin, and TENON_MASK, which hides them.
- * The work of a masked extension is done by primitives, for comparisons and tests. */
+/* extension.c: the optional extensions of a plugin, and TENON_MASK, which hides
+ * them. The work of a masked extension is done by primitives, for comparisons
+ * and tests. */
 #include <device/registry.h>
 
 #include <base/platform.h>
 
 #include <string.h>
 
-/* The extensions that the core knows: name, offset of the table pointer in tn_device,
- * least size of the table. */
+/* The extensions that the core knows: name, offset of the table pointer in
+ * tn_device, least size of the table. */
 #define LEAST_conv TN_CONV_EXTENSION_SIZE_1_0
 #define LEAST_pool TN_POOL_EXTENSION_SIZE_1_0
 #define LEAST_graph_replay TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0

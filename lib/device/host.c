@@ -1,8 +1,8 @@
 /* host.c: the host table: the functions that the core offers to plugins.
  *
- * Host calls have no argument that identifies the plugin, but options belong to one
- * plugin. So each plugin gets a different `option` function, from an array of small
- * functions. */
+ * Host calls have no argument that identifies the plugin, but options belong to
+ * one plugin. So each plugin gets a different `option` function, from an array
+ * of small functions. */
 #include <device/cache.h>
 #include <device/registry.h>
 
@@ -19,7 +19,8 @@ static tn_status host_fail(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tn__handler_mute(); /* the caller of the plugin rewords or drops the error */
+    /* The caller of the plugin rewords or drops the error. */
+    tn__handler_mute();
     tn__fail_va(code, format, args);
     tn__handler_unmute();
     va_end(args);

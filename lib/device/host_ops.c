@@ -1,4 +1,5 @@
-/* host_ops.c: counts operators that run on the host, and forbids them if so set. */
+/* host_ops.c: counts operators that run on the host, and forbids them if so
+ * set. */
 #include <device/device.h>
 
 #include <base/error.h>

@@ -1,7 +1,7 @@
-/* lane.c: see lane.h. Before a synchronisation an event is recorded, which has been
- * reached when it returns. So that event's time is now, and the device reports how
- * long before it the other events were. The clocks of host and device are so
- * aligned at each synchronisation. */
+/* lane.c: see lane.h. Before a synchronisation an event is recorded, which has
+ * been reached when it returns. So that event's time is now, and the device
+ * reports how long before it the other events were. The clocks of host and
+ * device are so aligned at each synchronisation. */
 #include <device/lane.h>
 
 #include <base/error.h>
@@ -10,8 +10,8 @@
 #include <device/registry.h>
 
 /* Most pieces of work that wait to be written, and how long one may wait, in
- * microseconds. Events report milliseconds as float32, whose resolution at 0.1 s is
- * 0.01 us. */
+ * microseconds. Events report milliseconds as float32, whose resolution at 0.1
+ * s is 0.01 us. */
 enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 
@@ -52,8 +52,8 @@ static tn__lane *lane_make(tn_device *device)
     return lane;
 }
 
-/* Records the event, made if necessary, in the queue. False, with no error recorded,
- * on failure: then the caller waits for the device. */
+/* Records the event, made if necessary, in the queue. False, with no error
+ * recorded, on failure: then the caller waits for the device. */
 static bool record(tn__lane *lane, tn_event **event)
 {
     tn_device *device = lane->device;

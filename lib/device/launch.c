@@ -1,8 +1,9 @@
-/* launch.c: calls of a plugin that submit work, with order, tags and error texts.
+/* launch.c: calls of a plugin that submit work, with order, tags and error
+ * texts.
  *
- * Calls of a synchronous device need no lock and no tag. For an asynchronous one the
- * queue's lock makes the order, and a tag identifies the operator of a failure that is
- * reported later. */
+ * Calls of a synchronous device need no lock and no tag. For an asynchronous
+ * one the queue's lock makes the order, and a tag identifies the operator of a
+ * failure that is reported later. */
 #include <device/lane.h>
 #include <device/recorder.h>
 #include <device/registry.h>
@@ -20,8 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many launches back a deferred failure can be named; and how many launches that
- * can have index faults back it can be described in full. */
+/* How many launches back a deferred failure can be named; and how many launches
+ * that can have index faults back it can be described in full. */
 #define NAMES 4096
 #define DEFERRED 256
 
@@ -223,9 +224,9 @@ void tn__work_drain(tn_device *device)
     tn__lock_give(&device->queue_lock);
 }
 
-/* Leaves. While a trace runs, the time of asynchronous work comes from events. If
- * that is impossible, this waits for the device, so that the time is in the span of
- * the caller. */
+/* Leaves. While a trace runs, the time of asynchronous work comes from events.
+ * If that is impossible, this waits for the device, so that the time is in the
+ * span of the caller. */
 static tn_status leave_after(tn_device *device, const char *what,
                              tn_status status)
 {
@@ -304,7 +305,8 @@ tn_status tn__device_work(tn_device *device, int kind, void *args,
         return work->declines
                    ? TN_ERR_UNSUPPORTED
                    : tn__fail(TN_ERR_UNSUPPORTED,
-                              "%s: %s does not have the extension %s (any more)",
+                              "%s: %s does not have the extension %s (any "
+                              "more)",
                               what, device->name, work->extension);
     bool was_pending = tn__error_pending();
     const uint64_t tag = begin(device, what);
@@ -362,7 +364,8 @@ tn_status tn__device_replay(tn_device *device,
     bool was_pending = tn__error_pending();
     uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);
-    /* A device that waits for each launch has not reported yet which one faulted. */
+    /* A device that waits for each launch has not reported yet which one
+     * faulted. */
     status = status == TN_ERR_INDEX
                  ? wait_reporting(device, what)
                  : finish(device, what, status, was_pending, NULL);

@@ -1,6 +1,6 @@
-/* mark.c: marks in a device's work, and the time between two marks. On an asynchronous
- * device with timed events a mark is an event. On other devices a mark waits for the
- * work and reads the host's clock. */
+/* mark.c: marks in a device's work, and the time between two marks. On an
+ * asynchronous device with timed events a mark is an event. On other devices a
+ * mark waits for the work and reads the host's clock. */
 #include <device/recorder.h>
 
 #include <base/context.h>

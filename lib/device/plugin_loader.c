@@ -1,8 +1,8 @@
 /* plugin_loader.c: opens a plugin and checks its function table.
  *
  * A problem is reported in one sentence, with the remedy, and affects only this
- * plugin. A file once opened is never closed, because the libraries that it loads may
- * have threads and exit handlers. */
+ * plugin. A file once opened is never closed, because the libraries that it
+ * loads may have threads and exit handlers. */
 #include <base/plain.h>
 #include <device/registry.h>
 
@@ -136,7 +136,8 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
     return true;
 }
 
-/* Called with the pending error saved, so that errors of the plugin can be read. */
+/* Called with the pending error saved, so that errors of the plugin can be
+ * read. */
 static bool load(tn__plugin *plugin)
 {
     if (!needs_met(plugin))

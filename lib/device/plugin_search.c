@@ -1,8 +1,9 @@
 /* plugin_search.c: finds plugins.
  *
- * Searches, in order, the folders of TENON_PLUGIN_PATH, tenon-1/ beside the library (a
- * moved installation, a build tree), and the plugin folder set by configure. Never
- * the current folder. Only file names and manifests are read; no plugin is opened. */
+ * Searches, in order, the folders of TENON_PLUGIN_PATH, tenon-1/ beside the
+ * library (a moved installation, a build tree), and the plugin folder set by
+ * configure. Never the current folder. Only file names and manifests are read;
+ * no plugin is opened. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -126,8 +127,8 @@ static int is_plugin_name(const struct dirent *entry)
     return name_of_file(entry->d_name, name, sizeof name);
 }
 
-/* False if memory runs out: then the search must stop, or plugins of later folders
- * would take precedence. */
+/* False if memory runs out: then the search must stop, or plugins of later
+ * folders would take precedence. */
 static bool search_folder(const char *folder)
 {
     char real[PATH_MAX], path[PATH_MAX + 256 + 2];

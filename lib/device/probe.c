@@ -1,8 +1,8 @@
 /* probe.c: queries a plugin for its devices in a child process.
  *
- * Some vendor libraries abort or print on machines that they do not support (two LLVMs
- * in one process: pocl#474). A program that only lists devices then gets a line in the
- * list, not a crash. */
+ * Some vendor libraries abort or print on machines that they do not support
+ * (two LLVMs in one process: pocl#474). A program that only lists devices then
+ * gets a line in the list, not a crash. */
 #include <device/registry.h>
 
 #include <base/plain.h>

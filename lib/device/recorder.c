@@ -1,5 +1,5 @@
-/* recorder.c: records the work that a thread submits to a device. A command is a deep
- * copy of the plugin's arguments. */
+/* recorder.c: records the work that a thread submits to a device. A command is
+ * a deep copy of the plugin's arguments. */
 #include <device/command.h>
 #include <device/work.h>
 
@@ -130,8 +130,8 @@ static bool is_random(const tn_program *program)
     return false;
 }
 
-/* Finds the random draw that a launch uses, if any: its seed and call are adjacent
- * parameters. If several match, the latest. */
+/* Finds the random draw that a launch uses, if any: its seed and call are
+ * adjacent parameters. If several match, the latest. */
 static void find_draw(const tn_program *program, const tn_launch *launch,
                       tn__command *command)
 {

@@ -1,5 +1,5 @@
-/* registry.h: the plugins that were found, and the state of each. For the files of
- * this room only.
+/* registry.h: the plugins that were found, and the state of each. For the files
+ * of this room only.
  *
  *   registry.c        the list of plugins
  *   plugin_search.c   folders -> candidates, with their manifests (manifest.c)
@@ -7,7 +7,7 @@
  *   spec.c            text of TENON_DEVICE -> candidates to try
  *   device.c          function table -> open device
  *   current.c         the current device of a thread
- *   probe.c           examines a plugin in a child process; report.c reports all
+ *   probe.c           queries a plugin in a child process; report.c: all
  */
 #ifndef TN_LIB_DEVICE_REGISTRY_H
 #define TN_LIB_DEVICE_REGISTRY_H
@@ -22,8 +22,8 @@
 #define TN__NAME_BYTES 32
 #define TN__REASON_BYTES 512
 
-/* tn_<name>.conf beside tn_<name>.so: lines of key=value, '#' comments. Unknown keys
- * are ignored, for later versions. */
+/* tn_<name>.conf beside tn_<name>.so: lines of key=value, '#' comments. Unknown
+ * keys are ignored, for later versions. */
 typedef struct tn__manifest {
     bool present;
     char name[TN__NAME_BYTES];
@@ -60,15 +60,16 @@ typedef struct tn__plugin {
     _Atomic(tn__option *) options;
 } tn__plugin;
 
-/* Guards all below. Public functions take it, the functions here do not. Host calls
- * do not need it, and its holder waits for no other thread. */
+/* Guards all below. Public functions take it, the functions here do not. Host
+ * calls do not need it, and its holder waits for no other thread. */
 extern tn__lock tn__registry_lock;
 
 /* Searches the folders, once; again if memory ran out. */
 tn_status tn__registry_search(void);
 int tn__registry_count(void);
 tn__plugin *tn__registry_at(int i);
-/* The first plugin of that name; NULL if there is none, with no error recorded. */
+/* The first plugin of that name; NULL if there is none, with no error
+ * recorded. */
 tn__plugin *tn__registry_find(const char *name);
 /* The plugin of that file; NULL if it is not in the list. */
 tn__plugin *tn__registry_find_path(const char *path);
@@ -80,8 +81,8 @@ tn__plugin *tn__registry_add_file(const char *path);
 /* "/a, /b": the folders that were searched. */
 const char *tn__registry_folders(void);
 
-/* Opens the file and checks its table, once. False, with reason and remedy set, if it
- * cannot be used. Records no error. */
+/* Opens the file and checks its table, once. False, with reason and remedy set,
+ * if it cannot be used. Records no error. */
 bool tn__plugin_load(tn__plugin *plugin);
 
 /* Fills the host table of this plugin, which is number i of the list. */
@@ -91,8 +92,9 @@ bool tn__option_set(tn__plugin *plugin, const char *key, const char *value);
 /* The value that was set; NULL if none was. Does not read the environment. */
 const char *tn__option_value(const tn__plugin *plugin, const char *key);
 
-/* The number of devices of a loaded plugin; false with the plugin's reason. A count of
- * 0 is not a failure; then, too, `reason` has the plugin's reason, or "". */
+/* The number of devices of a loaded plugin; false with the plugin's reason. A
+ * count of 0 is not a failure; then, too, `reason` has the plugin's reason, or
+ * "". */
 bool tn__plugin_count(tn__plugin *plugin, uint32_t *count, char *reason,
                       size_t room);
 bool tn__plugin_info(tn__plugin *plugin, uint32_t i, tn_device_info *info,
@@ -146,15 +148,15 @@ tn_status tn__device_copy_now(tn_device *device, tn_copy_args *copy,
                               const char *what);
 /* Waits for all work of a device and reports failures, as the call `what`. */
 tn_status tn__work_wait(tn_device *device, const char *what);
-/* Waits for all work of a device; a failure is stored and reported by the next call
- * that waits. */
+/* Waits for all work of a device; a failure is stored and reported by the next
+ * call that waits. */
 void tn__work_drain(tn_device *device);
 
-/* dtypes.c: removes unknown dtypes from info; false with the reason if its storage
- * and compute dtypes are inconsistent. */
+/* dtypes.c: removes unknown dtypes from info; false with the reason if its
+ * storage and compute dtypes are inconsistent. */
 bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room);
-/* TN_ERR_UNSUPPORTED, recorded, if the program has a dtype that the device does not
- * store or compute in. */
+/* TN_ERR_UNSUPPORTED, recorded, if the program has a dtype that the device does
+ * not store or compute in. */
 tn_status tn__device_check_program(const tn_device *device,
                                    const tn_program *program);
 
@@ -165,8 +167,8 @@ bool tn__device_has_extension(const tn_device *device, const char *name);
 tn_status tn__device_mask(tn_device *device, const char *names);
 
 /* plugin_errors.c */
-/* Records the error for a failed call of the plugin, unless an error was pending
- * before the call; returns status. */
+/* Records the error for a failed call of the plugin, unless an error was
+ * pending before the call; returns status. */
 tn_status tn__device_fail(tn_device *device, const char *what, tn_status status,
                           bool was_pending);
 /* Logs that an extension declined; returns TN_ERR_UNSUPPORTED. */

@@ -1,6 +1,7 @@
-/* replay.c: replays recorded work. A command uses the same calls as the first time, so
- * order, faults and trace entries are the same. If the plugin can capture work
- * ("graph-replay"), consecutive commands without random numbers become one call. */
+/* replay.c: replays recorded work. A command uses the same calls as the first
+ * time, so order, faults and trace entries are the same. If the plugin can
+ * capture work ("graph-replay"), consecutive commands without random numbers
+ * become one call. */
 #include <device/command.h>
 
 #include <base/lock.h>
@@ -38,8 +39,8 @@ static bool can_capture(const tn__command *command)
                               tn__work_kinds[command->kind].recorded);
 }
 
-/* Lets the device capture the commands from first up to `end`. Updates the first
- * segment of `instead`, if it has one. False if capturing fails. */
+/* Lets the device capture the commands from first up to `end`. Updates the
+ * first segment of `instead`, if it has one. False if capturing fails. */
 static bool segment_make(tn__record *record, tn__record *instead,
                          const tn__command *first, const tn__command *end)
 {

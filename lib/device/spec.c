@@ -4,12 +4,12 @@
  *     item          = "auto" | ( name | "/path/tn_x.so" )
  *                     [ ":" ( index | words ) ] { "," key "=" value }
  *
- * `words` selects the first device of that plugin whose name or uid contains them,
- * ignoring case: "opencl:geforce", "cuda:0000:65:00.0". If a device is not available,
- * a list and `auto` try the next one; other specifications fail. `auto` considers
- * plugins whose manifest has a priority above 0: GPUs and accelerators first, then
- * CPUs. A device of another kind than its plugin's manifest says (an OpenCL device
- * that is a CPU) is available only by name. */
+ * `words` selects the first device of that plugin whose name or uid contains
+ * them, ignoring case: "opencl:geforce", "cuda:0000:65:00.0". If a device is
+ * not available, a list and `auto` try the next one; other specifications fail.
+ * `auto` considers plugins whose manifest has a priority above 0: GPUs and
+ * accelerators first, then CPUs. A device of another kind than its plugin's
+ * manifest says (an OpenCL device that is a CPU) is available only by name. */
 #include <device/registry.h>
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static bool wrong(char *reason, size_t room, const char *what,
     return false;
 }
 
-/* Length of the name of an item. A path may contain colons and commas; it ends with
- * ".so". */
+/* Length of the name of an item. A path may contain colons and commas; it ends
+ * with ".so". */
 static size_t name_length(const char *item, size_t length)
 {
     if (*item == '/')
@@ -102,8 +102,8 @@ bool tn__spec_next(const char **text, tn__spec *out, char *reason,
     return item_parse(item, length, out, reason, room);
 }
 
-/* Sets the options of an item. They are read when a device is opened, so they cannot
- * change if it is open already. */
+/* Sets the options of an item. They are read when a device is opened, so they
+ * cannot change if it is open already. */
 static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
                           bool is_open, char *reason, size_t room)
 {
@@ -148,7 +148,8 @@ static void names_list(tn__text *out)
                                              : "any folder");
 }
 
-/* Finds the first device that matches the words; false with a list of the devices. */
+/* Finds the first device that matches the words; false with a list of the
+ * devices. */
 static bool index_find(tn__plugin *plugin, const tn__spec *spec,
                        uint32_t *index, tn__text *reasons)
 {
@@ -294,8 +295,8 @@ static tn_device *open_auto(tn__text *reasons)
 tn_device *tn__spec_open(const char *specification, tn__text *reasons)
 {
     const char *text = specification;
-    /* Parses the whole first, so that a typing error is reported even if the first
-     * choice works. */
+    /* Parses the whole first, so that a typing error is reported even if the
+     * first choice works. */
     do {
         tn__spec spec;
         char reason[TN__REASON_BYTES];

@@ -1,13 +1,14 @@
-/* tally.c: bytes, operations and instructions of each primitive. An operation is one
- * arithmetic instruction of the kernel language on one element, including those of
- * called functions (exp, erf). A multiply-add is two operations. A value that does
- * not change along a dimension is counted once there.
+/* tally.c: bytes, operations and instructions of each primitive. An operation
+ * is one arithmetic instruction of the kernel language on one element,
+ * including those of called functions (exp, erf). A multiply-add is two
+ * operations. A value that does not change along a dimension is counted once
+ * there.
  *
- * Instructions are counted for values of four bytes: an instruction on wider values
- * counts as two, a multiply-add as one. They are not counted for matrix products,
- * convolutions and attention, where the number depends on the algorithm. The count is
- * a lower bound: of a loop that ends when all elements are done, only the test of the
- * first iteration counts. */
+ * Instructions are counted for values of four bytes: an instruction on wider
+ * values counts as two, a multiply-add as one. They are not counted for matrix
+ * products, convolutions and attention, where the number depends on the
+ * algorithm. The count is a lower bound: of a loop that ends when all elements
+ * are done, only the test of the first iteration counts. */
 #include <device/tally.h>
 
 #include <base/timeline.h>
@@ -33,8 +34,8 @@ static double product(const int64_t *extent, uint32_t count)
     return n;
 }
 
-/* The number of distinct elements of an operand over that space: dimensions of stride
- * 0 repeat them. */
+/* The number of distinct elements of an operand over that space: dimensions of
+ * stride 0 repeat them. */
 static double elements(const int64_t *extent, const int64_t *stride,
                        uint32_t count)
 {
@@ -51,7 +52,7 @@ static double strided(const tn_strided *x, const int64_t *extent)
                      : 0;
 }
 
-/* ---- programs -------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 /* Work of one element, or of all. */
 typedef struct work {
@@ -65,10 +66,10 @@ static void add(work *sum, work more, double times)
     sum->multiplies += times * more.multiplies;
 }
 
-/* A program at a launch. along: for each instruction, a bit for each dimension along
- * which its value changes, and LOOPED if it changes between iterations of a loop. Along
- * the other dimensions it is computed once. Instructions beyond KEPT get the
- * dimensions of their level. */
+/* A program at a launch. along: for each instruction, a bit for each dimension
+ * along which its value changes, and LOOPED if it changes between iterations of
+ * a loop. Along the other dimensions it is computed once. Instructions beyond
+ * KEPT get the dimensions of their level. */
 enum { KEPT = 2048 };
 #define LOOPED (1u << 31)
 typedef struct counted {
@@ -108,8 +109,8 @@ static uint32_t find_along(const counted *c, const tn_kernel_ins *ins)
     return ins->op == TN_K_REDUCE ? along & c->rows : along;
 }
 
-/* Loop-carried values refer to later instructions, so this iterates until nothing
- * changes. */
+/* Loop-carried values refer to later instructions, so this iterates until
+ * nothing changes. */
 static void find_all_along(counted *c)
 {
     uint32_t count = c->program->ins_count < KEPT ? c->program->ins_count : KEPT;
@@ -140,11 +141,12 @@ static double times_of(const counted *c, uint32_t number, double rounds)
     return n;
 }
 
-/* The cost of an instruction that is not a call. `in`: type of its first operand. */
+/* The cost of an instruction that is not a call. `in`: type of its first
+ * operand. */
 static work cost(const tn_kernel_ins *ins, uint32_t in)
 {
-    /* Philox4x32-10: ten rounds of two products (two halves each) and four exclusive
-     * ors give four words; this is the cost of one word. */
+    /* Philox4x32-10: ten rounds of two products (two halves each) and four
+     * exclusive ors give four words; this is the cost of one word. */
     enum { PRODUCTS = 10 * 2 * 2 / 4, PHILOX = PRODUCTS + 10 * 4 / 4 };
     double width = width_of(ins->dtype) > width_of(in) ? width_of(ins->dtype)
                                                        : width_of(in);
@@ -205,7 +207,8 @@ static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
         }
         work one;
         if (ins[i].op == TN_K_CALL) {
-            /* Functions only call those with lower numbers, so this terminates. */
+            /* Functions only call those with lower numbers, so this
+             * terminates. */
             const tn_kernel_fn *called = &c->program->fn[ins[i].imm.i];
             one = sum_of(c, called->ins, 0, called->ins_count, 1);
         } else {
@@ -228,7 +231,8 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
         if (operand->access == TN_OPERAND_OFFSET)
             continue;
         double n = elements(launch->extent, launch->operand[k].stride, ndim);
-        /* Read by index: positions are unknown, so each element counts one read. */
+        /* Read by index: positions are unknown, so each element counts one
+         * read. */
         if (operand->index_count)
             n = operand->level == TN_LEVEL_ROW ? rows : all;
         bytes += n * bytes_of(operand->dtype);
@@ -242,7 +246,7 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
     tn__timeline_count_instructions(sum.instructions, sum.multiplies);
 }
 
-/* ---- the other primitives ---------------------------------------------------- */
+/* ---- the other primitives ------------------------------------------------ */
 
 void tn__tally_product(tn_device *device, const void *given)
 {
@@ -298,7 +302,8 @@ void tn__tally_scan(tn_device *device, const void *given)
 void tn__tally_sort(tn_device *device, const void *given)
 {
     const tn_sort_args *args = given;
-    /* The number of comparisons depends on the algorithm, so only bytes count. */
+    /* The number of comparisons depends on the algorithm, so only bytes
+     * count. */
     double rows = args->ndim ? product(args->extent, args->ndim - 1) : 1;
     double kept = rows * (double)args->keep;
     double bytes = strided(&args->in, args->extent);
@@ -342,7 +347,8 @@ void tn__tally_pool(tn_device *device, const void *given)
     tn__timeline_count_instructions(operations * width_of(args->out.dtype), 0);
 }
 
-/* Two products over (queries, keys), five in the backward pass, ignoring masks. */
+/* Two products over (queries, keys), five in the backward pass, ignoring
+ * masks. */
 void tn__tally_attention(tn_device *device, const void *given)
 {
     const tn_attention_args *args = given;
@@ -359,7 +365,8 @@ void tn__tally_attention(tn_device *device, const void *given)
                        (back ? 5 : 2) * pairs * size);
 }
 
-/* The number of operations depends on the algorithm; matrices are read and written. */
+/* The number of operations depends on the algorithm; matrices are read and
+ * written. */
 void tn__tally_lapack(tn_device *device, const void *given)
 {
     const tn_lapack_args *args = given;

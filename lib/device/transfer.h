@@ -1,5 +1,6 @@
-/* transfer.h: copies from the host that overlap the device's other work. They have a
- * separate queue and use pinned memory if the device has it, else ordinary memory. */
+/* transfer.h: copies from the host that overlap the device's other work. They
+ * have a separate queue and use pinned memory if the device has it, else
+ * ordinary memory. */
 #ifndef TN_LIB_DEVICE_TRANSFER_H
 #define TN_LIB_DEVICE_TRANSFER_H
 
@@ -7,7 +8,8 @@
 
 typedef struct tn__transfer tn__transfer;
 
-/* NULL, with no error recorded, if the device is synchronous or has no events. */
+/* NULL, with no error recorded, if the device is synchronous or has no
+ * events. */
 tn__transfer *tn__transfer_open(tn_device *device);
 /* Waits for its copies. NULL is allowed. */
 void tn__transfer_close(tn__transfer *transfer);
@@ -19,8 +21,8 @@ void tn__transfer_memory_free(tn__transfer *transfer, void *memory);
 tn_event *tn__transfer_event(tn__transfer *transfer);
 void tn__transfer_event_close(tn__transfer *transfer, tn_event *event);
 
-/* Copies that begin after event `after` (NULL: at once); event `done` is recorded
- * after them. The memory must stay unchanged until then. */
+/* Copies that begin after event `after` (NULL: at once); event `done` is
+ * recorded after them. The memory must stay unchanged until then. */
 typedef struct tn__upload_copy {
     tn__block *block;
     uint64_t offset, bytes;

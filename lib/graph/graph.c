@@ -35,8 +35,8 @@ static tn_status run_step(const char *what, tn_graph_fn step, void *context)
     return tn__error_pending() ? tn_error_code() : TN_OK;
 }
 
-/* Runs a step and records the work that it submits to the current device. NULL with
- * the error recorded. */
+/* Runs a step and records the work that it submits to the current device. NULL
+ * with the error recorded. */
 static tn__record *record_step(const char *what, tn_graph_fn step,
                                void *context)
 {

@@ -54,14 +54,15 @@ typedef struct tn__json {
     struct tn__json_block *blocks;
 } tn__json;
 
-/* Parses a text; NULL with json->error set on failure. The text is modified, including
- * one byte after its end, and values point into it. It must exist until tn__json_free,
- * which the caller must call in any case. */
+/* Parses a text; NULL with json->error set on failure. The text is modified,
+ * including one byte after its end, and values point into it. It must exist
+ * until tn__json_free, which the caller must call in any case. */
 const tn__json_value *tn__json_read(tn__json *json, char *text, size_t bytes);
 void tn__json_free(tn__json *json);
 
-/* These accept any value, NULL too. The member of that name, or the i-th value of a
- * list; NULL if there is none. The text of a string without NULs, else NULL. */
+/* These accept any value, NULL too. The member of that name, or the i-th value
+ * of a list; NULL if there is none. The text of a string without NULs, else
+ * NULL. */
 const tn__json_value *tn__json_get(const tn__json_value *object,
                                    const char *key);
 const tn__json_value *tn__json_at(const tn__json_value *list, size_t i);
@@ -75,7 +76,7 @@ bool tn__json_real(const tn__json_value *value, double *out);
     for (const tn__json_value *v = tn__json_first(in); v; v = v->next)
 const tn__json_value *tn__json_first(const tn__json_value *in);
 
-/* ---- writing -------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 typedef struct tn__json_writer {
     void *(*grow)(void *old, size_t bytes); /* set by the caller: as realloc */

@@ -1,7 +1,7 @@
 /* json_read.c: parses JSON from untrusted sources.
  *
- * Strings are unescaped in place, which never makes them longer. The terminating NUL
- * replaces the closing quote, or is before it. */
+ * Strings are unescaped in place, which never makes them longer. The
+ * terminating NUL replaces the closing quote, or is before it. */
 #include <json/json.h>
 
 #include <base/plain.h>
@@ -60,7 +60,7 @@ static tn__json_value *value_new(tn__json *json)
     return v;
 }
 
-/* ---- strings -------------------------------------------------------------- */
+/* ---- strings ------------------------------------------------------------- */
 
 static int digit_of(char c)
 {
@@ -136,7 +136,8 @@ static bool read_text(reader *r, const char **text, size_t *bytes)
         if (c == '"')
             break;
         if (c < 0x20)
-            return fail(r, "control character in a string: write it as \\u00..");
+            return fail(r, "control character in a string: write it as "
+                           "\\u00..");
         if (c == '\\') {
             if (!read_escape(r, &to))
                 return false;
@@ -158,7 +159,7 @@ static bool read_text(reader *r, const char **text, size_t *bytes)
     return true;
 }
 
-/* ---- numbers and literals ------------------------------------------------- */
+/* ---- numbers and literals ------------------------------------------------ */
 
 static bool is_digit(const reader *r, size_t at)
 {
@@ -227,7 +228,8 @@ static bool read_number(reader *r, tn__json_value *v)
     v->kind = TN__JSON_REAL;
     v->real = tn__read_double(r->text + begin, NULL);
     r->text[end] = behind;
-    return isfinite(v->real) || fail_at(r, begin, "number out of the range of a double");
+    return isfinite(v->real) ||
+           fail_at(r, begin, "number out of the range of a double");
 }
 
 static bool read_word(reader *r, tn__json_value *v)
@@ -250,7 +252,7 @@ static bool read_word(reader *r, tn__json_value *v)
     return fail(r, "a value is expected");
 }
 
-/* ---- lists and objects ---------------------------------------------------- */
+/* ---- lists and objects --------------------------------------------------- */
 
 static int compare_keys(const void *left, const void *right)
 {
@@ -373,8 +375,8 @@ static bool read_child(reader *r)
     return (in->kind == TN__JSON_LIST || read_key(r, v)) && read_value(r, v);
 }
 
-/* After a value or an opening bracket: reads the next value, or the end of the list or
- * object. */
+/* After a value or an opening bracket: reads the next value, or the end of the
+ * list or object. */
 static bool read_on(reader *r)
 {
     const tn__json_value *in = r->open[r->depth - 1].in;
@@ -425,7 +427,7 @@ void tn__json_free(tn__json *json)
     }
 }
 
-/* ---- access --------------------------------------------------------------- */
+/* ---- access -------------------------------------------------------------- */
 
 const tn__json_value *tn__json_first(const tn__json_value *in)
 {

@@ -1,5 +1,5 @@
-/* array.c: copies between C arrays and tensors, single numbers, and whole tensors
- * between devices. The host copies strided views. */
+/* array.c: copies between C arrays and tensors, single numbers, and whole
+ * tensors between devices. The host copies strided views. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <math.h>
@@ -8,9 +8,9 @@
 
 /* ---- elements ------------------------------------------------------------ */
 
-/* The value of a narrow floating-point number with sign, exponent and mantissa fields.
- * ieee: the highest exponent is infinity and NaN; float8_e4m3fn has only the NaN whose
- * bits are all ones. */
+/* The value of a narrow floating-point number with sign, exponent and mantissa
+ * fields. ieee: the highest exponent is infinity and NaN; float8_e4m3fn has
+ * only the NaN whose bits are all ones. */
 static double narrow_value(uint32_t code, int exponent_bits, int mantissa_bits,
                            bool ieee)
 {
@@ -108,10 +108,10 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
     }
 }
 
-/* ---- strided walks on the host --------------------------------------------- */
+/* ---- strided walks on the host ------------------------------------------- */
 
-/* Copies n elements with a stride of `step` bytes. Constant sizes turn memcpy into a
- * move. */
+/* Copies n elements with a stride of `step` bytes. Constant sizes turn memcpy
+ * into a move. */
 #define LINE(bytes)                                                           \
     case bytes:                                                               \
         for (int64_t i = 0; i < n; i++, at += step, flat += bytes)            \
@@ -129,8 +129,9 @@ static char *walk_line(char *at, char *flat, size_t element, int64_t n,
     }
 }
 
-/* Copies between the strided view at `at` and the row-major array at `flat`; in: from
- * flat into the view. Returns the end of the part of flat that was used. */
+/* Copies between the strided view at `at` and the row-major array at `flat`;
+ * in: from flat into the view. Returns the end of the part of flat that was
+ * used. */
 static char *walk(char *at, char *flat, size_t element, int ndim,
                   const int64_t *shape, const int64_t *stride, bool in)
 {
@@ -186,7 +187,7 @@ void tn__host_view_close(tn__host_view *view)
     view->copy = NULL;
 }
 
-/* ---- arrays ---------------------------------------------------------------- */
+/* ---- arrays -------------------------------------------------------------- */
 
 tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
                                 tn_dims_list shape)
@@ -277,8 +278,8 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
                                     (uint64_t)x->offset * element, data,
                                     bytes);
     } else {
-        /* The memory between the elements of a view is not the view's. So the span is
-         * read, changed and, if it is a copy, written back. */
+        /* The memory between the elements of a view is not the view's. So the
+         * span is read, changed and, if it is a copy, written back. */
         tn__host_view view;
         status = tn__host_view_open(&view, x);
         if (status < 0)
@@ -300,7 +301,7 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
     return status;
 }
 
-/* ---- numbers --------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
 /* The bytes of the only element of x. */
 static tn_status read_item(const tn_tensor *x, void *element, const char *what)
@@ -348,7 +349,7 @@ void *tn_tensor_data(tn_tensor *x)
     return tn__tensor_host(x);
 }
 
-/* ---- device to device ------------------------------------------------------ */
+/* ---- device to device ---------------------------------------------------- */
 
 tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src)
 {

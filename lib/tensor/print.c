@@ -1,8 +1,9 @@
-/* print.c: tensors as text, as PyTorch prints them (torch/_tensor_str.py): columns of
- * equal width, four digits, scientific notation if the largest and smallest numbers
- * have a ratio above 1000 or are very large or small. Beyond 1000 elements only the
- * three at each end of a dimension are shown. grad_fn=<AddBackward> has no number,
- * with which PyTorch distinguishes overloads. */
+/* print.c: tensors as text, as PyTorch prints them (torch/_tensor_str.py):
+ * columns of equal width, four digits, scientific notation if the largest and
+ * smallest numbers have a ratio above 1000 or are very large or small. Beyond
+ * 1000 elements only the three at each end of a dimension are shown.
+ * grad_fn=<AddBackward> has no number, with which PyTorch distinguishes
+ * overloads. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -27,7 +28,7 @@ typedef struct printer {
     size_t line; /* length of the last line, for suffixes */
 } printer;
 
-/* ---- numbers ------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------- */
 
 static const char *element_at(const printer *p, int64_t offset)
 {
@@ -55,7 +56,7 @@ static int write_number(const printer *p, const char *element,
     return tn__plain_print(out, NUMBER_TEXT, "%.*f", PRECISION, value);
 }
 
-/* ---- elements shown --------------------------------------------------------------- */
+/* ---- elements shown ------------------------------------------------------ */
 
 /* The index shown after i in a dimension of that size. */
 static int64_t next_shown(const printer *p, int64_t i, int64_t size)
@@ -78,7 +79,7 @@ static void each_shown(printer *p, int dim, int64_t offset,
         each_shown(p, dim + 1, offset + i * p->x->stride[dim], visit, context);
 }
 
-/* ---- choosing the format -------------------------------------------------------- */
+/* ---- choosing the format ------------------------------------------------- */
 
 /* Over the finite non-zero numbers. */
 typedef struct range {
@@ -128,7 +129,7 @@ static void choose_format(printer *p)
     each_shown(p, 0, 0, note_width, NULL);
 }
 
-/* ---- brackets ---------------------------------------------------------------------- */
+/* ---- brackets ------------------------------------------------------------ */
 
 static void add_number(printer *p, const char *element)
 {
@@ -195,7 +196,7 @@ static void add_array(printer *p, int dim, int64_t offset, int indent)
     tn__text_add(&p->text, "]");
 }
 
-/* ---- suffixes ------------------------------------------------------------------------ */
+/* ---- suffixes ------------------------------------------------------------ */
 
 /* As in PyTorch: the length of the last line plus 2. */
 static void measure_line(printer *p)
@@ -243,7 +244,8 @@ static void add_suffixes(printer *p)
     }
     char made_by[TN__GRAD_FN_BYTES] = "";
     if (tn__tensor_tracks(x) && tn__tensor_hook.grad_fn)
-        /* brings the tensor's history up to date, which does not change the tensor */
+        /* brings the tensor's history up to date, which does not change the
+         * tensor */
         tn__tensor_hook.grad_fn((tn_tensor *)(uintptr_t)x, made_by);
     if (*made_by) {
         snprintf(suffix, sizeof suffix, "grad_fn=<%s>", made_by);
@@ -276,7 +278,7 @@ static char *text_of(const tn_tensor *x)
     return tn__text_finish(&p.text);
 }
 
-/* ---- public functions ---------------------------------------------------------------- */
+/* ---- public functions ---------------------------------------------------- */
 
 char *tn_tensor_text(const tn_tensor *x)
 {

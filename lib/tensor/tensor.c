@@ -1,7 +1,7 @@
 /* tensor.c: storages, tensors as views of them, and their attributes.
  *
- * Every operator makes a tensor. So both structs come from per-thread free lists, and
- * each field is written once, of arrays only the part in use. */
+ * Every operator makes a tensor. So both structs come from per-thread free
+ * lists, and each field is written once, of arrays only the part in use. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/lock.h>
@@ -49,9 +49,10 @@ static bool give_reference(tn__storage *storage)
                                      memory_order_acq_rel) == 1;
 }
 
-/* give_reference for a storage with a history, which is freed when only saved values
- * hold the storage. Under a lock, so that the last caller reads both counts
- * consistently. A saved value decrements `saved` before its reference. */
+/* give_reference for a storage with a history, which is freed when only saved
+ * values hold the storage. Under a lock, so that the last caller reads both
+ * counts consistently. A saved value decrements `saved` before its
+ * reference. */
 static __attribute__((noinline)) bool
 give_with_history(tn__storage *storage)
 {
@@ -115,8 +116,8 @@ const tn__class tn__tensor_class = {.name = "tensor",
                                     .destroy = tensor_destroy,
                                     .origin = tensor_origin};
 
-/* A tensor whose shape, strides, numel and contiguous the caller sets. Takes over a
- * reference to storage. */
+/* A tensor whose shape, strides, numel and contiguous the caller sets. Takes
+ * over a reference to storage. */
 static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 {
     tn_tensor *x = tn__pool_take_object(&tensor_pool);
@@ -137,7 +138,8 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 
 /* ---- recorded work ------------------------------------------------------- */
 
-/* The recording's reference counts as that of a saved value: it needs no history. */
+/* The recording's reference counts as that of a saved value: it needs no
+ * history. */
 void tn__tensor_recorded(const tn_tensor *x)
 {
     tn__storage *storage = x->storage;
@@ -154,8 +156,8 @@ void tn__tensor_recorded_drop(void *kept)
     storage_unref(storage);
 }
 
-/* Reuses memory that recorded work used for a value that has been freed. NULL if there
- * is none of that size. */
+/* Reuses memory that recorded work used for a value that has been freed. NULL
+ * if there is none of that size. */
 static tn__storage *storage_again(tn_device *device, uint64_t bytes)
 {
     const tn__record *record = tn__me.recording;
@@ -175,8 +177,8 @@ static tn__storage *storage_again(tn_device *device, uint64_t bytes)
     return NULL;
 }
 
-/* Is the dtype one that the device cannot store? One bit test, because every new tensor
- * needs it. */
+/* Is the dtype one that the device cannot store? One bit test, because every
+ * new tensor needs it. */
 static inline bool is_refused(const tn_device *device, tn_dtype dtype)
 {
     return TN__UNLIKELY(!(device->storage_types & 1u << dtype));
@@ -233,8 +235,8 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
         }
         empty = empty || shape[d] == 0;
     }
-    /* Strides, and products over some of the sizes, must fit for empty tensors too:
-     * there an empty dimension counts as 1. */
+    /* Strides, and products over some of the sizes, must fit for empty tensors
+     * too: there an empty dimension counts as 1. */
     uint64_t total = empty ? 1 : element;
     for (int d = 0; d < ndim; d++) {
         uint64_t size = shape[d] ? (uint64_t)shape[d] : 1;

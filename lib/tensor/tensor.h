@@ -10,8 +10,8 @@
 #include <device/recorder.h>
 #include <tenon/tensor.h>
 
-/* Data of autograd: of a tensor, and of memory that was changed in place while several
- * tensors shared it. Defined and freed by that room. */
+/* Data of autograd: of a tensor, and of memory that was changed in place while
+ * several tensors shared it. Defined and freed by that room. */
 typedef struct tn__grad_meta tn__grad_meta;
 typedef struct tn__history tn__history;
 
@@ -87,8 +87,8 @@ static inline tn_buffer *tn__tensor_buffer(const tn_tensor *x)
     return x->storage->block->buffer;
 }
 
-/* log2 of the bytes of each dtype, two bits each, in one constant: small operators so
- * need no table and no division. */
+/* log2 of the bytes of each dtype, two bits each, in one constant: small
+ * operators so need no table and no division. */
 #define TN__DTYPE_SHIFT(name, code, text, bytes, kind, reg)                   \
     | (uint64_t)(bytes == 8 ? 3 : bytes / 2) << 2 * code
 enum { TN__DTYPE_SHIFTS = 0 TN_DTYPE_MAP(TN__DTYPE_SHIFT) };
@@ -115,20 +115,20 @@ static inline void *tn__tensor_host(const tn_tensor *x)
 /* ---- making: all return NULL with the error recorded. The caller owns the
  * result's one reference and passes it to tn__scope_own. ---------------- */
 
-/* An uninitialised, contiguous tensor. TN_ERR_SHAPE, naming `what`, for negative
- * sizes or more than 2^62 bytes. */
+/* An uninitialised, contiguous tensor. TN_ERR_SHAPE, naming `what`, for
+ * negative sizes or more than 2^62 bytes. */
 tn_tensor *tn__tensor_new(tn_device *device, tn_dtype dtype, int ndim,
                           const int64_t *shape, const char *what);
-/* Another view of base's storage, without gradient data; offset in elements from the
- * storage's start. An empty view gets offset 0 and contiguous strides, whatever the
- * arguments, so that they are never out of range. TN_ERR_SHAPE if the number of
- * elements (of an empty view: over its non-empty dimensions) does not fit in
- * int64_t. */
+/* Another view of base's storage, without gradient data; offset in elements
+ * from the storage's start. An empty view gets offset 0 and contiguous strides,
+ * whatever the arguments, so that they are never out of range. TN_ERR_SHAPE if
+ * the number of elements (of an empty view: over its non-empty dimensions) does
+ * not fit in int64_t. */
 tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
                            const int64_t *shape, const int64_t *stride,
                            int64_t offset);
-/* A tensor of the shape and on the device of x, which is contiguous: the fast path for
- * an operator's output. */
+/* A tensor of the shape and on the device of x, which is contiguous: the fast
+ * path for an operator's output. */
 tn_tensor *tn__tensor_new_like(const tn_tensor *x, tn_dtype dtype);
 /* A new tensor object over the same view, without gradient data. */
 tn_tensor *tn__tensor_alias(const tn_tensor *x);
@@ -139,8 +139,8 @@ static inline void tn__tensor_changed(tn_tensor *x)
     atomic_fetch_add_explicit(&x->storage->version, 1, memory_order_relaxed);
 }
 
-/* Must a call with x be recorded for gradients? Because x requires a gradient, or
- * because a value that does was written into its memory. */
+/* Must a call with x be recorded for gradients? Because x requires a gradient,
+ * or because a value that does was written into its memory. */
 static inline bool tn__tensor_tracks(const tn_tensor *x)
 {
     return x->requires_grad ||
@@ -148,8 +148,8 @@ static inline bool tn__tensor_tracks(const tn_tensor *x)
                                               memory_order_relaxed));
 }
 
-/* Functions that autograd sets: they free its data, and write the name of a tensor's
- * gradient function into TN__GRAD_FN_BYTES bytes ("" for a leaf). */
+/* Functions that autograd sets: they free its data, and write the name of a
+ * tensor's gradient function into TN__GRAD_FN_BYTES bytes ("" for a leaf). */
 enum { TN__GRAD_FN_BYTES = 64 };
 typedef struct tn__tensor_hooks {
     void (*release_grad)(tn__grad_meta *grad);
@@ -158,8 +158,9 @@ typedef struct tn__tensor_hooks {
 } tn__tensor_hooks;
 extern tn__tensor_hooks tn__tensor_hook;
 
-/* Copies src to contiguous dst on another device, with the same dtype and shape. src
- * must be contiguous, or both must be host visible: the caller (ops) ensures it. */
+/* Copies src to contiguous dst on another device, with the same dtype and
+ * shape. src must be contiguous, or both must be host visible: the caller (ops)
+ * ensures it. */
 tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src);
 
 /* ---- shapes ------------------------------------------------------------ */
@@ -172,26 +173,27 @@ bool tn__shape_equal(int andim, const int64_t *a, int bndim, const int64_t *b);
 /* Broadcasts b into out; false if the shapes are incompatible. */
 bool tn__shape_broadcast(tn__shape *out, int ndim, const int64_t *b);
 int64_t tn__shape_numel(int ndim, const int64_t *shape);
-/* Maps dim from [-ndim, ndim) to [0, ndim) (a 0-d tensor counts as 1-d). -1, with no
- * error recorded, if out of range. */
+/* Maps dim from [-ndim, ndim) to [0, ndim) (a 0-d tensor counts as 1-d). -1,
+ * with no error recorded, if out of range. */
 int tn__shape_dim(int ndim, int64_t dim);
 void tn__shape_contiguous_strides(int ndim, const int64_t *shape,
                                   int64_t *stride);
 bool tn__shape_is_contiguous(int ndim, const int64_t *shape,
                              const int64_t *stride);
 
-/* The lowest and highest offsets of a view's elements, relative to its element 0; 0
- * and -1 for an empty view. */
+/* The lowest and highest offsets of a view's elements, relative to its element
+ * 0; 0 and -1 for an empty view. */
 void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
                     int64_t *low, int64_t *high);
 
-/* May several elements of a view share memory? False if each stride is larger than the
- * span of all smaller ones. */
+/* May several elements of a view share memory? False if each stride is larger
+ * than the span of all smaller ones. */
 bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride);
 
-/* ---- errors ---------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
-/* Adds x to the tensors of an error, which must be fewer than TN_ERROR_TENSORS. */
+/* Adds x to the tensors of an error, which must be fewer than
+ * TN_ERROR_TENSORS. */
 void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
                           int index, const tn_tensor *x);
 
@@ -201,9 +203,9 @@ void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
 double tn__element_double(tn_dtype dtype, const void *element);
 int64_t tn__element_int(tn_dtype dtype, const void *element);
 
-/* The elements of a tensor in host memory, after waiting for the device: the device's
- * memory if host visible, else a copy of the view's span. base points to element
- * 0. */
+/* The elements of a tensor in host memory, after waiting for the device: the
+ * device's memory if host visible, else a copy of the view's span. base points
+ * to element 0. */
 typedef struct tn__host_view {
     const char *base;
     void *copy; /* owned; NULL if base is the device's memory */

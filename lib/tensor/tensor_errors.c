@@ -1,5 +1,5 @@
-/* tensor_errors.c: details of tensors in errors, and errors of code that is built on
- * Tenon. */
+/* tensor_errors.c: details of tensors in errors, and errors of code that is
+ * built on Tenon. */
 #include <tensor/tensor.h>
 
 #include <base/context.h>
@@ -23,8 +23,8 @@ void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
     to->requires_grad = x->requires_grad;
 }
 
-/* Records "name: text", while no error is pending, and returns its details; NULL, with
- * the error recorded, if name is NULL. */
+/* Records "name: text", while no error is pending, and returns its details;
+ * NULL, with the error recorded, if name is NULL. */
 static tn__error_facts *refuse(tn_status code, const char *name,
                                const char *format, va_list args)
 {

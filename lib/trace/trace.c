@@ -1,4 +1,5 @@
-/* trace.c: starting and stopping a trace, peak rates of the device, and ranges. */
+/* trace.c: starting and stopping a trace, peak rates of the device, and
+ * ranges. */
 #include <base/error.h>
 #include <base/context.h>
 #include <base/lock.h>
@@ -10,7 +11,7 @@
 
 #include <time.h>
 
-/* ---- limits ----------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -21,9 +22,9 @@ static double now(void)
 
 typedef tn_tensor *work_function(tn_tensor *x);
 
-/* The least time of several runs of work, in seconds. The first runs compile programs,
- * allocate memory and raise the clock rate of the processor. Work of more than a second
- * runs twice only. */
+/* The least time of several runs of work, in seconds. The first runs compile
+ * programs, allocate memory and raise the clock rate of the processor. Work of
+ * more than a second runs twice only. */
 static double best_of(work_function *work, tn_tensor *x, tn_device *device)
 {
     enum { LONG = 1 };
@@ -51,9 +52,9 @@ static tn_tensor *multiply(tn_tensor *x)
     return tn_matmul(x, x);
 }
 
-/* The peak rates of the current device, measured once. If that fails, for lack of
- * memory perhaps, they are unknown and the trace has none. The measurement does not
- * belong to the operator or module that the thread is running. */
+/* The peak rates of the current device, measured once. If that fails, for lack
+ * of memory perhaps, they are unknown and the trace has none. The measurement
+ * does not belong to the operator or module that the thread is running. */
 static tn__limits measure(void)
 {
     enum { ELEMENTS = 1 << 24, SIDE = 1024 };
@@ -90,7 +91,7 @@ static tn__limits measure(void)
     return limits;
 }
 
-/* ---- start and end ------------------------------------------------------------ */
+/* ---- start and end ------------------------------------------------------- */
 
 tn_status tn_trace_start(const char *path)
 {
@@ -109,8 +110,8 @@ tn_status tn_trace_stop(void)
     return tn__timeline_stop();
 }
 
-/* Starts the trace of TENON_TRACE at the first operator. A file that cannot be written
- * is logged, and is not an error of that operator. */
+/* Starts the trace of TENON_TRACE at the first operator. A file that cannot be
+ * written is logged, and is not an error of that operator. */
 static void start_wanted(void)
 {
     tn__error before;
@@ -127,7 +128,7 @@ __attribute__((constructor)) static void look_at_environment(void)
         tn__timeline_want(start_wanted);
 }
 
-/* ---- ranges --------------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------- */
 
 enum { DEPTH = 64 };
 struct tn__ranges {
@@ -143,7 +144,8 @@ void tn_trace_push(const char *name)
     struct tn__ranges *ranges = tn__me.ranges;
     if (depth >= DEPTH)
         return;
-    /* Counted without a trace too: a trace may start or end between push and pop. */
+    /* Counted without a trace too: a trace may start or end between push and
+     * pop. */
     if (ranges)
         ranges->open[depth].span.trace = 0;
     if (!tn__timeline_is_live())

@@ -1,4 +1,5 @@
-/* allocator.h: the parts of the caching allocator. For the files of this room only.
+/* allocator.h: the parts of the caching allocator. For the files of this room
+ * only.
  *
  *   slab.c        slabs of the plugin's memory: allocation, limit, release
  *   bins.h        free blocks above 1 KiB by size
@@ -19,8 +20,8 @@
 #define TN__SMALL_UNIT 64u
 #define TN__SMALL_CLASSES (TN__SMALL_MAX / TN__SMALL_UNIT)
 
-/* What a slab is for. Blocks of different sorts do not share slabs, so that a scalar
- * cannot keep a large slab from being released. */
+/* What a slab is for. Blocks of different sorts do not share slabs, so that a
+ * scalar cannot keep a large slab from being released. */
 enum { TN__SLAB_SMALL, TN__SLAB_MEDIUM, TN__SLAB_LARGE, TN__SLAB_SORTS };
 
 typedef struct tn__slab {
@@ -33,7 +34,8 @@ typedef struct tn__slab {
     uint64_t carved_bytes;
     struct tn__batch *batches;
     int64_t block_count, free_count;
-    /* Other sorts: the first block, which covers the slab if all of it is free. */
+    /* Other sorts: the first block, which covers the slab if all of it is
+     * free. */
     tn__block *first;
 } tn__slab;
 
@@ -55,7 +57,7 @@ typedef struct tn__cache {
     _Atomic int64_t bytes;       /* allocated minus freed */
     _Atomic int64_t block_count; /* allocations since start */
     struct tn__allocator *allocator;
-    struct tn__cache *next, *previous; /* list of all threads', of this device */
+    struct tn__cache *next, *previous; /* all threads', of this device */
 } tn__cache;
 
 typedef struct tn__allocator {
@@ -84,8 +86,8 @@ typedef struct tn__allocator {
 
 /* The caller holds the lock, unless noted otherwise. */
 
-/* A slab of at least `bytes`; NULL if the limit would be exceeded or the device has no
- * memory. Records no error. */
+/* A slab of at least `bytes`; NULL if the limit would be exceeded or the device
+ * has no memory. Records no error. */
 tn__slab *tn__slab_make(tn__allocator *a, int sort, uint64_t bytes);
 void tn__slab_free(tn__allocator *a, tn__slab *slab);
 /* Releases every slab without used blocks. */
@@ -94,11 +96,12 @@ void tn__slabs_trim(tn__allocator *a);
 tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes);
 void tn__large_free(tn__allocator *a, tn__block *block);
 
-/* Called without the lock; they take it if the thread's cache is empty or full. */
+/* Called without the lock; they take it if the thread's cache is empty or
+ * full. */
 tn__block *tn__small_alloc(tn__allocator *a, uint64_t bytes);
 void tn__small_free(tn__allocator *a, tn__block *block);
-/* Moves this thread's free blocks to the common lists, so that their slabs can be
- * released. Takes the lock. */
+/* Moves this thread's free blocks to the common lists, so that their slabs can
+ * be released. Takes the lock. */
 void tn__small_flush(tn__allocator *a);
 
 /* "; largest holders: 8.00 MiB by zeros (2)", or "" if no origin is known. */
@@ -107,7 +110,8 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room);
 /* "10.00 MiB", without the lock. */
 #define TN__BYTES_TEXT 32
 const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes);
-/* Parses "512M", "4GiB" and the like; negative if it is not a number of bytes. */
+/* Parses "512M", "4GiB" and the like; negative if it is not a number of
+ * bytes. */
 int64_t tn__bytes_parse(const char *text);
 
 /* Bytes in use by all threads; updates the peak. */

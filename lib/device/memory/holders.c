@@ -1,13 +1,14 @@
-/* holders.c: which operators and modules hold the memory, for out-of-memory errors.
- * Counts used blocks above 1 KiB by the operator and module that allocated them. */
+/* holders.c: which operators and modules hold the memory, for out-of-memory
+ * errors. Counts used blocks above 1 KiB by the operator and module that
+ * allocated them. */
 #include <device/memory/allocator.h>
 
 #include <stdio.h>
 #include <string.h>
 #include <tenon/error.h>
 
-/* Most origins that are counted; further ones are ignored, so that this needs no
- * memory. TOLD: origins in the message. */
+/* Most origins that are counted; further ones are ignored, so that this needs
+ * no memory. TOLD: origins in the message. */
 enum { ORIGINS = 64, TOLD = 3 };
 
 typedef struct origin {

@@ -1,8 +1,9 @@
-/* large.c: blocks above 1 KiB: best fit, split when allocated, joined with adjacent
- * free blocks when freed.
+/* large.c: blocks above 1 KiB: best fit, split when allocated, joined with
+ * adjacent free blocks when freed.
  *
- * Free blocks are in bins by size (bins.h). The first bin is searched for the best
- * fit. In later bins every block is large enough and the first is nearly the best. */
+ * Free blocks are in bins by size (bins.h). The first bin is searched for the
+ * best fit. In later bins every block is large enough and the first is nearly
+ * the best. */
 #include <device/memory/bins.h>
 
 #include <base/context.h>
@@ -27,8 +28,8 @@ static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
     return (bytes + a->large_unit - 1) / a->large_unit * a->large_unit;
 }
 
-/* A record of a block. NULL, with no error recorded, if memory runs out: the caller
- * records a better one, or needs no record. */
+/* A record of a block. NULL, with no error recorded, if memory runs out: the
+ * caller records a better one, or needs no record. */
 static tn__block *record_make(tn__slab *slab, tn_device *device,
                               uint64_t offset, uint64_t bytes)
 {
@@ -72,8 +73,8 @@ static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
     return block || usual == bytes ? block : slab_whole(a, sort, bytes);
 }
 
-/* Splits off what exceeds `bytes`. If there is no memory for a record, the block stays
- * whole. */
+/* Splits off what exceeds `bytes`. If there is no memory for a record, the
+ * block stays whole. */
 static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
 {
     if (block->bytes - bytes < a->large_unit)

@@ -1,9 +1,9 @@
 /* small.c: blocks up to 1 KiB, from free lists by size.
  *
- * Most bytes are in large tensors, but most calls of the allocator are for small ones,
- * so these take no lock. Each thread has free lists for each device, which exchange
- * blocks with common lists in batches. A block goes to the list of the thread that
- * frees it. */
+ * Most bytes are in large tensors, but most calls of the allocator are for
+ * small ones, so these take no lock. Each thread has free lists for each
+ * device, which exchange blocks with common lists in batches. A block goes to
+ * the list of the thread that frees it. */
 #include <device/memory/allocator.h>
 
 #include <base/memory.h>

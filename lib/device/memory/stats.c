@@ -1,4 +1,5 @@
-/* stats.c: statistics of a device's memory, its limit, and releasing free slabs. */
+/* stats.c: statistics of a device's memory, its limit, and releasing free
+ * slabs. */
 #include <device/memory/allocator.h>
 
 #include <base/lock.h>
