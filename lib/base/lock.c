@@ -8,7 +8,7 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn__lock *list;
-static atomic_bool forking; /* threads without a lock must not take one */
+static atomic_bool forking; /* threads that hold no lock wait to take one */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void pause_shortly(void)
