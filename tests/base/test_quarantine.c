@@ -157,7 +157,7 @@ static void test_thread(void)
         pthread_create(&thread, NULL, die, &make[i]);
         pthread_join(thread, NULL);
         ok(!tn__object_check(died, &thing_class, "eat", "x") &&
-               strstr(tn_error(), "gone"),
+               strstr(tn_error(), "was freed"),
            "what went with its thread is recognised: %s", tn_error());
         tn_error_clear();
     }

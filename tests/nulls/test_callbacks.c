@@ -172,8 +172,8 @@ int main(void)
     try_all();
     tn_checkpoint all = {.size = sizeof all, .module = (void *)gone()};
     ok(tn_checkpoint_save("callbacks.ckpt", &all) < 0 &&
-           strstr(tn_error(), "checkpoint_save: module is a tensor that is "
-                              "gone, not a module"),
+           strstr(tn_error(), "checkpoint_save: module is a tensor that was "
+                              "freed, not a module"),
        "a part of a checkpoint: %s", tn_error());
     ok(access("callbacks.ckpt", F_OK) != 0, "of which no file is made");
     return done_testing();
