@@ -118,7 +118,7 @@ void tn__memory_block_counts(int64_t *made, int64_t *live)
     *live = atomic_load(&live_count);
 }
 
-size_t tn__memory_largest(bool again)
+size_t tn__memory_largest(bool reset)
 {
-    return again ? atomic_exchange(&largest, 0) : atomic_load(&largest);
+    return reset ? atomic_exchange(&largest, 0) : atomic_load(&largest);
 }

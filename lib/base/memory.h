@@ -47,8 +47,7 @@ void tn__memory_fail_at(int64_t n);
 /* Allocations since start; live blocks. */
 int64_t tn__memory_count(void);
 int64_t tn__memory_live(void);
-/* The largest request, in bytes, since the last call with `again`, which resets
- * it. */
-size_t tn__memory_largest(bool again);
+/* The largest request, in bytes, since the last call with `reset`. */
+size_t tn__memory_largest(bool reset);
 
 #endif

@@ -86,7 +86,7 @@ void tn__object_free(void *pointer, size_t bytes)
         tn__quarantine_free(tn__quarantine_pop(queue));
 }
 
-static void leave(tn__quarantine *queue)
+static void orphan_all(tn__quarantine *queue)
 {
     for (tn__object *object; (object = tn__quarantine_pop(queue));)
         tn__quarantine_orphan(object);
@@ -95,9 +95,9 @@ static void leave(tn__quarantine *queue)
 void tn__quarantine_release_all(tn__state *state)
 {
     for (int i = 0; i < TN__MAX_POOLS; i++)
-        leave(&state->by_pool[i]);
+        orphan_all(&state->by_pool[i]);
     for (size_t i = 0; i < state->class_count; i++)
-        leave(&state->by_class[i].dead);
+        orphan_all(&state->by_class[i].dead);
     free(state->by_class);
     state->by_class = NULL;
     state->class_count = state->class_room = 0;

@@ -10,7 +10,7 @@
 
 static tn__lock all_lock = TN__LOCK_INIT;
 static tn__state *all;
-static _Atomic int64_t gone_taken, gone_given; /* of threads that have ended */
+static _Atomic int64_t ended_taken, ended_given; /* of threads that have ended */
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -80,8 +80,8 @@ void tn__state_end(void)
 static void pool_totals(int64_t *taken, int64_t *given)
 {
     tn__lock_take(&all_lock);
-    *taken = atomic_load(&gone_taken);
-    *given = atomic_load(&gone_given);
+    *taken = atomic_load(&ended_taken);
+    *given = atomic_load(&ended_given);
     for (tn__state *s = all; s; s = s->next) {
         *taken += atomic_load_explicit(&s->taken, memory_order_relaxed);
         *given += atomic_load_explicit(&s->given, memory_order_relaxed);
@@ -91,8 +91,8 @@ static void pool_totals(int64_t *taken, int64_t *given)
 
 void tn__state_pool_count(int64_t taken, int64_t given)
 {
-    atomic_fetch_add(&gone_taken, taken);
-    atomic_fetch_add(&gone_given, given);
+    atomic_fetch_add(&ended_taken, taken);
+    atomic_fetch_add(&ended_given, given);
 }
 
 int64_t tn__memory_count(void)

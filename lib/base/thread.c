@@ -35,8 +35,8 @@
 /* Spinning time if each thread has a processor. A training step has serial
  * sections of 20 to 100 us: with SPIN alone the worker slept at 74 of 391 jobs
  * of a step of the character GPT (two threads, Zen 5). */
-#define LOOK_US 300
-#define LOOKS 100 /* reads of the counter per read of the clock */
+#define SPIN_US 300
+#define SPINS_PER_CLOCK 100 /* reads of the counter per read of the clock */
 
 /* Parts [next, end) remain. */
 typedef struct share {
@@ -64,7 +64,7 @@ static _Atomic uint64_t jobs;   /* opened since start */
 static _Atomic int inside;      /* workers in the job */
 static _Atomic int sleeping;    /* workers asleep or falling asleep */
 static _Atomic bool waiting;    /* the caller waits until `inside` is 0 */
-static bool looks_long;         /* spin for LOOK_US: threads <= processors */
+static bool spins_long;         /* spin for SPIN_US: threads <= processors */
 static _Atomic bool quit;
 static pthread_t *worker;      /* owned */
 static int worker_count;
@@ -125,12 +125,12 @@ static uint64_t next_job(uint64_t seen)
     for (int i = 1; atomic_load_explicit(&jobs, memory_order_relaxed) == seen;
          i++) {
         tn__cpu_relax();
-        if (i < SPIN || i % LOOKS)
+        if (i < SPIN || i % SPINS_PER_CLOCK)
             continue;
-        double now = looks_long ? tn__timeline_now() : 0;
+        double now = spins_long ? tn__timeline_now() : 0;
         if (i == SPIN)
             begin = now;
-        if (!looks_long || now - begin > LOOK_US)
+        if (!spins_long || now - begin > SPIN_US)
             break;
         sched_yield(); /* lets other threads use this processor */
     }
@@ -227,7 +227,7 @@ static void workers_start(int count)
     tn__error_restore(&before);
     if (!worker)
         return;
-    looks_long = count < tn__processor_count();
+    spins_long = count < tn__processor_count();
     /* Signals go to the program's own threads. */
     sigset_t all, old;
     sigfillset(&all);

@@ -12,7 +12,7 @@ static _Atomic(tn_device *) default_device;
 
 /* Opens the device of a specification. The error begins with `what`
  * ("TENON_DEVICE=cuda"). */
-static tn_device *open_or_tell(const char *specification, const char *what)
+static tn_device *open_or_fail(const char *specification, const char *what)
 {
     tn__text reasons = {0};
     tn__lock_take(&tn__registry_lock);
@@ -34,7 +34,7 @@ tn_device *tn_device_open(const char *specification)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "device_open: specification is NULL; give a "
                              "name such as \"cpu\", or \"auto\"");
-    return open_or_tell(specification, "device_open");
+    return open_or_fail(specification, "device_open");
 }
 
 bool tn_device_is_available(const char *specification)
@@ -56,7 +56,7 @@ static tn_device *default_open(void)
     snprintf(what, sizeof what, "%s%s",
              text ? "TENON_DEVICE=" : "TENON_DEVICE is not set, so auto",
              text ? text : "");
-    tn_device *device = open_or_tell(text ? text : "auto", what);
+    tn_device *device = open_or_fail(text ? text : "auto", what);
     tn_device *none = NULL;
     if (device &&
         atomic_compare_exchange_strong(&default_device, &none, device))

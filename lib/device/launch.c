@@ -147,7 +147,7 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
 
 /* Attributes the pending error to the operator `name`, which has ended, so that
  * operators running now do not add their details. */
-static tn_status was_of(const char *name, tn_status status)
+static tn_status attribute_to(const char *name, tn_status status)
 {
     static const tn__running_op over = {NULL, NULL};
     tn__error_facts *facts = tn__error_within(tn__me.location.running);
@@ -179,19 +179,20 @@ static tn_status wait_reporting(tn_device *device, const char *what)
             const tn_path *here = tn_path_enter(deferred->path);
             deferred->report(deferred, &fault, name ? name : what, suffix);
             tn_path_enter(here);
-            return was_of(name, tn_error_code());
+            return attribute_to(name, tn_error_code());
         }
         if (fault.extent == TN__GUARD_EXTENT)
-            return was_of(name,
-                          tn__fail(TN_ERR_ARGUMENT, "%s: %s at element %"
-                                   PRId64 " of a launch (reported by %s when "
-                                   "it waited for %s)", name ? name : what,
-                                   fault.index == TN__GUARD_ZERO
-                                       ? "division by zero"
-                                   : fault.index == TN__GUARD_NEGATIVE
-                                       ? "a negative number"
-                                       : "a number outside [0, 1]",
-                                   fault.position, what, device->name));
+            return attribute_to(
+                name, tn__fail(TN_ERR_ARGUMENT,
+                               "%s: %s at element %" PRId64 " of a launch "
+                               "(reported by %s when it waited for %s)",
+                               name ? name : what,
+                               fault.index == TN__GUARD_ZERO
+                                   ? "division by zero"
+                               : fault.index == TN__GUARD_NEGATIVE
+                                   ? "a negative number"
+                                   : "a number outside [0, 1]",
+                               fault.position, what, device->name));
         /* Only the element's number is known, not its coordinates. */
         tn__fail_outside(
             TN_ERR_INDEX,
@@ -200,7 +201,7 @@ static tn_status wait_reporting(tn_device *device, const char *what)
             "%s: index %" PRId64 " is outside of [0, %" PRId64
             ") (reported by %s when it waited for %s)",
             name ? name : what, fault.index, fault.extent, what, device->name);
-        return was_of(name, TN_ERR_INDEX);
+        return attribute_to(name, TN_ERR_INDEX);
     }
     return tn__device_fail(device, name ? name : what, status, was_pending);
 }

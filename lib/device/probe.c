@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 20000 /* a cold CUDA start takes some seconds */
+#define TIMEOUT_MS 20000 /* a cold CUDA start takes some seconds */
 
 /* Queries the plugin in this process. */
-static void ask(tn__plugin *plugin, tn__probe *out)
+static void query(tn__plugin *plugin, tn__probe *out)
 {
     memset(out, 0, sizeof *out);
     if (!tn__plugin_load(plugin)) {
@@ -54,7 +54,7 @@ static void child(tn__plugin *plugin, int result, int output)
     /* Discards stdio output of the program that the parent will write. */
     __fpurge(stdout);
     tn__probe probe;
-    ask(plugin, &probe);
+    query(plugin, &probe);
     fflush(stdout);
     for (size_t done = 0; done < sizeof probe;) {
         ssize_t n = write(result, (const char *)&probe + done,
@@ -74,12 +74,12 @@ static int64_t now_ms(void)
 }
 
 /* Reads both pipes until their ends. False if the child takes too long. */
-static bool listen_to(int result, int output, tn__probe *out, size_t *got,
+static bool read_pipes(int result, int output, tn__probe *out, size_t *got,
                       bool *printed)
 {
     struct pollfd fds[2] = {{.fd = result, .events = POLLIN},
                             {.fd = output, .events = POLLIN}};
-    int64_t end = now_ms() + PATIENCE_MS;
+    int64_t end = now_ms() + TIMEOUT_MS;
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         int64_t left = end - now_ms();
         if (left <= 0)
@@ -89,10 +89,10 @@ static bool listen_to(int result, int output, tn__probe *out, size_t *got,
         for (int i = 0; i < 2; i++) {
             if (fds[i].fd < 0 || !fds[i].revents)
                 continue;
-            char waste[256];
+            char discarded[256];
             bool first = i == 0 && *got < sizeof *out;
-            ssize_t n = read(fds[i].fd, first ? (char *)out + *got : waste,
-                             first ? sizeof *out - *got : sizeof waste);
+            ssize_t n = read(fds[i].fd, first ? (char *)out + *got : discarded,
+                             first ? sizeof *out - *got : sizeof discarded);
             if (n == 0 || (n < 0 && errno != EINTR))
                 fds[i].fd = -1;
             else if (n > 0 && i == 0)
@@ -139,7 +139,7 @@ static void probe_child(tn__plugin *plugin, tn__probe *out)
     bool printed = false, in_time = true;
     int status = 0;
     if (pid > 0) {
-        in_time = listen_to(result[0], output[0], out, &got, &printed);
+        in_time = read_pipes(result[0], output[0], out, &got, &printed);
         if (!in_time)
             kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -151,7 +151,7 @@ static void probe_child(tn__plugin *plugin, tn__probe *out)
         unusable(out, "could not be probed: %s", strerror(errno));
     else if (!in_time)
         unusable(out, "gave no answer in %d s while probing",
-                 PATIENCE_MS / 1000);
+                 TIMEOUT_MS / 1000);
     else if (WIFSIGNALED(status))
         unusable(out, "crashed while probing (signal %d)", WTERMSIG(status));
     else if (got != sizeof *out)
@@ -166,5 +166,5 @@ void tn__plugin_probe(tn__plugin *plugin, tn__probe *out)
     if (plugin->state == TN__PLUGIN_FOUND)
         probe_child(plugin, out);
     else
-        ask(plugin, out);
+        query(plugin, out);
 }

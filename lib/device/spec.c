@@ -222,7 +222,7 @@ static bool is_fast(int32_t kind)
 }
 
 /* GPUs and accelerators before CPUs, then by priority, then by name. */
-static int by_merit(const void *left, const void *right)
+static int by_preference(const void *left, const void *right)
 {
     const tn__plugin *a = *(tn__plugin *const *)left;
     const tn__plugin *b = *(tn__plugin *const *)right;
@@ -275,7 +275,7 @@ static tn_device *open_auto(tn__text *reasons)
              plugin->manifest.kind == TN_KIND_CPU))
             list[count++] = plugin;
     }
-    qsort(list, count, sizeof *list, by_merit);
+    qsort(list, count, sizeof *list, by_preference);
     for (size_t i = 0; i < count; i++) {
         char reason[TN__REASON_BYTES] = "";
         tn_device *device = open_any(list[i], reason, sizeof reason);

@@ -69,20 +69,20 @@ static void add(work *sum, work more, double times)
 /* A program at a launch. along: for each instruction, a bit for each dimension
  * along which its value changes, and LOOPED if it changes between iterations of
  * a loop. Along the other dimensions it is computed once. Instructions beyond
- * KEPT get the dimensions of their level. */
-enum { KEPT = 2048 };
+ * MAX_INS get the dimensions of their level. */
+enum { MAX_INS = 2048 };
 #define LOOPED (1u << 31)
 typedef struct counted {
     const tn_program *program;
     const tn_launch *launch;
     uint32_t rows, all; /* dimensions */
-    uint32_t along[KEPT];
+    uint32_t along[MAX_INS];
 } counted;
 
 static uint32_t along_of(const counted *c, uint32_t number)
 {
     const tn_kernel_ins *ins = &c->program->ins[number];
-    if (number < KEPT)
+    if (number < MAX_INS)
         return c->along[number];
     return LOOPED | (ins->level == TN_LEVEL_ELEM  ? c->all
                      : ins->level == TN_LEVEL_ROW ? c->rows
@@ -113,7 +113,8 @@ static uint32_t find_along(const counted *c, const tn_kernel_ins *ins)
  * nothing changes. */
 static void find_all_along(counted *c)
 {
-    uint32_t count = c->program->ins_count < KEPT ? c->program->ins_count : KEPT;
+    uint32_t count =
+        c->program->ins_count < MAX_INS ? c->program->ins_count : MAX_INS;
     memset(c->along, 0, count * sizeof *c->along);
     for (bool changed = true; changed;) {
         changed = false;

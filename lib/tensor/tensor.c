@@ -158,7 +158,7 @@ void tn__tensor_recorded_drop(void *kept)
 
 /* Reuses memory that recorded work used for a value that has been freed. NULL
  * if there is none of that size. */
-static tn__storage *storage_again(tn_device *device, uint64_t bytes)
+static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
 {
     const tn__record *record = tn__me.recording;
     if (record->device != device)
@@ -197,7 +197,7 @@ static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
 {
     tn__storage *storage = NULL;
     if (TN__UNLIKELY(tn__me.recording != NULL))
-        storage = storage_again(device, bytes);
+        storage = storage_reuse(device, bytes);
     tn__block *block = storage ? NULL : tn__block_alloc(device, bytes);
     if (!storage && !block)
         return NULL;

@@ -35,7 +35,7 @@ struct tn__allocator *tn__allocator_make(tn_device *device)
 
 /* Records the error, with the bytes requested, in use and cached, the largest
  * holders and the limit. */
-static void tell_out_of_memory(tn__allocator *a, uint64_t asked)
+static void fail_out_of_memory(tn__allocator *a, uint64_t asked)
 {
     char text[5][TN__BYTES_TEXT], end[160] = "", holders[400];
     tn_device *device = a->device;
@@ -93,7 +93,7 @@ tn__block *tn__block_alloc(tn_device *device, uint64_t bytes)
         }
     }
     if (TN__UNLIKELY(!block))
-        tell_out_of_memory(a, bytes);
+        fail_out_of_memory(a, bytes);
     else if (block->host)
         TN__UNPOISON(block->host, bytes);
     return block;

@@ -79,7 +79,7 @@ typedef struct tn__allocator {
     tn__block *bin[TN__SLAB_SORTS][TN__BINS];
     uint64_t bin_map[TN__SLAB_SORTS][TN__BINS / 64]; /* which are not empty */
     int64_t large_bytes;    /* in use */
-    int64_t gone_bytes;     /* tn__cache.bytes of threads that have ended */
+    int64_t ended_bytes;     /* tn__cache.bytes of threads that have ended */
     int64_t block_count;
     int64_t peak_bytes;
 } tn__allocator;

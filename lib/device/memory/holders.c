@@ -8,8 +8,8 @@
 #include <tenon/error.h>
 
 /* Most origins that are counted; further ones are ignored, so that this needs
- * no memory. TOLD: origins in the message. */
-enum { ORIGINS = 64, TOLD = 3 };
+ * no memory. SHOWN: origins in the message. */
+enum { ORIGINS = 64, SHOWN = 3 };
 
 typedef struct origin {
     const char *made_by;
@@ -52,7 +52,7 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room)
             if (b->used && b->made_by)
                 count(list, &filled, b);
     origin *best;
-    for (int k = 0; k < TOLD && (best = largest(list, filled)); k++) {
+    for (int k = 0; k < SHOWN && (best = largest(list, filled)); k++) {
         char size[TN__BYTES_TEXT];
         const char *path = tn_path_text(best->made_in);
         int length = snprintf(

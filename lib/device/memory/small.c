@@ -57,7 +57,7 @@ static void set_free(void *pointer)
         tn__lock_take(&a->lock);
         for (int class = 0; class < (int)TN__SMALL_CLASSES; class++)
             give_back(a, cache, class, cache->count[class]);
-        a->gone_bytes += atomic_load(&cache->bytes);
+        a->ended_bytes += atomic_load(&cache->bytes);
         a->block_count += atomic_load(&cache->block_count);
         if (cache->previous)
             cache->previous->next = cache->next;
@@ -202,7 +202,7 @@ void tn__small_free(tn__allocator *a, tn__block *block)
         block->next = a->small[class];
         a->small[class] = block;
         block->slab->free_count++;
-        a->gone_bytes -= (int64_t)block->bytes;
+        a->ended_bytes -= (int64_t)block->bytes;
         tn__lock_give(&a->lock);
         return;
     }
