@@ -67,7 +67,7 @@ static void read_once(void)
     if (chosen || !names)
         return;
     if (choose(names) == TN_ERR_ARGUMENT)
-        tn__log(1, "TENON_DEBUG=%s: not known, and nothing is done; there is "
+        tn__log(1, "TENON_DEBUG=%s: not known, and has no effect; there is "
                 "\"scopes\"", names);
 }
 

@@ -390,8 +390,8 @@ void *tn_scope_adopt(void *pointer)
         return NULL;
     if (is_scope_handle(object) || !kept_take(object))
         return tn__fail_null(TN_ERR_STATE,
-                             "scope_adopt: this object is not kept: only what "
-                             "tn_keep() gave can be handed to a scope");
+                             "scope_adopt: this object is not kept: only "
+                             "objects from tn_keep() can be given to a scope");
     if (!atomic_load_explicit(&object->owner, memory_order_relaxed))
         return tn__scope_own(object);
     tn__unref(object);

@@ -84,7 +84,7 @@ static int folder_open(const char *name)
     char path[PATH_MAX];
     if (*name != '/' ||
         snprintf(path, sizeof path, "%s", name) >= (int)sizeof path) {
-        tn__log(1, "no cache of compiled programs: %s is no absolute path",
+        tn__log(1, "no cache of compiled programs: %s is not an absolute path",
                 name);
         return -1;
     }
@@ -100,7 +100,7 @@ static int folder_open(const char *name)
                    "chmod go-w it, or choose another by TENON_CACHE_DIR",
                 path);
     } else {
-        tn__log(3, "compiled programs are kept in %s", path);
+        tn__log(3, "compiled programs are cached in %s", path);
         return fd;
     }
     if (fd >= 0)
@@ -144,8 +144,8 @@ tn_status tn_cache_folder_set(const char *path)
     tn_status status = TN_OK;
     if (path && fd < 0) {
         status = tn__fail(TN_ERR_IO,
-                          "cache_folder_set: %s is no folder of yours that "
-                          "only you may write to", path);
+                          "cache_folder_set: %s is not a folder that belongs "
+                          "to you and that only you can write", path);
     } else {
         if (folder >= 0)
             close(folder);
@@ -257,8 +257,7 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
             entry_touch(fd);
         } else {
             unlinkat(in, name, 0);
-            tn__log(2, "cache: entry %s is damaged or not of use any more; "
-                       "removed", name);
+            tn__log(2, "cache: entry %s is damaged or out of use: removed", name);
         }
         close(fd);
     }
@@ -398,7 +397,7 @@ void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
     }
     if (!whole) {
         unlinkat(in, fresh, 0);
-        tn__log(1, "cache: a compiled program cannot be kept: %s",
+        tn__log(1, "cache: a compiled program cannot be stored: %s",
                 strerror(error));
     }
     close(in);

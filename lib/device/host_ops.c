@@ -36,8 +36,8 @@ tn_status tn__host_run_begin(const char *what)
     }
     if (said == REFUSED)
         return tn__fail(TN_ERR_UNSUPPORTED, "%s: runs on the host, which "
-                        "TENON_HOST_OPS=error refuses; tn_host_ops_allow(true) "
-                        "lets it", what);
+                        "TENON_HOST_OPS=error forbids; tn_host_ops_allow(true) "
+                        "allows it", what);
     atomic_fetch_add_explicit(&host_runs, 1, memory_order_relaxed);
     return TN_OK;
 }

@@ -71,7 +71,7 @@ tn_mark *tn_mark_set(tn_device *device)
         return NULL;
     if (tn__me.recording)
         return tn__fail_null(TN_ERR_STATE, "mark_set: a graph is being "
-                                           "recorded; no replay would come to "
+                                           "recorded; a replay would not reach "
                                            "the mark");
     tn_mark *mark = tn__calloc(1, sizeof *mark);
     if (!mark)

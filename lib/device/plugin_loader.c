@@ -94,7 +94,7 @@ static bool sets_whole(tn__plugin *plugin)
     }
     return !(has && lacks)
                ? true
-               : refuse(plugin, "ask its maker for a complete one",
+               : refuse(plugin, "ask its author for a complete one",
                         "has the function %s without %s, which it requires",
                         has, lacks);
 }
@@ -117,7 +117,7 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
     memcpy(&plugin->table, table, table->size < known ? table->size : known);
 #define CHECK(slot)                                                           \
     if (!plugin->table.slot)                                                  \
-        return refuse(plugin, "ask its maker for a complete one",              \
+        return refuse(plugin, "ask its author for a complete one",              \
                       "required function " #slot " is missing");
     REQUIRED_MAP(CHECK)
 #undef CHECK
@@ -125,12 +125,12 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
         return false;
     const char *name = plugin->table.name;
     if (!name || !*name || strlen(name) >= sizeof plugin->name)
-        return refuse(plugin, "ask its maker for a complete one",
+        return refuse(plugin, "ask its author for a complete one",
                       "its table has no name");
     if (plugin->name_is_guess && !plugin->manifest.name[0])
         snprintf(plugin->name, sizeof plugin->name, "%s", name);
     else if (strcmp(plugin->name, name))
-        return refuse(plugin, "rename the file, or mend its manifest",
+        return refuse(plugin, "rename the file, or correct its manifest",
                       "calls itself %s, its file or manifest says %s", name,
                       plugin->name);
     return true;
@@ -146,7 +146,7 @@ static bool load(tn__plugin *plugin)
     if (!library) {
         const char *text = dlerror();
         return refuse(plugin,
-                      "install what it asks for, or build it for this machine",
+                      "install what it requires, or build it for this machine",
                       "cannot be opened: %s", text ? text : "no reason given");
     }
     const tn_plugin *(*entry)(const tn_host *host);

@@ -57,7 +57,7 @@ static void read_manifest(tn__plugin *plugin)
     memcpy(path + stem - 3, ".conf", 6);
     if (!tn__manifest_read(path, &plugin->manifest, plugin->reason,
                            sizeof plugin->reason))
-        refuse(plugin, "mend or remove that line");
+        refuse(plugin, "correct or remove that line");
     if (plugin->manifest.name[0])
         memcpy(plugin->name, plugin->manifest.name, sizeof plugin->name);
 }
@@ -138,7 +138,7 @@ static bool search_folder(const char *folder)
     snprintf(folders_text + used, sizeof folders_text - used, "%s%s",
              used ? ", " : "", folder);
     if (*folder != '/') {
-        tn__log(1, "plugins are not looked for in %s: not an absolute path",
+        tn__log(1, "plugins are not searched in %s: not an absolute path",
                 folder);
         return true;
     }
@@ -190,5 +190,5 @@ tn_status tn__registry_search(void)
         searched = search_all();
     return searched ? TN_OK
                     : tn__fail(TN_ERR_MEMORY,
-                               "out of memory while plugins were looked for");
+                               "out of memory while searching for plugins");
 }

@@ -113,7 +113,7 @@ unusable(tn__probe *out, const char *format, ...)
     tn__plain_vprint(out->reason, sizeof out->reason, format, args);
     va_end(args);
     snprintf(out->remedy, sizeof out->remedy,
-             "remove it, or tell its maker: a plugin reports errors, it never "
+             "remove it, or tell its author: a plugin reports errors, it never "
              "prints or ends the process");
 }
 

@@ -40,7 +40,7 @@ static void add_plugin(tn__text *text, tn__plugin *plugin, tn__probe *probe)
         tn__text_add(text, "%" PRIu32 " device%s", probe->count,
                      probe->count == 1 ? "" : "s");
         if (plugin->manifest.priority <= 0)
-            tn__text_add(text, ", by name alone");
+            tn__text_add(text, ", only by name");
     }
     tn__text_add(text, "\n");
     uint32_t room = sizeof probe->info / sizeof *probe->info;

@@ -252,8 +252,8 @@ static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
             continue;
         if (is_fast((int32_t)info.kind) != is_fast(plugin->manifest.kind) ||
             info.kind == TN_KIND_SIMULATED) {
-            snprintf(reason, room, "%s:%u is a device of kind %s: by name "
-                                   "alone", plugin->name, i,
+            snprintf(reason, room, "%s:%u is a device of kind %s: only by "
+                                   "name", plugin->name, i,
                      tn__kind_name((int32_t)info.kind));
             continue;
         }
@@ -286,7 +286,7 @@ static tn_device *open_auto(tn__text *reasons)
                      reason);
     }
     if (!count) {
-        tn__text_add(reasons, "no plugin offers itself to auto; there are: ");
+        tn__text_add(reasons, "no plugin is available to auto; there are: ");
         names_list(reasons);
     }
     return NULL;
