@@ -1,6 +1,6 @@
 /* small.c: blocks up to 1 KiB, from free lists by size.
  *
- * Most bytes are in large tensors, but most calls of the allocator are for
+ * Most tensors of a program are large, but most calls of the allocator are for
  * small ones, so these take no lock. Each thread has free lists for each
  * device, which exchange blocks with common lists in batches. A block goes to
  * the list of the thread that frees it. */
