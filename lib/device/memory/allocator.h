@@ -115,6 +115,14 @@ const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes);
 int64_t tn__bytes_parse(const char *text);
 
 /* Bytes in use by all threads; updates the peak. */
-int64_t tn__allocator_used(tn__allocator *a);
+static inline int64_t tn__allocator_used(tn__allocator *a)
+{
+    int64_t used = a->large_bytes + a->ended_bytes;
+    for (tn__cache *c = a->caches; c; c = c->next)
+        used += atomic_load_explicit(&c->bytes, memory_order_relaxed);
+    if (used > a->peak_bytes)
+        a->peak_bytes = used;
+    return used;
+}
 
 #endif

@@ -117,13 +117,3 @@ void tn__slabs_trim(tn__allocator *a)
         }
     }
 }
-
-int64_t tn__allocator_used(tn__allocator *a)
-{
-    int64_t used = a->large_bytes + a->ended_bytes;
-    for (tn__cache *c = a->caches; c; c = c->next)
-        used += atomic_load_explicit(&c->bytes, memory_order_relaxed);
-    if (used > a->peak_bytes)
-        a->peak_bytes = used;
-    return used;
-}
