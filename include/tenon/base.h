@@ -60,15 +60,15 @@ TN_API void tn_drop(void *object);
 TN_API void *tn_scope_adopt(void *object);
 
 /* Every call recognises an object that is gone (TN_ERR_STATE) or of another kind
- * (TN_ERR_ARGUMENT): "item: x is gone: its scope was closed ...". An object is
+ * (TN_ERR_ARGUMENT): "item: x was freed: its scope was closed ...". An object is
  * recognised until its memory is used again, which happens oldest first, after
  * 64 others of its kind have died in the same thread. To find every use, and
  * who made the object and which scope took it, switch this on before objects
  * are made:
  *
  *     TENON_DEBUG=scopes ./train
- *     item: x is gone: made by mul_scalar in encoder.fc, scope 12 (opened at
- *     train+0x14f3) took it when it was closed; tn_keep() ...
+ *     item: x was freed: made by mul_scalar in encoder.fc, scope 12 (opened at
+ *     train+0x14f3) freed it when it was closed; ...
  *
  * (addr2line -e train 0x14f3 names the line.) Then the memory of dead objects
  * is not used again until 262144 of them are held, some 100 MB; from there on
@@ -113,7 +113,7 @@ TN_API bool tn_object_is(const void *object, const tn_object_class *type);
 typedef void (*tn_release_fn)(void *context);
 
 /* The same for an argument of a function of yours: where it is not, the error
- * says "call: argument is NULL", "is gone: ..." or "is a tensor, not a module",
+ * says "call: argument is NULL", "was freed: ..." or "is a tensor, not a module",
  * with the class's name. call is "optim_step", argument "optim". */
 TN_API bool tn_object_check(const void *object, const tn_object_class *type,
                             const char *call, const char *argument);

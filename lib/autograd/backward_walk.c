@@ -190,15 +190,15 @@ static tn_status propagate(struct tn__job *job, const tn__node *node,
 static void name_operator(const tn__node *node)
 {
     const char *name = tn__node_name(node);
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
-    if (!tn__error_speaks_of("backward"))
-        tn__error_put_before("backward of %s", name);
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
+    if (!tn__error_is_from("backward"))
+        tn__error_prefix("backward of %s", name);
     if (facts)
         facts->called = name;
     if (!facts || facts->op)
         return;
     facts->op = name;
-    const tn__error_mark *mark = tn__error_blamed();
+    const tn__error_mark *mark = tn__error_argument();
     for (int i = 0; mark && node->op && i < node->op->arg_count; i++)
         if (strcmp(node->op->arg[i].name, mark->name) == 0)
             facts->argument = node->op->arg[i].name;

@@ -254,7 +254,7 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call)
         return NULL;
     char *at = (char *)node + padded(sizeof *node);
     node->op = call->op;
-    node->made_in = tn__me.here.path;
+    node->made_in = tn__me.location.path;
     node->plan = plan;
     node->sequence =
         atomic_fetch_add_explicit(&next_sequence, 1, memory_order_relaxed);

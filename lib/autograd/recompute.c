@@ -77,8 +77,8 @@ static tn_tensor *open_input(const struct tn__rerun_input *input)
 static void report_rerun(tn_status status)
 {
     if (tn__error_pending())
-        tn__error_put_before("recompute: when the function ran again for the "
-                             "gradient");
+        tn__error_prefix("recompute: when the function ran again for the "
+                         "gradient");
     else
         tn__fail(status, "recompute: the function failed when it ran again "
                          "for the gradient");
@@ -165,7 +165,7 @@ static tn_status call(tn_recompute_fn fn, void *context,
     if (status < 0 && !tn__error_pending())
         tn__fail(status, "recompute: the function failed");
     if (status >= 0)
-        tn__scope_hand_on(scope, (void *const *)outputs, out_count);
+        tn__scope_results(scope, (void *const *)outputs, out_count);
     else
         tn_scope_close(scope);
     return status;

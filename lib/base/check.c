@@ -1,5 +1,5 @@
-/* check.c: what callers hear of an argument that is no live object of the kind
- * that is wanted. */
+/* check.c: errors for arguments that are not a live object of the expected
+ * kind. */
 #include <base/error.h>
 #include <base/state.h>
 
@@ -24,7 +24,7 @@ bool tn_object_check_kind(const void *object, const char *kind,
     const tn__object *o = object;
     if (o && kind && (uintptr_t)o % _Alignof(tn__object) == 0 &&
         o->mark == TN__OBJECT_MARK) {
-        /* Equal texts are most often one: the linker merges them. */
+        /* Equal strings usually have one address: the linker merges them. */
         if (o->type->name == kind || strcmp(kind_of(o, o->type), kind) == 0)
             return true;
     }
@@ -35,16 +35,17 @@ static void refuse_gone(const tn__object *object, const char *call,
                         const char *argument)
 {
     char story[512];
-    tn__fate_tell(object, story, sizeof story);
+    tn__lifetime_describe(object, story, sizeof story);
     if (*story)
         tn__fail(TN_ERR_STATE,
-                 "%s: {%s} is gone: %s; tn_keep() what is to outlive its scope",
+                 "%s: {%s} was freed: %s; tn_keep() makes an object outlive "
+                 "its scope",
                  call, argument, story);
     else
         tn__fail(TN_ERR_STATE,
-                 "%s: {%s} is gone: its scope was closed or it was dropped; "
-                 "tn_keep() what is to outlive its scope "
-                 "(TENON_DEBUG=scopes tells which scope took it)",
+                 "%s: {%s} was freed: its scope was closed or it was dropped; "
+                 "tn_keep() makes an object outlive its scope "
+                 "(TENON_DEBUG=scopes reports which scope freed it)",
                  call, argument);
 }
 
@@ -61,10 +62,10 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         return false;
     }
     if ((uintptr_t)object % 2 != 0)
-        kind = "scope"; /* what the user holds of one is an odd number */
+        kind = "scope"; /* handles of scopes are odd numbers */
     else if ((uintptr_t)object % _Alignof(tn__object) == 0) {
         gone = object->mark == TN__OBJECT_DEAD;
-        if (gone && object->type == &tn__gone)
+        if (gone && object->type == &tn__class_dead)
             kind = kind_of(object, object->was);
         else if (gone) /* it is being destroyed */
             kind = wanted ? wanted : "object";
@@ -75,13 +76,15 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         refuse_gone(object, call, argument);
     else if (kind)
         tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %s %s%s, not %s %s", call,
-                 argument, article(kind), kind, gone ? " that is gone" : "",
+                 argument, article(kind), kind, gone ? " that was freed" : "",
                  article(wanted ? wanted : "object"),
                  wanted ? wanted : "object");
     else
         tn__fail(TN_ERR_ARGUMENT,
-                 "%s: {%s} is no %s%s: it is a device, an operator or memory of "
-                 "the program's", call, argument, wanted ? wanted : "object",
+                 "%s: {%s} is not %s %s%s: it is a device, an operator or memory "
+                 "of the program", call, argument,
+                 article(wanted ? wanted : "object"),
+                 wanted ? wanted : "object",
                  wanted ? ", nor another object that scopes own"
                         : " that scopes own");
     return false;

@@ -11,9 +11,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* What other rooms free when the thread ends may record errors yet: then the
- * system calls this again. */
-static void rooms_free(void *context)
+/* Destructors of other rooms that run after this one may record errors and so
+ * allocate again; pthreads then calls this again. */
+static void all_free(void *context)
 {
     (void)context;
     free(tn__me.error);
@@ -25,10 +25,10 @@ static void rooms_free(void *context)
 
 static void key_make(void)
 {
-    key_made = !pthread_key_create(&key, rooms_free);
+    key_made = !pthread_key_create(&key, all_free);
 }
 
-void *tn__context_room(void *slot, size_t bytes)
+void *tn__context_alloc(void *slot, size_t bytes)
 {
     pthread_once(&once, key_make);
     void *room = key_made ? calloc(1, bytes) : NULL;

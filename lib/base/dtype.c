@@ -76,8 +76,8 @@ static bool is_float8(tn_dtype dtype)
     return dtype == TN_F8E4M3 || dtype == TN_F8E5M2;
 }
 
-/* torch.promote_types: bool below integers below floats; within a kind the
- * wider. The two odd cases are pairs in which neither holds the other. */
+/* torch.promote_types: bool, then integers, then floats; within a kind the
+ * wider. In the two special cases neither type can represent the other. */
 tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
 {
     if (!is_dtype(a) || !is_dtype(b))

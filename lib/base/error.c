@@ -1,9 +1,8 @@
-/* error.c: the first failure of each thread, in words and as data.
+/* error.c: the pending error of each thread, as text and as data.
  *
- * Both have room that a thread keeps from its first error on. Where there is no
- * memory for that one, the code alone is recorded. The words and the path are kept
- * apart: code that words a failure
- * anew must not tell the path twice. */
+ * A thread allocates storage for both at its first error and keeps it. If that
+ * fails, only the code is recorded. The text does not contain the module path:
+ * code that rewords an error would otherwise repeat it. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/plain.h>
@@ -13,17 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tn__error_room {
+struct tn__error_storage {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
-    char message[TN__ERROR_BYTES + 512]; /* path and words, when asked for */
-    tn_error_details details;            /* the same */
+    /* Results of tn_error and tn_error_info. */
+    char message[TN__ERROR_BYTES + 512]; /* path and words */
+    tn_error_details details;
     tn_error_tensor tensor[TN_ERROR_TENSORS];
     const tn_error_tensor *list[TN_ERROR_TENSORS];
-    char who[64], argument[sizeof((tn__error_mark *)0)->name]; /* the same */
+    char who[64], argument[sizeof((tn__error_mark *)0)->name];
 };
 
-/* What stands for words that there was no memory for. */
+/* The text of an error for which there was no storage. */
 static const char *plain_words(void)
 {
     switch (tn__me.pending) {
@@ -37,13 +37,14 @@ static const char *plain_words(void)
     }
 }
 
-/* The pending error's; NULL: none is, or it has no words. */
-static struct tn__error_room *told(void)
+/* The storage of the pending error; NULL: none is pending, or it has no
+ * storage. */
+static struct tn__error_storage *stored(void)
 {
     return tn__me.pending ? tn__me.error : NULL;
 }
 
-/* ---- words ------------------------------------------------------------------ */
+/* ---- words --------------------------------------------------------------- */
 
 const char *tn_error(void)
 {
@@ -77,7 +78,7 @@ const char *tn__error_words(void)
     return !tn__me.pending ? "" : tn__me.error ? tn__me.error->words : plain_words();
 }
 
-/* A text may quote what a user wrote; a message is one line. */
+/* Texts may quote user input; a message must be one line. */
 static void one_line(char *text)
 {
     for (; *text; text++)
@@ -85,11 +86,11 @@ static void one_line(char *text)
             *text = ' ';
 }
 
-/* What stands for {, {!, : within them, and } while a text is printed. */
+/* Bytes that replace "{", "{!", ":" within marks, and "}" while a text is
+ * printed. */
 enum { OPEN = 1, CLOSE, SHOWN, FAULT };
 
-/* Does a mark begin with this brace? "{.dim = 1}" and "{...}" are C that a
- * message quotes. */
+/* Does this brace begin a mark? "{.dim = 1}" and "{...}" are quoted C. */
 static bool is_mark(const char *brace)
 {
     const char *c = brace + 1 + (brace[1] == '!');
@@ -98,9 +99,9 @@ static bool is_mark(const char *brace)
     return named && c[strcspn(c, "}{=,")] == '}';
 }
 
-/* The format with the braces of marks as these; returns their number. 0 where
- * there are none, or where it does not fit, which no format of ours is too long
- * for. */
+/* Copies the format, with these bytes instead of the braces of marks. Returns
+ * the number of marks; 0 also if the format does not fit, which the library's
+ * own formats always do. */
 static int mark_format(char *out, size_t room, const char *format)
 {
     int count = 0;
@@ -126,8 +127,8 @@ static int mark_format(char *out, size_t room, const char *format)
     return count;
 }
 
-/* Reads the mark that begins at text, behind its OPEN: shows it at *to. Returns
- * what follows it. */
+/* Reads the mark at text, after its OPEN, and writes its visible part to *to.
+ * Returns the end of the mark. */
 static const char *read_mark(const char *text, char **to, const char *words,
                              tn__error_mark *mark)
 {
@@ -154,9 +155,9 @@ static const char *read_mark(const char *text, char **to, const char *words,
     return *text ? text + 1 : text;
 }
 
-/* Words in which marks stand become words and marks. expected: how many stood in
- * the format: where there are more, a text that was printed has such bytes, and
- * none is taken for a mark. */
+/* Extracts the marks from words. expected: the number of marks in the format.
+ * If there are more, a printed value contains such bytes, and none is treated
+ * as a mark. */
 static void take_marks(char *words, tn__error_facts *facts, int expected)
 {
     int found = 0;
@@ -179,8 +180,8 @@ static void take_marks(char *words, tn__error_facts *facts, int expected)
     *to = 0;
 }
 
-/* The bytes of the name with which a text of this format begins. */
-static int who_speaks(const char *format, va_list args)
+/* Length of the function's name that begins a text of this format; 0: none. */
+static int name_length(const char *format, va_list args)
 {
     int n = 0;
     if (strncmp(format, "%s: ", 4) == 0) {
@@ -194,7 +195,8 @@ static int who_speaks(const char *format, va_list args)
     return format[n] == ':' && format[n + 1] == ' ' ? n : 0;
 }
 
-/* Prints into words and finds who speaks; with_marks: and of which arguments. */
+/* Prints into words and finds the function's name; with_marks: also the
+ * marks. */
 static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
                         bool with_marks, const char *format, va_list args)
 {
@@ -203,7 +205,7 @@ static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
                        ? mark_format(own, sizeof own, format) : 0;
     va_list again;
     va_copy(again, args);
-    facts->who = who_speaks(format, again);
+    facts->who = name_length(format, again);
     va_end(again);
     int length = tn__plain_vprint(words, TN__ERROR_BYTES, expected ? own : format,
                            args);
@@ -223,30 +225,30 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     if (tn__me.pending)
         return code;
     tn__me.pending = code ? code : TN_ERR_INTERNAL;
-    struct tn__error_room *room = tn__me.error;
+    struct tn__error_storage *room = tn__me.error;
     if (TN__UNLIKELY(!room))
-        room = tn__context_room(&tn__me.error, sizeof *room);
+        room = tn__context_alloc(&tn__me.error, sizeof *room);
     if (!room)
         return code;
     memset(&tn__me.error->facts, 0, sizeof tn__me.error->facts);
     write_words(tn__me.error->words, &tn__me.error->facts, with_marks, format, args);
     if (!*tn__me.error->words)
         snprintf(tn__me.error->words, sizeof tn__me.error->words, "%s", tn_status_name(code));
-    tn__me.error->facts.doing = tn__me.here.doing;
-    tn__me.error->facts.path = tn__me.here.path;
+    tn__me.error->facts.running = tn__me.location.running;
+    tn__me.error->facts.path = tn__me.location.path;
     tn__me.error->facts.odd = -1;
     return code;
 }
 
-/* Tells the handler of the pending error, if it does not know it. */
-static void tell(void)
+/* Reports the pending error to the handler, once. */
+static void report(void)
 {
-    if (!tn__me.pending || !tn__handler_listens())
+    if (!tn__me.pending || !tn__handler_is_active())
         return;
-    if (told() && tn__me.error->facts.told)
+    if (stored() && tn__me.error->facts.reported)
         return;
-    if (told())
-        tn__me.error->facts.told = true;
+    if (stored())
+        tn__me.error->facts.reported = true;
     tn__handler_call(tn__me.pending, tn_error());
 }
 
@@ -256,7 +258,7 @@ static tn_status fail(tn_status code, bool with_marks, const char *format,
     if (tn__me.pending)
         return code;
     record(code, with_marks, format, args);
-    tell();
+    report();
     return code;
 }
 
@@ -280,11 +282,11 @@ tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
     if (tn__me.pending)
         return code;
     int expected = mark_format(own, sizeof own, text);
-    tn__error_hush();
+    tn__handler_mute();
     tn__fail(code, "%s: ", who);
-    tn__error_unhush();
-    if (!told()) {
-        tell();
+    tn__handler_unmute();
+    if (!stored()) {
+        report();
         return code;
     }
     char *at = tn__me.error->words + strlen(tn__me.error->words);
@@ -293,7 +295,7 @@ tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
     one_line(at);
     tn__me.error->facts.who = (int)strlen(who);
     take_marks(tn__me.error->words, &tn__me.error->facts, expected);
-    tell();
+    report();
     return code;
 }
 
@@ -327,10 +329,10 @@ tn_status tn__fail_outside(tn_status code, tn__error_index index,
     if (first)
         record(code, true, format, args);
     va_end(args);
-    if (first && told())
+    if (first && stored())
         tn__me.error->facts.index = index;
     if (first)
-        tell();
+        report();
     return code;
 }
 
@@ -345,14 +347,15 @@ tn_status tn_error_set(tn_status code, const char *format, ...)
     return code;
 }
 
-bool tn__error_speaks_of(const char *name)
+bool tn__error_is_from(const char *name)
 {
     size_t length = strlen(name);
-    return told() && length && (size_t)tn__me.error->facts.who == length &&
+    return stored() && length && (size_t)tn__me.error->facts.who == length &&
            memcmp(tn__me.error->words, name, length) == 0;
 }
 
-/* Puts text in the place of `length` bytes at `at`; marks behind go along. */
+/* Replaces `length` bytes at `at` with text; later marks move with their
+ * text. */
 static void replace(int at, int length, const char *text)
 {
     int more = (int)strlen(text), whole = (int)strlen(tn__me.error->words);
@@ -371,10 +374,10 @@ static void replace(int at, int length, const char *text)
             tn__me.error->facts.mark[m].at += (short)(more - length);
 }
 
-void tn__error_put_before(const char *format, ...)
+void tn__error_prefix(const char *format, ...)
 {
     char front[256];
-    if (!told())
+    if (!stored())
         return;
     va_list args;
     va_start(args, format);
@@ -387,17 +390,17 @@ void tn__error_put_before(const char *format, ...)
     replace(0, 0, front);
 }
 
-void tn__error_say_as(const char *name)
+void tn__error_attribute(const char *name)
 {
-    if (!told() || !tn__me.error->facts.who)
+    if (!stored() || !tn__me.error->facts.who)
         return;
     replace(0, tn__me.error->facts.who, name);
     tn__me.error->facts.who = (int)strlen(name);
 }
 
-const tn__error_mark *tn__error_blamed(void)
+const tn__error_mark *tn__error_argument(void)
 {
-    if (!told())
+    if (!stored())
         return NULL;
     const tn__error_facts *facts = &tn__me.error->facts;
     for (int m = 0; m < facts->mark_count; m++)
@@ -423,7 +426,7 @@ void tn__error_rename(int m, const char *argument, int index)
 void tn__error_reword(const char *format, ...)
 {
     char words[TN__ERROR_BYTES];
-    if (!told())
+    if (!stored())
         return;
     va_list args;
     va_start(args, format);
@@ -432,13 +435,13 @@ void tn__error_reword(const char *format, ...)
     memcpy(tn__me.error->words, words, sizeof words);
 }
 
-/* ---- set aside -------------------------------------------------------------- */
+/* ---- save and restore ---------------------------------------------------- */
 
 void tn__error_take(tn__error *out)
 {
     out->code = tn__me.pending;
     out->text[0] = 0;
-    if (told()) {
+    if (stored()) {
         memcpy(out->text, tn__me.error->words, sizeof tn__me.error->words);
         out->facts = tn__me.error->facts;
     } else if (tn__me.pending) {
@@ -454,31 +457,31 @@ void tn__error_put(const tn__error *from)
     if (!from->code)
         return;
     if (!tn__me.error)
-        tn__context_room(&tn__me.error, sizeof *tn__me.error);
+        tn__context_alloc(&tn__me.error, sizeof *tn__me.error);
     if (tn__me.error) {
         memcpy(tn__me.error->words, from->text, sizeof tn__me.error->words);
         tn__me.error->facts = from->facts;
     }
-    tell();
+    report();
 }
 
 void tn__error_hide(tn__error *before)
 {
     tn__error_take(before);
-    tn__error_hush();
+    tn__handler_mute();
 }
 
 void tn__error_restore(const tn__error *before)
 {
     tn__error_put(before);
-    tn__error_unhush();
+    tn__handler_unmute();
 }
 
-/* ---- data ------------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------- */
 
-tn__error_facts *tn__error_within(const tn__doing *doing)
+tn__error_facts *tn__error_within(const tn__running_op *running)
 {
-    return told() && tn__me.error->facts.doing == doing
+    return stored() && tn__me.error->facts.running == running
                ? &tn__me.error->facts
                : NULL;
 }
@@ -500,7 +503,7 @@ static void show_tensor(int i)
     tn__me.error->list[i] = to;
 }
 
-/* Of an error without words. */
+/* The details of an error without storage. */
 static const tn_error_details *plain_details(void)
 {
     static const tn_error_details details[] = {
@@ -521,15 +524,15 @@ const tn_error_details *tn_error_info(void)
 {
     if (!tn__me.pending)
         return NULL;
-    if (!told())
+    if (!stored())
         return plain_details();
     const tn__error_facts *facts = &tn__me.error->facts;
-    const tn__error_mark *blamed = tn__error_blamed();
-    bool own = !facts->op && blamed; /* of a call that is no operator */
+    const tn__error_mark *mark = tn__error_argument();
+    bool own = !facts->op && mark; /* the function is not an operator */
     if (own) {
         snprintf(tn__me.error->who, sizeof tn__me.error->who, "%.*s", facts->who,
                  tn__me.error->words);
-        snprintf(tn__me.error->argument, sizeof tn__me.error->argument, "%s", blamed->name);
+        snprintf(tn__me.error->argument, sizeof tn__me.error->argument, "%s", mark->name);
     }
     tn__me.error->details = (tn_error_details){.size = sizeof tn__me.error->details,
                                        .code = tn__me.pending,

@@ -1,95 +1,98 @@
-/* error.h: recording a failure, what is known of it, the log, and texts that
- * grow. The first message of a thread wins. */
+/* error.h: recording errors and their details, the log, and growing texts.
+ * While an error of a thread is pending, later ones are ignored. */
 #ifndef TN_LIB_BASE_ERROR_H
 #define TN_LIB_BASE_ERROR_H
 
-#include <base/here.h>
+#include <base/location.h>
 
 #include <stdarg.h>
 #include <tenon/base.h>
 
 #define TN__PRINTF(f, a) __attribute__((format(printf, f, a)))
-/* What fails is rare: compilers take the branch to such a call for unlikely,
- * and put it where it is not in the way of the others. */
+/* Failures are rare. Compilers treat a branch to a cold call as unlikely and
+ * move its code out of the hot path. */
 #define TN__COLD __attribute__((cold))
 
 /* Records code and text unless an error is pending; returns code.
  *
- * A refusal reads "who: what". Who is a name that opens the format, literally
- * or as "%s: ". Braces in the format mark each argument of who that the text
- * speaks of; they are not shown:
+ * A message reads "function: problem". The function's name begins the format,
+ * literally or as "%s: ". Braces in the format mark each argument of the
+ * function that the text mentions; the braces are not shown:
  *
- *     {input} %s                  an argument under its name
- *     {%s} {tensors[%d]}          the same from a table; one of a list
+ *     {input} %s                  an argument by its name
+ *     {%s} {tensors[%d]}          the same from a table; an element of a list
  *     {dims:dim} {input:}         shown as "dim"; not shown at all
- *     {!other}                    at fault, though another stands before it
+ *     {!other}                    at fault, although another comes before it
  *
- * The one with !, or else the first, is what tn_error_info tells as argument.
- * Marks are read in the format alone, never in what it prints; what they name
- * is kept beside the words. Other braces, as in "{.dim = 1}", stay. */
+ * tn_error_info returns the argument marked with !, or else the first, as the
+ * one at fault. Marks are recognised in the format only, never in printed
+ * values. The arguments that they name are stored beside the text. Other
+ * braces, as in "{.dim = 1}", stay. */
 TN__COLD tn_status tn__fail(tn_status code, const char *format, ...)
     TN__PRINTF(2, 3);
-/* "who: text" with marks in a text that was made piece by piece, of words and
- * names that are the library's own. */
+/* "who: text", with marks in a text that was assembled at run time. The text
+ * must come from the library itself, not from a user. */
 TN__COLD tn_status tn__fail_marked(tn_status code, const char *who,
                                    const char *text);
-/* For formats of others: braces are braces. */
+/* For formats from outside the library: braces are not marks. */
 TN__COLD tn_status tn__fail_va(tn_status code, const char *format,
                                va_list args);
-/* The same as tn__fail for makers: returns NULL. */
+/* tn__fail for functions that return a pointer: returns NULL. */
 TN__COLD void *tn__fail_null(tn_status code, const char *format, ...)
     TN__PRINTF(2, 3);
 
-/* An index that lies outside [low, bound). */
+/* An index outside [low, bound). */
 typedef struct tn__error_index {
     enum {
         TN__INDEX_NONE,
-        TN__INDEX_GIVEN,   /* as the words tell it */
-        TN__INDEX_IN_SPACE /* with a position in a kernel's space: in which
-                              tensor that is remains to be found */
+        TN__INDEX_GIVEN,   /* as in the message */
+        TN__INDEX_IN_SPACE /* at a position of a kernel's iteration space; the
+                              tensor is not determined yet */
     } given;
     int64_t value, low, bound;
-    int ndim; /* of where it stood; 0: it is an argument itself */
+    int ndim; /* of the index tensor; 0: the index is an argument itself */
     int64_t position[TN_MAX_NDIM];
 } tn__error_index;
-/* Of element `number`, in row-major order, of what has this shape. */
+/* For element `number`, in row-major order, of an index tensor of this
+ * shape. */
 tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
                                    int64_t number, int ndim,
                                    const int64_t *shape);
-/* tn__fail with an index for tn_error_info. code: TN_ERR_INDEX for one of
+/* tn__fail with an index for tn_error_info. code: TN_ERR_INDEX for an index of
  * elements, TN_ERR_ARGUMENT for a dimension. */
 TN__COLD tn_status tn__fail_outside(tn_status code, tn__error_index index,
                                     const char *format, ...) TN__PRINTF(3, 4);
 
-/* Is an error of this thread pending? Calls that change state refuse then and
- * return TN_ERR_STATE; the first message stays. Cannot fail. */
+/* Is an error of this thread pending? Calls that change state then do nothing
+ * and return TN_ERR_STATE. Cannot fail. */
 bool tn__error_pending(void);
 
-/* ---- what is known of an error besides its words --------------------------- */
+/* ---- details of an error besides its text -------------------------------- */
 
-/* An argument of which the words speak, in the place that failed. */
+/* An argument that the message mentions, of the function that failed. */
 typedef struct tn__error_mark {
     char name[40];
-    int index;   /* in an argument that is a list; else -1 */
-    bool is_at_fault; /* said so by {!name} */
-    short at, length; /* where the words show it */
+    int index;        /* within an argument that is a list; else -1 */
+    bool is_at_fault; /* marked {!name} */
+    short at, length; /* its bytes in the text */
 } tn__error_mark;
-enum { TN__ERROR_MARKS = 8 }; /* more than any text names; the rest are words */
+enum { TN__ERROR_MARKS = 8 }; /* more than any message has */
 
-/* who and marks come from the place that failed; the path of operator calls
- * fills in the rest when the error passes it on its way out: the call's tensors,
- * and which of its arguments the one at fault is. */
+/* The function that fails sets who and the marks. The code around operator
+ * calls (ops/engine/details.c) adds the rest while the error is returned
+ * through it: the call's tensors, and which of its arguments is at fault. */
 typedef struct tn__error_facts {
-    int who; /* bytes of the words' name in front; 0: none */
+    int who; /* bytes of the function's name that begins the text; 0: none */
     int mark_count;
     tn__error_mark mark[TN__ERROR_MARKS];
-    const tn__doing *doing; /* what was going on; once that is noted, what was
-                               around it */
+    /* The operator that was running; once its call has added its details, the
+     * one around it. */
+    const tn__running_op *running;
     const tn_path *path;
     const char *called, *op, *cause, *argument; /* as in tn_error_details */
-    bool is_row;  /* op is a row of the table that programs do not see */
-    bool told;    /* to the handler */
-    bool foreign; /* the words name arguments of the cause, not of op */
+    bool is_row;   /* op is a row of the table that programs cannot call */
+    bool reported; /* to the handler */
+    bool foreign;  /* the text names arguments of the cause, not of op */
     int tensor_count, odd;
     tn__error_index index;
     struct tn__error_tensor {
@@ -101,61 +104,63 @@ typedef struct tn__error_facts {
         const char *device;
         const char *made_by;
         const tn_path *made_in;
-        const void *of, *storage; /* which one it is, while it lives */
+        const void *of, *storage; /* identify it; not to be dereferenced */
         bool requires_grad;
     } tensor[TN_ERROR_TENSORS];
 } tn__error_facts;
 
-/* The pending error's, if it arose in `doing` or within it and has not been
- * seen further out; else NULL. Cannot fail. */
-tn__error_facts *tn__error_within(const tn__doing *doing);
-/* Is the pending message "name: what"? */
-bool tn__error_speaks_of(const char *name);
-/* Makes it one of name. Nothing where it is nobody's. */
-void tn__error_say_as(const char *name);
-/* The argument at fault, in the names of the place that failed; NULL: none was
+/* The pending error's details, if it arose in `running` or within it and no
+ * outer operator has added to them; else NULL. Cannot fail. */
+tn__error_facts *tn__error_within(const tn__running_op *running);
+/* Does the pending message begin with "name: "? */
+bool tn__error_is_from(const char *name);
+/* Replaces the function's name in the pending message. No effect if the message
+ * has none. */
+void tn__error_attribute(const char *name);
+/* The argument at fault, as the failing function names it; NULL: none was
  * marked. */
-const tn__error_mark *tn__error_blamed(void);
-/* Shows mark m as this argument, and makes it that. */
+const tn__error_mark *tn__error_argument(void);
+/* Renames the argument of mark m, in the text and in the details. */
 void tn__error_rename(int m, const char *argument, int index);
-/* Puts "words: " in front of the pending message, behind the path. */
-void tn__error_put_before(const char *format, ...) TN__PRINTF(1, 2);
-/* Other words for the pending error, with marks as in tn__fail; all else stays.
- * The arguments may lie in the words that are there. */
+/* Inserts "text: " before the pending message, after the module path. */
+void tn__error_prefix(const char *format, ...) TN__PRINTF(1, 2);
+/* Replaces the text of the pending error, with marks as in tn__fail; the code
+ * and the other details stay. Arguments may point into the text being
+ * replaced. */
 void tn__error_reword(const char *format, ...) TN__PRINTF(1, 2);
-/* The pending message without the path. */
+/* The pending message without the module path. */
 const char *tn__error_words(void);
 
-/* Sets a pending error aside, for work whose failure is to be looked at and
- * not told: take, work, look, put back. Neither can fail; both replace what
- * is there. */
+/* Saves and restores the pending error around work whose own errors are
+ * inspected, not reported: take, work, inspect, put. take leaves no error
+ * pending, put replaces the pending one. Neither can fail. */
 #define TN__ERROR_BYTES 2048
 typedef struct tn__error {
-    tn_status code;             /* TN_OK: none; the rest is not set then */
+    tn_status code;             /* TN_OK: no error, and the rest is not set */
     char text[TN__ERROR_BYTES]; /* without the path; empty if none */
     tn__error_facts facts;
 } tn__error;
 void tn__error_take(tn__error *out);
 void tn__error_put(const tn__error *error);
 
-/* The same around a try: the handler of tn_error_handler_set is not told of what
- * fails between them. Each hide has its restore. */
+/* The same, and the error handler (tn_error_handler_set) is muted in between.
+ * Each hide needs a restore. */
 void tn__error_hide(tn__error *before);
 void tn__error_restore(const tn__error *before);
-/* That handler is not told of errors between these, which nest: of words that
- * somebody else will word anew. */
-void tn__error_hush(void);
-void tn__error_unhush(void);
-/* error_handler.c: is there a handler, and no try? Calls it. */
-bool tn__handler_listens(void);
+/* Errors between these calls, which nest, are not reported to the handler: the
+ * caller rewords them. */
+void tn__handler_mute(void);
+void tn__handler_unmute(void);
+/* error_handler.c: is a handler set, and not muted? Calls it. */
+bool tn__handler_is_active(void);
 void tn__handler_call(tn_status code, const char *message);
 
-/* A line for the log (tn_log_set), without a newline at its end. Ask _enabled
- * first where the arguments cost something to make. */
+/* Writes a line to the log (tn_log_set); no newline at its end. Check _enabled
+ * first if the arguments are expensive. */
 void tn__log(int level, const char *format, ...) TN__PRINTF(2, 3);
 bool tn__log_enabled(int level);
 
-/* A growing text; failures of memory are remembered and told by _finish. */
+/* A growing text. If memory runs out, _finish reports it. */
 typedef struct tn__text {
     char *data; /* owned; NULL until something was added */
     size_t length, room;
@@ -165,8 +170,8 @@ void tn__text_add(tn__text *text, const char *format, ...) TN__PRINTF(2, 3);
 void tn__text_add_bytes(tn__text *text, const char *data, size_t length);
 /* "(2, 3)" , "(3,)", "()" as PyTorch prints shapes. */
 void tn__text_add_shape(tn__text *text, int ndim, const int64_t *shape);
-/* Hands over the NUL-terminated text (free with tn__free), or NULL with
- * TN_ERR_MEMORY recorded. */
+/* Returns the NUL-terminated text, which the caller frees with tn__free; NULL
+ * with TN_ERR_MEMORY recorded. */
 char *tn__text_finish(tn__text *text);
 void tn__text_release(tn__text *text);
 

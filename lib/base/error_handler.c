@@ -1,11 +1,11 @@
-/* error_handler.c: who is told of errors where they arise. */
+/* error_handler.c: the program's handler of errors, called where they arise. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/lock.h>
 
 #include <stdatomic.h>
 
-static tn__lock lock = TN__LOCK_INIT; /* guards both, which belong together */
+static tn__lock lock = TN__LOCK_INIT; /* of handler and handler_context */
 static tn_error_handler handler;
 static void *handler_context;
 static atomic_bool is_set;
@@ -19,20 +19,20 @@ void tn_error_handler_set(tn_error_handler set, void *context)
     tn__lock_give(&lock);
 }
 
-void tn__error_hush(void)
+void tn__handler_mute(void)
 {
-    tn__me.hushed++;
+    tn__me.handler_muted++;
 }
 
-void tn__error_unhush(void)
+void tn__handler_unmute(void)
 {
-    tn__me.hushed--;
+    tn__me.handler_muted--;
 }
 
-bool tn__handler_listens(void)
+bool tn__handler_is_active(void)
 {
     return atomic_load_explicit(&is_set, memory_order_acquire) &&
-           !tn__me.hushed;
+           !tn__me.handler_muted;
 }
 
 void tn__handler_call(tn_status code, const char *message)
@@ -43,7 +43,7 @@ void tn__handler_call(tn_status code, const char *message)
     tn__lock_give(&lock);
     if (!call)
         return;
-    tn__me.hushed++; /* what fails within the handler is not told of */
+    tn__me.handler_muted++; /* errors within the handler are not reported */
     call(code, message, context);
-    tn__me.hushed--;
+    tn__me.handler_muted--;
 }

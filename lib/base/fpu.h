@@ -1,7 +1,7 @@
-/* fpu.h: the floating-point state in which bits are promised: round to
- * nearest, subnormals kept, no traps. Executors set it on every thread they
- * run on and put the caller's back: a program linked with -ffast-math, or a
- * host language, may have switched subnormals off. */
+/* fpu.h: the standard floating-point state, in which results are bit-exact:
+ * round to nearest, subnormals kept, no traps. Executors set it on every thread
+ * that they use and restore the caller's state afterwards. A program linked
+ * with -ffast-math, or a host language, may have set flush-to-zero. */
 #ifndef TN_LIB_BASE_FPU_H
 #define TN_LIB_BASE_FPU_H
 
@@ -23,7 +23,7 @@ static inline tn__fpu_state tn__fpu_read(void)
 #endif
 }
 
-/* Is it the promised state, but for flags of what has happened? */
+/* Is it the standard state, apart from the exception flags? */
 static inline int tn__fpu_is_plain(tn__fpu_state state)
 {
 #if defined(__x86_64__)
@@ -44,7 +44,7 @@ static inline void tn__fpu_restore(tn__fpu_state state)
 #endif
 }
 
-/* Sets the promised state; returns the one to restore. */
+/* Sets the standard state; returns the one to restore. */
 static inline tn__fpu_state tn__fpu_set(void)
 {
     tn__fpu_state before = tn__fpu_read();
@@ -56,8 +56,8 @@ static inline tn__fpu_state tn__fpu_set(void)
     return before;
 }
 
-/* x rounded to float in the promised state, whatever the caller has set.
- * volatile keeps the conversion between the two changes. */
+/* x rounded to float in the standard state, whatever the caller has set.
+ * volatile keeps the conversion between the two changes of state. */
 static inline float tn__fpu_single(double x)
 {
     volatile double from = x;

@@ -1,6 +1,7 @@
-/* hash.h: 128-bit keys, a word at a time. The mixing is that of
- * MurmurHash3_x64_128 (A. Appleby, public domain). Same words, same key, on
- * every machine: keys name files of compiled programs. */
+/* hash.h: 128-bit hash, one 64-bit word at a time, with the mixing of
+ * MurmurHash3_x64_128 (A. Appleby, public domain). The result for the same
+ * words is the same on every machine, because it names files of compiled
+ * programs. */
 #ifndef TN_LIB_BASE_HASH_H
 #define TN_LIB_BASE_HASH_H
 
@@ -39,7 +40,7 @@ static inline void tn__hash_finish(uint64_t h[2])
     h[1] += h[0];
 }
 
-/* The bytes, and how many they are. */
+/* Adds the bytes, and their number. */
 static inline void tn__hash_bytes(uint64_t h[2], const void *data,
                                   size_t bytes)
 {

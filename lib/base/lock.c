@@ -8,7 +8,7 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn__lock *list;
-static atomic_bool forking; /* threads without a lock wait before they take one */
+static atomic_bool forking; /* threads that hold no lock wait to take one */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void pause_shortly(void)
@@ -16,8 +16,8 @@ static void pause_shortly(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-/* Takes all but what the calling thread holds, or none. No order of locks is
- * known, so nothing is waited for while one is held. */
+/* Takes all locks that the calling thread does not hold, or none. The locks
+ * have no global order, so this must not block while it holds one. */
 static bool take_all(void)
 {
     for (tn__lock *l = list; l; l = l->next) {
@@ -105,8 +105,8 @@ void tn__cancel_release(void)
         pthread_setcancelstate(tn__me.cancel_state, &(int){0});
 }
 
-/* A fork waits for threads that hold a lock, and these for the pool's, so neither
- * waits for it. */
+/* A fork waits for threads that hold a lock, and these may wait for threads of
+ * the pool. So neither kind waits for the fork. */
 static void enter(tn__lock *lock)
 {
     if (TN__UNLIKELY(!atomic_load_explicit(&lock->listed,

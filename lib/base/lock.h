@@ -1,8 +1,8 @@
-/* lock.h: the library's locks, which forks and cancelled threads leave whole.
+/* lock.h: the library's locks, which are safe with fork() and pthread_cancel().
  *
- * fork() waits until no thread but its own holds one, so a child finds all that
- * they guard whole and may take any of them. A thread cannot be cancelled while it
- * holds one. */
+ * fork() waits until no other thread holds one, so in the child the data that
+ * they guard is consistent and every lock can be taken. A thread that holds one
+ * cannot be cancelled. */
 #ifndef TN_LIB_BASE_LOCK_H
 #define TN_LIB_BASE_LOCK_H
 
@@ -14,22 +14,23 @@ typedef struct tn__lock {
     pthread_mutex_t mutex;
     _Atomic(const void *) owner; /* the context of the thread that holds it */
     atomic_bool listed;
-    struct tn__lock *next, *previous; /* all that were taken once */
+    struct tn__lock *next, *previous; /* list of all locks ever taken */
 } tn__lock;
 
 #define TN__LOCK_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER}
 void tn__lock_init(tn__lock *lock);
-/* Nobody holds it. */
+/* The lock must not be held. */
 void tn__lock_destroy(tn__lock *lock);
 
 void tn__lock_take(tn__lock *lock);
 bool tn__lock_try(tn__lock *lock);
 void tn__lock_give(tn__lock *lock);
-/* Gives it, waits for the condition, takes it again. */
+/* Releases the lock, waits for the condition, and takes the lock again. */
 void tn__lock_wait(tn__lock *lock, pthread_cond_t *condition);
 
-/* Until as many releases this thread cannot be cancelled: for what owns memory or
- * files and makes system calls, which are points of cancellation. */
+/* Disables cancellation of this thread until the matching release; they nest.
+ * For code that owns memory or files and makes system calls, which are
+ * cancellation points. */
 void tn__cancel_hold(void);
 void tn__cancel_release(void);
 

@@ -1,4 +1,4 @@
-/* log.c: lines for whoever wants to know why the library did what it did. */
+/* log.c: the log: lines for TENON_LOG or for the program's own function. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/plain.h>
@@ -11,12 +11,12 @@
 
 typedef void log_function(int level, const char *line, void *context);
 
-/* Guards both: a line must not meet the context of another function. */
+/* Of target and target_context, which must match. */
 static tn__lock target_lock = TN__LOCK_INIT;
 static log_function *target;
 static void *target_context;
 
-static _Atomic int level_now; /* lines up to it are told */
+static _Atomic int level_now; /* lines up to this level are written */
 static pthread_once_t level_once = PTHREAD_ONCE_INIT;
 static int level_env = -1; /* TENON_LOG; -1: not set */
 
@@ -26,7 +26,7 @@ static void level_read(void)
     if (text) {
         char *end;
         long value = strtol(text, &end, 10);
-        /* Whoever writes TENON_LOG=yes wants to see something. */
+        /* TENON_LOG=yes and the like: level 2. */
         level_env = end == text || *end ? 2
                     : value < 0         ? 0
                     : value > 3         ? 3

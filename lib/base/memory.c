@@ -1,13 +1,12 @@
-/* memory.c: malloc with a count, and with failures on demand.
+/* memory.c: counted malloc, whose failures record an error.
  *
- * Pooled objects (object_pool.c) count as allocations too: a test that makes every
- * n-th of them fail must not depend on what the free lists hold. */
+ * Pooled objects (object_pool.c) count as allocations too, so that tests which
+ * make the n-th allocation fail do not depend on the contents of the free
+ * lists. */
 #include <base/memory.h>
 #include <base/error.h>
-#include <base/platform.h>
 #include <base/state.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,48 +14,14 @@
 static _Atomic int64_t alloc_count, live_count;
 static _Atomic size_t largest;
 
-_Atomic int64_t tn__memory_countdown;
-static pthread_once_t env_once = PTHREAD_ONCE_INIT;
-
-static void env_read(void)
-{
-    const char *text = tn__env("TENON_TEST_FAIL_ALLOC");
-    if (text)
-        atomic_store(&tn__memory_countdown, strtoll(text, NULL, 10));
-}
-
-void tn__memory_fail_at(int64_t n)
-{
-    pthread_once(&env_once, env_read);
-    atomic_store(&tn__memory_countdown, n < 0 ? 0 : n);
-}
-
-static bool fails_now(void)
-{
-    int64_t left = atomic_load(&tn__memory_countdown);
-    while (left > 0)
-        if (atomic_compare_exchange_weak(&tn__memory_countdown, &left,
-                                         left - 1))
-            return left == 1;
-    return false;
-}
-
-void *tn__memory_take(size_t bytes, bool zeroed)
-{
-    pthread_once(&env_once, env_read);
-    if (fails_now() || bytes > PTRDIFF_MAX)
-        return NULL;
-    return zeroed ? calloc(1, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
-}
-
 static void *out_of_memory(size_t bytes)
 {
     if (bytes > PTRDIFF_MAX)
         return tn__fail_null(TN_ERR_MEMORY,
-                             "out of memory: more bytes of host memory asked "
-                             "for than there are addresses");
+                             "out of memory: more bytes of host memory "
+                             "requested than there are addresses");
     return tn__fail_null(TN_ERR_MEMORY,
-                         "out of memory: %zu bytes of host memory asked for",
+                         "out of memory: %zu bytes of host memory requested",
                          bytes);
 }
 
@@ -94,7 +59,7 @@ void *tn__realloc(void *old, size_t bytes)
     if (!old)
         return tn__alloc(bytes);
     void *block = NULL;
-    if (!fails_now())
+    if (!tn__memory_fails())
         block = realloc(old, bytes ? bytes : 1);
     if (!block)
         return out_of_memory(bytes);
@@ -133,7 +98,7 @@ bool tn__grow(void *items_pointer, size_t *room, size_t count,
         return true;
     size_t wanted = count < 4 ? 8 : count * 2, bytes;
     void *items;
-    /* items_pointer is a T **: read as bytes, for it is no void **. */
+    /* items_pointer is a T **, not a void **, so it is copied as bytes. */
     memcpy(&items, items_pointer, sizeof items);
     if (__builtin_mul_overflow(wanted, item_bytes, &bytes)) {
         out_of_memory(SIZE_MAX);
@@ -147,21 +112,13 @@ bool tn__grow(void *items_pointer, size_t *room, size_t count,
     return true;
 }
 
-int64_t tn__memory_count(void)
+void tn__memory_block_counts(int64_t *made, int64_t *live)
 {
-    int64_t taken, given;
-    tn__state_pool_totals(&taken, &given);
-    return atomic_load(&alloc_count) + taken;
+    *made = atomic_load(&alloc_count);
+    *live = atomic_load(&live_count);
 }
 
-int64_t tn__memory_live(void)
+size_t tn__memory_largest(bool reset)
 {
-    int64_t taken, given;
-    tn__state_pool_totals(&taken, &given);
-    return atomic_load(&live_count) + taken - given;
-}
-
-size_t tn__memory_largest(bool again)
-{
-    return again ? atomic_exchange(&largest, 0) : atomic_load(&largest);
+    return reset ? atomic_exchange(&largest, 0) : atomic_load(&largest);
 }

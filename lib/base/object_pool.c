@@ -1,11 +1,12 @@
-/* object_pool.c: free lists of small objects, one set for each thread.
+/* object_pool.c: free lists of small blocks, one set for each thread.
  *
- * A block is a malloc of its own, so lists hold no slabs together and a
- * thread that ends returns all it holds. Where one thread makes what another
- * frees, the second one's list would grow without bound: it is capped.
+ * Each block is allocated by malloc separately, so a thread that ends can free
+ * all blocks in its lists. If one thread allocates what another frees, the
+ * second one's list would grow without bound, so lists have a maximum length.
  *
- * What was freed last is taken first, while it is in the cache; but the memory
- * of objects, which callers may still point to, is taken oldest first. */
+ * Blocks are reused last in, first out, while they are in the cache. The memory
+ * of objects, which callers may still point to, is reused first in, first
+ * out. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <base/error.h>
@@ -15,10 +16,10 @@
 
 #include <stdlib.h>
 
-#define LIST_MAX 4096 /* blocks kept by a thread, of each sort */
+#define LIST_MAX 4096 /* most free blocks of a thread, for each pool */
 
 static tn__lock register_lock = TN__LOCK_INIT;
-static int pool_count = 1; /* list 0 stays empty: that of no pool */
+static int pool_count = 1; /* index 0: not registered */
 
 static void pool_register(tn__pool *pool)
 {
@@ -32,7 +33,7 @@ static void pool_register(tn__pool *pool)
 
 static void count(_Atomic int64_t *counter)
 {
-    /* One writer: no need of a locked instruction. */
+    /* There is one writer, so no locked instruction is needed. */
     int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + 1, memory_order_relaxed);
 }
@@ -62,13 +63,13 @@ void *tn__pool_take_object(tn__pool *pool)
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     if (TN__LIKELY(state && !atomic_load_explicit(&tn__memory_countdown,
                                                   memory_order_relaxed))) {
-        tn__dead_queue *dead = &state->dead[index];
-        if (TN__LIKELY(dead->count > TN__DEAD_LEAST)) {
+        tn__quarantine *dead = &state->by_pool[index];
+        if (TN__LIKELY(dead->count > TN__QUARANTINE_LEAST)) {
             tn__object *object = dead->head;
             dead->head = object->next_dead;
             dead->count--;
-            /* It died 64 objects ago: the next take should not wait for its
-             * memory. */
+            /* Freed 64 objects ago, so it may have left the cache: prefetch it
+             * for the next take. */
             __builtin_prefetch(dead->head, 1);
             __builtin_prefetch((char *)dead->head + 64, 1);
             __builtin_prefetch((char *)dead->head + 192, 1);
@@ -86,18 +87,19 @@ void tn__pool_give_object(tn__pool *pool, void *pointer)
     tn__state *state = tn__me.state;
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     object->was = object->type;
-    object->type = &tn__gone;
-    if (TN__UNLIKELY(!state || !index || tn__fates_are_told())) {
-        /* No state is made for a thread that only frees. */
+    object->type = &tn__class_dead;
+    if (TN__UNLIKELY(!state || !index || tn__lifetimes_are_traced())) {
+        /* A thread that only frees gets no state. */
         tn__state_pool_count(0, 1);
-        tn__dead_bury(object);
+        tn__quarantine_orphan(object);
         TN__HIDE(object + 1, pool->bytes - sizeof *object);
         return;
     }
     count(&state->given);
     TN__POISON(object + 1, pool->bytes - sizeof *object);
-    if (TN__UNLIKELY(tn__dead_push(&state->dead[index], object) > LIST_MAX))
-        tn__dead_free(tn__dead_pop(&state->dead[index]));
+    if (TN__UNLIKELY(tn__quarantine_push(&state->by_pool[index], object) >
+                     LIST_MAX))
+        tn__quarantine_free(tn__quarantine_pop(&state->by_pool[index]));
 }
 
 /* ---- other blocks ------------------------------------------------------- */
@@ -146,7 +148,7 @@ void tn__pool_give(tn__pool *pool, void *block)
         return;
     tn__state *state = tn__me.state;
     if (TN__UNLIKELY(!state)) {
-        /* No state is made for a thread that only frees. */
+        /* A thread that only frees gets no state. */
         tn__state_pool_count(0, 1);
         free(block);
         return;

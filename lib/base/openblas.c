@@ -1,11 +1,12 @@
 /* openblas.c: see openblas.h.
  *
- * An OpenBLAS that is older than the processor takes it for one of 2004: that
- * of Debian 12 (0.3.21) runs its SSE3 kernels ("Prescott") on an Emerald Rapids
- * Xeon, 3 to 4 times slower than its AVX-512 ones. It reads the name of its
- * kernels from the environment once, when it is loaded; so it is asked which it
- * took, and if the processor can do better it is loaded again with better ones
- * named. What the user names in OPENBLAS_CORETYPE stands. */
+ * An OpenBLAS that does not know the processor falls back to kernels of 2004.
+ * That of Debian 12 (0.3.21) runs its SSE3 kernels ("Prescott") on an Emerald
+ * Rapids Xeon, which take 3 to 4 times as long as its AVX-512 kernels. It reads
+ * the name of its kernels from the environment once, when it is loaded. So this
+ * file asks for the name of the kernels in use. If the processor supports
+ * better ones, it loads the library again with their name in the environment.
+ * OPENBLAS_CORETYPE, if the user has set it, takes precedence. */
 #include <base/error.h>
 #include <base/openblas.h>
 #include <base/platform.h>
@@ -24,11 +25,11 @@ static bool find(void *library, const char *name, void *function_pointer)
     return symbol != NULL;
 }
 
-/* The kernels that OpenBLAS should run in place of those it took; NULL where
- * these are right. */
+/* The kernels that OpenBLAS should use instead of `taken`; NULL if those are
+ * the best. */
 static const char *better_kernels(const char *taken)
 {
-    /* Without AVX2: all that it may take on x86-64 before Haswell. */
+    /* Without AVX2: all of x86-64 before Haswell. */
     static const char *const sse_or_avx[] = {
         "Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Sandybridge",
         "Atom", "Nano", "Opteron", "Opteron_SSE3", "Barcelona", "Bobcat",
@@ -45,10 +46,11 @@ static const char *better_kernels(const char *taken)
     return there >= TN__AVX512 ? "SkylakeX" : "Haswell";
 }
 
-/* OpenBLAS has no other way to be told. Another thread may be in getenv: glibc
- * leaves the first array of names where it was, and moves one that the program
- * itself has made longer (before 2.41 such a thread may read what is freed). A
- * program with such threads names OPENBLAS_CORETYPE itself before it starts. */
+/* The environment is the only way to choose the kernels. Another thread may
+ * call getenv meanwhile. glibc does not move the initial environment array, but
+ * it moves one that the program has extended (before 2.41 the other thread may
+ * then read freed memory). A program with such threads should set
+ * OPENBLAS_CORETYPE itself before it starts. */
 static void *open_again(void *library, const char *taken, const char *kernels)
 {
     tn__log(2, "OpenBLAS took its %s kernels for this processor: loaded again "

@@ -1,11 +1,10 @@
-/* openblas.h: OpenBLAS, opened when the first factorisation wants it, for its
- * LAPACK. */
+/* openblas.h: OpenBLAS, for its LAPACK, loaded at the first factorisation. */
 #ifndef TN_LIB_BASE_OPENBLAS_H
 #define TN_LIB_BASE_OPENBLAS_H
 
-/* dlopen's handle of the one library of the process, which stays open; NULL
- * where it cannot be opened. It computes on the thread that calls it alone:
- * bits must not depend on the number of threads. Any thread may call. */
+/* The dlopen handle of the library, which stays open; NULL if it cannot be
+ * opened. OpenBLAS is set to one thread, because results must not depend on the
+ * number of threads. Thread-safe. */
 void *tn__openblas(void);
 
 #endif

@@ -1,11 +1,11 @@
-/* options.c: which options a call gives.
+/* options.c: determines which options a call sets.
  *
- * A macro writes the options of a call down as they stand in the source, and
- * what is not written has its default: so zero is a value like others. The
- * text is read by depth: commas within brackets and quotes belong to a value,
- * whatever stands there. Reading costs some nanoseconds a character, so what
- * a text gives is remembered. The memory compares text and type: an address
- * may be another text's once a library has been unloaded. */
+ * A macro passes the options of a call as the text in the source. Options that
+ * are not in the text have their defaults, so zero is a value like any other.
+ * Commas within brackets and quotes are part of a value. Parsing takes some
+ * nanoseconds per character, so results are cached. The cache compares the text
+ * and the type, not addresses: after a library is unloaded, another text may
+ * have the same address. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/options.h>
@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- words -------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------- */
 
-/* What the message shows of a piece of text. */
+/* Most characters of quoted text in a message. */
 enum { SHOWN = 60 };
 
 static int shown_length(size_t length)
@@ -48,7 +48,7 @@ static void refuse_unknown(const tn_options_type *type, const char *name,
     tn__free(list);
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------ */
 
 static int find_option(const tn_options_type *type, const char *name,
                        size_t length)
@@ -83,7 +83,8 @@ static const char *skip_blank(const char *s)
     return s;
 }
 
-/* The end of a piece: the comma outside of brackets and quotes, or the end. */
+/* The end of an option: the next comma outside brackets and quotes, or the end
+ * of the text. */
 static const char *piece_end(const char *s)
 {
     int depth = 0;
@@ -109,13 +110,13 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* What a text has given so far, a bit for each option: as a whole or in part;
- * the count of a list; parts of a list. */
+/* Options found so far, a bit each. given: set, wholly or in part; counted: the
+ * count of a list is set; parts: a part is set. */
 typedef struct reading {
     uint64_t given, counted, parts;
 } reading;
 
-/* The part of an option that is given, ".dim[0]" of ".dims.dim[0]"; its end. */
+/* The end of a designator, such as ".dim[0]" of ".dims.dim[0]". */
 static const char *skip_part(const char *at, const char *end)
 {
     while (*at == '.' || *at == '[') {
@@ -131,8 +132,8 @@ static const char *skip_part(const char *at, const char *end)
     return at;
 }
 
-/* One piece, ".name = value"; ".name.part = value" and ".name[0] = value" give
- * part of it. False, with an error, for all else. */
+/* Parses ".name = value", or ".name.part = value" and ".name[0] = value", which
+ * set a part of an option. False, with an error, for anything else. */
 static bool read_piece(const tn_options_type *type, const char *s,
                        const char *end, reading *to)
 {
@@ -168,7 +169,7 @@ static bool read_piece(const tn_options_type *type, const char *s,
     return true;
 }
 
-/* Which options a text gives, a bit each. */
+/* The options that a text sets, a bit each. */
 static bool read_text(const tn_options_type *type, const char *text,
                       uint64_t *given, uint64_t *parts)
 {
@@ -190,16 +191,17 @@ static bool read_text(const tn_options_type *type, const char *text,
     return true;
 }
 
-/* ---- remembering -------------------------------------------------------- */
+/* ---- cache -------------------------------------------------------------- */
 
-/* What a text gives. Entries are written once and stay: a thread reads them
- * without a lock. Where all places of a text are taken it is read each time. */
+/* The parsed form of a text. Entries are written once and never removed, so
+ * threads read them without a lock. If all places for a text are occupied, it
+ * is parsed each time. */
 typedef struct known_text {
     const tn_options_type *type;
-    uint64_t given;  /* a bit for each option */
-    uint64_t parts;  /* for those of which parts are given */
-    uint32_t end;    /* of the last of them in the struct */
-    bool has_checks; /* not all are plain */
+    uint64_t given;  /* options that are set, a bit each */
+    uint64_t parts;  /* options of which parts are set */
+    uint32_t end;    /* where the last of them ends in the struct */
+    bool has_checks; /* not all of them are TN_OPTION_PLAIN */
     char text[];
 } known_text;
 
@@ -248,7 +250,7 @@ static void remember(const known_text *new, const char *text)
     }
 }
 
-/* A text that was not seen before. False, with an error, if it is refused. */
+/* Parses a text that is not cached. False, with an error, if it is invalid. */
 static bool read_new(const tn_options_type *type, const char *text,
                      known_text *new)
 {
@@ -267,18 +269,18 @@ static bool read_new(const tn_options_type *type, const char *text,
     return true;
 }
 
-/* ---- taking ------------------------------------------------------------- */
+/* ---- checks and copies -------------------------------------------------- */
 
 static bool is_default(const tn_options_type *type, int i, const void *own)
 {
     const tn_option *o = &type->option[i];
     const char *at = (const char *)own + o->offset;
     const char *fallback = (const char *)type->defaults + o->offset;
-    if (o->kind == TN_OPTION_LIST) /* which is none; bytes pad its count */
+    if (o->kind == TN_OPTION_LIST) /* no memcmp: it has padding */
         return ((const tn_dims_list *)(const void *)at)->count < 0;
     if (memcmp(at, fallback, o->bytes) == 0)
         return true;
-    if (o->kind == TN_OPTION_STRING) { /* written elsewhere, the same words */
+    if (o->kind == TN_OPTION_STRING) { /* equal text at another address */
         const char *a, *b;
         memcpy(&a, at, sizeof a);
         memcpy(&b, fallback, sizeof b);
@@ -293,7 +295,7 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
     return false;
 }
 
-/* Is option i the list of the number before it: dims of dim? */
+/* Is option i the list form of the option before it, as dims of dim? */
 static bool is_list_of_last(const tn_options_type *type, int i)
 {
     if (!i || type->option[i].kind != TN_OPTION_LIST)
@@ -303,8 +305,8 @@ static bool is_list_of_last(const tn_options_type *type, int i)
     return strncmp(one, all, length) == 0 && strcmp(all + length, "s") == 0;
 }
 
-/* Is option i the rule by which those before it are chosen: padding_rule of
- * padding and paddings? */
+/* Is option i the rule form of option `other`, as padding_rule of padding and
+ * paddings? */
 static bool is_rule_of(const tn_options_type *type, int i, int other)
 {
     const char *rule = type->option[i].name, *name = type->option[other].name;
@@ -338,7 +340,8 @@ static bool check_string(const tn_options_type *type, int i, const void *own,
     return true;
 }
 
-/* C fills the count of a list from a bare number, and C++ from a bare brace. */
+/* C initialises the count of a list from a bare number, C++ from a bare
+ * brace. */
 static bool refuse_bare(const tn_options_type *type, int i)
 {
     const char *name = type->option[i].name;
@@ -367,13 +370,13 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
     if (list->count >= 0 && list->dim[TN_MAX_NDIM] != TN_DIMS_MARK &&
         !(parts >> i & 1))
         return refuse_bare(type, i);
-    /* Names are compared last: that takes longer than all before it. */
+    /* Names are compared last because that takes longest. */
     return list->count < 0 || i == 0 || !(given >> (i - 1) & 1) ||
            is_default(type, i - 1, own) || !is_list_of_last(type, i) ||
            refuse_both(type, i - 1, i);
 }
 
-/* "None" is a value of those options alone whose default it is. */
+/* An option can be "none" only if that is its default. */
 static bool check_none(const tn_options_type *type, int i, const void *own)
 {
     const tn_option *o = &type->option[i];
@@ -394,9 +397,9 @@ static bool check_none(const tn_options_type *type, int i, const void *own)
     return false;
 }
 
-/* What no single option says: no NULL for a string that must be one, no "none"
- * where there is none, not two options for the same thing. given: in text; all
- * of a struct. parts: lists of which text gives count and numbers. */
+/* Checks the values: required strings are not NULL, "none" is allowed, and no
+ * two options set the same thing. given: the options in the text; all, for a
+ * whole struct. parts: lists of which the text sets count and numbers. */
 static bool check_values(const tn_options_type *type, const void *own,
                          uint64_t given, uint64_t parts)
 {
@@ -413,14 +416,14 @@ static bool check_values(const tn_options_type *type, const void *own,
     return true;
 }
 
-/* The members of theirs that given names, over own. */
+/* Copies the members in `given` from theirs to own. */
 static void copy_given(const tn_options_type *type, char *own,
                        const char *theirs, uint64_t given)
 {
     for (const tn_option *o = type->option; given; o++, given >>= 1) {
         if (!(given & 1))
             continue;
-        if (o->bytes == 8) /* sizes that are known need no call */
+        if (o->bytes == 8) /* constant sizes: memcpy is inlined */
             memcpy(own + o->offset, theirs + o->offset, 8);
         else if (o->bytes == sizeof(tn_dims_list))
             memcpy(own + o->offset, theirs + o->offset, sizeof(tn_dims_list));
@@ -431,7 +434,7 @@ static void copy_given(const tn_options_type *type, char *own,
     }
 }
 
-/* The members that lie whole within bytes. */
+/* The members that are completely within the first `bytes` bytes. */
 static uint64_t within(const tn_options_type *type, size_t bytes)
 {
     uint64_t given = 0;
@@ -441,7 +444,7 @@ static uint64_t within(const tn_options_type *type, size_t bytes)
     return given;
 }
 
-/* Each member counts as it is. */
+/* Resolves a whole struct: all of its members are set. */
 static const void *resolve_whole(const tn_options_type *type,
                                  const tn__options_head *head, void *room)
 {
@@ -537,7 +540,8 @@ tn_status tn_options_check_needs(const tn_options_type *type, const void *own,
 
 /* ---- by name ------------------------------------------------------------ */
 
-/* The section of TN_OPTIONS_LISTED. Weak: a test program may have none. */
+/* The section filled by TN_OPTIONS_LISTED. Weak: a test program may have
+ * none. */
 extern const tn_options_type *const __start_tn_options[]
     __attribute__((weak, visibility("hidden")));
 extern const tn_options_type *const __stop_tn_options[]

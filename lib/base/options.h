@@ -1,5 +1,4 @@
-/* options.h: options of a call, for the rooms above: the inline part of
- * <tenon/options.h>, and the list of the library's types of options. */
+/* options.h: reading the options of a call (<tenon/options.h>). */
 #ifndef TN_LIB_BASE_OPTIONS_H
 #define TN_LIB_BASE_OPTIONS_H
 
@@ -13,8 +12,8 @@ typedef struct tn__options_head {
     size_t size;
 } tn__options_head;
 
-/* The options of a call, whole: its defaults, what the caller gave, or room
- * filled with both. NULL, with an error, for what is refused. */
+/* The complete options of a call: the defaults, the caller's struct, or `room`,
+ * filled with both. NULL, with an error, if the options are invalid. */
 const void *tn__options_resolve(const tn_options_type *type,
                                 const void *options, void *room);
 static inline const void *tn__options_of(const tn_options_type *type,
@@ -26,7 +25,8 @@ static inline const void *tn__options_of(const tn_options_type *type,
     return tn__options_resolve(type, options, room);
 }
 
-/* The words of tn_options_check_needs, for options that are not in a struct. */
+/* Records the error of tn_options_check_needs, for options that are not in a
+ * struct. */
 tn_status tn__options_refuse_need(const char *call, const tn_option_need *need);
 
 #endif

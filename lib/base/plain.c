@@ -15,8 +15,8 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* What the thread has set. The C library reads the rounding mode of either of two
- * units of an x86 processor, so both are set. */
+/* The thread's own settings. On x86 the C library may read the rounding mode of
+ * the x87 or of the SSE unit, so both are set. */
 typedef struct modes {
     locale_t locale;
     int rounding;

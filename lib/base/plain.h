@@ -1,5 +1,5 @@
-/* plain.h: numbers in text, and arithmetic, as C has them by default: with a point,
- * rounded to nearest, whatever locale and rounding mode the program has set. */
+/* plain.h: printing and parsing numbers in the C locale, rounded to nearest,
+ * whatever locale and rounding mode the program has set. */
 #ifndef TN_LIB_BASE_PLAIN_H
 #define TN_LIB_BASE_PLAIN_H
 

@@ -1,4 +1,4 @@
-/* platform.c: the questions whose answer depends on the system. */
+/* platform.c: functions whose implementation depends on the system. */
 #include <base/platform.h>
 
 #include <dlfcn.h>
@@ -46,7 +46,7 @@ void tn__code_place(const void *address, char *text, size_t room)
     if (!address || !dladdr(address, &info) || !info.dli_fname)
         return;
     const char *slash = strrchr(info.dli_fname, '/');
-    /* What a call returns to comes after it. */
+    /* The address is a return address, which is after the call: minus 1. */
     snprintf(text, room, "%s+0x%zx", slash ? slash + 1 : info.dli_fname,
              (size_t)((const char *)address - (const char *)info.dli_fbase) -
                  1);
@@ -70,16 +70,17 @@ tn__vectors tn__processor_vectors(void)
 #endif
 }
 
-/* Locks that belong to an open file, not to a process: they keep threads apart
- * as well, and a fork's copy of the descriptor does not prolong them. */
+/* Open-file-description locks belong to an open file, not to a process: they
+ * exclude threads of one process too, and an unlock takes effect although a
+ * forked child has a copy of the descriptor. */
 #ifdef F_OFD_SETLK
 static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
 {
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
     lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have 32 bits */
     int result;
-    /* Asked again and again: valgrind does not know that F_OFD_SETLKW waits,
-     * and lets no other thread run meanwhile. */
+    /* Polled: valgrind does not know that F_OFD_SETLKW blocks, and would let no
+     * other thread run meanwhile. */
     while ((result = fcntl(fd, F_OFD_SETLK, &lock)) &&
            (errno == EINTR || errno == EAGAIN || errno == EACCES))
         usleep(2000);
@@ -182,8 +183,9 @@ static int quota_v1(const char *folder)
     return quota_count(quota, atoll(text));
 }
 
-/* The least quota of a group and the groups around it. Within a container the
- * group's path may not exist below the mount; its root then stands for it. */
+/* The least quota of a group and its ancestors. Within a container the group's
+ * path may not exist below the mount; then the quota of the mount's root is
+ * used. */
 static int quota_walk(const char *mount, const char *group,
                       int (*quota)(const char *folder))
 {

@@ -1,5 +1,5 @@
-/* platform.h: what differs between compilers, processors and systems. The
- * `#ifdef`s of the library are here and in platform.c, and nowhere else. */
+/* platform.h: what differs between compilers, processors and systems. All
+ * `#ifdef`s of the library for them are here and in platform.c. */
 #ifndef TN_LIB_BASE_PLATFORM_H
 #define TN_LIB_BASE_PLATFORM_H
 
@@ -22,8 +22,8 @@
 #define TN__TSAN 1
 #endif
 
-/* Tools that watch memory must see every block: no free lists then. Dead
- * objects, whose headers stay to be recognised, are hidden but for these. */
+/* Memory checkers must see every block, so there are no free lists under them.
+ * The bodies of dead objects are poisoned; their headers stay readable. */
 #if defined(TN__ASAN) && !defined(TN_PLAIN_ALLOC)
 #define TN_PLAIN_ALLOC 1
 #endif
@@ -37,7 +37,7 @@
 #define TN__UNPOISON(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-/* The same, also of valgrind, for where some nanoseconds do not count. */
+/* The same, also for valgrind; takes some nanoseconds. */
 #if !defined(TN__ASAN) && defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -49,9 +49,9 @@
 #define TN__HIDE(address, bytes) TN__POISON(address, bytes)
 #endif
 
-/* For the few bytes that every operator reads. The general model costs a call
- * of some 5 ns each time; this one takes static TLS, which is scarce where
- * libtenon is dlopened, so it is for pointers and flags, never for buffers. */
+/* For the few bytes that every operator reads. The general TLS model costs a
+ * call of some 5 ns at each access. This one uses static TLS, which is scarce
+ * if libtenon is dlopened, so it is for pointers and flags, not for buffers. */
 #if defined(__GNUC__) && defined(__ELF__)
 #define TN__HOT_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 #else
@@ -61,7 +61,7 @@
 #define TN__LIKELY(x) __builtin_expect(!!(x), 1)
 #define TN__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* One round of a waiting loop. */
+/* One iteration of a spin loop. */
 static inline void tn__cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -71,35 +71,36 @@ static inline void tn__cpu_relax(void)
 #endif
 }
 
-/* The value of an environment variable; NULL where it is unset, empty, or the
- * program runs with privileges that its user lacks. */
+/* The value of an environment variable; NULL if it is unset or empty, or if the
+ * program is setuid or setgid. */
 const char *tn__env(const char *name);
 
-/* The system may take the whole pages in these bytes of malloc's, which are
- * zero then or as they were. */
+/* Lets the system reclaim the whole pages within this memory, which is from
+ * malloc. Their contents then are zero or unchanged. */
 void tn__memory_discard(void *address, size_t bytes);
 
-/* "train+0x1234": the program or library in which an address of code lies, and
- * where in it, as addr2line takes it. "" if that cannot be told. */
+/* "train+0x1234": the program or library that contains a code address, and the
+ * offset, as addr2line reads it. "" if unknown. */
 void tn__code_place(const void *address, char *text, size_t room);
 
-/* Processors that this process may use: affinity, then the cgroup's quota.
- * At least 1. */
+/* Processors that this process may use: by affinity, limited by the cgroup
+ * quota. At least 1. */
 int tn__processor_count(void);
 
-/* The widest vectors of floats that processor and system offer (x86-64; elsewhere
- * always the first). */
+/* The widest float vectors that processor and system support (x86-64; elsewhere
+ * TN__PLAIN_VECTORS). */
 typedef enum tn__vectors { TN__PLAIN_VECTORS, TN__AVX2, TN__AVX512 } tn__vectors;
 tn__vectors tn__processor_vectors(void);
 
-/* Waits until no other open file holds this place of the file, and holds it
- * until the descriptor's file is closed everywhere or tn__file_let_go. Where
- * the system knows no such locks, all places are one. False: it has none. */
+/* Waits for the exclusive lock of this place (a byte) of the file and takes it.
+ * The lock lasts until the open file is closed everywhere or until
+ * tn__file_let_go. If the system has only whole-file locks, all places are one.
+ * False: locking failed. */
 bool tn__file_hold(int fd, uint64_t place);
 void tn__file_let_go(int fd);
 
-/* The folder in which the shared object (or program) with this library lies,
- * without a slash at its end. False if it cannot be told. */
+/* The folder of the shared object (or program) that contains this library,
+ * without a trailing slash. False if unknown. */
 bool tn__library_folder(char *out, size_t room);
 
 #endif

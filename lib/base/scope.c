@@ -1,13 +1,12 @@
-/* scope.c: who frees what a call makes.
+/* scope.c: scopes, which own the objects that calls make.
  *
- * The scopes of a thread nest, so one array holds the objects of all of them,
- * and a scope is where its part begins: opening one costs a few stores, and
- * what is handed on from a scope that closes always finds room.
+ * The scopes of a thread nest. One array has the objects of all of them, and a
+ * scope is the index at which its part begins. So opening a scope costs a few
+ * stores, and passing objects to the outer scope needs no memory.
  *
- * What the user holds is a number that is never used twice, not an address: a
- * scope that was closed, or is another thread's, is then told from all others
- * without touching memory that is gone. The number is odd, as no object's
- * address is.
+ * A tn_scope * is a handle that is never used twice, not an address. A scope
+ * that was closed, or that belongs to another thread, is so detected without
+ * access to freed memory. Handles are odd numbers, unlike addresses of objects.
  */
 #include <base/context.h>
 #include <base/error.h>
@@ -19,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects in a root scope: then the log says that a scope is missing. */
-#define ROOT_TOLD 100000
-#define HANDLE_RANGE 1048576 /* numbers that a thread takes at a time */
+/* With more objects in a root scope, the log warns that a scope is missing. */
+#define ROOT_LIMIT 100000
+#define HANDLE_RANGE 1048576 /* handles that a thread reserves at a time */
 
 static _Atomic uint64_t handle_ranges;
 
@@ -30,7 +29,8 @@ static bool is_scope_handle(const void *pointer)
     return (uintptr_t)pointer & 1;
 }
 
-/* What is given to be kept or dropped; an error recorded if it is no object. */
+/* Checks an argument of keep, drop and the like; false with an error
+ * recorded. */
 static bool is_object(const tn__object *object, const char *what,
                       const char *argument)
 {
@@ -69,7 +69,7 @@ static bool frame_push(tn__state *state, uint64_t handle, const void *opener)
         (tn__frame){.handle = handle,
                     .first = state->item_count,
                     .opener = opener,
-                    .path = tn__me.here.path};
+                    .path = tn__me.location.path};
     return true;
 }
 
@@ -109,14 +109,14 @@ static bool item_room(tn__state *state)
 
 static void root_grows(tn__state *state)
 {
-    if (state->root_told || state->frame_count > 1)
+    if (state->root_logged || state->frame_count > 1)
         return;
-    state->root_told = true;
+    state->root_logged = true;
     tn__log(1,
             "the root scope of a thread holds more than %d objects: a loop "
             "without a scope? Open one for each step with tn_scope_open() and "
             "close it with tn_scope_close()",
-            ROOT_TOLD);
+            ROOT_LIMIT);
 }
 
 void *tn__scope_own(void *pointer)
@@ -130,16 +130,16 @@ void *tn__scope_own(void *pointer)
         return NULL;
     }
     item_push(state, object);
-    if (tn__fates_are_told())
-        tn__fate_begin(object);
+    if (tn__lifetimes_are_traced())
+        tn__lifetime_begin(object);
     if (TN__UNLIKELY(state->item_count -
                          state->frame[state->frame_count - 1].hole_count >
-                     ROOT_TOLD))
+                     ROOT_LIMIT))
         root_grows(state);
     return object;
 }
 
-/* Which frame holds this slot: most often the innermost. */
+/* The frame of this slot, usually the innermost. */
 static tn__frame *frame_of(tn__state *state, size_t slot)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -148,7 +148,7 @@ static tn__frame *frame_of(tn__state *state, size_t slot)
     return frame;
 }
 
-/* Moves the items of the innermost frame together. */
+/* Removes the holes of the innermost frame. */
 static void frame_compact(tn__state *state)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -164,10 +164,10 @@ static void frame_compact(tn__state *state)
     frame->hole_count = 0;
 }
 
-/* Takes an object out of its scope, whose reference the caller then has. The
- * hole is filled with the last object where that is of the same scope; else
- * holes are closed once they are half of all, so that a loop which hands one
- * object on and drops the one before stays small. */
+/* Removes an object from its scope; the scope's reference passes to the caller.
+ * That leaves a hole. Holes at the end of the innermost frame are removed at
+ * once, others when they are half of its items, so that a loop that makes one
+ * object and drops the one before stays small. */
 static void item_remove(tn__state *state, tn__object *object)
 {
     size_t slot = object->slot;
@@ -188,22 +188,24 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
-/* Frees what lies above `floor` frames, youngest first. A destructor may give
- * the scope new objects, or open and close scopes: look again each time. */
+/* Frees the objects of all frames from number `floor` on, youngest first. A
+ * destructor may add objects to the scope, or open and close scopes, so each
+ * step reads the state anew. */
 static void frames_pop(tn__state *state, size_t floor)
 {
     size_t first = state->frame[floor].first;
-    bool told = tn__fates_are_told();
+    bool traced = tn__lifetimes_are_traced();
     while (state->item_count > first) {
         tn__object *object = state->item[--state->item_count];
         if (!object)
             continue;
         atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
-        bool mine = told && tn__fate_enter(TN__TAKEN_BY_SCOPE,
-                                           frame_of(state, state->item_count));
+        bool mine =
+            traced && tn__release_begin(TN__RELEASED_BY_SCOPE,
+                                        frame_of(state, state->item_count));
         tn__unref(object);
         if (TN__UNLIKELY(mine))
-            tn__fate_leave();
+            tn__release_end();
     }
     state->frame_count = floor;
     if (floor && state->frame[floor - 1].hole_count > 16 &&
@@ -262,7 +264,7 @@ void tn_scope_close(tn_scope *scope)
     }
 }
 
-bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
+bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
 {
     if (!scope)
         return false;
@@ -271,8 +273,8 @@ bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
         return false;
     tn__state *state = tn__me.state;
     size_t first = frame->first, floor = (size_t)(frame - state->frame);
-    /* The objects that this scope (or one inside it) owns move to the start
-     * of its part, which then is the end of the part around it. */
+    /* The objects that this scope (or one inside it) owns move to the start of
+     * its part, which then becomes the end of the outer scope's part. */
     size_t moved = 0;
     for (int i = 0; i < count; i++) {
         tn__object *object = objects[i];
@@ -281,7 +283,7 @@ bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
             continue;
         size_t slot = object->slot;
         if (slot < first + moved)
-            continue; /* of a scope around, or moved already */
+            continue; /* of an outer scope, or moved already */
         tn__object *other = state->item[first + moved];
         state->item[slot] = other;
         if (other)
@@ -301,7 +303,7 @@ void *tn_scope_result(tn_scope *scope, void *result)
         tn_scope_close(scope);
         return NULL;
     }
-    return tn__scope_hand_on(scope, &result, 1) ? result : NULL;
+    return tn__scope_results(scope, &result, 1) ? result : NULL;
 }
 
 void tn_object_set_maker(void *object, const char *name)
@@ -309,8 +311,8 @@ void tn_object_set_maker(void *object, const char *name)
     if (!object)
         tn__object_refuse(object, NULL, "object_set_maker", "object");
     else if (is_object(object, "object_set_maker", "object") && name && *name &&
-             tn__fates_are_told())
-        tn__fate_made_by(object, tn_path_text(tn_path_join(NULL, name)));
+             tn__lifetimes_are_traced())
+        tn__lifetime_made_by(object, tn_path_text(tn_path_join(NULL, name)));
 }
 
 void *tn_keep(void *pointer)
@@ -343,10 +345,11 @@ static bool kept_take(tn__object *object)
 static void drop(tn__object *object)
 {
     bool mine =
-        tn__fates_are_told() && tn__fate_enter(TN__TAKEN_BY_DROP, NULL);
+        tn__lifetimes_are_traced() &&
+        tn__release_begin(TN__RELEASED_BY_DROP, NULL);
     tn__unref(object);
     if (mine)
-        tn__fate_leave();
+        tn__release_end();
 }
 
 void tn_drop(void *pointer)
@@ -373,8 +376,8 @@ void tn_drop(void *pointer)
         return;
     }
     tn__fail(TN_ERR_STATE,
-             "drop: what is given was not kept and belongs to no open scope of "
-             "this thread: it was dropped before, went with its scope, or is "
+             "drop: the object was not kept and belongs to no open scope of "
+             "this thread: it was dropped before, freed with its scope, or is "
              "another thread's; call tn_drop() once for each tn_keep()");
 }
 
@@ -387,8 +390,8 @@ void *tn_scope_adopt(void *pointer)
         return NULL;
     if (is_scope_handle(object) || !kept_take(object))
         return tn__fail_null(TN_ERR_STATE,
-                             "scope_adopt: this object is not kept: only what "
-                             "tn_keep() gave can be handed to a scope");
+                             "scope_adopt: this object is not kept: only "
+                             "objects from tn_keep() can be given to a scope");
     if (!atomic_load_explicit(&object->owner, memory_order_relaxed))
         return tn__scope_own(object);
     tn__unref(object);

@@ -1,10 +1,10 @@
-/* size.h: sums and products of sizes that do not overflow.
+/* size.h: saturating arithmetic on sizes.
  *
- * Sizes come from callers, and views may show more elements than there is
- * memory (strides of 0): any sum or product of them is made here. What does not
- * fit is the greatest (least) number there is, a size that no tensor and no
- * allocation can have: so it is refused where the memory is asked for, or the
- * tensor is made, with the operator's name. */
+ * Sizes come from callers, and views with strides of 0 may have more elements
+ * than there is memory. All sums and products of sizes use these functions. A
+ * result that does not fit is the greatest (or least) int64_t, a size that no
+ * tensor and no allocation can have. The allocation, or the making of the
+ * tensor, then fails with an error that names the operator. */
 #ifndef TN_LIB_BASE_SIZE_H
 #define TN_LIB_BASE_SIZE_H
 
@@ -34,8 +34,8 @@ static inline int64_t tn__size_mul(int64_t a, int64_t b)
                : product;
 }
 
-/* The bytes of count elements, SIZE_MAX where there are not so many: no
- * allocation has that size, and no array that a caller gives. */
+/* The bytes of count elements; SIZE_MAX, a size that no allocation and no array
+ * of a caller can have, if that overflows or count is negative. */
 static inline size_t tn__size_bytes(int64_t count, size_t each)
 {
     size_t bytes;
@@ -44,13 +44,12 @@ static inline size_t tn__size_bytes(int64_t count, size_t each)
                : bytes;
 }
 
-/* Over so many elements an operator goes at most: 2^56 of them last for years,
- * and what is made of their number (bytes, ends of tiles) still fits. Only
- * views of strides of 0 show more. */
+/* The most elements that an operator processes. 2^56 elements would take years,
+ * and numbers computed from it (bytes, ends of tiles) still fit in 64 bits.
+ * Only views with strides of 0 can have more. */
 #define TN__SIZE_SPAN (INT64_C(1) << 56)
 
-/* A number of whatever size as an int64: what lies beyond is the last one, NaN
- * is 0. */
+/* Converts to int64_t, saturating; NaN becomes 0. */
 static inline int64_t tn__size_from_double(double x)
 {
     return x != x         ? 0

@@ -1,4 +1,4 @@
-/* state.c: the birth and the end of a thread's state. */
+/* state.c: making and freeing the state of a thread. */
 #include <base/context.h>
 #include <base/state.h>
 #include <base/error.h>
@@ -10,22 +10,21 @@
 
 static tn__lock all_lock = TN__LOCK_INIT;
 static tn__state *all;
-static _Atomic int64_t gone_taken, gone_given; /* by threads that ended */
+static _Atomic int64_t ended_taken, ended_given; /* of threads that have ended */
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* What objects do while they are destroyed may need the state, so it goes
- * last; should anything need one later still, a new one is made and the
- * system calls again. */
+/* Destructors of objects may use the state, so it is freed last. If something
+ * needs a state even later, a new one is made and pthreads calls this again. */
 static void state_free(void *pointer)
 {
     tn__state *state = pointer;
     tn__me.state = state;
     tn__scope_release_all(state);
     tn__pool_release_all(state);
-    tn__dead_release_all(state);
+    tn__quarantine_release_all(state);
     tn__me.state = NULL;
     tn__state_pool_count(state->taken, state->given);
     tn__lock_take(&all_lock);
@@ -77,11 +76,12 @@ void tn__state_end(void)
     state_free(state);
 }
 
-void tn__state_pool_totals(int64_t *taken, int64_t *given)
+/* Objects taken from and given to pools since start, in all threads. */
+static void pool_totals(int64_t *taken, int64_t *given)
 {
     tn__lock_take(&all_lock);
-    *taken = atomic_load(&gone_taken);
-    *given = atomic_load(&gone_given);
+    *taken = atomic_load(&ended_taken);
+    *given = atomic_load(&ended_given);
     for (tn__state *s = all; s; s = s->next) {
         *taken += atomic_load_explicit(&s->taken, memory_order_relaxed);
         *given += atomic_load_explicit(&s->given, memory_order_relaxed);
@@ -91,6 +91,22 @@ void tn__state_pool_totals(int64_t *taken, int64_t *given)
 
 void tn__state_pool_count(int64_t taken, int64_t given)
 {
-    atomic_fetch_add(&gone_taken, taken);
-    atomic_fetch_add(&gone_given, given);
+    atomic_fetch_add(&ended_taken, taken);
+    atomic_fetch_add(&ended_given, given);
+}
+
+int64_t tn__memory_count(void)
+{
+    int64_t taken, given, made, live;
+    pool_totals(&taken, &given);
+    tn__memory_block_counts(&made, &live);
+    return made + taken;
+}
+
+int64_t tn__memory_live(void)
+{
+    int64_t taken, given, made, live;
+    pool_totals(&taken, &given);
+    tn__memory_block_counts(&made, &live);
+    return live + taken - given;
 }

@@ -1,5 +1,5 @@
-/* state.h: what base keeps for each thread: its scopes and its free lists.
- * Serves the files of base alone. */
+/* state.h: the scopes and free lists of a thread. Used by the files of base
+ * only. */
 #ifndef TN_LIB_BASE_STATE_H
 #define TN_LIB_BASE_STATE_H
 
@@ -8,55 +8,58 @@
 #include <base/object.h>
 #include <base/platform.h>
 
-/* Sorts of small objects; a later one is served by malloc. */
+#include <stdlib.h>
+
+/* Most pools that have free lists; further ones use malloc. */
 #define TN__MAX_POOLS 64
 
 typedef struct tn__free_list {
-    void *head; /* a free block begins with the address of the next */
+    void *head; /* each free block begins with the address of the next */
     int64_t count;
 } tn__free_list;
 
 /* Dead objects, the oldest first. */
-typedef struct tn__dead_queue {
+typedef struct tn__quarantine {
     tn__object *head, *tail;
     int64_t count;
-} tn__dead_queue;
+} tn__quarantine;
 
-/* Those of one kind whose memory malloc gave: a tn__class, of objects of the
- * user's making their tn_object_class. */
-typedef struct tn__grave {
+/* The quarantine of one class of objects that malloc allocated. kind: the
+ * tn__class, or the tn_object_class of a user's object. */
+typedef struct tn__class_quarantine {
     const void *kind;
-    tn__dead_queue dead;
-} tn__grave;
+    tn__quarantine dead;
+} tn__class_quarantine;
 
-/* One open scope: the items from `first` to where the next one begins. */
+/* An open scope: the items from `first` up to the first of the next frame. */
 typedef struct tn__frame {
-    uint64_t handle; /* what the user holds; 0: the root scope */
+    uint64_t handle; /* the tn_scope * of the program; 0: the root scope */
     size_t first;
-    size_t hole_count; /* items that left early */
-    const void *opener; /* the address of the call that opened it, and the */
-    const tn_path *path;/*   module in which: for messages */
+    size_t hole_count;   /* items that were removed */
+    const void *opener;  /* for messages: address of the call that opened it, */
+    const tn_path *path; /*   and the module */
 } tn__frame;
 
 typedef struct tn__state {
     tn__free_list pool[TN__MAX_POOLS];
-    tn__dead_queue dead[TN__MAX_POOLS]; /* of pools of objects */
-    tn__grave *grave; /* owned */
-    size_t grave_count, grave_room;
-    /* Written by its thread alone, read by the statistics. */
+    tn__quarantine by_pool[TN__MAX_POOLS]; /* for pools of objects */
+    tn__class_quarantine *by_class; /* owned */
+    size_t class_count, class_room;
+    /* Blocks taken from and given to pools: written by this thread only, read
+     * by the statistics. */
     _Atomic int64_t taken, given;
 
-    tn__object **item; /* owned; NULL: a hole */
+    tn__object **item; /* owned; a NULL item is a hole */
     size_t item_count, item_room;
     tn__frame *frame; /* owned; frame[0] is the root scope */
     size_t frame_count, frame_room;
-    uint64_t next_handle, last_handle; /* a range that is this thread's */
-    bool root_told; /* the log has been told that the root scope grows */
+    uint64_t next_handle, last_handle; /* range of handles of this thread */
+    bool root_logged; /* the growth of the root scope was logged */
 
-    struct tn__state *next, *previous; /* all threads */
+    struct tn__state *next, *previous; /* list of all threads' */
 } tn__state;
 
-/* Made on first need; NULL with TN_ERR_MEMORY. Freed at the thread's end. */
+/* Made on first use; NULL with TN_ERR_MEMORY. Freed when the thread ends. */
 tn__state *tn__state_make(void);
 static inline tn__state *tn__state_get(void)
 {
@@ -64,54 +67,63 @@ static inline tn__state *tn__state_get(void)
     return TN__LIKELY(state != NULL) ? state : tn__state_make();
 }
 
-/* Objects taken from and given to pools since start, in all threads. */
-void tn__state_pool_totals(int64_t *taken, int64_t *given);
-/* The same for a block that no thread's state could count. */
+/* Counts pooled objects for a thread that has no state. */
 void tn__state_pool_count(int64_t taken, int64_t given);
 
-/* memory.c: the countdown of tn__memory_fail_at (0: none); does this
- * allocation fail; memory that is not counted as live. */
+/* raw_memory.c: the countdown of tn__memory_fail_at (0: none); whether this
+ * allocation has to fail; allocation that is not counted as live. */
 extern _Atomic int64_t tn__memory_countdown;
+bool tn__memory_fails(void);
 void *tn__memory_take(size_t bytes, bool zeroed);
 
-/* A block that malloc will free later counts as live no more. */
+/* memory.c: blocks allocated since start, and live blocks, without those of
+ * pools. */
+void tn__memory_block_counts(int64_t *made, int64_t *live);
+
+/* Stops counting a block as live that free() will get later. */
 void tn__memory_uncount(void);
 
-/* scope.c, object_pool.c, dead.c: what a thread leaves behind. */
+/* scope.c, object_pool.c, quarantine.c: for the end of a thread. */
 void tn__scope_release_all(tn__state *state);
 void tn__pool_release_all(tn__state *state);
-void tn__dead_release_all(tn__state *state);
+void tn__quarantine_release_all(tn__state *state);
 
-/* fate.c: reads TENON_DEBUG, once. */
+/* lifetime.c: reads TENON_DEBUG, once. */
 void tn__debug_read(void);
 
-/* fate.c: what became of an object, for messages about a use after its end.
- * Called where tn__fates_are_told. */
-typedef enum tn__taker {
-    TN__TAKEN_BY_HOLDER, /* the last object that held it went */
-    TN__TAKEN_BY_SCOPE,
-    TN__TAKEN_BY_DROP
-} tn__taker;
-/* An object got an owner: what it was made by is what is being done now. */
-void tn__fate_begin(const tn__object *object);
-/* name lives for ever. */
-void tn__fate_made_by(const tn__object *object, const char *name);
-/* What dies in this thread until tn__fate_leave goes by this. False, and
- * nothing is changed, inside another one's: what a dying object drops goes with
- * it. */
-bool tn__fate_enter(tn__taker how, const tn__frame *frame);
-void tn__fate_leave(void);
-/* Takes over the memory of a dead object, to be freed when there are too many
- * of these. */
-void tn__fate_bury(tn__object *object);
-/* The story of a dead object; "" where none is known. */
-void tn__fate_tell(const tn__object *object, char *text, size_t room);
-/* dead.c: the block of a dead object goes back to malloc. */
-void tn__dead_free(tn__object *object);
-/* Keeps a dead object that no queue of this thread may hold. */
-void tn__dead_bury(tn__object *object);
+/* lifetime.c: records of objects, for errors about use after free. Called only
+ * if tn__lifetimes_are_traced. */
+typedef enum tn__release_cause {
+    TN__RELEASED_BY_HOLDER, /* the last object that held it was freed */
+    TN__RELEASED_BY_SCOPE,
+    TN__RELEASED_BY_DROP
+} tn__release_cause;
+/* Records the running operator and module as the origin of an object that gets
+ * its first owner. */
+void tn__lifetime_begin(const tn__object *object);
+/* name has static lifetime. */
+void tn__lifetime_made_by(const tn__object *object, const char *name);
+/* Objects that this thread frees before tn__release_end are recorded with this
+ * cause. False, with no effect, within another release: objects freed along
+ * with a dying object have its cause. */
+bool tn__release_begin(tn__release_cause cause, const tn__frame *frame);
+void tn__release_end(void);
+/* Records the end of an object and takes over its memory, which is freed once
+ * there are too many dead objects. */
+void tn__lifetime_end(tn__object *object);
+/* Origin and end of a dead object as text; "" if not known. */
+void tn__lifetime_describe(const tn__object *object, char *text, size_t room);
+/* Frees the block of a dead object. */
+static inline void tn__quarantine_free(tn__object *object)
+{
+    free((char *)object - object->was->front);
+}
+/* Puts a dead object into the quarantine of the process, for threads without
+ * their own. */
+void tn__quarantine_orphan(tn__object *object);
 
-static inline int64_t tn__dead_push(tn__dead_queue *queue, tn__object *object)
+static inline int64_t tn__quarantine_push(tn__quarantine *queue,
+                                          tn__object *object)
 {
     object->next_dead = NULL;
     if (queue->count)
@@ -122,8 +134,8 @@ static inline int64_t tn__dead_push(tn__dead_queue *queue, tn__object *object)
     return ++queue->count;
 }
 
-/* NULL where it is empty. */
-static inline tn__object *tn__dead_pop(tn__dead_queue *queue)
+/* NULL if the queue is empty. */
+static inline tn__object *tn__quarantine_pop(tn__quarantine *queue)
 {
     tn__object *object = queue->count ? queue->head : NULL;
     if (object) {

@@ -1,5 +1,5 @@
-/* text.c: a text that grows. Failures are remembered, so that a text is put
- * together without a look at each step, and told once, at its end. */
+/* text.c: a growing text. A failure of one step is stored and reported once, by
+ * tn__text_finish, so that callers need not check each step. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Makes room for `more` bytes and the NUL. */
+/* Grows the buffer to hold `more` bytes and the NUL. */
 static bool text_reserve(tn__text *text, size_t more)
 {
     if (text->failed)
@@ -70,7 +70,7 @@ char *tn__text_finish(tn__text *text)
     if (text->failed) {
         tn__free(data);
         data = NULL;
-        /* Silent where the failed allocation was recorded already. */
+        /* No effect if the failed allocation recorded its error. */
         tn__fail(TN_ERR_MEMORY, "out of memory for a text");
     }
     *text = (tn__text){0};

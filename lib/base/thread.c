@@ -1,19 +1,18 @@
-/* thread.c: the pool of threads.
+/* thread.c: the thread pool.
  *
- * One job at a time: body over [0, count). Its caller works too; a thread that
- * calls while another's job runs, or from within a job, works alone, so that
- * nothing ever waits for a pool that waits for it.
+ * The pool runs one job at a time: body over [0, count). The caller takes part.
+ * A thread that calls while another job runs, or from within a job, does all of
+ * its work itself, so that no deadlock is possible.
  *
- * Workers wait for a job first by looking at a counter (a wake-up by the
- * kernel costs some 50 us, more than many a job), then asleep. A worker counts
- * itself inside before it looks for the job, and the caller, who owns the job's
- * memory, closes the job before it looks for workers inside: one of them sees
- * the other. No lock is on the way of who is awake: its second
- * taker would go to sleep.
+ * Idle workers first spin on a counter, then sleep (a wake-up by the kernel
+ * takes some 50 us, longer than many jobs). A worker increments `inside` before
+ * it reads the open job. The caller, which owns the memory of the job, closes
+ * the job before it reads `inside`. So one of the two sees the other. Threads
+ * that are awake take no lock, since a contended lock would put them to sleep.
  *
- * Each thread has a share of the parts, the same in every job of as many, and
- * helps with others' when its own is done: what a job wrote is often what the
- * next one reads, and lies in the caches of who wrote it.
+ * Each thread has a share of the parts, the same in every job with as many
+ * parts, and then helps with other shares. A job often reads what the one
+ * before it wrote, which is so in the cache of the same processor.
  */
 #include <base/thread.h>
 #include <base/context.h>
@@ -30,16 +29,16 @@
 #include <stdlib.h>
 
 #define MAX_THREADS 1024
-#define SHARES 16  /* of more threads some have one together */
-#define LINE 64 /* bytes of a cache's line, which no two threads write */
-#define SPIN 2000 /* looks before sleep: some 20-60 us on what we measured */
-/* Where each thread has a processor. A step of training has serial stretches of
- * 20 to 100 us: with SPIN alone the worker slept 74 times of 391 in a step of
- * the character GPT (two threads, Zen 5). */
-#define LOOK_US 300
-#define LOOKS 100 /* of them from one look at the clock to the next */
+#define SHARES 16 /* with more threads, some have a share in common */
+#define LINE 64   /* bytes of a cache line: each share has its own */
+#define SPIN 2000 /* reads of the counter before sleep: 20-60 us as measured */
+/* Spinning time if each thread has a processor. A training step has serial
+ * sections of 20 to 100 us: with SPIN alone the worker slept at 74 of 391 jobs
+ * of a step of the character GPT (two threads, Zen 5). */
+#define SPIN_US 300
+#define SPINS_PER_CLOCK 100 /* reads of the counter per read of the clock */
 
-/* Parts [next, end) are still to be done. */
+/* Parts [next, end) remain. */
 typedef struct share {
     _Alignas(LINE) _Atomic int64_t next;
     int64_t end;
@@ -54,26 +53,26 @@ typedef struct job {
     tn__error error; /* the first that a worker recorded; guarded by lock */
 } job;
 
-/* Held by whoever runs a job or changes the number of threads. */
+/* Held while a job runs or the number of threads changes. */
 static tn__lock use = TN__LOCK_INIT;
-/* Guards all below but the atomics, and who goes to sleep. */
+/* Guards the variables below, except atomics, and falling asleep. */
 static tn__lock lock = TN__LOCK_INIT;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
-static _Atomic(job *) open_job; /* NULL: none that a worker may enter */
+static _Atomic(job *) open_job; /* NULL: workers may enter none */
 static _Atomic uint64_t jobs;   /* opened since start */
 static _Atomic int inside;      /* workers in the job */
-static _Atomic int sleeping;    /* workers asleep, or about to be */
-static _Atomic bool waiting;    /* the caller, for `inside` to be 0 */
-static bool looks_long;         /* has each thread a processor? */
+static _Atomic int sleeping;    /* workers asleep or falling asleep */
+static _Atomic bool waiting;    /* the caller waits until `inside` is 0 */
+static bool spins_long;         /* spin for SPIN_US: threads <= processors */
 static _Atomic bool quit;
 static pthread_t *worker;      /* owned */
 static int worker_count;
 
-static _Atomic int wanted; /* threads, the caller included; 0: not known */
+static _Atomic int wanted; /* threads, the caller included; 0: not set */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* The child of a fork has the memory of the pool and none of its threads. */
+/* In the child of a fork the pool has no threads. */
 static void after_fork(void)
 {
     pthread_cond_init(&wake, NULL);
@@ -119,21 +118,21 @@ static void share_out(job *j, int threads)
     }
 }
 
-/* Waits for another job than number `seen`, awake at first; its number. */
+/* Waits, first spinning, for a job after number `seen`; returns its number. */
 static uint64_t next_job(uint64_t seen)
 {
     double begin = 0;
     for (int i = 1; atomic_load_explicit(&jobs, memory_order_relaxed) == seen;
          i++) {
         tn__cpu_relax();
-        if (i < SPIN || i % LOOKS)
+        if (i < SPIN || i % SPINS_PER_CLOCK)
             continue;
-        double now = looks_long ? tn__timeline_now() : 0;
+        double now = spins_long ? tn__timeline_now() : 0;
         if (i == SPIN)
             begin = now;
-        if (!looks_long || now - begin > LOOK_US)
+        if (!spins_long || now - begin > SPIN_US)
             break;
-        sched_yield(); /* whoever else wants this processor goes first */
+        sched_yield(); /* lets other threads use this processor */
     }
     if (atomic_load(&jobs) == seen) {
         tn__lock_take(&lock);
@@ -148,7 +147,7 @@ static uint64_t next_job(uint64_t seen)
 
 static void *work(void *number)
 {
-    tn__me.in_job = true; /* whatever runs here is part of a job */
+    tn__me.in_job = true; /* all code on this thread is part of a job */
     uint64_t seen = 0;
     while (!atomic_load(&quit)) {
         atomic_fetch_add(&inside, 1);
@@ -194,12 +193,12 @@ static int count_wanted(void)
                     text, MAX_THREADS, count);
     }
     int none = 0;
-    /* tn_set_num_threads may have come first: it wins. */
+    /* tn_set_num_threads, if called meanwhile, takes precedence. */
     return atomic_compare_exchange_strong(&wanted, &none, count) ? count
                                                                  : none;
 }
 
-/* Ends all workers. Under `use`. */
+/* Ends all workers. Caller holds `use`. */
 static void workers_stop(void)
 {
     atomic_store(&quit, true);
@@ -215,8 +214,8 @@ static void workers_stop(void)
     worker = NULL;
 }
 
-/* Starts what is missing of `count` workers. Under `use`. Fewer is no error:
- * the caller alone can do all the work. */
+/* Starts workers until there are `count`. Caller holds `use`. Having fewer is
+ * not an error: the caller can do all the work. */
 static void workers_start(int count)
 {
     pthread_once(&fork_once, fork_watch);
@@ -228,8 +227,8 @@ static void workers_start(int count)
     tn__error_restore(&before);
     if (!worker)
         return;
-    looks_long = count < tn__processor_count();
-    /* The program's signals are for the program's threads. */
+    spins_long = count < tn__processor_count();
+    /* Signals go to the program's own threads. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -243,7 +242,7 @@ static void workers_start(int count)
                 count + 1);
 }
 
-/* Nobody enters any more; waits until nobody is inside. */
+/* Lets no worker enter, and waits until all have left. */
 static void job_close(void)
 {
     atomic_store(&open_job, NULL);
@@ -284,7 +283,7 @@ void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
             body(context, i);
         return;
     }
-    if (!worker) /* the number may have changed before we had `use` */
+    if (!worker) /* the number may have changed before `use` was taken */
         workers_start(count_wanted() - 1);
     job j;
     j.body = body;
@@ -323,8 +322,8 @@ tn_status tn_set_num_threads(int count)
     return TN_OK;
 }
 
-/* A process that ends leaves no thread for the leak checkers to find. Not
- * while a job runs: who calls exit() then does not wait for it. */
+/* Ends the workers at exit, so that leak checkers find none. Not while a job
+ * runs: exit() must not wait for it. */
 __attribute__((destructor)) static void at_exit(void)
 {
     if (tn__me.in_job || !tn__lock_try(&use))

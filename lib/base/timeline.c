@@ -1,7 +1,7 @@
-/* timeline.c: the file of a trace, an array of events in Chrome's format, one
- * a line. Events are made by the threads and put into one buffer under a lock;
- * the closing bracket alone comes at the end, so that what a crash leaves can
- * still be read. */
+/* timeline.c: writes the file of a trace: an array of events in Chrome's trace
+ * format, one on each line. Threads format events and append them to one buffer
+ * under a lock. Only the closing bracket is written at the end, so that the
+ * file is readable even after a crash. */
 #include <base/timeline.h>
 
 #include <base/error.h>
@@ -24,7 +24,7 @@ enum { BUFFER = 1 << 16, EVENT = 2048, NAME = 256, SHAPES = 512 };
 _Atomic uint8_t tn__timeline_state;
 
 static tn__lock lock = TN__LOCK_INIT;
-/* All under the lock. */
+/* Guarded by the lock. */
 static char buffer[BUFFER];
 static size_t used;
 static double flushed; /* when, in microseconds */
@@ -33,9 +33,9 @@ static int failed; /* errno of the first write that failed */
 static tn__limits limits;
 static void (*starter)(void);
 static _Atomic(void (*)(void)) before_stop;
-static uint64_t named; /* a bit for each lane that has its name in the file */
+static uint64_t named; /* a bit for each lane whose name is in the file */
 
-static _Atomic uint64_t trace_number; /* of the one that runs */
+static _Atomic uint64_t trace_number; /* of the running trace; 0: none */
 static _Atomic uint64_t trace_count;
 static _Atomic int thread_count;
 
@@ -68,7 +68,7 @@ static void put(const char *text, size_t length)
     used += length;
 }
 
-/* The bytes of the UTF-8 character that begins there; 0 if none does. */
+/* Length of the UTF-8 character at c; 0 if it is invalid. */
 static int character(const unsigned char *c)
 {
     static const struct {
@@ -92,8 +92,8 @@ static int character(const unsigned char *c)
     return 0;
 }
 
-/* text as the inside of a JSON string, cut to what room holds, '?' for what is
- * no UTF-8. */
+/* text escaped for a JSON string, truncated to room bytes, with '?' for invalid
+ * UTF-8. */
 static void escape(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -114,7 +114,7 @@ static void escape(char *out, size_t room, const char *text)
     out[n] = 0;
 }
 
-/* The number of arguments that an event shows varies. */
+/* The text of an event, built step by step. */
 typedef struct event {
     char text[EVENT];
     size_t length;
@@ -140,7 +140,7 @@ static void add_text(event *e, const char *name, const char *text)
         inside);
 }
 
-/* Whole numbers alone: what separates decimals hangs on the locale. */
+/* x as a whole number. */
 static void add_number(event *e, const char *name, double x)
 {
     add(e, "%s\"%s\":%lld", e->text[e->length - 1] == '{' ? "" : ",", name,
@@ -156,7 +156,7 @@ static void add_decimal(event *e, const char *name, double x)
         thousandths % 1000);
 }
 
-/* ---- spans ---------------------------------------------------------------- */
+/* ---- spans --------------------------------------------------------------- */
 
 void tn__span_open(tn__span *span)
 {
@@ -186,7 +186,7 @@ static void add_head(event *e, const char *name, const char *category,
     add(e, ",\"args\":{");
 }
 
-/* What devices did between two tallies. */
+/* Device work of this thread since `before`. */
 static tn__tally since(const tn__tally *before)
 {
     return (tn__tally){.bytes = tn__me.tally.bytes - before->bytes,
@@ -212,7 +212,7 @@ static void add_done(event *e, const tn__tally *did)
     }
 }
 
-/* Under the lock, as what follows. */
+/* Adds the fraction of the peak rate. Under the lock, as is flush_by. */
 static void add_of_limit(event *e, const tn__tally *did, double took)
 {
     if (!did->calls || !limits.device || did->foreign || took <= 0)
@@ -223,7 +223,7 @@ static void add_of_limit(event *e, const tn__tally *did, double took)
     add_decimal(e, "of_limit", least * 1e6 / took);
 }
 
-/* So that a crash leaves what led to it. */
+/* Writes the buffer every 100 ms, so that a crash loses little. */
 static void flush_by(double end)
 {
     if (end > flushed + 1e5) {
@@ -242,8 +242,8 @@ void tn__span_close(const tn__span *span, const char *category,
     add_head(&e, name, category, tn__me.timeline_number, span->begin, took);
     if (shapes && *shapes)
         add_text(&e, "shapes", shapes);
-    if (tn__me.here.path)
-        add_text(&e, "module", tn_path_text(tn__me.here.path));
+    if (tn__me.location.path)
+        add_text(&e, "module", tn_path_text(tn__me.location.path));
     const tn__tally did = since(&span->before);
     add_done(&e, &did);
     tn__lock_take(&lock);
@@ -271,25 +271,26 @@ void tn__timeline_count_instructions(double instructions, double multiplies)
     tn__me.tally.multiplies += multiplies;
 }
 
-/* ---- told later ------------------------------------------------------------ */
+/* ---- asynchronous spans -------------------------------------------------- */
 
-void tn__given_begin(tn__given *given, const char *name)
+void tn__async_span_begin(tn__async_span *span, const char *name)
 {
-    given->name = name;
-    given->span.trace = 0;
+    span->name = name;
+    span->host.trace = 0;
     if (atomic_load(&tn__timeline_state) == TN__TIMELINE_ON)
-        tn__span_open(&given->span);
+        tn__span_open(&span->host);
 }
 
-void tn__given_end(tn__given *given)
+void tn__async_span_end(tn__async_span *span)
 {
-    given->thread = tn__me.timeline_number;
-    given->path = tn__me.here.path ? tn_path_text(tn__me.here.path) : NULL;
-    given->did = since(&given->span.before);
+    span->thread = tn__me.timeline_number;
+    span->path = tn__me.location.path ? tn_path_text(tn__me.location.path)
+                                      : NULL;
+    span->did = since(&span->host.before);
     tn__me.tally.queued++;
 }
 
-/* Lanes are threads to the viewers, far from those of the host. */
+/* Viewers show a lane as a thread; these numbers do not clash with threads. */
 enum { LANE = 10000 };
 
 static void put_lane(int id, const char *name)
@@ -305,7 +306,8 @@ static void put_lane(int id, const char *name)
     put(e.text, e.length);
 }
 
-/* An arrow's end: "s" where the work was given, "f" where it was done. */
+/* One end of a flow arrow: "s" where the work was submitted, "f" where it
+ * ran. */
 static void add_arrow(event *e, const char *end, uint64_t id, int thread,
                       double at)
 {
@@ -317,23 +319,23 @@ static void add_arrow(event *e, const char *end, uint64_t id, int thread,
     add(e, "}");
 }
 
-void tn__given_write(const tn__given *given, int id, const char *lane,
+void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took)
 {
     static uint64_t arrows; /* under the lock */
     event e = {.length = 0};
-    add_head(&e, given->name, "device", LANE + id, begin, took);
-    if (given->path)
-        add_text(&e, "module", given->path);
-    add_done(&e, &given->did);
-    add_decimal(&e, "given", given->span.begin);
-    add_number(&e, "thread", given->thread);
+    add_head(&e, span->name, "device", LANE + id, begin, took);
+    if (span->path)
+        add_text(&e, "module", span->path);
+    add_done(&e, &span->did);
+    add_decimal(&e, "given", span->host.begin);
+    add_number(&e, "thread", span->thread);
     tn__lock_take(&lock);
-    if (file >= 0 && given->span.trace == atomic_load(&trace_number)) {
+    if (file >= 0 && span->host.trace == atomic_load(&trace_number)) {
         put_lane(id, lane);
-        add_of_limit(&e, &given->did, took);
+        add_of_limit(&e, &span->did, took);
         add(&e, "}}");
-        add_arrow(&e, "s", ++arrows, given->thread, given->span.begin);
+        add_arrow(&e, "s", ++arrows, span->thread, span->host.begin);
         add_arrow(&e, "f", arrows, LANE + id, begin);
         put(e.text, e.length);
         flush_by(begin + took);
@@ -341,7 +343,7 @@ void tn__given_write(const tn__given *given, int id, const char *lane,
     tn__lock_give(&lock);
 }
 
-/* ---- start and end --------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------- */
 
 static void stop_at_exit(void)
 {
@@ -349,15 +351,16 @@ static void stop_at_exit(void)
         tn__timeline_stop();
 }
 
-/* Who asks has just opened a device, whose driver may end at exit: before that
- * is what is registered now, which the start of a trace did before. */
+/* The caller has just opened a device, whose driver may be torn down by an
+ * atexit handler. Handlers run in reverse order, so registering again here
+ * stops the trace before that. */
 void tn__timeline_before_stop(void (*write)(void))
 {
     atomic_store(&before_stop, write);
     atexit(stop_at_exit);
 }
 
-/* A child has its parent's file open, and writes nothing there. */
+/* A forked child must not write to its parent's file. */
 static void after_fork(void)
 {
     if (file >= 0)
@@ -428,7 +431,7 @@ tn_status tn__timeline_stop(void)
         if (close(file) < 0 && !failed)
             failed = errno;
         if (failed)
-            status = tn__fail(TN_ERR_IO, "trace_stop: the trace is not whole: "
+            status = tn__fail(TN_ERR_IO, "trace_stop: the trace is incomplete: "
                                          "%s", strerror(failed));
     }
     file = -1;

@@ -1,4 +1,4 @@
-/* timeline.h: what ran when, for <tenon/trace.h>. While no trace runs a span
+/* timeline.h: spans of time for <tenon/trace.h>. While no trace runs, a span
  * costs the load of one flag.
  *
  *     tn__span span;
@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <tenon/error.h>
 
-/* WANTED: TENON_TRACE asks for one; the first span starts it. */
+/* WANTED: TENON_TRACE is set; the first span starts the trace. */
 enum { TN__TIMELINE_OFF, TN__TIMELINE_WANTED, TN__TIMELINE_ON };
 extern _Atomic uint8_t tn__timeline_state;
 static inline bool tn__timeline_is_live(void)
@@ -25,12 +25,12 @@ static inline bool tn__timeline_is_live(void)
                         TN__TIMELINE_OFF);
 }
 
-/* What devices did for a thread. */
+/* Device work of a thread. */
 typedef struct tn__tally {
     double bytes, operations, instructions, multiplies; /* device/tally.c */
     int64_t calls;   /* of plugins: launches, copies, matrix products ... */
-    int64_t foreign; /* those of them on a device that has no limit here */
-    int64_t queued;  /* those of them whose time is told later */
+    int64_t foreign; /* those on a device other than that of the limits */
+    int64_t queued;  /* those whose time becomes known later */
 } tn__tally;
 
 typedef struct tn__span {
@@ -49,7 +49,8 @@ static inline void tn__span_begin(tn__span *span)
     if (tn__timeline_is_live())
         tn__span_open(span);
 }
-/* shapes: "(2, 3) float32, ..." or NULL. The module's path is that of now. */
+/* shapes: "(2, 3) float32, ..." or NULL. The module's path is the current
+ * one. */
 static inline void tn__span_end(const tn__span *span, const char *category,
                                 const char *name, const char *shapes)
 {
@@ -57,48 +58,51 @@ static inline void tn__span_end(const tn__span *span, const char *category,
         tn__span_close(span, category, name, shapes);
 }
 
-/* A device has done, or been given, this much for the calling thread. device
- * is only compared with that of the limits. */
+/* Counts work that a device did, or was given, by the calling thread. device is
+ * only compared with that of the limits. */
 void tn__timeline_count(const void *device, double bytes, double operations);
-/* The work counted last has so many instructions; so many of them multiply. */
+/* Adds the instructions of the work counted last, and those of them that
+ * multiply. */
 void tn__timeline_count_instructions(double instructions, double multiplies);
 
-/* Work that was given to a device which tells later how long it took. */
-typedef struct tn__given {
-    tn__span span; /* from when it was about to be given */
-    const char *name, *path; /* live for ever; NULL: of no module */
+/* Work submitted to a device that reports its time later. */
+typedef struct tn__async_span {
+    tn__span host; /* begins when the work is submitted */
+    const char *name, *path; /* static lifetime; path NULL: of no module */
     int thread;
     tn__tally did;
-} tn__given;
+} tn__async_span;
 
-/* Before it is given, and after. span.trace is 0 if no trace runs; none is
- * started. */
-void tn__given_begin(tn__given *given, const char *name);
-void tn__given_end(tn__given *given);
-/* It took so many microseconds of the device's time, from `begin` of
- * tn__timeline_now on. Written into lane number id, of that name, if the trace
- * still runs. */
-void tn__given_write(const tn__given *given, int id, const char *lane,
+/* Called before and after the work is submitted. host.trace is 0 if no trace
+ * runs; none is started. */
+void tn__async_span_begin(tn__async_span *span, const char *name);
+void tn__async_span_end(tn__async_span *span);
+/* Writes the work into lane number id, named `lane`, if the trace still runs.
+ * begin: its start in microseconds of tn__timeline_now; took: its duration in
+ * microseconds. */
+void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took);
 
-/* Microseconds of the clock that traces have. */
+/* The clock of traces, in microseconds. */
 double tn__timeline_now(void);
 
-/* What is called before a trace ends: it writes what is still to be told. */
+/* Sets the function that is called before a trace ends, to write pending
+ * spans. */
 void tn__timeline_before_stop(void (*write)(void));
 
-/* What a trace's numbers are held against. */
+/* The peak rates of a device, with which a trace compares its spans. */
 typedef struct tn__limits {
     const void *device;      /* NULL: not known */
     const char *device_name; /* lent for the call */
-    double bytes, operations; /* a second */
+    double bytes, operations; /* per second */
 } tn__limits;
 
-/* TN_ERR_STATE if one is open; TN_ERR_IO. */
+/* TN_ERR_STATE if a trace is running; TN_ERR_IO. */
 tn_status tn__timeline_start(const char *path, const tn__limits *limits);
 tn_status tn__timeline_stop(void);
 
-/* TENON_TRACE: start is called once, by the thread whose span comes first. */
+/* TENON_TRACE: start is called once, by the thread that opens the first
+ * span. */
 void tn__timeline_want(void (*start)(void));
 
 #endif

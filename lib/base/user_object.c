@@ -1,7 +1,7 @@
-/* user_object.c: counted objects of other people's making.
+/* user_object.c: counted objects of code that is built on Tenon.
  *
- * The class of the user's stands in front of the object, where the library's
- * own destroy finds it. */
+ * The user's class is stored in front of the object, where the library's
+ * destroy finds it. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/object.h>
@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 typedef struct user_block {
-    const tn_object_class *type; /* first: dead.c reads it as the kind */
+    const tn_object_class *type; /* first: quarantine.c reads it as the kind */
     size_t bytes;                /* of the whole block */
     _Alignas(max_align_t) unsigned char object[];
 } user_block;
 
 _Static_assert(sizeof(tn_object) == sizeof(tn__object),
-               "what base.h reserves is what an object takes");
+               "base.h reserves the size of an object");
 
 static user_block *block_of(const tn__object *object)
 {
@@ -62,7 +62,7 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     return tn__scope_own(block->object);
 }
 
-/* Inline: it stands before each use of a module or an optimizer. */
+/* Inline, because it precedes each use of a module or an optimizer. */
 static inline bool is(const void *object, const tn_object_class *type)
 {
     return tn__object_is(object, &user_class) && block_of(object)->type == type;

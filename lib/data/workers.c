@@ -167,7 +167,7 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     tn__lock_give(&team->lock);
 
     if (count < 0) {
-        error.facts.doing = NULL; /* the worker's call, which has ended */
+        error.facts.running = NULL; /* the worker's call, which has ended */
         tn__error_put(&error);
         return error.code;
     }

@@ -1,5 +1,5 @@
-/* built.c: the built form of each program on a device: made once, found without
- * a lock after that. */
+/* built.c: the compiled form of each program on a device: compiled once, then
+ * looked up without a lock. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -7,16 +7,16 @@
 #include <base/platform.h>
 #include <base/timeline.h>
 
-/* Built programs: open addressing by the program's address. Readers take no
- * lock: an entry's `built` is there before its key. A table that is full is
- * replaced by a greater one and kept, for readers may still be in it. */
+/* A hash table with open addressing, by the program's address. Readers take no
+ * lock: an entry's `built` is stored before its key. A full table is replaced
+ * by a larger one and kept, because readers may still use it. */
 typedef struct built_entry {
     _Atomic(const tn_program *) key;
     _Atomic(tn_built *) built;
 } built_entry;
 
 typedef struct built_table {
-    struct built_table *smaller; /* the one before, kept */
+    struct built_table *smaller; /* the one that this one replaced */
     size_t mask, used;
     built_entry entry[];
 } built_table;
@@ -66,7 +66,7 @@ static void built_put(built_table *table, const tn_program *program,
     table->used++;
 }
 
-/* A table with room for one more; NULL if memory runs out. */
+/* A table with space for one more entry; NULL if memory runs out. */
 static built_table *built_room(struct tn__builds *builds)
 {
     built_table *old = atomic_load_explicit(&builds->table, memory_order_relaxed);
@@ -112,7 +112,7 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program)
         tn__span_end(&span, "build", "program_build", NULL);
         if (status || !built) {
             built = NULL;
-            tn__device_told(device, "program_build", status ? status : TN_ERR_INTERNAL,
+            tn__device_fail(device, "program_build", status ? status : TN_ERR_INTERNAL,
                  was_pending);
         } else {
             built_put(table, program, built);

@@ -1,15 +1,15 @@
-/* cache.c: what a device's compiler made, on disk.
+/* cache.c: the disk cache of compiled device code.
  *
- * Compiling a program costs from 20 ms to seconds, reading what came of it one
- * or two. A value is stored under a key that holds all on which it depends (the
- * device, its driver's version, options, source text), so nothing is ever out
- * of date: another driver asks for another key.
+ * Compiling a program takes from 20 ms to seconds, reading the result 1 to 2
+ * ms. The key of an entry contains all on which the value depends (device,
+ * driver version, options, source text), so entries are never out of date:
+ * another driver version means another key.
  *
- * Entries of any number of processes lie side by side in one folder. A file is
- * written beside its name and renamed, so that a name always leads to a whole
- * entry; it holds its key and a sum over all of it, so that what a full disk
- * or a failing one leaves is seen, removed, and made again. What is read here
- * is run: the folder must belong to the user and be writable by nobody else. */
+ * All processes of a user share one folder. An entry is written to a temporary
+ * file and renamed, so that a name always refers to a complete entry. It
+ * contains its key and a checksum. An entry damaged by a full or failing disk
+ * is so detected, removed and made again. The cached code is executed, so the
+ * folder must belong to the user and be writable by nobody else. */
 #include <device/cache.h>
 
 #include <base/error.h>
@@ -32,22 +32,22 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Old entries go where all together have more bytes. Printed programs come to
- * some 20 to 100 KiB each. */
+/* Most bytes of all entries; beyond that the oldest are removed. A printed
+ * program has some 20 to 100 KiB. */
 #define CACHE_BYTES ((int64_t)1 << 30)
-/* How seldom it is looked whether they have: every so many writes. */
+/* The size is checked once per this number of writes. */
 #define CACHE_LOOK 64
 
 typedef struct head {
     char magic[8];
     uint64_t key_bytes, value_bytes;
-    uint64_t sum[2]; /* of key and value */
+    uint64_t sum[2]; /* hash of key and value */
 } head;
 static const char magic[8] = "TNCACHE1";
 
 static tn__lock lock = TN__LOCK_INIT;
-static bool chosen;      /* the folder below is the answer */
-static int folder = -1;  /* open; -1: there is no cache */
+static bool chosen;      /* `folder` is set */
+static int folder = -1;  /* descriptor; -1: no cache */
 static _Atomic int64_t compiled;
 static _Atomic uint64_t writes;
 
@@ -58,7 +58,7 @@ int64_t tn_programs_compiled(void)
 
 /* ---- the folder ---------------------------------------------------------- */
 
-/* Makes the folder and those above it that are missing. */
+/* Makes the folder and its missing parents. */
 static bool folder_make(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash;
@@ -72,7 +72,7 @@ static bool folder_make(char *path)
     return !mkdir(path, 0700) || errno == EEXIST;
 }
 
-/* Is it ours alone? */
+/* Does it belong to the user, and can nobody else write to it? */
 static bool is_private(const struct stat *status)
 {
     return status->st_uid == geteuid() && !(status->st_mode & 022);
@@ -84,7 +84,7 @@ static int folder_open(const char *name)
     char path[PATH_MAX];
     if (*name != '/' ||
         snprintf(path, sizeof path, "%s", name) >= (int)sizeof path) {
-        tn__log(1, "no cache of compiled programs: %s is no absolute path",
+        tn__log(1, "no cache of compiled programs: %s is not an absolute path",
                 name);
         return -1;
     }
@@ -100,7 +100,7 @@ static int folder_open(const char *name)
                    "chmod go-w it, or choose another by TENON_CACHE_DIR",
                 path);
     } else {
-        tn__log(3, "compiled programs are kept in %s", path);
+        tn__log(3, "compiled programs are cached in %s", path);
         return fd;
     }
     if (fd >= 0)
@@ -108,7 +108,7 @@ static int folder_open(const char *name)
     return -1;
 }
 
-/* TENON_CACHE_DIR, else where the user's caches are. */
+/* TENON_CACHE_DIR, else the user's cache folder. */
 static void folder_choose(void)
 {
     char path[PATH_MAX];
@@ -125,8 +125,8 @@ static void folder_choose(void)
     chosen = true;
 }
 
-/* A descriptor of the caller's own, for the folder may be changed meanwhile;
- * -1: no cache. */
+/* A duplicate descriptor, because the folder may change meanwhile; -1: no
+ * cache. */
 static int folder_get(void)
 {
     tn__lock_take(&lock);
@@ -144,8 +144,8 @@ tn_status tn_cache_folder_set(const char *path)
     tn_status status = TN_OK;
     if (path && fd < 0) {
         status = tn__fail(TN_ERR_IO,
-                          "cache_folder_set: %s is no folder of yours that "
-                          "only you may write to", path);
+                          "cache_folder_set: %s is not a folder that belongs "
+                          "to you and that only you can write", path);
     } else {
         if (folder >= 0)
             close(folder);
@@ -203,7 +203,7 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* The whole entry in memory of its own if it is what was asked for. */
+/* The entry in allocated memory, if it is valid and has this key; else NULL. */
 static unsigned char *entry_read(int fd, const void *key, uint64_t key_bytes,
                                  head *out)
 {
@@ -228,7 +228,8 @@ static unsigned char *entry_read(int fd, const void *key, uint64_t key_bytes,
     return NULL;
 }
 
-/* What is in use stays: once a day its time is set anew. */
+/* Updates the time of an entry in use, once a day, so that it is not
+ * removed. */
 static void entry_touch(int fd)
 {
     struct stat status;
@@ -256,8 +257,7 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
             entry_touch(fd);
         } else {
             unlinkat(in, name, 0);
-            tn__log(2, "cache: entry %s is damaged or not of use any more; "
-                       "removed", name);
+            tn__log(2, "cache: entry %s is damaged or out of use: removed", name);
         }
         close(fd);
     }
@@ -268,10 +268,10 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
     return taken;
 }
 
-/* ---- one at a time ------------------------------------------------------ */
+/* ---- exclusive locks ---------------------------------------------------- */
 
-/* One file serves all keys: each is a byte of it that is locked and never
- * written. Its name is none that an entry could have. */
+/* One file serves all keys: each key locks one byte, which is never written. No
+ * entry can have the file's name. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes)
 {
     uint64_t h[2] = {0, 0};
@@ -298,7 +298,7 @@ void tn__cache_release(int32_t hold)
     close(hold);
 }
 
-/* ---- the oldest go ------------------------------------------------------- */
+/* ---- removing old entries ------------------------------------------------ */
 
 typedef struct file {
     char name[33];
@@ -311,8 +311,8 @@ static int by_age(const void *left, const void *right)
     return (a->time > b->time) - (a->time < b->time);
 }
 
-/* What lies in the folder, in memory of its own; temporary files of a day ago,
- * whose writer is gone, are removed. */
+/* Lists the entries, in allocated memory. Removes temporary files older than a
+ * day, whose writer has died. */
 static file *folder_list(int in, size_t *count, int64_t *bytes)
 {
     int again = openat(in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -381,7 +381,7 @@ void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
     head h = {.key_bytes = key_bytes, .value_bytes = value_bytes};
     memcpy(h.magic, magic, sizeof magic);
     sum_of(h.sum, key, key_bytes, value, value_bytes);
-    unlinkat(in, fresh, 0); /* of a process that had our number and died */
+    unlinkat(in, fresh, 0); /* left by a dead process with the same id */
     int fd = openat(in, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool whole = fd >= 0 && write_all(fd, &h, sizeof h) &&
                  write_all(fd, key, (size_t)key_bytes) &&
@@ -397,7 +397,7 @@ void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
     }
     if (!whole) {
         unlinkat(in, fresh, 0);
-        tn__log(1, "cache: a compiled program cannot be kept: %s",
+        tn__log(1, "cache: a compiled program cannot be stored: %s",
                 strerror(error));
     }
     close(in);

@@ -1,5 +1,5 @@
-/* cache.h: what a device's compiler made, on disk. Hangs on nothing but base,
- * so that tenon-plugin-check can hold it. */
+/* cache.h: the disk cache of compiled device code. Depends on base only, so
+ * that tenon-plugin-check can contain it. */
 #ifndef TN_LIB_DEVICE_CACHE_H
 #define TN_LIB_DEVICE_CACHE_H
 
@@ -17,7 +17,7 @@ void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes);
 void tn__cache_release(int32_t hold);
 
-/* Removes the oldest entries where all together have more than `most` bytes. */
+/* Removes the oldest entries until all together have at most `most` bytes. */
 void tn__cache_trim(int64_t most);
 
 #endif

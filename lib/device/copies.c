@@ -1,4 +1,4 @@
-/* copies.c: memory from and to the host, on a device and between two. */
+/* copies.c: copies from and to the host, on a device, and between devices. */
 #include <device/recorder.h>
 #include <device/registry.h>
 
@@ -48,7 +48,7 @@ tn_status tn__device_copy_out(tn_device *device, void *dst, tn__block *src,
     return tn__device_copy_now(device, &copy, "copy to the host");
 }
 
-/* Through memory of the host, a piece at a time. */
+/* Copies between devices through host memory, in chunks of 4 MiB. */
 static tn_status copy_staged(tn_device *to, tn__block *dst, uint64_t dst_offset,
                              tn_device *from, tn__block *src,
                              uint64_t src_offset, uint64_t bytes)
@@ -70,8 +70,8 @@ static tn_status copy_staged(tn_device *to, tn__block *dst, uint64_t dst_offset,
     return status;
 }
 
-/* By the plugin, from device to device. Both wait: src may be given to others
- * of its device when this returns. */
+/* Copies between devices by the plugin. Waits for both devices, because src may
+ * be reused on its device after this returns. */
 static tn_status copy_peer(tn_device *to, tn__block *dst, uint64_t dst_offset,
                            tn_device *from, tn__block *src,
                            uint64_t src_offset, uint64_t bytes)
@@ -108,8 +108,8 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
     }
     if (to->plugin == from->plugin && to->info.caps & TN_CAP_PEER)
         return copy_peer(to, dst, dst_offset, from, src, src_offset, bytes);
-    /* What one side can read or write in place needs no stage. A device's
-     * memory is only looked at when its work is done. */
+    /* If one side is host visible, no staging buffer is needed. Its memory may
+     * be accessed only when its device has finished its work. */
     if (from->host_visible) {
         tn_status status = tn_device_synchronize(from);
         return status

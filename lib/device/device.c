@@ -1,22 +1,17 @@
-/* device.c: open devices, the thread's current one, and waiting for them. */
+/* device.c: opening devices, and the list of open devices. */
 #include <device/registry.h>
 
-#include <base/context.h>
 #include <base/lock.h>
 #include <base/memory.h>
-#include <base/platform.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-static tn_device *devices[TN__MAX_DEVICES]; /* owned, for ever */
+static tn_device *devices[TN__MAX_DEVICES]; /* owned, never freed */
 static int device_count;
 
-static _Atomic(tn_device *) default_device;
-static _Atomic int64_t host_runs;
-/* Did an opening fail for lack of memory? Under the lock of the registry. */
-static bool no_memory;
+bool tn__device_no_memory;
 
 tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
 {
@@ -26,7 +21,7 @@ tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
     return NULL;
 }
 
-/* What the plugin's last call recorded, for `reason`. */
+/* Copies the error of the plugin's last call to `reason`. */
 static void reason_of(char *reason, size_t room, const char *call,
                       tn_status status)
 {
@@ -67,7 +62,7 @@ static bool open_handles(tn_device *device, char *reason, size_t room)
     return false;
 }
 
-/* A device's buffers are cut up at multiples of its alignment. */
+/* The allocator splits a device's buffers at multiples of its alignment. */
 static bool align_ok(uint32_t align)
 {
     return align <= 65536 && !(align & (align - 1));
@@ -144,81 +139,9 @@ tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
     tn__error before;
     tn__error_hide(&before);
     device = device_open(plugin, index, reason, room);
-    no_memory |= !device && tn_error_code() == TN_ERR_MEMORY;
+    tn__device_no_memory |= !device && tn_error_code() == TN_ERR_MEMORY;
     tn__error_restore(&before);
     return device;
-}
-
-/* Opens a specification; `what` ("TENON_DEVICE=cuda") starts the message. */
-static tn_device *open_or_tell(const char *specification, const char *what)
-{
-    tn__text reasons = {0};
-    tn__lock_take(&tn__registry_lock);
-    no_memory = false;
-    tn_device *device = tn__spec_open(specification, &reasons);
-    const bool lacks = no_memory || reasons.failed;
-    tn__lock_give(&tn__registry_lock);
-    if (!device)
-        tn__fail(lacks ? TN_ERR_MEMORY : TN_ERR_NO_DEVICE, "%s: %s", what,
-                 reasons.data && !reasons.failed ? reasons.data
-                                                 : "memory ran out");
-    tn__text_release(&reasons);
-    return device;
-}
-
-tn_device *tn_device_open(const char *specification)
-{
-    if (!specification)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "device_open: specification is NULL; give a "
-                             "name such as \"cpu\", or \"auto\"");
-    return open_or_tell(specification, "device_open");
-}
-
-bool tn_device_is_available(const char *specification)
-{
-    if (!specification)
-        return false;
-    tn__error before;
-    tn__error_hide(&before);
-    bool available = tn_device_open(specification) != NULL;
-    tn__error_restore(&before);
-    return available;
-}
-
-/* TENON_DEVICE, read and opened once for all threads. */
-static tn_device *default_open(void)
-{
-    const char *text = tn__env("TENON_DEVICE");
-    char what[256];
-    snprintf(what, sizeof what, "%s%s",
-             text ? "TENON_DEVICE=" : "TENON_DEVICE is not set, so auto",
-             text ? text : "");
-    tn_device *device = open_or_tell(text ? text : "auto", what);
-    tn_device *none = NULL;
-    if (device &&
-        atomic_compare_exchange_strong(&default_device, &none, device))
-        tn__log(2, "default device: %s (%s)", device->name, what);
-    return device;
-}
-
-tn_device *tn_device_current(void)
-{
-    if (TN__LIKELY(tn__me.device != NULL))
-        return tn__me.device;
-    tn_device *device =
-        atomic_load_explicit(&default_device, memory_order_acquire);
-    return TN__LIKELY(device != NULL) ? device : default_open();
-}
-
-tn_status tn_device_set(tn_device *device)
-{
-    /* NULL goes back to the default, but a device that could not be opened
-     * is not taken for that. */
-    if (!device && tn__error_pending())
-        return TN_ERR_STATE;
-    tn__me.device = device;
-    return TN_OK;
 }
 
 const char *tn_device_name(const tn_device *device)
@@ -234,37 +157,4 @@ const char *tn_device_description(const tn_device *device)
 bool tn_device_is_bit_exact(const tn_device *device)
 {
     return device && (device->info.caps & TN_CAP_BIT_EXACT);
-}
-
-int64_t tn_host_runs(void)
-{
-    return atomic_load_explicit(&host_runs, memory_order_relaxed);
-}
-
-/* 0: nothing was said, so the environment decides. */
-enum { UNSAID, ALLOWED, REFUSED };
-static _Atomic int host_ops;
-
-void tn_host_ops_allow(bool allow)
-{
-    atomic_store(&host_ops, allow ? ALLOWED : REFUSED);
-}
-
-tn_status tn__host_run_begin(const char *what)
-{
-    int said = atomic_load_explicit(&host_ops, memory_order_relaxed);
-    if (said == UNSAID) {
-        const char *text = tn__env("TENON_HOST_OPS");
-        said = text && strcmp(text, "error") == 0 ? REFUSED : ALLOWED;
-        if (text && said == ALLOWED && strcmp(text, "allow") != 0)
-            tn__log(1, "TENON_HOST_OPS=%s is neither allow nor error: allow",
-                    text);
-        atomic_store(&host_ops, said);
-    }
-    if (said == REFUSED)
-        return tn__fail(TN_ERR_UNSUPPORTED, "%s: runs on the host, which "
-                        "TENON_HOST_OPS=error refuses; tn_host_ops_allow(true) "
-                        "lets it", what);
-    atomic_fetch_add_explicit(&host_runs, 1, memory_order_relaxed);
-    return TN_OK;
 }

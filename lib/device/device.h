@@ -1,10 +1,10 @@
-/* device.h: an open device as the rooms above see it: its plugin's table, its
- * one default queue, and memory from the caching allocator. */
+/* device.h: an open device, for the rooms above: its plugin's table, its queue,
+ * and memory from the caching allocator. */
 #ifndef TN_LIB_DEVICE_DEVICE_H
 #define TN_LIB_DEVICE_DEVICE_H
 
 #include <base/lock.h>
-#include <device/late_error.h>
+#include <device/deferred_error.h>
 
 #include <stdatomic.h>
 #include <tenon/device.h>
@@ -12,24 +12,24 @@
 #include <tenon/plugin.h>
 
 struct tn_device {
-    const tn_plugin *plugin;   /* full table: absent slots are NULL */
+    const tn_plugin *plugin;   /* complete table; missing functions are NULL */
     tn_plugin_device *handle;
-    tn_queue *queue;           /* in order; of an asynchronous device */
-    tn__lock queue_lock;/*   guarded by queue_lock */
-    bool synchronous;          /* no TN_CAP_ASYNC: work is done on return, and
-                                  its calls may run at once from any thread:
-                                  queue_lock is not taken */
+    tn_queue *queue;           /* in order; if asynchronous, guarded by */
+    tn__lock queue_lock;       /*   this lock */
+    bool synchronous;          /* no TN_CAP_ASYNC: work is done on return, any
+                                  number of threads may call, and queue_lock is
+                                  not taken */
     bool host_visible;
     uint32_t align;
-    uint32_t storage_types;    /* of info: looked at for every new tensor */
+    uint32_t storage_types;    /* copy from info: read for every new tensor */
     uint32_t index;            /* of the device within its plugin */
-    int id;                    /* small, dense, over all open devices */
+    int id;                    /* 0, 1, ... over all open devices */
     tn_device_info info;
     char name[80];             /* "cuda:0" */
     struct tn__allocator *allocator; /* owned */
     struct tn__builds *builds; /* owned: built programs (built.c) */
     struct tn__work *work;     /* owned: names of launches (launch.c) */
-    /* Extensions: a table of the plugin's, or NULL; extension.c fills them. */
+    /* Extensions: the plugin's tables, or NULL; set by extension.c. */
     _Atomic(const void *) conv; /* tn_conv_extension */
     _Atomic(const void *) pool; /* tn_pool_extension */
     _Atomic(const void *) product; /* tn_product_extension */
@@ -44,97 +44,101 @@ struct tn_device {
 /* ---- dtypes ------------------------------------------------------------ */
 
 /* Records and returns TN_ERR_UNSUPPORTED: the device does not store the dtype.
- * Named is the operator that runs; `what`: where none does. */
+ * The message names the running operator, or `what` if none is running. */
 tn_status tn__device_refuse_storage(const tn_device *device, tn_dtype dtype,
                                     const char *what);
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* A piece of a slab. Lives in a free list between uses. */
+/* A part of a slab. */
 typedef struct tn__block {
     tn_buffer *buffer;     /* the slab's */
-    void *host;            /* address of the block where host_visible */
+    void *host;            /* address of the block if host_visible */
     uint64_t offset;       /* within buffer, bytes, a multiple of align and of
                               64 */
-    uint64_t bytes;        /* at least those asked for */
+    uint64_t bytes;        /* at least the requested size */
     tn_device *device;
     struct tn__block *next, *previous;       /* in a list of free blocks */
     struct tn__block *prev_in_slab, *next_in_slab;
     struct tn__slab *slab;
     bool used;
-    const char *made_by;     /* above 1 KiB, while used: the operator that */
-    const tn_path *made_in;  /*   asked, and its module; NULL: none */
+    const char *made_by;     /* while used, if above 1 KiB: the operator that */
+    const tn_path *made_in;  /*   allocated it, and its module; NULL: none */
 } tn__block;
 
-/* At least `bytes` bytes (0 is legal), uninitialised. NULL with TN_ERR_MEMORY:
- * asked, held, cached, free, limit. Small sizes take no lock (per-thread
- * caches). A block may be freed by another thread. */
+/* At least `bytes` bytes (0 is valid), uninitialised. NULL with TN_ERR_MEMORY;
+ * the message has the bytes requested, in use, cached and free, and the limit.
+ * Small sizes take no lock (per-thread caches). A block may be freed by another
+ * thread. */
 tn__block *tn__block_alloc(tn_device *device, uint64_t bytes);
 void tn__block_free(tn__block *block);
 
-/* ---- work: thin calls of the plugin that add order, tags and the errors'
- * text. All return the plugin's status with its text recorded. `what` names
- * the operator for asynchronous failures; it must live for ever. ---------- */
+/* ---- work: calls of the plugin, with order, tags and error texts added. All
+ * return the plugin's status, with its error recorded. `what` names the operator
+ * in errors; it must have static lifetime. --------------------------------- */
 
 tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
                              uint64_t dst_offset, const void *src,
                              uint64_t bytes);
 tn_status tn__device_copy_out(tn_device *device, void *dst, tn__block *src,
                               uint64_t src_offset, uint64_t bytes);
-/* On one device by the plugin; between two through the host. */
+/* On one device by the plugin, between two devices through the host. */
 tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
                           tn_device *from, tn__block *src,
                           uint64_t src_offset, uint64_t bytes);
 
-/* The built form of a program on a device: made once, found without a lock
- * after that. program must live as long as the process. */
+/* The compiled form of a program on a device: compiled once, then looked up
+ * without a lock. program must have static lifetime. */
 tn_built *tn__device_built(tn_device *device, const tn_program *program);
 
-/* On TN_ERR_INDEX *fault has the details and nothing is recorded (the caller
- * words the message: it knows the operator); other failures are recorded here.
- * fault->operand is TN_NONE if the details are lost: another thread, at fault
- * at the same time, has them. late: how to word what an asynchronous device finds
- * later; NULL: by the operator's name and the value alone. */
+/* Launches a compiled program. On TN_ERR_INDEX *fault has the details and no
+ * error is recorded: the caller knows the operator and writes the message.
+ * fault->operand is TN_NONE if the details are lost because another thread,
+ * with a fault at the same time, got them. Other failures are recorded here.
+ * deferred: for the message of a fault that an asynchronous device reports
+ * later; NULL: it has only the operator's name and the value. */
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
-                            const char *what, const tn__late *late,
+                            const char *what,
+                            const tn__deferred_error *deferred,
                             tn_fault *fault);
 
-/* The other kinds of work (work.h: TN__WORK_MATMUL ..), with the arguments that
- * the plugin takes; late and fault as above, NULL where none can be. Kinds that
- * may be declined: TN_ERR_UNSUPPORTED with no error recorded, and the caller then
- * does the work by primitives. */
+/* The other kinds of work (work.h: TN__WORK_MATMUL ..), with the plugin's
+ * arguments. deferred and fault are as above, NULL if faults are impossible. If
+ * the plugin declines a kind that it may decline, returns TN_ERR_UNSUPPORTED
+ * with no error recorded; the caller then uses primitives. */
 tn_status tn__device_work(tn_device *device, int kind, void *args,
-                          const char *what, const tn__late *late,
+                          const char *what, const tn__deferred_error *deferred,
                           tn_fault *fault);
-/* Whether the extension takes it: it does then, but for failures (extension.c). */
+/* Does the device's extension accept this attention? Then it does not decline
+ * it later (extension.c). */
 bool tn__device_attention_fits(tn_device *device,
                                const tn_attention_args *attention);
-/* by_rows: matrices may lie by rows. */
+/* The same for a LAPACK job. *by_rows: matrices may be row-major. */
 bool tn__device_lapack_fits(tn_device *device, const tn_lapack_args *lapack,
                             const char *what, bool *by_rows);
 
-/* A copy on the device, once more; and what the device recorded itself. */
+/* For replays: a recorded copy, and work that the device itself captured. */
 tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,
                                 const char *what);
 tn_status tn__device_replay(tn_device *device,
                             const tn_graph_replay_extension *extension,
                             tn_recorded *recorded);
 
-/* Counts a run of a `host` row, or refuses it where TENON_HOST_OPS=error or
- * tn_host_ops_allow(false) says so. what names the operator. */
+/* Counts a run of a `host` row, or fails if TENON_HOST_OPS=error or
+ * tn_host_ops_allow(false) forbids it. what names the operator. */
 tn_status tn__host_run_begin(const char *what);
 
-/* ---- handed down by the rooms above --------------------------------- */
+/* ---- set by the rooms above ------------------------------------------ */
 
 typedef tn_status tn__host_interpret(const tn_program *program,
                                      const tn_launch *launch,
                                      void *const *memory, tn_fault *fault);
-/* What host->interpret of the plugins calls. Until it is set, that is
- * TN_ERR_UNSUPPORTED. */
+/* Sets the function that host->interpret calls. Until then host->interpret
+ * returns TN_ERR_UNSUPPORTED. */
 void tn__host_set_interpret(tn__host_interpret *interpret);
-/* The functions plan_program ... fault_read of this table, for plugins that
- * are loaded from now on; till then they have none. */
+/* Sets the functions plan_program ... fault_read of the host table, for plugins
+ * that are loaded from now on. */
 void tn__host_set_source(const tn_host *functions);
 
 #endif

@@ -1,14 +1,14 @@
-/* dtypes.c: what a device stores and computes in. Looked at when a device is
- * opened, when memory for a tensor is made and when a program is built for it,
- * never when work is given. */
+/* dtypes.c: the dtypes that a device stores and computes in. Checked when a
+ * device is opened, when a tensor is allocated and when a program is compiled,
+ * never when work is submitted. */
 #include <device/registry.h>
 
 #include <base/error.h>
-#include <base/here.h>
+#include <base/location.h>
 
 #include <stdio.h>
 
-/* The dtypes that this version knows, and the register type of each. */
+/* The dtypes of this version, and their register types. */
 #define BIT(name, code, text, bytes, kind, reg) | 1u << code
 enum { KNOWN_DTYPES = 0 TN_DTYPE_MAP(BIT) };
 static const uint8_t register_of[TN_DTYPE_END] = {
@@ -37,11 +37,12 @@ bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room)
     return true;
 }
 
-/* The operator that the program knows; `what`: if none is running. */
+/* The error names the outermost running operator, or `what` if none is
+ * running. */
 static tn_status refuse(const tn_device *device, const char *what,
                         const char *does_not, tn_dtype dtype)
 {
-    const char *called = tn__here_called();
+    const char *called = tn__outermost_op();
     return tn__fail(TN_ERR_UNSUPPORTED,
                     "%s: %s does not %s %s; use another dtype, or a device "
                     "that does (tn_to)",

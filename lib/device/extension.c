@@ -1,14 +1,14 @@
-/* extension.c: what a plugin may do beside the primitives, and the mask that
- * hides it: with an extension masked, the same work goes through primitives,
- * for comparison and for tests. */
+/* extension.c: the optional extensions of a plugin, and TENON_MASK, which hides
+ * them. The work of a masked extension is done by primitives, for comparisons
+ * and tests. */
 #include <device/registry.h>
 
 #include <base/platform.h>
 
 #include <string.h>
 
-/* The extensions that the core knows: the name, its place in tn_device, and
- * the bytes that its table has at least. */
+/* The extensions that the core knows: name, offset of the table pointer in
+ * tn_device, least size of the table. */
 #define LEAST_conv TN_CONV_EXTENSION_SIZE_1_0
 #define LEAST_pool TN_POOL_EXTENSION_SIZE_1_0
 #define LEAST_graph_replay TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0
@@ -58,7 +58,7 @@ static tn_status check_names(const char *function, const char *names)
     return TN_OK;
 }
 
-/* A table has a size, a word, and functions. */
+/* A table begins with its size and one more uint32_t; functions follow. */
 static tn_status check_table(const char *name, const void *table,
                              uint32_t least)
 {
@@ -109,10 +109,8 @@ tn_status tn__extensions_open(tn_device *device)
     return status ? status : look_up(device, mask);
 }
 
-bool tn_device_has_extension(const tn_device *device, const char *name)
+bool tn__device_has_extension(const tn_device *device, const char *name)
 {
-    if (!device)
-        device = tn_device_current();
     for (int i = 0; device && name && i < KNOWN; i++)
         if (strcmp(known[i].name, name) == 0)
             return atomic_load((const _Atomic(const void *) *)(const void *)(
@@ -124,12 +122,8 @@ bool tn_device_has_extension(const tn_device *device, const char *name)
     return false;
 }
 
-tn_status tn_device_mask(tn_device *device, const char *names)
+tn_status tn__device_mask(tn_device *device, const char *names)
 {
-    if (!device)
-        device = tn_device_current();
-    if (!device)
-        return tn_error_code();
     tn_status status =
         names && strcmp(names, "all") != 0 ? check_names("device_mask", names)
                                            : TN_OK;

@@ -1,8 +1,8 @@
-/* host.c: what the core gives to a plugin.
+/* host.c: the host table: the functions that the core offers to plugins.
  *
- * A host call has no argument that says which plugin makes it, and options
- * belong to one plugin; so each plugin gets an `option` of its own, one of a
- * row of small functions. */
+ * Host calls have no argument that identifies the plugin, but options belong to
+ * one plugin. So each plugin gets a different `option` function, from an array
+ * of small functions. */
 #include <device/cache.h>
 #include <device/registry.h>
 
@@ -19,9 +19,10 @@ static tn_status host_fail(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tn__error_hush(); /* who called the plugin words it anew, or goes on without */
+    /* The caller of the plugin rewords or drops the error. */
+    tn__handler_mute();
     tn__fail_va(code, format, args);
-    tn__error_unhush();
+    tn__handler_unmute();
     va_end(args);
     return code;
 }
@@ -75,7 +76,7 @@ static const void *host_extension(const char *name, uint32_t version)
 {
     (void)name;
     (void)version;
-    return NULL; /* major 1, minor 0 has none */
+    return NULL; /* ABI 1.0 has none */
 }
 
 const char *tn__option_value(const tn__plugin *plugin, const char *key)
@@ -86,7 +87,7 @@ const char *tn__option_value(const tn__plugin *plugin, const char *key)
     return NULL;
 }
 
-/* An option that was set, else TENON_<PLUGIN>_<KEY>. */
+/* The value of an option: as set, else from TENON_<PLUGIN>_<KEY>. */
 static const char *option_of(int i, const char *key)
 {
     const tn__plugin *plugin = tn__registry_at(i);

@@ -1,7 +1,7 @@
-/* lane.c: see lane.h. A queue that was waited for has come to an event that was
- * recorded just before: that event's time is now, and those of the others are as
- * long before it as the device says. So the clocks of host and device meet
- * anew each time. */
+/* lane.c: see lane.h. Before a synchronisation an event is recorded, which has
+ * been reached when it returns. So that event's time is now, and the device
+ * reports how long before it the other events were. The clocks of host and
+ * device are so aligned at each synchronisation. */
 #include <device/lane.h>
 
 #include <base/error.h>
@@ -9,34 +9,35 @@
 #include <base/timeline.h>
 #include <device/registry.h>
 
-/* Pieces that wait to be written, and the microseconds that one may: events
- * tell milliseconds in float32, which has 0.01 us of 0.1 s. */
-enum { PIECES = 512 };
+/* Most pieces of work that wait to be written, and how long one may wait, in
+ * microseconds. Events report milliseconds as float32, whose resolution at 0.1
+ * s is 0.01 us. */
+enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 
-typedef struct piece {
-    tn__given given;
-    tn_event *from, *to; /* owned; NULL: not made yet */
-} piece;
+typedef struct timed_work {
+    tn__async_span span;
+    tn_event *from, *to; /* owned, reused; NULL: not made yet */
+} timed_work;
 
 struct tn__lane {
     tn__lane *next; /* of another device */
     tn_device *device;
-    uint64_t trace; /* of what was begun last */
-    bool refuses; /* it has no such events, or one has failed in that trace */
-    bool begun;   /* piece[count] has been given its first event */
+    uint64_t trace; /* of the work begun last */
+    bool refuses; /* no timed events, or one failed in that trace */
+    bool begun;   /* the first event of work[count] was recorded */
     bool marked;  /* `now` was recorded */
     size_t count;
     tn_event *now; /* owned */
-    piece piece[PIECES];
+    timed_work work[MAX_WORK];
 };
 
-static _Atomic(tn__lane *) lanes; /* as long as the process, as devices are */
+static _Atomic(tn__lane *) lanes; /* never freed, like devices */
 
-static void drain_all(void)
+void tn__lanes_each(void (*visit)(tn_device *device))
 {
     for (tn__lane *l = atomic_load(&lanes); l; l = l->next)
-        tn__work_drain(l->device);
+        visit(l->device);
 }
 
 static tn__lane *lane_make(tn_device *device)
@@ -48,12 +49,11 @@ static tn__lane *lane_make(tn_device *device)
     lane->next = atomic_load(&lanes);
     while (!atomic_compare_exchange_weak(&lanes, &lane->next, lane))
         ;
-    tn__timeline_before_stop(drain_all);
     return lane;
 }
 
-/* The event, made if need be, comes behind what the queue was given. Without
- * words if it cannot be: then the device is waited for, as others are. */
+/* Records the event, made if necessary, in the queue. False, with no error
+ * recorded, on failure: then the caller waits for the device. */
 static bool record(tn__lane *lane, tn_event **event)
 {
     tn_device *device = lane->device;
@@ -79,29 +79,29 @@ void tn__lane_begin(tn__lane **out, tn_device *device, const char *name)
         lane = *out = lane_make(device);
     if (!lane)
         return;
-    piece *p = &lane->piece[lane->count];
-    tn__given_begin(&p->given, name);
-    if (lane->trace != p->given.span.trace) {
+    timed_work *w = &lane->work[lane->count];
+    tn__async_span_begin(&w->span, name);
+    if (lane->trace != w->span.host.trace) {
         const tn_plugin *plugin = device->plugin;
-        lane->trace = p->given.span.trace;
+        lane->trace = w->span.host.trace;
         lane->refuses = !plugin->event_open_timed || !plugin->event_elapsed ||
                         !plugin->event_record;
     }
-    lane->begun = p->given.span.trace && record(lane, &p->from);
+    lane->begun = w->span.host.trace && record(lane, &w->from);
 }
 
 bool tn__lane_end(tn__lane *lane)
 {
     if (!lane || !lane->begun)
         return false;
-    piece *p = &lane->piece[lane->count];
+    timed_work *w = &lane->work[lane->count];
     lane->begun = false;
-    if (!record(lane, &p->to))
+    if (!record(lane, &w->to))
         return false;
-    tn__given_end(&p->given);
+    tn__async_span_end(&w->span);
     lane->count++;
-    return lane->count < PIECES &&
-           tn__timeline_now() - lane->piece[0].given.span.begin < LONGEST;
+    return lane->count < MAX_WORK &&
+           tn__timeline_now() - lane->work[0].span.host.begin < LONGEST;
 }
 
 void tn__lane_mark(tn__lane *lane)
@@ -121,11 +121,11 @@ void tn__lane_write(tn__lane *lane)
     tn__error before;
     tn__error_hide(&before);
     for (size_t i = 0; i < lane->count && lane->marked; i++) {
-        const piece *p = &lane->piece[i];
-        if (!plugin->event_elapsed(p->from, lane->now, &ago) &&
-            !plugin->event_elapsed(p->from, p->to, &took))
-            tn__given_write(&p->given, device->id, device->name,
-                            now - ago * 1e-3, took * 1e-3);
+        const timed_work *w = &lane->work[i];
+        if (!plugin->event_elapsed(w->from, lane->now, &ago) &&
+            !plugin->event_elapsed(w->from, w->to, &took))
+            tn__async_span_write(&w->span, device->id, device->name,
+                                 now - ago * 1e-3, took * 1e-3);
     }
     tn_error_clear();
     tn__error_restore(&before);

@@ -1,8 +1,9 @@
-/* launch.c: work for a device: the plugin's calls with order, tags and words.
+/* launch.c: calls of a plugin that submit work, with order, tags and error
+ * texts.
  *
- * A synchronous device is called as it is: no lock, no tag. For the others
- * the queue's lock makes the order, and a tag brings an operator's name back
- * from a failure that is told later. */
+ * Calls of a synchronous device need no lock and no tag. For an asynchronous
+ * one the queue's lock makes the order, and a tag identifies the operator of a
+ * failure that is reported later. */
 #include <device/lane.h>
 #include <device/recorder.h>
 #include <device/registry.h>
@@ -20,20 +21,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How far back a late failure can be named; and told in full, counted in
- * launches that can find an index outside. */
+/* How many launches back a deferred failure can be named; and how many launches
+ * that can have index faults back it can be described in full. */
 #define NAMES 4096
-#define LATE 256
+#define DEFERRED 256
 
 struct tn__work {
-    /* All of it is under the queue's lock. */
+    /* Guarded by the queue's lock. */
     uint64_t next_tag;
-    const char *name[NAMES]; /* of launch tag % NAMES; lent for ever */
-    uint64_t late_count;
-    tn__late late_of[LATE];  /* the last of them, in turn */
-    tn_status late;          /* a failure that nobody was told of yet, */
-    tn_fault late_fault;
-    tn__error late_error; /*   and the plugin's words */
+    const char *name[NAMES]; /* of launch tag % NAMES; static lifetime */
+    uint64_t deferred_count;
+    tn__deferred_error deferred[DEFERRED]; /* ring buffer of the last ones */
+    tn_status held; /* a failure that was not reported yet, */
+    tn_fault held_fault;
+    tn__error held_error; /* and the plugin's error */
     tn__lane *lane;       /* owned; NULL: no trace has run */
 };
 
@@ -52,22 +53,30 @@ static uint64_t enter(tn_device *device, const char *what)
     tn__lock_take(&device->queue_lock);
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
-    /* The operator that the program knows, if one is running. */
-    const char *called = tn__here_called();
+    /* The outermost operator is the one that the program called. */
+    const char *called = tn__outermost_op();
     work->name[tag % NAMES] = called ? called : what;
     return tag;
+}
+
+static void drain_all(void)
+{
+    tn__lanes_each(tn__work_drain);
 }
 
 static uint64_t begin_queued(tn_device *device, const char *what)
 {
     struct tn__work *work = device->work;
     uint64_t tag = enter(device, what);
-    if (tn__timeline_is_live())
+    if (tn__timeline_is_live()) {
+        if (!work->lane)
+            tn__timeline_before_stop(drain_all);
         tn__lane_begin(&work->lane, device, work->name[tag % NAMES]);
+    }
     return tag;
 }
 
-/* Enters to give work, whose time a trace may want. */
+/* Enters to submit work, whose time a trace may record. */
 static inline uint64_t begin(tn_device *device, const char *what)
 {
     return TN__LIKELY(device->synchronous) ? 0 : begin_queued(device, what);
@@ -87,28 +96,30 @@ static const char *name_of(tn_device *device, uint64_t tag)
     return work->name[tag % NAMES];
 }
 
-/* Within enter and leave. */
-static void remember(tn_device *device, uint64_t tag, const tn__late *late)
+/* Stores the data for a deferred error. Between enter and leave. */
+static void remember(tn_device *device, uint64_t tag,
+                     const tn__deferred_error *deferred)
 {
     struct tn__work *work = device->work;
-    if (TN__LIKELY(!late || !tag))
+    if (TN__LIKELY(!deferred || !tag))
         return;
-    tn__late *slot = &work->late_of[work->late_count++ % LATE];
-    *slot = *late;
+    tn__deferred_error *slot =
+        &work->deferred[work->deferred_count++ % DEFERRED];
+    *slot = *deferred;
     slot->tag = tag;
-    slot->path = tn__me.here.path;
+    slot->path = tn__me.location.path;
 }
 
-static const tn__late *late_of(tn_device *device, uint64_t tag)
+static const tn__deferred_error *deferred_of(tn_device *device, uint64_t tag)
 {
     const struct tn__work *work = device->work;
-    for (int i = 0; tag && i < LATE; i++)
-        if (work->late_of[i].tag == tag)
-            return &work->late_of[i];
+    for (int i = 0; tag && i < DEFERRED; i++)
+        if (work->deferred[i].tag == tag)
+            return &work->deferred[i];
     return NULL;
 }
 
-/* The plugin's queue_sync; what was done till then goes into the trace. */
+/* Calls the plugin's queue_sync and writes the finished work into the trace. */
 static tn_status sync_plugin(tn_device *device, tn_fault *fault)
 {
     tn__lane *lane = device->work->lane;
@@ -118,38 +129,38 @@ static tn_status sync_plugin(tn_device *device, tn_fault *fault)
     return status;
 }
 
-/* queue_sync, or what a sync before this one kept back. */
+/* queue_sync; returns the failure that an earlier drain stored, if any. */
 static tn_status sync_queue(tn_device *device, tn_fault *fault,
                             bool was_pending)
 {
     struct tn__work *work = device->work;
     tn_status status = sync_plugin(device, fault);
-    if (TN__LIKELY(device->synchronous || !work->late))
+    if (TN__LIKELY(device->synchronous || !work->held))
         return status;
-    status = work->late;
-    *fault = work->late_fault;
+    status = work->held;
+    *fault = work->held_fault;
     if (!was_pending)
-        tn__error_put(&work->late_error);
-    work->late = TN_OK;
+        tn__error_put(&work->held_error);
+    work->held = TN_OK;
     return status;
 }
 
-/* The pending error is of the operator called name, and of none that runs now,
- * which has nothing to add. */
-static tn_status was_of(const char *name, tn_status status)
+/* Attributes the pending error to the operator `name`, which has ended, so that
+ * operators running now do not add their details. */
+static tn_status attribute_to(const char *name, tn_status status)
 {
-    static const tn__doing over = {NULL, NULL};
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
+    static const tn__running_op over = {NULL, NULL};
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
     if (facts && name) {
         facts->called = facts->op = name;
-        facts->doing = &over;
+        facts->running = &over;
     }
     return status;
 }
 
-/* Waits, within enter and leave. The failure may be that of work given long
- * ago: it is that work's name that is told. */
-static tn_status wait_told(tn_device *device, const char *what)
+/* Waits, between enter and leave, and reports a failure. It may be that of work
+ * submitted long ago; the message then has the name of that work. */
+static tn_status wait_reporting(tn_device *device, const char *what)
 {
     tn_fault fault = {.size = sizeof fault};
     bool was_pending = tn__error_pending();
@@ -157,40 +168,42 @@ static tn_status wait_told(tn_device *device, const char *what)
     if (TN__LIKELY(!status))
         return TN_OK;
     const char *name = name_of(device, fault.tag);
-    const tn__late *late = late_of(device, fault.tag);
+    const tn__deferred_error *deferred = deferred_of(device, fault.tag);
     if (status == TN_ERR_INDEX && fault.code == TN_ERR_INDEX && !was_pending) {
         tn_error_clear();
-        if (late) {
-            char told[160];
-            snprintf(told, sizeof told, " (told by %s when %s was waited for)",
+        if (deferred) {
+            char suffix[160];
+            snprintf(suffix, sizeof suffix,
+                     " (reported by %s when it waited for %s)",
                      what, device->name);
-            const tn_path *here = tn_path_enter(late->path);
-            late->tell(late, &fault, name ? name : what, told);
+            const tn_path *here = tn_path_enter(deferred->path);
+            deferred->report(deferred, &fault, name ? name : what, suffix);
             tn_path_enter(here);
-            return was_of(name, tn_error_code());
+            return attribute_to(name, tn_error_code());
         }
         if (fault.extent == TN__GUARD_EXTENT)
-            return was_of(name,
-                          tn__fail(TN_ERR_ARGUMENT, "%s: %s at element %"
-                                   PRId64 " of a launch (told by %s when %s "
-                                   "was waited for)", name ? name : what,
-                                   fault.index == TN__GUARD_ZERO
-                                       ? "division by zero"
-                                   : fault.index == TN__GUARD_NEGATIVE
-                                       ? "a negative number"
-                                       : "a number outside [0, 1]",
-                                   fault.position, what, device->name));
-        /* Of its coordinates only the element's number is known by now. */
+            return attribute_to(
+                name, tn__fail(TN_ERR_ARGUMENT,
+                               "%s: %s at element %" PRId64 " of a launch "
+                               "(reported by %s when it waited for %s)",
+                               name ? name : what,
+                               fault.index == TN__GUARD_ZERO
+                                   ? "division by zero"
+                               : fault.index == TN__GUARD_NEGATIVE
+                                   ? "a negative number"
+                                   : "a number outside [0, 1]",
+                               fault.position, what, device->name));
+        /* Only the element's number is known, not its coordinates. */
         tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){
                 true, fault.index, 0, fault.extent, 1, {fault.position}},
             "%s: index %" PRId64 " is outside of [0, %" PRId64
-            ") (told by %s when %s was waited for)",
+            ") (reported by %s when it waited for %s)",
             name ? name : what, fault.index, fault.extent, what, device->name);
-        return was_of(name, TN_ERR_INDEX);
+        return attribute_to(name, TN_ERR_INDEX);
     }
-    return tn__device_told(device, name ? name : what, status, was_pending);
+    return tn__device_fail(device, name ? name : what, status, was_pending);
 }
 
 void tn__work_drain(tn_device *device)
@@ -203,47 +216,47 @@ void tn__work_drain(tn_device *device)
     tn__error before;
     tn__error_hide(&before);
     tn_status status = sync_plugin(device, &fault);
-    if (status && !work->late) {
-        work->late = status;
-        work->late_fault = fault;
-        tn__error_take(&work->late_error);
+    if (status && !work->held) {
+        work->held = status;
+        work->held_fault = fault;
+        tn__error_take(&work->held_error);
     }
     tn__error_restore(&before);
     tn__lock_give(&device->queue_lock);
 }
 
-/* Leaves. While a trace runs what was given to an asynchronous device gets its
- * time from events, or is waited for, so that its time is in the span of whoever
- * gave it. */
+/* Leaves. While a trace runs, the time of asynchronous work comes from events.
+ * If that is impossible, this waits for the device, so that the time is in the
+ * span of the caller. */
 static tn_status leave_after(tn_device *device, const char *what,
                              tn_status status)
 {
     if (tn__timeline_is_live() && !device->synchronous && !status &&
         !tn__lane_end(device->work->lane))
-        status = wait_told(device, what);
+        status = wait_reporting(device, what);
     leave(device);
     return status;
 }
 
-/* Leaves, and what was given is done. */
+/* Leaves after waiting for the submitted work. */
 static tn_status leave_waited(tn_device *device, const char *what)
 {
     if (tn__timeline_is_live())
         tn__lane_end(device->work->lane);
-    tn_status status = wait_told(device, what);
+    tn_status status = wait_reporting(device, what);
     leave(device);
     return status;
 }
 
-/* After the plugin's status: an index fault is handed to the caller, without
- * the plugin's words; the rest is told. */
+/* Handles the plugin's status: passes an index fault to the caller, without the
+ * plugin's error, and records an error for other failures. */
 static tn_status finish(tn_device *device, const char *what, tn_status status,
                         bool was_pending, tn_fault *fault)
 {
     if (TN__LIKELY(!status))
         return TN_OK;
     if (status != TN_ERR_INDEX || !fault)
-        return tn__device_told(device, what, status, was_pending);
+        return tn__device_fail(device, what, status, was_pending);
     *fault = (tn_fault){.size = sizeof *fault};
     sync_queue(device, fault, was_pending);
     if (fault->code != TN_ERR_INDEX) {
@@ -255,7 +268,7 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     return TN_ERR_INDEX;
 }
 
-/* The status of work that was given, which a recording takes too. */
+/* Adds submitted work to a recording, if there is one; returns the status. */
 static tn_status recorded(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what, tn_status status)
 {
@@ -266,12 +279,13 @@ static tn_status recorded(tn_device *device, int kind, const void *args,
 
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
-                            const char *what, const tn__late *late,
+                            const char *what,
+                            const tn__deferred_error *deferred,
                             tn_fault *fault)
 {
     bool was_pending = tn__error_pending();
     launch->tag = begin(device, what);
-    remember(device, launch->tag, late);
+    remember(device, launch->tag, deferred);
     tn_status status = device->plugin->launch(device->queue, built, launch);
     status = finish(device, what, status, was_pending, fault);
     if (tn__timeline_is_live())
@@ -283,7 +297,7 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
 }
 
 tn_status tn__device_work(tn_device *device, int kind, void *args,
-                          const char *what, const tn__late *late,
+                          const char *what, const tn__deferred_error *deferred,
                           tn_fault *fault)
 {
     const tn__work_kind *work = &tn__work_kinds[kind];
@@ -292,12 +306,13 @@ tn_status tn__device_work(tn_device *device, int kind, void *args,
         return work->declines
                    ? TN_ERR_UNSUPPORTED
                    : tn__fail(TN_ERR_UNSUPPORTED,
-                              "%s: %s has not the extension %s, or no more",
+                              "%s: %s does not have the extension %s (any "
+                              "more)",
                               what, device->name, work->extension);
     bool was_pending = tn__error_pending();
     const uint64_t tag = begin(device, what);
     memcpy((char *)args + work->tag, &tag, sizeof tag);
-    remember(device, tag, late);
+    remember(device, tag, deferred);
     tn_status status = work->run(device, found, args);
     const bool declined = status == TN_ERR_UNSUPPORTED && work->declines;
     if (tn__timeline_is_live() && !declined)
@@ -308,14 +323,10 @@ tn_status tn__device_work(tn_device *device, int kind, void *args,
     return recorded(device, kind, args, work->bytes, what, status);
 }
 
-tn_status tn_device_synchronize(tn_device *device)
+tn_status tn__work_wait(tn_device *device, const char *what)
 {
-    if (!device)
-        device = tn_device_current();
-    if (!device)
-        return tn_error_code();
-    enter(device, "device_synchronize");
-    tn_status status = wait_told(device, "device_synchronize");
+    enter(device, what);
+    tn_status status = wait_reporting(device, what);
     leave(device);
     return status;
 }
@@ -333,7 +344,7 @@ tn_status tn__device_copy_now(tn_device *device, tn_copy_args *copy,
     if (tn__timeline_is_live())
         tn__tally_copy(device, copy);
     if (status)
-        tn__device_told(device, what, status, was_pending);
+        tn__device_fail(device, what, status, was_pending);
     else if (!device->synchronous && copy->host)
         return leave_waited(device, what);
     return leave_after(device, what, status);
@@ -354,9 +365,10 @@ tn_status tn__device_replay(tn_device *device,
     bool was_pending = tn__error_pending();
     uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);
-    /* Of which launch a fault is, a device that waits for each has yet to say. */
+    /* A device that waits for each launch has not reported yet which one
+     * faulted. */
     status = status == TN_ERR_INDEX
-                 ? wait_told(device, what)
+                 ? wait_reporting(device, what)
                  : finish(device, what, status, was_pending, NULL);
     return leave_after(device, what, status);
 }

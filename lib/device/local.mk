@@ -1,16 +1,18 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
-	lib/device/device.h lib/device/late_error.h lib/device/registry.h lib/device/cache.h \
-	lib/device/memory/allocator.h \
+	lib/device/device.h lib/device/deferred_error.h lib/device/registry.h lib/device/cache.h \
+	lib/device/memory/allocator.h lib/device/memory/bins.h \
 	lib/device/manifest.c lib/device/plugin_search.c lib/device/plugin_loader.c \
+	lib/device/registry.c \
 	lib/device/host.c lib/device/spec.c lib/device/device.c \
+	lib/device/current.c lib/device/host_ops.c \
 	lib/device/dtypes.c \
 	lib/device/probe.c lib/device/report.c \
 	lib/device/memory/allocator.c lib/device/memory/slab.c lib/device/memory/large.c lib/device/memory/holders.c \
-	lib/device/memory/small.c \
+	lib/device/memory/small.c lib/device/memory/stats.c lib/device/memory/bytes.c \
 	lib/device/transfer.c lib/device/transfer.h \
-	lib/device/recorder.c lib/device/replay.c lib/device/piece.h \
-	lib/device/built.c lib/device/refusals.c lib/device/copies.c lib/device/work.c lib/device/work.h lib/device/recorder.h \
+	lib/device/recorder.c lib/device/replay.c lib/device/command.h \
+	lib/device/built.c lib/device/plugin_errors.c lib/device/copies.c lib/device/work.c lib/device/work.h lib/device/recorder.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h \
 	lib/device/lane.c lib/device/lane.h lib/device/mark.c

@@ -1,4 +1,5 @@
-/* manifest.c: what is known of a plugin without opening it.
+/* manifest.c: reads the manifest of a plugin, which describes it without
+ * opening it.
  *
  *     name=cuda
  *     kind=gpu
@@ -26,7 +27,8 @@ const char *tn__kind_name(int32_t kind)
     return kind >= 0 && kind < KIND_COUNT ? kind_names[kind] : "unknown kind";
 }
 
-/* Control characters count as blanks: what is wrong is told in one line. */
+/* Trims blanks and control characters: messages that quote it must be one
+ * line. */
 static char *trimmed(char *text)
 {
     for (char *c = text; *c; c++)
@@ -91,8 +93,8 @@ bool tn__manifest_read(const char *path, tn__manifest *out, char *reason,
     bool good = true;
     while (good && fgets(line, sizeof line, file)) {
         number++;
-        /* The rest of a long line, or what is behind a byte of 0, must be
-         * neither obeyed nor lost. */
+        /* A line that is too long, or has a NUL byte, must be an error: the
+         * rest of it must neither be read as a line nor be ignored. */
         if (!strchr(line, '\n') && !feof(file)) {
             snprintf(reason, reason_room,
                      "its manifest %s, line %d is longer than %zu bytes or "

@@ -1,6 +1,6 @@
-/* mark.c: marks in a device's work, and the time between two. A device that works
- * by itself and has timing events is not waited for; of the others the host's
- * clock is the device's once their work is done. */
+/* mark.c: marks in a device's work, and the time between two marks. On an
+ * asynchronous device with timed events a mark is an event. On other devices a
+ * mark waits for the work and reads the host's clock. */
 #include <device/recorder.h>
 
 #include <base/context.h>
@@ -14,7 +14,7 @@ struct tn_mark {
     tn__object object;
     tn_device *device;
     tn_event *event; /* owned; NULL: the host's clock was read */
-    double at;       /* of tn__timeline_now */
+    double at;       /* time of tn__timeline_now */
 };
 
 static void destroy(tn__object *object)
@@ -28,9 +28,9 @@ static void destroy(tn__object *object)
 static const tn__class mark_class = {.name = "mark",
                                      .destroy = destroy};
 
-/* Words for a failure of the plugin. */
-static tn_status told(const char *what, const tn_device *device,
-                      tn_status status)
+/* Records the error for a failed call of the plugin. */
+static tn_status fail_with(const char *what, const tn_device *device,
+                           tn_status status)
 {
     tn__error error;
     if (!status)
@@ -58,7 +58,7 @@ static tn_status set(tn_mark *mark)
     if (!status)
         status = plugin->event_record(device->queue, mark->event);
     tn__lock_give(&device->queue_lock);
-    return told("mark_set", device, status);
+    return fail_with("mark_set", device, status);
 }
 
 tn_mark *tn_mark_set(tn_device *device)
@@ -71,7 +71,7 @@ tn_mark *tn_mark_set(tn_device *device)
         return NULL;
     if (tn__me.recording)
         return tn__fail_null(TN_ERR_STATE, "mark_set: a graph is being "
-                                           "recorded; no replay would come to "
+                                           "recorded; a replay would not reach "
                                            "the mark");
     tn_mark *mark = tn__calloc(1, sizeof *mark);
     if (!mark)
@@ -85,12 +85,12 @@ tn_mark *tn_mark_set(tn_device *device)
     return tn__scope_own(mark);
 }
 
-/* The device has come to the mark: waits if it has not. */
+/* Waits until the device has reached the mark. */
 static tn_status reach(tn_device *device, const tn_mark *mark)
 {
     uint32_t done = 0;
     tn_status status = device->plugin->event_query(mark->event, &done);
-    return status || done ? told("mark_elapsed", device, status)
+    return status || done ? fail_with("mark_elapsed", device, status)
                           : tn_device_synchronize(device);
 }
 
@@ -116,7 +116,7 @@ tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to, double *out_seconds)
     if (!status)
         status = reach(device, to);
     if (!status)
-        status = told("mark_elapsed", device,
+        status = fail_with("mark_elapsed", device,
                       device->plugin->event_elapsed(from->event, to->event,
                                                     &ns));
     if (!status)

@@ -1,8 +1,8 @@
-/* plugin_loader.c: from a file to a table that can be trusted to be whole.
+/* plugin_loader.c: opens a plugin and checks its function table.
  *
- * Whatever is wrong is told in one sentence, with the remedy, and costs no
- * more than this plugin. A file once opened is never closed: threads and
- * handlers of the libraries behind it would be left hanging. */
+ * A problem is reported in one sentence, with the remedy, and affects only this
+ * plugin. A file once opened is never closed, because the libraries that it
+ * loads may have threads and exit handlers. */
 #include <base/plain.h>
 #include <device/registry.h>
 
@@ -33,7 +33,7 @@ refuse(tn__plugin *plugin, const char *remedy, const char *format, ...)
     return false;
 }
 
-/* The libraries that the manifest asks for, before the plugin is touched. */
+/* Tries the libraries that the manifest names, before the plugin is opened. */
 static bool needs_met(tn__plugin *plugin)
 {
     const char *at = plugin->manifest.needs;
@@ -59,9 +59,9 @@ static bool needs_met(tn__plugin *plugin)
     return true;
 }
 
-/* Optional slots of which a plugin fills all or none. */
+/* Sets of optional functions, of which a plugin must have all or none. */
 typedef struct slot {
-    const char *name; /* NULL: no more in this set */
+    const char *name; /* NULL: end of the set */
     size_t at;
 } slot;
 #define SLOT(name) {#name, offsetof(tn_plugin, name)}
@@ -94,8 +94,8 @@ static bool sets_whole(tn__plugin *plugin)
     }
     return !(has && lacks)
                ? true
-               : refuse(plugin, "ask its maker for a whole one",
-                        "has the function %s without %s, which goes with it",
+               : refuse(plugin, "ask its author for a complete one",
+                        "has the function %s without %s, which it requires",
                         has, lacks);
 }
 
@@ -117,7 +117,7 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
     memcpy(&plugin->table, table, table->size < known ? table->size : known);
 #define CHECK(slot)                                                           \
     if (!plugin->table.slot)                                                  \
-        return refuse(plugin, "ask its maker for a whole one",              \
+        return refuse(plugin, "ask its author for a complete one",              \
                       "required function " #slot " is missing");
     REQUIRED_MAP(CHECK)
 #undef CHECK
@@ -125,18 +125,19 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
         return false;
     const char *name = plugin->table.name;
     if (!name || !*name || strlen(name) >= sizeof plugin->name)
-        return refuse(plugin, "ask its maker for a whole one",
+        return refuse(plugin, "ask its author for a complete one",
                       "its table has no name");
     if (plugin->name_is_guess && !plugin->manifest.name[0])
         snprintf(plugin->name, sizeof plugin->name, "%s", name);
     else if (strcmp(plugin->name, name))
-        return refuse(plugin, "rename the file, or mend its manifest",
+        return refuse(plugin, "rename the file, or correct its manifest",
                       "calls itself %s, its file or manifest says %s", name,
                       plugin->name);
     return true;
 }
 
-/* Under a set-aside error: what the plugin records is ours to read. */
+/* Called with the pending error saved, so that errors of the plugin can be
+ * read. */
 static bool load(tn__plugin *plugin)
 {
     if (!needs_met(plugin))
@@ -145,7 +146,7 @@ static bool load(tn__plugin *plugin)
     if (!library) {
         const char *text = dlerror();
         return refuse(plugin,
-                      "install what it asks for, or build it for this machine",
+                      "install what it requires, or build it for this machine",
                       "cannot be opened: %s", text ? text : "no reason given");
     }
     const tn_plugin *(*entry)(const tn_host *host);
@@ -154,7 +155,7 @@ static bool load(tn__plugin *plugin)
         return refuse(plugin, "remove it from the folder of plugins",
                       "has no symbol tenon_plugin_v1: it is no plugin of "
                       "Tenon, or one of another major version");
-    /* POSIX promises what ISO C does not: an object pointer holds it. */
+    /* POSIX, unlike ISO C, lets an object pointer hold a function pointer. */
     memcpy(&entry, &symbol, sizeof entry);
     const tn_plugin *table = entry(&plugin->host);
     if (!table)
@@ -181,7 +182,7 @@ bool tn__plugin_load(tn__plugin *plugin)
     return loaded;
 }
 
-/* Copies what the plugin recorded, or `otherwise`, out of its reach. */
+/* Copies the plugin's error, or `otherwise` if there is none. */
 static void reason_take(char *reason, size_t room, const char *otherwise)
 {
     snprintf(reason, room, "%s", tn_error() ? tn_error() : otherwise);

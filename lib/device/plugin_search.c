@@ -1,9 +1,9 @@
-/* plugin_search.c: where plugins are looked for, and the list of those found.
+/* plugin_search.c: finds plugins.
  *
- * In order: the folders of TENON_PLUGIN_PATH, tenon-1/ beside the library
- * itself (a moved installation, a build tree), the folder that configure was
- * told. Never the current folder. Only names are read here: nothing is opened
- * but manifests. */
+ * Searches, in order, the folders of TENON_PLUGIN_PATH, tenon-1/ beside the
+ * library (a moved installation, a build tree), and the plugin folder set by
+ * configure. Never the current folder. Only file names and manifests are read;
+ * no plugin is opened. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -17,34 +17,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-tn__lock tn__registry_lock = TN__LOCK_INIT;
-
-static tn__plugin *plugins[TN__MAX_PLUGINS]; /* owned, for ever */
-static int plugin_count;
 static bool searched;
 static char folders_text[2048];
-
-int tn__registry_count(void)
-{
-    return plugin_count;
-}
-
-tn__plugin *tn__registry_at(int i)
-{
-    return plugins[i];
-}
 
 const char *tn__registry_folders(void)
 {
     return folders_text;
-}
-
-tn__plugin *tn__registry_find(const char *name)
-{
-    for (int i = 0; i < plugin_count; i++)
-        if (!plugins[i]->shadowed && !strcmp(plugins[i]->name, name))
-            return plugins[i];
-    return NULL;
 }
 
 static void refuse(tn__plugin *plugin, const char *remedy)
@@ -53,7 +31,7 @@ static void refuse(tn__plugin *plugin, const char *remedy)
     snprintf(plugin->remedy, sizeof plugin->remedy, "%s", remedy);
 }
 
-/* The name in ".../tn_cpu.so"; false for another sort of file. */
+/* "cpu" for ".../tn_cpu.so"; false for other file names. */
 static bool name_of_file(const char *file, char *out, size_t room)
 {
     const char *slash = strrchr(file, '/');
@@ -79,7 +57,7 @@ static void read_manifest(tn__plugin *plugin)
     memcpy(path + stem - 3, ".conf", 6);
     if (!tn__manifest_read(path, &plugin->manifest, plugin->reason,
                            sizeof plugin->reason))
-        refuse(plugin, "mend or remove that line");
+        refuse(plugin, "correct or remove that line");
     if (plugin->manifest.name[0])
         memcpy(plugin->name, plugin->manifest.name, sizeof plugin->name);
 }
@@ -87,7 +65,7 @@ static void read_manifest(tn__plugin *plugin)
 /* Appends a candidate; NULL with the error recorded. */
 static tn__plugin *append(const char *path)
 {
-    if (plugin_count == TN__MAX_PLUGINS)
+    if (tn__registry_count() == TN__MAX_PLUGINS)
         return tn__fail_null(TN_ERR_PLUGIN,
                              "%s: there are %d plugins already, the most that "
                              "can be used",
@@ -114,22 +92,14 @@ static tn__plugin *append(const char *path)
                  first->path);
         refuse(plugin, "remove one of them, or give its path as the device");
     }
-    tn__host_fill(plugin, plugin_count);
-    plugins[plugin_count++] = plugin;
+    tn__host_fill(plugin, tn__registry_count());
+    tn__registry_append(plugin);
     return plugin;
-}
-
-static tn__plugin *find_path(const char *path)
-{
-    for (int i = 0; i < plugin_count; i++)
-        if (!strcmp(plugins[i]->path, path))
-            return plugins[i];
-    return NULL;
 }
 
 tn__plugin *tn__registry_add_file(const char *path)
 {
-    tn__plugin *plugin = find_path(path);
+    tn__plugin *plugin = tn__registry_find_path(path);
     if (!plugin) {
         struct stat status;
         if (stat(path, &status))
@@ -137,7 +107,7 @@ tn__plugin *tn__registry_add_file(const char *path)
                                  strerror(errno));
         plugin = append(path);
     }
-    /* Named by its path, nothing stands before it. */
+    /* A plugin given by its path is used even if another has its name. */
     if (plugin && plugin->shadowed) {
         plugin->shadowed = false;
         plugin->state = TN__PLUGIN_FOUND;
@@ -157,7 +127,8 @@ static int is_plugin_name(const struct dirent *entry)
     return name_of_file(entry->d_name, name, sizeof name);
 }
 
-/* False without memory: what comes later must not be found first. */
+/* False if memory runs out: then the search must stop, or plugins of later
+ * folders would take precedence. */
 static bool search_folder(const char *folder)
 {
     char real[PATH_MAX], path[PATH_MAX + 256 + 2];
@@ -167,7 +138,7 @@ static bool search_folder(const char *folder)
     snprintf(folders_text + used, sizeof folders_text - used, "%s%s",
              used ? ", " : "", folder);
     if (*folder != '/') {
-        tn__log(1, "plugins are not looked for in %s: not an absolute path",
+        tn__log(1, "plugins are not searched in %s: not an absolute path",
                 folder);
         return true;
     }
@@ -177,7 +148,7 @@ static bool search_folder(const char *folder)
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", real, entry[i]->d_name);
         /* The same folder may be named twice. */
-        if (good && strlen(path) < PATH_MAX && !find_path(path))
+        if (good && strlen(path) < PATH_MAX && !tn__registry_find_path(path))
             good = append(path) || tn_error_code() != TN_ERR_MEMORY;
         free(entry[i]);
     }
@@ -219,5 +190,5 @@ tn_status tn__registry_search(void)
         searched = search_all();
     return searched ? TN_OK
                     : tn__fail(TN_ERR_MEMORY,
-                               "out of memory while plugins were looked for");
+                               "out of memory while searching for plugins");
 }

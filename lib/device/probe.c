@@ -1,8 +1,8 @@
-/* probe.c: asks a plugin what it offers, in a child process.
+/* probe.c: queries a plugin for its devices in a child process.
  *
- * A plugin brings its vendor's libraries with it, and some of those abort or
- * print when they find a machine they do not know (two LLVMs in one process:
- * pocl#474). Who only lists devices should see that as a line of the list. */
+ * Some vendor libraries abort or print on machines that they do not support
+ * (two LLVMs in one process: pocl#474). A program that only lists devices then
+ * gets a line in the list, not a crash. */
 #include <device/registry.h>
 
 #include <base/plain.h>
@@ -23,8 +23,8 @@
 
 int32_t tn__probe_timeout_ms = 20000; /* a cold CUDA start takes seconds */
 
-/* Asks in this process. */
-static void ask(tn__plugin *plugin, tn__probe *out)
+/* Queries the plugin in this process. */
+static void query(tn__plugin *plugin, tn__probe *out)
 {
     memset(out, 0, sizeof *out);
     if (!tn__plugin_load(plugin)) {
@@ -51,10 +51,10 @@ static void child(tn__plugin *plugin, int result, int output)
     dup2(nothing, STDIN_FILENO);
     dup2(nothing, STDERR_FILENO);
     dup2(output, STDOUT_FILENO);
-    /* What the program has not written yet is the parent's to write. */
+    /* Discards stdio output of the program that the parent will write. */
     __fpurge(stdout);
     tn__probe probe;
-    ask(plugin, &probe);
+    query(plugin, &probe);
     fflush(stdout);
     for (size_t done = 0; done < sizeof probe;) {
         ssize_t n = write(result, (const char *)&probe + done,
@@ -73,8 +73,8 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads both pipes to their ends. Returns false if the child took too long. */
-static bool listen_to(int result, int output, tn__probe *out, size_t *got,
+/* Reads both pipes until their ends. False if the child takes too long. */
+static bool read_pipes(int result, int output, tn__probe *out, size_t *got,
                       bool *printed)
 {
     struct pollfd fds[2] = {{.fd = result, .events = POLLIN},
@@ -89,10 +89,10 @@ static bool listen_to(int result, int output, tn__probe *out, size_t *got,
         for (int i = 0; i < 2; i++) {
             if (fds[i].fd < 0 || !fds[i].revents)
                 continue;
-            char waste[256];
+            char discarded[256];
             bool first = i == 0 && *got < sizeof *out;
-            ssize_t n = read(fds[i].fd, first ? (char *)out + *got : waste,
-                             first ? sizeof *out - *got : sizeof waste);
+            ssize_t n = read(fds[i].fd, first ? (char *)out + *got : discarded,
+                             first ? sizeof *out - *got : sizeof discarded);
             if (n == 0 || (n < 0 && errno != EINTR))
                 fds[i].fd = -1;
             else if (n > 0 && i == 0)
@@ -113,7 +113,7 @@ unusable(tn__probe *out, const char *format, ...)
     tn__plain_vprint(out->reason, sizeof out->reason, format, args);
     va_end(args);
     snprintf(out->remedy, sizeof out->remedy,
-             "remove it, or tell its maker: a plugin reports errors, it never "
+             "remove it, or tell its author: a plugin reports errors, it never "
              "prints or ends the process");
 }
 
@@ -139,7 +139,7 @@ static void probe_child(tn__plugin *plugin, tn__probe *out)
     bool printed = false, in_time = true;
     int status = 0;
     if (pid > 0) {
-        in_time = listen_to(result[0], output[0], out, &got, &printed);
+        in_time = read_pipes(result[0], output[0], out, &got, &printed);
         if (!in_time)
             kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -166,5 +166,5 @@ void tn__plugin_probe(tn__plugin *plugin, tn__probe *out)
     if (plugin->state == TN__PLUGIN_FOUND)
         probe_child(plugin, out);
     else
-        ask(plugin, out);
+        query(plugin, out);
 }

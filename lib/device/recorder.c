@@ -1,6 +1,6 @@
-/* recorder.c: what a thread gives to a device, kept as it is given. A piece is a deep
- * copy of what the plugin got. */
-#include <device/piece.h>
+/* recorder.c: records the work that a thread submits to a device. A command is
+ * a deep copy of the plugin's arguments. */
+#include <device/command.h>
 #include <device/work.h>
 
 #include <base/context.h>
@@ -54,32 +54,32 @@ tn_status tn__record_refuse_host(const tn_device *device, const char *what)
     if (!tn__me.recording || tn__me.recording->device != device)
         return TN_OK;
     return tn__fail(TN_ERR_STATE,
-                    "%s: a graph is being recorded, and what the host does "
-                    "with memory of %s would not be done again: do it before "
+                    "%s: a graph is being recorded, and a replay would not "
+                    "repeat what the host does with memory of %s: do it before "
                     "or after tn_graph_record", what, device->name);
 }
 
-/* A piece with room for `more` bytes behind it; the caller puts it in. */
-static tn__piece *piece_make(tn_device *device, int kind, const char *what,
+/* A new command with `more` extra bytes after it; the caller appends it. */
+static tn__command *command_make(tn_device *device, int kind, const char *what,
                              size_t more)
 {
     if (device != tn__me.recording->device)
         return tn__fail_null(TN_ERR_STATE, "%s: a graph is being recorded on "
                              "%s; work for %s cannot be part of it", what,
                              tn__me.recording->device->name, device->name);
-    tn__piece *piece = tn__calloc(1, sizeof *piece + more);
-    if (piece) {
-        piece->kind = kind;
-        piece->what = what;
+    tn__command *command = tn__calloc(1, sizeof *command + more);
+    if (command) {
+        command->kind = kind;
+        command->what = what;
     }
-    return piece;
+    return command;
 }
 
-static void piece_put(tn__piece *piece)
+static void command_append(tn__command *command)
 {
     tn__record *record = tn__me.recording;
-    *record->last = piece;
-    record->last = &piece->next;
+    *record->last = command;
+    record->last = &command->next;
     record->count++;
 }
 
@@ -97,18 +97,18 @@ static size_t draw_latest(int64_t seed, int64_t call)
 tn_status tn__record_work(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what)
 {
-    tn__piece *piece = piece_make(device, kind, what, 0);
-    if (!piece)
+    tn__command *command = command_make(device, kind, what, 0);
+    if (!command)
         return tn_error_code();
-    memcpy(&piece->args, args, bytes);
-    if (kind == TN__WORK_ATTENTION && piece->args.attention.dropout > 0)
-        piece->draw = draw_latest(piece->args.attention.seed,
-                                  piece->args.attention.call);
-    piece_put(piece);
+    memcpy(&command->args, args, bytes);
+    if (kind == TN__WORK_ATTENTION && command->args.attention.dropout > 0)
+        command->draw = draw_latest(command->args.attention.seed,
+                                  command->args.attention.call);
+    command_append(command);
     return TN_OK;
 }
 
-/* Copies count numbers behind *at, and moves it on. */
+/* Copies count numbers to *at and advances *at. */
 static const int64_t *put_numbers(char **at, const int64_t *from, size_t count)
 {
     int64_t *to = (int64_t *)(void *)*at;
@@ -130,22 +130,22 @@ static bool is_random(const tn_program *program)
     return false;
 }
 
-/* Which draw the launch takes, if any: its seed and call are neighbours among
- * the parameters. The latest one that fits. */
+/* Finds the random draw that a launch uses, if any: its seed and call are
+ * adjacent parameters. If several match, the latest. */
 static void find_draw(const tn_program *program, const tn_launch *launch,
-                      tn__piece *piece)
+                      tn__command *command)
 {
     const tn__record *record = tn__me.recording;
     if (!record->draw_count || !is_random(program))
         return;
-    for (size_t d = record->draw_count; d > 0 && !piece->draw; d--)
+    for (size_t d = record->draw_count; d > 0 && !command->draw; d--)
         for (uint32_t p = 0; p + 1 < program->param_count; p++)
             if (program->param_dtype[p] == TN_I64 &&
                 program->param_dtype[p + 1] == TN_I64 &&
                 (uint64_t)launch->param[p].i == record->draws[d - 1].seed &&
                 (uint64_t)launch->param[p + 1].i == record->draws[d - 1].call) {
-                piece->draw = d;
-                piece->draw_at = p;
+                command->draw = d;
+                command->draw_at = p;
             }
 }
 
@@ -158,15 +158,15 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
     size_t numbers = ndim + program->param_count;
     for (size_t k = 0; k < operands; k++)
         numbers += ndim + 2 * (size_t)program->operand[k].index_count;
-    tn__piece *piece = piece_make(
+    tn__command *command = command_make(
         device, TN__WORK_LAUNCH, what,
         operands * sizeof(tn_launch_operand) + numbers * sizeof(int64_t));
-    if (!piece)
+    if (!command)
         return tn_error_code();
-    piece->program = program;
-    piece->built = built;
-    find_draw(program, launch, piece);
-    tn_launch_operand *operand = (tn_launch_operand *)(void *)(piece + 1);
+    command->program = program;
+    command->built = built;
+    find_draw(program, launch, command);
+    tn_launch_operand *operand = (tn_launch_operand *)(void *)(command + 1);
     char *at = (char *)(operand + operands);
     for (size_t k = 0; k < operands; k++) {
         const tn_launch_operand *from = &launch->operand[k];
@@ -176,14 +176,14 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
         operand[k].index_stride = put_numbers(&at, from->index_stride, indices);
         operand[k].index_extent = put_numbers(&at, from->index_extent, indices);
     }
-    piece->args.launch = *launch;
-    piece->args.launch.operand = operand;
-    piece->args.launch.extent = put_numbers(&at, launch->extent, ndim);
+    command->args.launch = *launch;
+    command->args.launch.operand = operand;
+    command->args.launch.extent = put_numbers(&at, launch->extent, ndim);
     tn_number *param = (tn_number *)(void *)at;
     if (program->param_count)
         memcpy(param, launch->param, program->param_count * sizeof *param);
-    piece->args.launch.param = param;
-    piece_put(piece);
+    command->args.launch.param = param;
+    command_append(command);
     return TN_OK;
 }
 

@@ -1,69 +1,73 @@
-/* recorder.h: the work that a thread gives to a device, kept so that it can be
- * given again: the same programs over the same memory. What is said of it to
- * users is in <tenon/graph.h>. */
+/* recorder.h: records the work that a thread submits to a device, so that it
+ * can be replayed: the same programs over the same memory. <tenon/graph.h>
+ * describes it for users. */
 #ifndef TN_LIB_DEVICE_RECORD_H
 #define TN_LIB_DEVICE_RECORD_H
 
 #include <base/context.h>
 #include <device/device.h>
 
-typedef struct tn__piece tn__piece;
+typedef struct tn__command tn__command;
 typedef struct tn__segment tn__segment;
 
 typedef struct tn__record {
     tn_device *device;
-    tn__piece *first, **last; /* owned; in the order of the queue */
+    tn__command *first, **last; /* owned; in the order of the queue */
     int64_t count;
-    /* Owned references: memory that the pieces use. */
+    /* Owned references to the memory that the commands use. */
     void **kept;
     size_t kept_count, kept_room;
     void (*drop)(void *kept);
-    /* Draws of random numbers, in their order, and those of a replay. */
+    /* Draws of random numbers, in order: as recorded, and of the current
+     * replay. */
     struct tn__draw {
         uint64_t seed, call, seed_now, call_now;
     } *draws; /* owned */
     size_t draw_count, draw_room;
-    /* What the device has recorded itself, by which table of the plugin. */
+    /* What the device has captured, and the plugin's table used. */
     tn__segment *segments; /* owned */
     const tn_graph_replay_extension *extension;
 } tn__record;
 
-/* Begins; drop gives back what tn__record_keep was told of. NULL:
- * TN_ERR_MEMORY; TN_ERR_STATE while this thread records already. */
+/* Begins to record; drop releases the objects of tn__record_keep. NULL with
+ * TN_ERR_MEMORY, or with TN_ERR_STATE if this thread is recording already. */
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
-/* Ends: what the thread does now is not recorded. */
+/* Ends recording. */
 void tn__record_end(tn__record *record);
-/* Lets the device record the pieces itself, where it can: as many as it may in
- * the place of what it recorded for `instead`, which is of no more use then but
- * for tn__record_free; NULL: for none. */
-void tn__record_settle(tn__record *record, tn__record *instead);
-/* Calls of the device that a run makes. */
+/* Lets the device capture the commands if it can (CUDA graphs). instead: a
+ * record whose captured segments are updated in place where possible; after
+ * that it can only be freed. NULL: none. */
+void tn__record_instantiate(tn__record *record, tn__record *instead);
+/* The number of calls of the device in a replay. */
 int64_t tn__record_calls(const tn__record *record);
-/* Waits for the device if it has recorded anything. NULL is welcome. */
+/* Waits for the device if it has captured anything. NULL is allowed. */
 void tn__record_free(tn__record *record);
 
-/* Gives it all to the device again. As many numbers are drawn as were then, and
- * launches get the new ones. */
+/* Replays the record. draw is called for each recorded random draw, and
+ * launches get the new numbers. */
 tn_status tn__record_run(tn__record *record,
                          void (*draw)(uint64_t *seed, uint64_t *call));
 
 /* ---- while this thread records ------------------------------------------ */
 
-/* True: it was not among those kept, and the caller's reference is now. False
- * also if memory runs out: then the error is recorded. */
+/* Keeps an object until the record is freed. True: the record now owns the
+ * caller's reference. False: the object was kept already, or memory ran out,
+ * with the error recorded. */
 bool tn__record_keep(void *object);
-/* Launches may take these numbers: the operator that draws, its gradient. */
+/* Records a random draw. Launches that have these numbers as parameters (the
+ * operator that draws, its gradient) get new ones at each replay. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
-/* A piece of work was given: of which kind (work.h). args of so many bytes, which hold no pointer but to buffers. */
+/* Records work of a kind (work.h). args has `bytes` bytes and no pointers
+ * except to buffers. */
 tn_status tn__record_work(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what);
 tn_status tn__record_launch(tn_device *device, const tn_program *program,
                             tn_built *built, const tn_launch *launch,
                             const char *what);
 
-/* TN_ERR_STATE, recorded, if what the thread is about to do would not be done
- * again: the device's memory is touched by the host. */
+/* TN_ERR_STATE, recorded, if this thread records on the device. For host
+ * accesses to its memory, which a replay would not repeat. */
 tn_status tn__record_refuse_host(const tn_device *device, const char *what);
 
 #endif

@@ -1,8 +1,8 @@
-/* replay.c: recorded work is given again. A piece goes through the same calls as the
- * first time, so that order, faults and figures are theirs; where the plugin
- * records work itself ("graph-replay"), all pieces between two that take random
- * numbers are one call of it. */
-#include <device/piece.h>
+/* replay.c: replays recorded work. A command uses the same calls as the first
+ * time, so order, faults and trace entries are the same. If the plugin can
+ * capture work ("graph-replay"), consecutive commands without random numbers
+ * become one call. */
+#include <device/command.h>
 
 #include <base/lock.h>
 #include <base/memory.h>
@@ -12,37 +12,37 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- recorded by the device --------------------------------------------- */
+/* ---- captured by the device --------------------------------------------- */
 
-/* Hands a piece to the plugin, within its queue's lock. */
-static tn_status hand_over(tn_device *device, const tn__piece *piece)
+/* Submits a command to the plugin, under the queue's lock. */
+static tn_status submit(tn_device *device, const tn__command *command)
 {
     const tn_plugin *plugin = device->plugin;
-    tn__piece p = *piece;
-    if (piece->kind == TN__WORK_LAUNCH) {
+    tn__command p = *command;
+    if (command->kind == TN__WORK_LAUNCH) {
         p.args.launch.tag = 0;
         return plugin->launch(device->queue, p.built, &p.args.launch);
     }
-    if (piece->kind == TN__WORK_COPY) {
+    if (command->kind == TN__WORK_COPY) {
         p.args.copy.tag = 0;
         return plugin->copy(device->queue, &p.args.copy);
     }
-    const tn__work_kind *work = &tn__work_kinds[piece->kind];
+    const tn__work_kind *work = &tn__work_kinds[command->kind];
     const void *found = work->find(device);
     memset((char *)&p.args + work->tag, 0, sizeof(uint64_t));
     return found ? work->run(device, found, &p.args) : TN_ERR_UNSUPPORTED;
 }
 
-static bool can_be_handed(const tn__piece *piece)
+static bool can_capture(const tn__command *command)
 {
-    return !piece->draw && (piece->kind >= TN__WORK_KINDS ||
-                            tn__work_kinds[piece->kind].recorded);
+    return !command->draw && (command->kind >= TN__WORK_KINDS ||
+                              tn__work_kinds[command->kind].recorded);
 }
 
-/* The device records the pieces up to end, in the place of the first segment of
- * another record, if that has any; false: it does not. */
+/* Lets the device capture the commands from first up to `end`. Updates the
+ * first segment of `instead`, if it has one. False if capturing fails. */
 static bool segment_make(tn__record *record, tn__record *instead,
-                         const tn__piece *first, const tn__piece *end)
+                         const tn__command *first, const tn__command *end)
 {
     const tn_graph_replay_extension *extension = record->extension;
     tn_device *device = record->device;
@@ -57,8 +57,8 @@ static bool segment_make(tn__record *record, tn__record *instead,
     tn__lock_take(&device->queue_lock);
     tn_status status = extension->begin(device->queue);
     if (!status) {
-        for (const tn__piece *p = first; p != end && !status; p = p->next)
-            status = hand_over(device, p);
+        for (const tn__command *p = first; p != end && !status; p = p->next)
+            status = submit(device, p);
         tn_status ended =
             segment->recorded
                 ? extension->end_into(device->queue, segment->recorded)
@@ -81,7 +81,7 @@ static bool segment_make(tn__record *record, tn__record *instead,
     return true;
 }
 
-/* Can the device put what it records in the place of what it has? */
+/* Can the device update the captured segments of `instead`? */
 static bool can_update(const tn__record *record, const tn__record *instead)
 {
     const tn_graph_replay_extension *extension = record->extension;
@@ -92,27 +92,27 @@ static bool can_update(const tn__record *record, const tn__record *instead)
            extension->end_into;
 }
 
-/* Without words where it cannot: the pieces are given one by one then. */
-void tn__record_settle(tn__record *record, tn__record *instead)
+/* Records no error on failure: the commands are then submitted one by one. */
+void tn__record_instantiate(tn__record *record, tn__record *instead)
 {
     record->extension = atomic_load(&record->device->graph_replay);
-    bool goes = record->extension != NULL;
+    bool captures = record->extension != NULL;
     tn__error before;
     tn__error_hide(&before);
-    if (goes && can_update(record, instead))
-        tn__work_drain(record->device); /* no run of it is under way */
+    if (captures && can_update(record, instead))
+        tn__work_drain(record->device); /* no replay of `instead` is running */
     else
         instead = NULL;
-    for (const tn__piece *p = record->first; p && goes;) {
-        const tn__piece *first = p;
-        while (p && can_be_handed(p))
+    for (const tn__command *p = record->first; p && captures;) {
+        const tn__command *first = p;
+        while (p && can_capture(p))
             p = p->next;
         if (first != p && first->next != p)
-            goes = segment_make(record, instead, first, p);
+            captures = segment_make(record, instead, first, p);
         p = p == first ? p->next : p;
     }
-    if (record->extension && !goes && tn__log_enabled(2))
-        tn__log(2, "graph_record: %s records nothing itself: %s",
+    if (record->extension && !captures && tn__log_enabled(2))
+        tn__log(2, "graph_record: %s captures nothing: %s",
                 record->device->name, tn_error() ? tn_error() : "no memory");
     tn_error_clear();
     tn__error_restore(&before);
@@ -122,7 +122,7 @@ int64_t tn__record_calls(const tn__record *record)
 {
     int64_t count = 0;
     const tn__segment *segment = record->segments;
-    for (const tn__piece *p = record->first; p; count++) {
+    for (const tn__command *p = record->first; p; count++) {
         bool whole = segment && segment->first == p;
         p = whole ? segment->end : p->next;
         segment = whole ? segment->next : segment;
@@ -141,7 +141,7 @@ void tn__record_free(tn__record *record)
         record->extension->release(record->device->handle, s->recorded);
         tn__free(s);
     }
-    for (tn__piece *p = record->first, *next; p; p = next) {
+    for (tn__command *p = record->first, *next; p; p = next) {
         next = p->next;
         tn__free(p);
     }
@@ -152,9 +152,9 @@ void tn__record_free(tn__record *record)
     tn__free(record);
 }
 
-/* ---- again -------------------------------------------------------------- */
+/* ---- replay ------------------------------------------------------------- */
 
-static tn_status tell_index(const char *what, const tn_fault *fault)
+static tn_status fail_index(const char *what, const tn_fault *fault)
 {
     return tn__fail_outside(
         TN_ERR_INDEX,
@@ -164,41 +164,43 @@ static tn_status tell_index(const char *what, const tn_fault *fault)
         what, fault->index, fault->extent);
 }
 
-/* A launch, or attention, that draws takes the numbers of this run. */
-static void draw_again(const tn__record *record, tn__piece *piece)
+/* Gives a launch or an attention the random numbers of this replay. */
+static void draw_again(const tn__record *record, tn__command *command)
 {
-    const struct tn__draw *draw = &record->draws[piece->draw - 1];
-    if (piece->kind == TN__WORK_LAUNCH) {
-        tn_number *at = (tn_number *)(uintptr_t)piece->args.launch.param +
-                        piece->draw_at;
+    const struct tn__draw *draw = &record->draws[command->draw - 1];
+    if (command->kind == TN__WORK_LAUNCH) {
+        tn_number *at = (tn_number *)(uintptr_t)command->args.launch.param +
+                        command->draw_at;
         at[0].i = (int64_t)draw->seed_now;
         at[1].i = (int64_t)draw->call_now;
     } else {
-        piece->args.attention.seed = (int64_t)draw->seed_now;
-        piece->args.attention.call = (int64_t)draw->call_now;
+        command->args.attention.seed = (int64_t)draw->seed_now;
+        command->args.attention.call = (int64_t)draw->call_now;
     }
 }
 
-/* One piece, as it was given the first time. */
-static tn_status piece_run(const tn__record *record, tn__piece *piece)
+/* Runs one command by the same call as the first time. */
+static tn_status command_run(const tn__record *record, tn__command *command)
 {
     tn_device *device = record->device;
     tn_fault fault = {.size = sizeof fault};
-    if (piece->draw)
-        draw_again(record, piece);
-    if (piece->kind == TN__WORK_COPY)
-        return tn__device_copy_again(device, &piece->args.copy, piece->what);
+    if (command->draw)
+        draw_again(record, command);
+    if (command->kind == TN__WORK_COPY)
+        return tn__device_copy_again(device, &command->args.copy,
+                                     command->what);
     tn_status status =
-        piece->kind == TN__WORK_LAUNCH
-            ? tn__device_launch(device, piece->program, piece->built,
-                                &piece->args.launch, piece->what, NULL, &fault)
-            : tn__device_work(device, piece->kind, &piece->args, piece->what,
-                              NULL, &fault);
+        command->kind == TN__WORK_LAUNCH
+            ? tn__device_launch(device, command->program, command->built,
+                                &command->args.launch, command->what, NULL,
+                                &fault)
+            : tn__device_work(device, command->kind, &command->args,
+                              command->what, NULL, &fault);
     if (status == TN_ERR_INDEX)
-        return tell_index(piece->what, &fault);
+        return fail_index(command->what, &fault);
     if (status == TN_ERR_UNSUPPORTED)
         return tn__fail(TN_ERR_STATE, "graph_replay: %s was done by an "
-                        "extension of %s that is masked now", piece->what,
+                        "extension of %s that is masked now", command->what,
                         device->name);
     return status;
 }
@@ -210,14 +212,14 @@ tn_status tn__record_run(tn__record *record,
     tn_status status = TN_OK;
     for (size_t d = 0; d < record->draw_count; d++)
         draw(&record->draws[d].seed_now, &record->draws[d].call_now);
-    for (tn__piece *p = record->first; p && !status;) {
+    for (tn__command *p = record->first; p && !status;) {
         if (segment && segment->first == p) {
             status = tn__device_replay(record->device, record->extension,
                                        segment->recorded);
-            p = (tn__piece *)(uintptr_t)segment->end;
+            p = (tn__command *)(uintptr_t)segment->end;
             segment = segment->next;
         } else {
-            status = piece_run(record, p);
+            status = command_run(record, p);
             p = p->next;
         }
     }

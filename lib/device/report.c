@@ -1,4 +1,5 @@
-/* report.c: what was found, what became of it, and what would help. */
+/* report.c: the report of all plugins: which were found, which can be used, and
+ * remedies for the others. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -39,7 +40,7 @@ static void add_plugin(tn__text *text, tn__plugin *plugin, tn__probe *probe)
         tn__text_add(text, "%" PRIu32 " device%s", probe->count,
                      probe->count == 1 ? "" : "s");
         if (plugin->manifest.priority <= 0)
-            tn__text_add(text, ", by name alone");
+            tn__text_add(text, ", only by name");
     }
     tn__text_add(text, "\n");
     uint32_t room = sizeof probe->info / sizeof *probe->info;
@@ -55,7 +56,7 @@ const char *tn_plugin_folders(void)
     return status < 0 ? NULL : tn__registry_folders();
 }
 
-/* The text of each thread, freed at its end. */
+/* The last report of each thread, freed when the thread ends. */
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool key_made;
@@ -99,13 +100,13 @@ const char *tn_load_report(void)
 
 int tn_device_count(const char *name)
 {
-    /* A probe is too large for the stack of a small thread. */
+    /* A probe is too large for the stack of some threads. */
     tn__error before;
     tn__error_hide(&before);
     tn__probe *probe = tn__alloc(sizeof *probe);
     int count = 0;
     tn__lock_take(&tn__registry_lock);
-    (void)tn__registry_search(); /* what was found counts */
+    (void)tn__registry_search(); /* on failure, uses the plugins found so far */
     if (probe && name) {
         tn__plugin *plugin = *name == '/' ? tn__registry_add_file(name)
                                           : tn__registry_find(name);

@@ -1,15 +1,15 @@
-/* spec.c: which device a text means.
+/* spec.c: parses device specifications (TENON_DEVICE) and opens their devices.
  *
  *     specification = item { ";" item }
  *     item          = "auto" | ( name | "/path/tn_x.so" )
  *                     [ ":" ( index | words ) ] { "," key "=" value }
  *
- * Words stand for the first device of that plugin whose name or uid holds
- * them, in letters of either case: "opencl:geforce", "cuda:0000:65:00.0".
- * Only a list and `auto` move on to something else when a device cannot be
- * had. `auto` takes what a manifest offers (priority above 0): GPUs and
- * accelerators first, then CPUs; a device of another kind than its plugin's
- * manifest says (an OpenCL device that is a CPU) is there by name alone. */
+ * `words` selects the first device of that plugin whose name or uid contains
+ * them, ignoring case: "opencl:geforce", "cuda:0000:65:00.0". If a device is
+ * not available, a list and `auto` try the next one; other specifications fail.
+ * `auto` considers plugins whose manifest has a priority above 0: GPUs and
+ * accelerators first, then CPUs. A device of another kind than its plugin's
+ * manifest says (an OpenCL device that is a CPU) is available only by name. */
 #include <device/registry.h>
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static bool wrong(char *reason, size_t room, const char *what,
     return false;
 }
 
-/* Where the name of an item ends. A path may hold colons and commas: it ends
+/* Length of the name of an item. A path may contain colons and commas; it ends
  * with ".so". */
 static size_t name_length(const char *item, size_t length)
 {
@@ -38,7 +38,7 @@ static size_t name_length(const char *item, size_t length)
     return i;
 }
 
-/* What stands behind the colon; false if it is neither. */
+/* Parses the index or the words after the colon; false if invalid. */
 static bool which_parse(const char *text, size_t length, tn__spec *out)
 {
     if (!length || length >= sizeof out->words)
@@ -103,7 +103,7 @@ bool tn__spec_next(const char **text, tn__spec *out, char *reason,
 }
 
 /* Sets the options of an item. They are read when a device is opened, so they
- * must be what they were where it is open already. */
+ * cannot change if it is open already. */
 static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
                           bool is_open, char *reason, size_t room)
 {
@@ -136,19 +136,20 @@ static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
 
 static void names_list(tn__text *out)
 {
-    int told = 0;
+    int listed = 0;
     for (int i = 0; i < tn__registry_count(); i++) {
         const tn__plugin *plugin = tn__registry_at(i);
         if (!plugin->shadowed && !plugin->name_is_guess)
-            tn__text_add(out, "%s%s", told++ ? ", " : "", plugin->name);
+            tn__text_add(out, "%s%s", listed++ ? ", " : "", plugin->name);
     }
-    if (!told)
+    if (!listed)
         tn__text_add(out, "none in %s; TENON_PLUGIN_PATH adds folders",
                      *tn__registry_folders() ? tn__registry_folders()
                                              : "any folder");
 }
 
-/* The first device that its words stand for; false with those there are. */
+/* Finds the first device that matches the words; false with a list of the
+ * devices. */
 static bool index_find(tn__plugin *plugin, const tn__spec *spec,
                        uint32_t *index, tn__text *reasons)
 {
@@ -220,8 +221,8 @@ static bool is_fast(int32_t kind)
     return kind == TN_KIND_GPU || kind == TN_KIND_ACCELERATOR;
 }
 
-/* Fast ones before CPUs, then by priority, then by name. */
-static int by_merit(const void *left, const void *right)
+/* GPUs and accelerators before CPUs, then by priority, then by name. */
+static int by_preference(const void *left, const void *right)
 {
     const tn__plugin *a = *(tn__plugin *const *)left;
     const tn__plugin *b = *(tn__plugin *const *)right;
@@ -233,7 +234,7 @@ static int by_merit(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* The plugin's first device of its manifest's sort that can be opened. */
+/* The plugin's first device of its manifest's kind that can be opened. */
 static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
 {
     uint32_t count;
@@ -251,8 +252,8 @@ static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
             continue;
         if (is_fast((int32_t)info.kind) != is_fast(plugin->manifest.kind) ||
             info.kind == TN_KIND_SIMULATED) {
-            snprintf(reason, room, "%s:%u is a device of kind %s: by name "
-                                   "alone", plugin->name, i,
+            snprintf(reason, room, "%s:%u is a device of kind %s: only by "
+                                   "name", plugin->name, i,
                      tn__kind_name((int32_t)info.kind));
             continue;
         }
@@ -274,7 +275,7 @@ static tn_device *open_auto(tn__text *reasons)
              plugin->manifest.kind == TN_KIND_CPU))
             list[count++] = plugin;
     }
-    qsort(list, count, sizeof *list, by_merit);
+    qsort(list, count, sizeof *list, by_preference);
     for (size_t i = 0; i < count; i++) {
         char reason[TN__REASON_BYTES] = "";
         tn_device *device = open_any(list[i], reason, sizeof reason);
@@ -285,7 +286,7 @@ static tn_device *open_auto(tn__text *reasons)
                      reason);
     }
     if (!count) {
-        tn__text_add(reasons, "no plugin offers itself to auto; there are: ");
+        tn__text_add(reasons, "no plugin is available to auto; there are: ");
         names_list(reasons);
     }
     return NULL;
@@ -294,8 +295,8 @@ static tn_device *open_auto(tn__text *reasons)
 tn_device *tn__spec_open(const char *specification, tn__text *reasons)
 {
     const char *text = specification;
-    /* The whole is read first: a typing error must not lie hidden behind a
-     * first choice that works today. */
+    /* Parses the whole first, so that a typing error is reported even if the
+     * first choice works. */
     do {
         tn__spec spec;
         char reason[TN__REASON_BYTES];

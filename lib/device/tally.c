@@ -1,12 +1,14 @@
-/* tally.c: bytes, operations and instructions of each primitive. An operation is
- * one arithmetic instruction of the kernel language on one element, those of the
- * functions that a program calls (exp, erf) included; a multiply-add is two. What
- * is the same along a dimension counts once there.
+/* tally.c: bytes, operations and instructions of each primitive. An operation
+ * is one arithmetic instruction of the kernel language on one element,
+ * including those of called functions (exp, erf). A multiply-add is two
+ * operations. A value that does not change along a dimension is counted once
+ * there.
  *
- * Instructions are those of four bytes, two for wider values and one for a
- * multiply-add, of all but matrix products, convolutions and attention: of these
- * a way may need fewer than the next. They are the least there can be: a loop that
- * ends when its elements are done has no round but the question. */
+ * Instructions are counted for values of four bytes: an instruction on wider
+ * values counts as two, a multiply-add as one. They are not counted for matrix
+ * products, convolutions and attention, where the number depends on the
+ * algorithm. The count is a lower bound: of a loop that ends when all elements
+ * are done, only the test of the first iteration counts. */
 #include <device/tally.h>
 
 #include <base/timeline.h>
@@ -18,8 +20,7 @@ static double bytes_of(uint32_t dtype)
     return (double)tn_dtype_bytes((tn_dtype)dtype);
 }
 
-/* Instructions that a value of that type takes where one of four bytes takes
- * one. */
+/* Instructions for a value of that type, relative to one of four bytes. */
 static double width_of(uint32_t dtype)
 {
     return dtype == TN_F64 || dtype == TN_I64 ? 2 : 1;
@@ -33,8 +34,8 @@ static double product(const int64_t *extent, uint32_t count)
     return n;
 }
 
-/* The elements of an operand over that space: dimensions along which it does
- * not move repeat them. */
+/* The number of distinct elements of an operand over that space: dimensions of
+ * stride 0 repeat them. */
 static double elements(const int64_t *extent, const int64_t *stride,
                        uint32_t count)
 {
@@ -51,9 +52,9 @@ static double strided(const tn_strided *x, const int64_t *extent)
                      : 0;
 }
 
-/* ---- programs -------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
-/* Of one element, then of all. */
+/* Work of one element, or of all. */
 typedef struct work {
     double operations, instructions, multiplies;
 } work;
@@ -65,23 +66,23 @@ static void add(work *sum, work more, double times)
     sum->multiplies += times * more.multiplies;
 }
 
-/* A program at a launch. along: for each instruction a bit for each dimension
- * along which its value changes, and LOOPED if it does from round to round:
- * computed once, it is so for all others. Instructions beyond KEPT have those of
- * their level. */
-enum { KEPT = 2048 };
+/* A program at a launch. along: for each instruction, a bit for each dimension
+ * along which its value changes, and LOOPED if it changes between iterations of
+ * a loop. Along the other dimensions it is computed once. Instructions beyond
+ * MAX_INS get the dimensions of their level. */
+enum { MAX_INS = 2048 };
 #define LOOPED (1u << 31)
 typedef struct counted {
     const tn_program *program;
     const tn_launch *launch;
     uint32_t rows, all; /* dimensions */
-    uint32_t along[KEPT];
+    uint32_t along[MAX_INS];
 } counted;
 
 static uint32_t along_of(const counted *c, uint32_t number)
 {
     const tn_kernel_ins *ins = &c->program->ins[number];
-    if (number < KEPT)
+    if (number < MAX_INS)
         return c->along[number];
     return LOOPED | (ins->level == TN_LEVEL_ELEM  ? c->all
                      : ins->level == TN_LEVEL_ROW ? c->rows
@@ -108,10 +109,12 @@ static uint32_t find_along(const counted *c, const tn_kernel_ins *ins)
     return ins->op == TN_K_REDUCE ? along & c->rows : along;
 }
 
-/* A carried value names one that comes after it: until nothing changes. */
+/* Loop-carried values refer to later instructions, so this iterates until
+ * nothing changes. */
 static void find_all_along(counted *c)
 {
-    uint32_t count = c->program->ins_count < KEPT ? c->program->ins_count : KEPT;
+    uint32_t count =
+        c->program->ins_count < MAX_INS ? c->program->ins_count : MAX_INS;
     memset(c->along, 0, count * sizeof *c->along);
     for (bool changed = true; changed;) {
         changed = false;
@@ -123,11 +126,12 @@ static void find_all_along(counted *c)
     }
 }
 
-/* How often that instruction must be run, in a loop of so many rounds. */
+/* The number of times that an instruction is executed, in a loop with `rounds`
+ * iterations. */
 static double times_of(const counted *c, uint32_t number, double rounds)
 {
     const tn_kernel_ins *ins = &c->program->ins[number];
-    /* A reduction has the work of its row. */
+    /* A reduction processes all elements of its row. */
     uint32_t along = ins->op == TN_K_REDUCE
                          ? along_of(c, ins->a) | (c->all & ~c->rows)
                          : along_of(c, number);
@@ -138,11 +142,12 @@ static double times_of(const counted *c, uint32_t number, double rounds)
     return n;
 }
 
-/* Of an instruction that calls nothing. `in`: the type of its first operand. */
+/* The cost of an instruction that is not a call. `in`: type of its first
+ * operand. */
 static work cost(const tn_kernel_ins *ins, uint32_t in)
 {
-    /* Ten rounds of two products, each of two halves, and four exclusive ors,
-     * for four words. */
+    /* Philox4x32-10: ten rounds of two products (two halves each) and four
+     * exclusive ors give four words; this is the cost of one word. */
     enum { PRODUCTS = 10 * 2 * 2 / 4, PHILOX = PRODUCTS + 10 * 4 / 4 };
     double width = width_of(ins->dtype) > width_of(in) ? width_of(ins->dtype)
                                                        : width_of(in);
@@ -172,7 +177,7 @@ static work cost(const tn_kernel_ins *ins, uint32_t in)
     }
 }
 
-/* Rounds of a loop whose bound is known; 1 of another. */
+/* Iterations of a loop: its bound if that is known, else 1. */
 static double rounds_of(const counted *c, const tn_kernel_ins *ins,
                         uint32_t loop)
 {
@@ -183,7 +188,7 @@ static double rounds_of(const counted *c, const tn_kernel_ins *ins,
     return n > 0 ? (double)n : 0;
 }
 
-/* Of those from first to end, so many rounds of them; in a function for one
+/* The work of instructions first to end, times `rounds`; in a function, for one
  * element. */
 static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
                    uint32_t end, double rounds)
@@ -195,7 +200,7 @@ static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
             uint32_t last = (uint32_t)ins[i].imm.i, asked = i + 1;
             while (asked < last && ins[asked].op != TN_K_WHILE)
                 asked++;
-            /* Elements may all be done before the first round is. */
+            /* All elements may be done before the first iteration ends. */
             double more = asked < last ? 1 : rounds_of(c, ins, i);
             add(&sum, sum_of(c, ins, i + 1, asked, rounds * more), 1);
             i = last;
@@ -203,7 +208,8 @@ static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
         }
         work one;
         if (ins[i].op == TN_K_CALL) {
-            /* Functions call those with lower numbers: it ends. */
+            /* Functions only call those with lower numbers, so this
+             * terminates. */
             const tn_kernel_fn *called = &c->program->fn[ins[i].imm.i];
             one = sum_of(c, called->ins, 0, called->ins_count, 1);
         } else {
@@ -226,7 +232,8 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
         if (operand->access == TN_OPERAND_OFFSET)
             continue;
         double n = elements(launch->extent, launch->operand[k].stride, ndim);
-        /* Read by index: where, is not known; each element finds one. */
+        /* Read by index: positions are unknown, so each element counts one
+         * read. */
         if (operand->index_count)
             n = operand->level == TN_LEVEL_ROW ? rows : all;
         bytes += n * bytes_of(operand->dtype);
@@ -240,7 +247,7 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
     tn__timeline_count_instructions(sum.instructions, sum.multiplies);
 }
 
-/* ---- the other primitives ---------------------------------------------------- */
+/* ---- the other primitives ------------------------------------------------ */
 
 void tn__tally_product(tn_device *device, const void *given)
 {
@@ -296,7 +303,8 @@ void tn__tally_scan(tn_device *device, const void *given)
 void tn__tally_sort(tn_device *device, const void *given)
 {
     const tn_sort_args *args = given;
-    /* Comparisons hang on the method; bytes do not. */
+    /* The number of comparisons depends on the algorithm, so only bytes
+     * count. */
     double rows = args->ndim ? product(args->extent, args->ndim - 1) : 1;
     double kept = rows * (double)args->keep;
     double bytes = strided(&args->in, args->extent);
@@ -340,7 +348,8 @@ void tn__tally_pool(tn_device *device, const void *given)
     tn__timeline_count_instructions(operations * width_of(args->out.dtype), 0);
 }
 
-/* Two products of (queries, keys), five backward, as if nothing were masked. */
+/* Two products over (queries, keys), five in the backward pass, ignoring
+ * masks. */
 void tn__tally_attention(tn_device *device, const void *given)
 {
     const tn_attention_args *args = given;
@@ -357,7 +366,8 @@ void tn__tally_attention(tn_device *device, const void *given)
                        (back ? 5 : 2) * pairs * size);
 }
 
-/* Operations hang on the method; matrices are read and written. */
+/* The number of operations depends on the algorithm; matrices are read and
+ * written. */
 void tn__tally_lapack(tn_device *device, const void *given)
 {
     const tn_lapack_args *args = given;

@@ -1,6 +1,6 @@
-/* tally.h: how much a call of a plugin moves and computes, from its
- * descriptor: for a trace (base/timeline.h). Bytes are those of the elements
- * that operands have, each counted once however often it is read. */
+/* tally.h: bytes moved and operations of a call of a plugin, computed from its
+ * arguments, for a trace (base/timeline.h). Bytes are those of the operands'
+ * elements, each counted once however often it is read. */
 #ifndef TN_LIB_DEVICE_TALLY_H
 #define TN_LIB_DEVICE_TALLY_H
 
@@ -8,7 +8,7 @@
 
 void tn__tally_launch(tn_device *device, const tn_program *program,
                       const tn_launch *launch);
-/* given: tn_product_args and so on. */
+/* given: the argument struct of the kind, such as tn_product_args. */
 void tn__tally_product(tn_device *device, const void *given);
 void tn__tally_matmul(tn_device *device, const void *given);
 void tn__tally_scatter(tn_device *device, const void *given);

@@ -7,7 +7,7 @@
 
 struct tn__transfer {
     tn_device *device;
-    tn_queue *queue;      /* owned; used under lock */
+    tn_queue *queue;      /* owned; guarded by lock */
     tn__lock lock;
 };
 
@@ -15,7 +15,7 @@ tn__transfer *tn__transfer_open(tn_device *device)
 {
     const tn_plugin *plugin = device->plugin;
     if (device->synchronous || !plugin->event_open)
-        return NULL; /* with one function of events all are there */
+        return NULL; /* a plugin has all functions of events or none */
     tn__transfer *transfer = tn__calloc(1, sizeof *transfer);
     tn__error before;
     tn__error_hide(&before);
@@ -32,8 +32,8 @@ tn__transfer *tn__transfer_open(tn_device *device)
     return transfer;
 }
 
-/* Words for a failure of the plugin. */
-static tn_status told(const tn__transfer *transfer, tn_status status)
+/* Records the error for a failed call of the plugin. */
+static tn_status status_of(const tn__transfer *transfer, tn_status status)
 {
     tn__error error;
     if (!status)
@@ -50,7 +50,7 @@ tn_status tn__transfer_sync(tn__transfer *transfer)
     tn_status status =
         transfer->device->plugin->queue_sync(transfer->queue, &fault);
     tn__lock_give(&transfer->lock);
-    return told(transfer, status);
+    return status_of(transfer, status);
 }
 
 void tn__transfer_close(tn__transfer *transfer)
@@ -70,7 +70,7 @@ void *tn__transfer_memory(tn__transfer *transfer, uint64_t bytes)
         return tn__alloc((size_t)bytes);
     tn_status status =
         device->plugin->host_alloc(device->handle, bytes, &memory);
-    return told(transfer, status) ? NULL : memory;
+    return status_of(transfer, status) ? NULL : memory;
 }
 
 void tn__transfer_memory_free(tn__transfer *transfer, void *memory)
@@ -87,7 +87,7 @@ tn_event *tn__transfer_event(tn__transfer *transfer)
     tn_event *event = NULL;
     tn_device *device = transfer->device;
     tn_status status = device->plugin->event_open(device->handle, &event);
-    return told(transfer, status) ? NULL : event;
+    return status_of(transfer, status) ? NULL : event;
 }
 
 void tn__transfer_event_close(tn__transfer *transfer, tn_event *event)
@@ -120,7 +120,7 @@ tn_status tn__transfer_copy(tn__transfer *transfer,
     if (!status)
         status = plugin->event_record(transfer->queue, done);
     tn__lock_give(&transfer->lock);
-    return told(transfer, status);
+    return status_of(transfer, status);
 }
 
 tn_status tn__transfer_mark(tn__transfer *transfer, tn_event *event)
@@ -129,7 +129,7 @@ tn_status tn__transfer_mark(tn__transfer *transfer, tn_event *event)
     tn__lock_take(&device->queue_lock);
     tn_status status = device->plugin->event_record(device->queue, event);
     tn__lock_give(&device->queue_lock);
-    return told(transfer, status);
+    return status_of(transfer, status);
 }
 
 tn_status tn__transfer_await(tn__transfer *transfer, tn_event *event)
@@ -138,5 +138,5 @@ tn_status tn__transfer_await(tn__transfer *transfer, tn_event *event)
     tn__lock_take(&device->queue_lock);
     tn_status status = device->plugin->queue_wait(device->queue, event);
     tn__lock_give(&device->queue_lock);
-    return told(transfer, status);
+    return status_of(transfer, status);
 }

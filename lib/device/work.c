@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Primitives are the plugin's own. */
+/* Primitives are in the plugin's main table. */
 static const void *find_primitive(const tn_device *device)
 {
     return device->plugin;

@@ -1,11 +1,11 @@
-/* work.h: the kinds of work that a device is given besides programs and copies,
- * one table: primitives and extensions alike. */
+/* work.h: the kinds of device work besides programs and copies, primitives and
+ * extensions, in one table. */
 #ifndef TN_LIB_DEVICE_WORK_H
 #define TN_LIB_DEVICE_WORK_H
 
 #include <device/device.h>
 
-/* A piece of work. */
+/* Kinds of work. */
 enum {
     TN__WORK_MATMUL,
     TN__WORK_SCATTER,
@@ -17,20 +17,20 @@ enum {
     TN__WORK_ATTENTION,
     TN__WORK_LAPACK,
     TN__WORK_KINDS,
-    TN__WORK_LAUNCH = TN__WORK_KINDS, /* these have calls of their own */
+    TN__WORK_LAUNCH = TN__WORK_KINDS, /* these two have separate functions */
     TN__WORK_COPY
 };
 
-/* args: of the kind, tn_matmul_args and so on. */
+/* args is the argument struct of the kind, such as tn_matmul_args. */
 typedef struct tn__work_kind {
     const char *extension; /* its name; NULL: a primitive */
-    size_t bytes, tag;     /* of args; where their tag is */
-    /* What the device has it by; NULL: nothing. */
+    size_t bytes, tag;     /* size of args; offset of their tag */
+    /* The device's implementation, passed to run; NULL: it has none. */
     const void *(*find)(const tn_device *device);
     tn_status (*run)(tn_device *device, const void *found, void *args);
     void (*tally)(tn_device *device, const void *args);
-    bool declines; /* may be refused, and is done by primitives then */
-    bool recorded; /* may be part of what a device records itself */
+    bool declines; /* the plugin may decline; then primitives are used */
+    bool recorded; /* the device can capture it */
 } tn__work_kind;
 extern const tn__work_kind tn__work_kinds[TN__WORK_KINDS];
 

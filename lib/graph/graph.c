@@ -1,4 +1,4 @@
-/* graph.c: see <tenon/graph.h>. */
+/* graph.c: recording, updating and replaying steps: <tenon/graph.h>. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -35,7 +35,8 @@ static tn_status run_step(const char *what, tn_graph_fn step, void *context)
     return tn__error_pending() ? tn_error_code() : TN_OK;
 }
 
-/* What the step gave to the current device; NULL with the error. */
+/* Runs a step and records the work that it submits to the current device. NULL
+ * with the error recorded. */
 static tn__record *record_step(const char *what, tn_graph_fn step,
                                void *context)
 {
@@ -68,7 +69,7 @@ tn_graph *tn_graph_record(tn_graph_fn step, void *context)
         tn__unref(graph);
         return NULL;
     }
-    tn__record_settle(graph->record, NULL);
+    tn__record_instantiate(graph->record, NULL);
     return tn__scope_own(graph);
 }
 
@@ -81,7 +82,7 @@ tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step, void *context)
     tn__record *record = record_step("graph_update", step, context);
     if (!record)
         return tn_error_code();
-    tn__record_settle(record, graph->record);
+    tn__record_instantiate(record, graph->record);
     tn__record_free(graph->record);
     graph->record = record;
     return TN_OK;

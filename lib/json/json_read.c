@@ -1,7 +1,7 @@
-/* json_read.c: JSON that is trusted in nothing.
+/* json_read.c: parses JSON from untrusted sources.
  *
- * Texts are unescaped where they stand, which never makes them longer; the zero
- * behind each takes the place of its closing quote. */
+ * Strings are unescaped in place, which never makes them longer. The
+ * terminating NUL replaces the closing quote, or is before it. */
 #include <json/json.h>
 
 #include <base/plain.h>
@@ -24,7 +24,7 @@ typedef struct reader {
     size_t bytes, at;
     size_t line, line_begin;
     int depth;
-    /* The lists and objects that are open, and the last value of each. */
+    /* Open lists and objects, and the last value of each. */
     struct {
         tn__json_value *in, *last;
     } open[TN__JSON_MOST_DEPTH];
@@ -43,7 +43,7 @@ static bool fail(reader *r, const char *why)
     return fail_at(r, r->at, why);
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static tn__json_value *value_new(tn__json *json)
 {
     tn__json_block *block = json->blocks;
@@ -60,7 +60,7 @@ static tn__json_value *value_new(tn__json *json)
     return v;
 }
 
-/* ---- texts ---------------------------------------------------------------- */
+/* ---- strings ------------------------------------------------------------- */
 
 static int digit_of(char c)
 {
@@ -70,7 +70,7 @@ static int digit_of(char c)
                                   : -1;
 }
 
-/* The four digits at `at`, -1: they are none. */
+/* The four hexadecimal digits at `at`; -1 if they are invalid. */
 static int32_t hex_at(const reader *r, size_t at)
 {
     int32_t code = 0;
@@ -85,21 +85,21 @@ static int32_t hex_at(const reader *r, size_t at)
     return code;
 }
 
-/* \u and its digits, of which r->at is the first; two of them where the first is
- * half of a pair. */
+/* Reads a \u escape, whose first digit is at r->at; two escapes for a surrogate
+ * pair. */
 static bool read_code(reader *r, size_t *to)
 {
     const size_t begin = r->at - 2;
     int32_t code = hex_at(r, r->at);
     if (code < 0)
-        return fail_at(r, begin, "\\u wants four digits of base 16");
+        return fail_at(r, begin, "\\u needs four hexadecimal digits");
     r->at += 4;
     if (code >= 0xd800 && code < 0xe000) {
         const bool pair = code < 0xdc00 && r->bytes - r->at >= 6 &&
                           r->text[r->at] == '\\' && r->text[r->at + 1] == 'u';
         const int32_t low = pair ? hex_at(r, r->at + 2) : -1;
         if (low < 0xdc00 || low >= 0xe000)
-            return fail_at(r, begin, "half of a pair of \\u");
+            return fail_at(r, begin, "unpaired surrogate in \\u");
         code = 0x10000 + ((code - 0xd800) << 10 | (low - 0xdc00));
         r->at += 6;
     }
@@ -111,11 +111,11 @@ static bool read_escape(reader *r, size_t *to)
 {
     static const char name[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     if (r->at + 1 >= r->bytes)
-        return fail(r, "the text does not end");
+        return fail(r, "unterminated string");
     const char c = r->text[r->at + 1];
     const char *found = c ? strchr(name, c) : NULL;
     if (!found && c != 'u')
-        return fail(r, "no such escape");
+        return fail(r, "invalid escape");
     r->at += 2;
     if (!found)
         return read_code(r, to);
@@ -123,7 +123,7 @@ static bool read_escape(reader *r, size_t *to)
     return true;
 }
 
-/* At a quote. */
+/* Reads a string; r->at is at its opening quote. */
 static bool read_text(reader *r, const char **text, size_t *bytes)
 {
     const size_t begin = r->at + 1;
@@ -131,12 +131,13 @@ static bool read_text(reader *r, const char **text, size_t *bytes)
     r->at = begin;
     for (;;) {
         if (r->at == r->bytes)
-            return fail_at(r, begin - 1, "the text does not end");
+            return fail_at(r, begin - 1, "unterminated string");
         const unsigned char c = (unsigned char)r->text[r->at];
         if (c == '"')
             break;
         if (c < 0x20)
-            return fail(r, "a control character in a text: write it as \\u00..");
+            return fail(r, "control character in a string: write it as "
+                           "\\u00..");
         if (c == '\\') {
             if (!read_escape(r, &to))
                 return false;
@@ -158,7 +159,7 @@ static bool read_text(reader *r, const char **text, size_t *bytes)
     return true;
 }
 
-/* ---- numbers and words ---------------------------------------------------- */
+/* ---- numbers and literals ------------------------------------------------ */
 
 static bool is_digit(const reader *r, size_t at)
 {
@@ -172,7 +173,7 @@ static size_t skip_digits(const reader *r, size_t at)
     return at;
 }
 
-/* Where the number that begins at r->at ends; 0: it is none. */
+/* The end of the number at r->at; 0 if it is invalid. */
 static size_t number_end(const reader *r, bool *whole)
 {
     size_t at = r->at + (r->text[r->at] == '-');
@@ -197,7 +198,7 @@ static size_t number_end(const reader *r, bool *whole)
     return at;
 }
 
-/* False: it has no room in 64 bits. */
+/* False: it does not fit in 64 bits. */
 static bool read_integer(const char *text, size_t bytes, int64_t *out)
 {
     const bool negative = *text == '-';
@@ -217,17 +218,18 @@ static bool read_number(reader *r, tn__json_value *v)
     bool whole;
     const size_t begin = r->at, end = number_end(r, &whole);
     if (!end)
-        return fail(r, "no number of JSON");
+        return fail(r, "invalid number");
     r->at = end;
     v->kind = TN__JSON_INTEGER;
     if (whole && read_integer(r->text + begin, end - begin, &v->integer))
         return true;
-    const char behind = r->text[end]; /* lent by the caller where end is the end */
+    const char behind = r->text[end]; /* may be the byte after the whole text */
     r->text[end] = '\0';
     v->kind = TN__JSON_REAL;
     v->real = tn__read_double(r->text + begin, NULL);
     r->text[end] = behind;
-    return isfinite(v->real) || fail_at(r, begin, "a number beyond a double");
+    return isfinite(v->real) ||
+           fail_at(r, begin, "number out of the range of a double");
 }
 
 static bool read_word(reader *r, tn__json_value *v)
@@ -250,7 +252,7 @@ static bool read_word(reader *r, tn__json_value *v)
     return fail(r, "a value is expected");
 }
 
-/* ---- lists and objects ---------------------------------------------------- */
+/* ---- lists and objects --------------------------------------------------- */
 
 static int compare_keys(const void *left, const void *right)
 {
@@ -261,7 +263,7 @@ static int compare_keys(const void *left, const void *right)
     return memcmp(a->key, b->key, a->key_bytes);
 }
 
-/* Of many members; false: no memory. */
+/* Finds a duplicate name by sorting, for many members. False: out of memory. */
 static bool find_twice(const reader *r, const tn__json_value *object,
                        const tn__json_value **twice)
 {
@@ -279,7 +281,7 @@ static bool find_twice(const reader *r, const tn__json_value *object,
     return true;
 }
 
-/* At its end. */
+/* Fails if an object, whose end was reached, has duplicate names. */
 static bool check_keys(reader *r, const tn__json_value *object)
 {
     const tn__json_value *twice = NULL;
@@ -293,7 +295,7 @@ static bool check_keys(reader *r, const tn__json_value *object)
     }
     if (!twice)
         return true;
-    int shown = 0; /* of the name, in whole characters */
+    int shown = 0; /* bytes of the name in the message, in whole characters */
     for (int i = 0; i <= 40 && (size_t)i <= twice->key_bytes; i++)
         if ((twice->key[i] & 0xc0) != 0x80)
             shown = i;
@@ -314,29 +316,29 @@ static void skip_space(reader *r)
         }
 }
 
-static char here(const reader *r)
+static char peek(const reader *r)
 {
     return r->at < r->bytes ? r->text[r->at] : '\0';
 }
 
 static bool read_key(reader *r, tn__json_value *v)
 {
-    if (here(r) != '"')
+    if (peek(r) != '"')
         return fail(r, "a name in quotes is expected");
     if (!read_text(r, &v->key, &v->key_bytes))
         return false;
     skip_space(r);
-    if (here(r) != ':')
+    if (peek(r) != ':')
         return fail(r, "\":\" is expected");
     r->at++;
     skip_space(r);
     return true;
 }
 
-/* The value that begins here, without what stands in it. */
+/* Reads the value at r->at. Of a list or an object, only its beginning. */
 static bool read_value(reader *r, tn__json_value *v)
 {
-    const char c = here(r);
+    const char c = peek(r);
     if (r->at == r->bytes)
         return fail(r, "the text ends where a value is expected");
     if (c == '"') {
@@ -348,7 +350,7 @@ static bool read_value(reader *r, tn__json_value *v)
     if (c != '[' && c != '{')
         return read_word(r, v);
     if (r->depth == TN__JSON_MOST_DEPTH)
-        return fail(r, "lists and objects in more than 512 others");
+        return fail(r, "lists and objects nested deeper than 512");
     v->kind = c == '[' ? TN__JSON_LIST : TN__JSON_OBJECT;
     r->open[r->depth].in = v;
     r->open[r->depth++].last = NULL;
@@ -356,7 +358,7 @@ static bool read_value(reader *r, tn__json_value *v)
     return true;
 }
 
-/* A further value of what is innermost. */
+/* Reads another value of the innermost list or object. */
 static bool read_child(reader *r)
 {
     tn__json_value *in = r->open[r->depth - 1].in;
@@ -373,13 +375,14 @@ static bool read_child(reader *r)
     return (in->kind == TN__JSON_LIST || read_key(r, v)) && read_value(r, v);
 }
 
-/* Behind a value, or behind what opens one: what stands here? */
+/* After a value or an opening bracket: reads the next value, or the end of the
+ * list or object. */
 static bool read_on(reader *r)
 {
     const tn__json_value *in = r->open[r->depth - 1].in;
     const bool list = in->kind == TN__JSON_LIST;
     skip_space(r);
-    if (here(r) == (list ? ']' : '}')) {
+    if (peek(r) == (list ? ']' : '}')) {
         if (!list && !check_keys(r, in))
             return false;
         r->at++;
@@ -390,7 +393,7 @@ static bool read_on(reader *r)
         return fail(r, list ? "the list does not end"
                             : "the object does not end");
     if (in->count) {
-        if (here(r) != ',')
+        if (peek(r) != ',')
             return fail(r, list ? "\",\" or \"]\" is expected"
                                 : "\",\" or \"}\" is expected");
         r->at++;
@@ -411,7 +414,7 @@ const tn__json_value *tn__json_read(tn__json *json, char *text, size_t bytes)
         good = read_on(&r);
     skip_space(&r);
     if (good && r.at < bytes)
-        good = fail(&r, "something stands behind the value");
+        good = fail(&r, "unexpected text after the value");
     return good ? root : NULL;
 }
 
@@ -424,7 +427,7 @@ void tn__json_free(tn__json *json)
     }
 }
 
-/* ---- questions ------------------------------------------------------------ */
+/* ---- access -------------------------------------------------------------- */
 
 const tn__json_value *tn__json_first(const tn__json_value *in)
 {

@@ -1,4 +1,4 @@
-/* json_write.c: a text of JSON that grows. */
+/* json_write.c: writes JSON into a growing text. */
 #include <json/json.h>
 
 #include <base/plain.h>

@@ -1,5 +1,5 @@
-/* array.c: from C arrays to tensors and back, single numbers, and whole
- * tensors from device to device. Strided views are walked on the host. */
+/* array.c: copies between C arrays and tensors, single numbers, and whole
+ * tensors between devices. The host copies strided views. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <math.h>
@@ -8,8 +8,8 @@
 
 /* ---- elements ------------------------------------------------------------ */
 
-/* The value of a narrow floating code: sign, exponent and mantissa fields.
- * ieee: the highest exponent stands for infinity and NaN; float8_e4m3fn has
+/* The value of a narrow floating-point number with sign, exponent and mantissa
+ * fields. ieee: the highest exponent is infinity and NaN; float8_e4m3fn has
  * only the NaN whose bits are all ones. */
 static double narrow_value(uint32_t code, int exponent_bits, int mantissa_bits,
                            bool ieee)
@@ -95,7 +95,7 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
         READ(uint8_t);
         return value != 0;
     }
-    default: { /* as the CAST of a kernel: toward zero, saturating, NaN to 0 */
+    default: { /* like CAST in kernels: toward zero, saturating, NaN to 0 */
         double x = tn__element_double(dtype, element);
         if (isnan(x))
             return 0;
@@ -108,10 +108,10 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
     }
 }
 
-/* ---- strided walks on the host --------------------------------------------- */
+/* ---- strided walks on the host ------------------------------------------- */
 
-/* n elements, step bytes from one to the next; sizes known to the compiler make
- * an element a move instead of a call. */
+/* Copies n elements with a stride of `step` bytes. Constant sizes turn memcpy
+ * into a move. */
 #define LINE(bytes)                                                           \
     case bytes:                                                               \
         for (int64_t i = 0; i < n; i++, at += step, flat += bytes)            \
@@ -130,7 +130,8 @@ static char *walk_line(char *at, char *flat, size_t element, int64_t n,
 }
 
 /* Copies between the strided view at `at` and the row-major array at `flat`;
- * in: from flat into the view. Returns the end of what was used of flat. */
+ * in: from flat into the view. Returns the end of the part of flat that was
+ * used. */
 static char *walk(char *at, char *flat, size_t element, int ndim,
                   const int64_t *shape, const int64_t *stride, bool in)
 {
@@ -152,7 +153,7 @@ tn_status tn__host_view_open(tn__host_view *view, const tn_tensor *x)
     tn_device *device = x->storage->device;
     view->base = NULL;
     view->copy = NULL;
-    if (tn__record_refuse_host(device, "a look at the elements"))
+    if (tn__record_refuse_host(device, "reading elements"))
         return TN_ERR_STATE;
     if (device->host_visible) {
         if (!device->synchronous) {
@@ -186,7 +187,7 @@ void tn__host_view_close(tn__host_view *view)
     view->copy = NULL;
 }
 
-/* ---- arrays ---------------------------------------------------------------- */
+/* ---- arrays -------------------------------------------------------------- */
 
 tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
                                 tn_dims_list shape)
@@ -212,7 +213,7 @@ tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
     return tn__scope_own(x);
 }
 
-/* Is `bytes` what x takes as an array? */
+/* Does `bytes` match the size of x as an array? */
 static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
                         const char *what, const char *name)
 {
@@ -277,8 +278,8 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
                                     (uint64_t)x->offset * element, data,
                                     bytes);
     } else {
-        /* What lies between the elements of a view is not its own: the span
-         * is read, changed and, where it was a copy, written back. */
+        /* The memory between the elements of a view is not the view's. So the
+         * span is read, changed and, if it is a copy, written back. */
         tn__host_view view;
         status = tn__host_view_open(&view, x);
         if (status < 0)
@@ -300,7 +301,7 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
     return status;
 }
 
-/* ---- numbers --------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
 /* The bytes of the only element of x. */
 static tn_status read_item(const tn_tensor *x, void *element, const char *what)
@@ -348,7 +349,7 @@ void *tn_tensor_data(tn_tensor *x)
     return tn__tensor_host(x);
 }
 
-/* ---- device to device ------------------------------------------------------ */
+/* ---- device to device ---------------------------------------------------- */
 
 tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src)
 {
@@ -365,7 +366,7 @@ tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src)
     tn_status status = tn__host_view_open(&view, src);
     if (status < 0)
         return status;
-    /* What dst is made of may be in use there by work that is not done yet. */
+    /* Pending work may still use the memory of dst. */
     if (!dst->storage->device->synchronous &&
         (status = tn_device_synchronize(dst->storage->device)) < 0)
         return status;

@@ -2,7 +2,7 @@
 libtenon_la_SOURCES += \
 	lib/tensor/array.c \
 	lib/tensor/print.c \
-	lib/tensor/refuse.c \
+	lib/tensor/tensor_errors.c \
 	lib/tensor/shape.c \
 	lib/tensor/tensor.c \
 	lib/tensor/tensor.h

@@ -1,9 +1,9 @@
 /* print.c: tensors as text, as PyTorch prints them (torch/_tensor_str.py):
- * columns of one width, four digits, scientific notation where a ratio of
- * 1000 or very small or large numbers ask for it, and beyond 1000 elements
- * only the three at each end of a dimension.
- * What an operator made names it: grad_fn=<AddBackward>, without
- * the number that PyTorch puts behind to tell its overloads apart. */
+ * columns of equal width, four digits, scientific notation if the largest and
+ * smallest numbers have a ratio above 1000 or are very large or small. Beyond
+ * 1000 elements only the three at each end of a dimension are shown.
+ * grad_fn=<AddBackward> has no number, with which PyTorch distinguishes
+ * overloads. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -23,12 +23,12 @@ typedef struct printer {
     tn__host_view view;
     tn__text text;
     bool summarize, floating;
-    bool whole, scientific; /* how floating numbers are written */
+    bool whole, scientific; /* format of floating-point numbers */
     int width;
     size_t line; /* length of the last line, for suffixes */
 } printer;
 
-/* ---- numbers ------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------- */
 
 static const char *element_at(const printer *p, int64_t offset)
 {
@@ -56,9 +56,9 @@ static int write_number(const printer *p, const char *element,
     return tn__plain_print(out, NUMBER_TEXT, "%.*f", PRECISION, value);
 }
 
-/* ---- the elements that are shown ------------------------------------------------ */
+/* ---- elements shown ------------------------------------------------------ */
 
-/* The index that follows i in a dimension of that size. */
+/* The index shown after i in a dimension of that size. */
 static int64_t next_shown(const printer *p, int64_t i, int64_t size)
 {
     bool skip = p->summarize && size > 2 * EDGE_ITEMS && i == EDGE_ITEMS - 1;
@@ -79,9 +79,9 @@ static void each_shown(printer *p, int dim, int64_t offset,
         each_shown(p, dim + 1, offset + i * p->x->stride[dim], visit, context);
 }
 
-/* ---- choosing the format -------------------------------------------------------- */
+/* ---- choosing the format ------------------------------------------------- */
 
-/* Of the finite numbers that are not 0. */
+/* Over the finite non-zero numbers. */
 typedef struct range {
     double least, greatest;
     bool any, whole;
@@ -129,7 +129,7 @@ static void choose_format(printer *p)
     each_shown(p, 0, 0, note_width, NULL);
 }
 
-/* ---- brackets ---------------------------------------------------------------------- */
+/* ---- brackets ------------------------------------------------------------ */
 
 static void add_number(printer *p, const char *element)
 {
@@ -196,9 +196,9 @@ static void add_array(printer *p, int dim, int64_t offset, int indent)
     tn__text_add(&p->text, "]");
 }
 
-/* ---- what follows the elements ------------------------------------------------------- */
+/* ---- suffixes ------------------------------------------------------------ */
 
-/* As PyTorch counts: two more than the characters of the last line. */
+/* As in PyTorch: the length of the last line plus 2. */
 static void measure_line(printer *p)
 {
     const char *line = p->text.data ? strrchr(p->text.data, '\n') : NULL;
@@ -244,7 +244,8 @@ static void add_suffixes(printer *p)
     }
     char made_by[TN__GRAD_FN_BYTES] = "";
     if (tn__tensor_tracks(x) && tn__tensor_hook.grad_fn)
-        /* it brings a history that is behind up to date: nothing to see */
+        /* brings the tensor's history up to date, which does not change the
+         * tensor */
         tn__tensor_hook.grad_fn((tn_tensor *)(uintptr_t)x, made_by);
     if (*made_by) {
         snprintf(suffix, sizeof suffix, "grad_fn=<%s>", made_by);
@@ -254,7 +255,7 @@ static void add_suffixes(printer *p)
     }
 }
 
-/* The text in library memory, for tn__free. */
+/* The text, to be freed by tn__free. */
 static char *text_of(const tn_tensor *x)
 {
     printer p = {.x = x, .summarize = x->numel > THRESHOLD,
@@ -277,7 +278,7 @@ static char *text_of(const tn_tensor *x)
     return tn__text_finish(&p.text);
 }
 
-/* ---- the public three ---------------------------------------------------------------- */
+/* ---- public functions ---------------------------------------------------- */
 
 char *tn_tensor_text(const tn_tensor *x)
 {

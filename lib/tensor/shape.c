@@ -1,4 +1,4 @@
-/* shape.c: arithmetic on shapes and strides; no tensor in sight. */
+/* shape.c: arithmetic on shapes and strides, without tensors. */
 #include <string.h>
 #include <tensor/tensor.h>
 
@@ -55,8 +55,8 @@ void tn__shape_contiguous_strides(int ndim, const int64_t *shape,
     int64_t step = 1;
     for (int d = ndim - 1; d >= 0; d--) {
         stride[d] = step;
-        /* An empty dimension counts as one, so that strides stay non-zero as
-         * PyTorch's do. */
+        /* An empty dimension counts as 1, so that strides are not 0, as in
+         * PyTorch. */
         step = tn__size_mul(step, shape[d] > 1 ? shape[d] : 1);
     }
 }
@@ -82,7 +82,7 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
 {
     *low = *high = 0;
     for (int d = 0; d < ndim; d++)
-        if (shape[d] == 0) { /* strides may be any numbers */
+        if (shape[d] == 0) { /* its strides are irrelevant */
             *high = -1;
             return;
         }
@@ -97,13 +97,13 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
 
 bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride)
 {
-    int64_t reach = 0, beyond = -1; /* of the strides up to `beyond` */
+    int64_t reach = 0, beyond = -1; /* span of the strides up to `beyond` */
     for (int round = 0; round < ndim; round++) {
-        /* the smallest stride that is still greater */
+        /* the smallest stride greater than `beyond` */
         int64_t next = INT64_MAX, moved = 0;
         int count = 0;
         for (int d = 0; d < ndim; d++) {
-            if (shape[d] < 2) /* its stride may be any number */
+            if (shape[d] < 2) /* its stride is irrelevant */
                 continue;
             int64_t step = stride[d] < 0 ? -stride[d] : stride[d];
             if (step <= beyond || step > next)

@@ -1,8 +1,7 @@
-/* tensor.c: storages, tensors as views on them, and their attributes.
+/* tensor.c: storages, tensors as views of them, and their attributes.
  *
- * Making a tensor is on the path of every operator: both structs come from
- * per-thread free lists, each field is written once, and of the arrays only
- * the part in use. */
+ * Every operator makes a tensor. So both structs come from per-thread free
+ * lists, and each field is written once, of arrays only the part in use. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/lock.h>
@@ -18,7 +17,7 @@ tn__tensor_hooks tn__tensor_hook;
 
 /* ---- storage ------------------------------------------------------------- */
 
-/* Takes block over, also on failure. */
+/* Takes ownership of block, also on failure. */
 static tn__storage *storage_new(tn_device *device, tn__block *block,
                                 uint64_t bytes)
 {
@@ -42,17 +41,18 @@ static tn__storage *storage_new(tn_device *device, tn__block *block,
 
 static bool give_reference(tn__storage *storage)
 {
-    /* The last holder needs no read-modify-write: nobody else can take a
-     * reference from under it. */
+    /* The last holder needs no read-modify-write: no other thread can add a
+     * reference. */
     return atomic_load_explicit(&storage->references, memory_order_acquire) ==
                1 ||
            atomic_fetch_sub_explicit(&storage->references, 1,
                                      memory_order_acq_rel) == 1;
 }
 
-/* As give_reference, of storage with a history: that goes once no tensor but
- * saved values is left to ask for it. One at a time, so that the last sees
- * both counts as they are; a saved value leaves `saved` before it goes. */
+/* give_reference for a storage with a history, which is freed when only saved
+ * values hold the storage. Under a lock, so that the last caller reads both
+ * counts consistently. A saved value decrements `saved` before its
+ * reference. */
 static __attribute__((noinline)) bool
 give_with_history(tn__storage *storage)
 {
@@ -64,7 +64,7 @@ give_with_history(tn__storage *storage)
         history = atomic_exchange(&storage->history, NULL);
     bool last = give_reference(storage);
     tn__lock_give(&lock);
-    if (history) /* leads to other tensors: not under the lock */
+    if (history) /* may free other tensors, so not under the lock */
         tn__tensor_hook.release_history(history);
     return last;
 }
@@ -81,7 +81,7 @@ static void storage_unref(tn__storage *storage)
         tn_device *device = storage->device;
         tn__error pending;
         tn__error_hide(&pending);
-        tn_device_synchronize(device); /* work may still read the lent memory */
+        tn_device_synchronize(device); /* work may still use the wrapped memory */
         tn__error_restore(&pending);
         device->plugin->buffer_free(device->handle, storage->block->buffer);
         tn__free(storage->block);
@@ -116,8 +116,8 @@ const tn__class tn__tensor_class = {.name = "tensor",
                                     .destroy = tensor_destroy,
                                     .origin = tensor_origin};
 
-/* Without shape, strides, numel and contiguous: the caller's to fill. Takes
- * the reference to storage. */
+/* A tensor whose shape, strides, numel and contiguous the caller sets. Takes
+ * over a reference to storage. */
 static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 {
     tn_tensor *x = tn__pool_take_object(&tensor_pool);
@@ -127,7 +127,7 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
     x->storage = storage;
     x->grad = NULL;
     x->made_by = NULL;
-    x->made_in = tn__me.here.path;
+    x->made_in = tn__me.location.path;
     x->offset = 0;
     x->dtype = (uint8_t)dtype;
     x->ndim = (uint8_t)ndim;
@@ -138,7 +138,8 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 
 /* ---- recorded work ------------------------------------------------------- */
 
-/* Its reference counts as that of a saved value: it asks for no history. */
+/* The recording's reference counts as that of a saved value: it needs no
+ * history. */
 void tn__tensor_recorded(const tn_tensor *x)
 {
     tn__storage *storage = x->storage;
@@ -155,9 +156,9 @@ void tn__tensor_recorded_drop(void *kept)
     storage_unref(storage);
 }
 
-/* Memory of a value that is gone, but that the recorded work uses up to here:
- * what comes after may have it. NULL: none of that size. */
-static tn__storage *storage_again(tn_device *device, uint64_t bytes)
+/* Reuses memory that recorded work used for a value that has been freed. NULL
+ * if there is none of that size. */
+static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
 {
     const tn__record *record = tn__me.recording;
     if (record->device != device)
@@ -176,8 +177,8 @@ static tn__storage *storage_again(tn_device *device, uint64_t bytes)
     return NULL;
 }
 
-/* Can the device not store that? One bit of a word that is near: every new
- * tensor asks. */
+/* Is the dtype one that the device cannot store? One bit test, because every
+ * new tensor needs it. */
 static inline bool is_refused(const tn_device *device, tn_dtype dtype)
 {
     return TN__UNLIKELY(!(device->storage_types & 1u << dtype));
@@ -190,13 +191,13 @@ refuse(const tn_device *device, tn_dtype dtype, const char *what)
     return NULL;
 }
 
-/* A tensor of its own, uninitialised memory, shape still to be filled. */
+/* A tensor with new, uninitialised memory; the caller sets the shape. */
 static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
                                uint64_t bytes)
 {
     tn__storage *storage = NULL;
     if (TN__UNLIKELY(tn__me.recording != NULL))
-        storage = storage_again(device, bytes);
+        storage = storage_reuse(device, bytes);
     tn__block *block = storage ? NULL : tn__block_alloc(device, bytes);
     if (!storage && !block)
         return NULL;
@@ -234,8 +235,8 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
         }
         empty = empty || shape[d] == 0;
     }
-    /* Strides, and products over some of the sizes, must fit where nothing is
-     * stored too: there an empty dimension counts as one. */
+    /* Strides, and products over some of the sizes, must fit for empty tensors
+     * too: there an empty dimension counts as 1. */
     uint64_t total = empty ? 1 : element;
     for (int d = 0; d < ndim; d++) {
         uint64_t size = shape[d] ? (uint64_t)shape[d] : 1;
@@ -298,7 +299,7 @@ tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
     if (ndim > TN_MAX_NDIM)
         return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; at most %d", ndim,
                              TN_MAX_NDIM);
-    /* Strides of 0 can show more elements than there are numbers for. */
+    /* With strides of 0 the number of elements may exceed int64_t. */
     int64_t numel = 1;
     bool empty = false, many = false;
     for (int d = 0; d < ndim; d++) {
@@ -374,7 +375,7 @@ tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
     if (!x)
         goto fail_storage;
     x->made_by = "tensor_wrap";
-    /* From here on the storage holds the loan. */
+    /* From here on the storage calls release. */
     storage->wrapped = true;
     storage->release = release;
     storage->context = context;

@@ -1,4 +1,5 @@
-/* trace.c: the start and end of a trace, its limits, and ranges. */
+/* trace.c: starting and stopping a trace, peak rates of the device, and
+ * ranges. */
 #include <base/error.h>
 #include <base/context.h>
 #include <base/lock.h>
@@ -10,7 +11,7 @@
 
 #include <time.h>
 
-/* ---- limits ----------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -21,9 +22,9 @@ static double now(void)
 
 typedef tn_tensor *work_function(tn_tensor *x);
 
-/* The seconds that work takes at its best, of several: the first ones build
- * programs, fetch memory and wake the processor. Of what takes longer than all
- * that, twice. */
+/* The least time of several runs of work, in seconds. The first runs compile
+ * programs, allocate memory and raise the clock rate of the processor. Work of
+ * more than a second runs twice only. */
 static double best_of(work_function *work, tn_tensor *x, tn_device *device)
 {
     enum { LONG = 1 };
@@ -51,9 +52,9 @@ static tn_tensor *multiply(tn_tensor *x)
     return tn_matmul(x, x);
 }
 
-/* Of the current device, as the thread found them before; unknown, and the trace
- * without, where they cannot be had, for want of memory perhaps. What the thread
- * was at is not theirs. */
+/* The peak rates of the current device, measured once. If that fails, for lack
+ * of memory perhaps, they are unknown and the trace has none. The measurement
+ * does not belong to the operator or module that the thread is running. */
 static tn__limits measure(void)
 {
     enum { ELEMENTS = 1 << 24, SIDE = 1024 };
@@ -65,9 +66,9 @@ static tn__limits measure(void)
     tn__lock_give(&lock);
     if (before.device && before.device == tn_device_current())
         return before;
-    struct tn__here here = tn__me.here;
-    tn__error_hush();
-    tn__me.here = (struct tn__here){.doing = NULL};
+    struct tn__location location = tn__me.location;
+    tn__handler_mute();
+    tn__me.location = (struct tn__location){.running = NULL};
     tn__limits limits = {.device = NULL};
     tn_device *device = tn_device_current();
     tn_scope *scope = tn_scope_open();
@@ -82,15 +83,15 @@ static tn__limits measure(void)
     }
     tn_scope_close(scope);
     tn_error_clear();
-    tn__error_unhush();
-    tn__me.here = here;
+    tn__handler_unmute();
+    tn__me.location = location;
     tn__lock_take(&lock);
     known = limits;
     tn__lock_give(&lock);
     return limits;
 }
 
-/* ---- start and end ------------------------------------------------------------ */
+/* ---- start and end ------------------------------------------------------- */
 
 tn_status tn_trace_start(const char *path)
 {
@@ -109,8 +110,8 @@ tn_status tn_trace_stop(void)
     return tn__timeline_stop();
 }
 
-/* The first operator starts what TENON_TRACE asks for. A file that cannot be
- * written is no error of that operator's. */
+/* Starts the trace of TENON_TRACE at the first operator. A file that cannot be
+ * written is logged, and is not an error of that operator. */
 static void start_wanted(void)
 {
     tn__error before;
@@ -127,7 +128,7 @@ __attribute__((constructor)) static void look_at_environment(void)
         tn__timeline_want(start_wanted);
 }
 
-/* ---- ranges --------------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------- */
 
 enum { DEPTH = 64 };
 struct tn__ranges {
@@ -143,14 +144,15 @@ void tn_trace_push(const char *name)
     struct tn__ranges *ranges = tn__me.ranges;
     if (depth >= DEPTH)
         return;
-    /* Counted without a trace too: one may start or end in between. */
+    /* Counted without a trace too: a trace may start or end between push and
+     * pop. */
     if (ranges)
         ranges->open[depth].span.trace = 0;
     if (!tn__timeline_is_live())
         return;
     if (!ranges)
-        ranges = tn__context_room(&tn__me.ranges, sizeof *ranges);
-    if (ranges) { /* without memory the trace lacks the range */
+        ranges = tn__context_alloc(&tn__me.ranges, sizeof *ranges);
+    if (ranges) { /* else memory ran out, and the trace lacks the range */
         ranges->open[depth].name = name ? name : "";
         tn__span_open(&ranges->open[depth].span);
     }

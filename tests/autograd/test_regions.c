@@ -152,8 +152,8 @@ static void test_each_batch(void)
     tn_error_clear();
     tn_scope_close(scope);
     each_batch(loader, TO_ITS_END);
-    ok(tn_error() && strstr(tn_error(), "batch_begin: loader is gone: "),
-       "and a loader that is gone: %s", tn_error());
+    ok(tn_error() && strstr(tn_error(), "batch_begin: loader was freed: "),
+       "and a loader that was freed: %s", tn_error());
     tn_error_clear();
 }
 

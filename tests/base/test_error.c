@@ -156,7 +156,7 @@ static void test_marks(void)
     blames("add: input (100%s), other (3,)", "add", "other");
 
     tn__fail(TN_ERR_SHAPE, "cat: {tensors[%d]} differs from {tensors[0]}", 12);
-    is_int(tn__error_blamed()->index, 12, "one of a list");
+    is_int(tn__error_argument()->index, 12, "one of a list");
     blames("cat: tensors[12] differs from tensors[0]", "cat", "tensors");
 
     tn__fail(TN_ERR_FORMAT, "einsum: {equation} \"%s\"", "{a},{!b}:");
@@ -171,12 +171,12 @@ static void test_marks(void)
     tn__fail(TN_ERR_SHAPE, "row: {tensors[%d]} x {n} x {tensors[1]}", 0);
     tn__error_rename(0, "input", -1);
     tn__error_rename(2, "others", 10);
-    tn__error_say_as("operator");
+    tn__error_attribute("operator");
     is_str(tn__error_words(), "operator: input x n x others[10]",
            "arguments and operator are renamed");
-    ok(tn__error_speaks_of("operator") && !tn__error_speaks_of("op"),
+    ok(tn__error_is_from("operator") && !tn__error_is_from("op"),
        "it is one of that operator");
-    tn__error_put_before("%s", "outer");
+    tn__error_prefix("%s", "outer");
     is_str(tn_error(), "outer: operator: input x n x others[10]",
            "what is put before it");
     tn__error_rename(1, "number", -1);

@@ -63,7 +63,7 @@ static void test_fail_at(void)
     tn__memory_fail_at(2);
     void *a = tn__alloc(8), *b = tn__alloc(8), *c = tn__alloc(8);
     ok(a && !b && c, "the second allocation fails, no other");
-    is_str(tn_error(), "out of memory: 8 bytes of host memory asked for",
+    is_str(tn_error(), "out of memory: 8 bytes of host memory requested",
            "and tells what was asked for");
     tn_error_clear();
     tn__free(a);

@@ -97,7 +97,7 @@ static void test_results(void)
     tn_scope_open();
     void *several[] = {make(NULL), NULL, make(NULL), second};
     make(NULL);
-    ok(tn__scope_hand_on(inner, several, 4), "several results at once");
+    ok(tn__scope_results(inner, several, 4), "several results at once");
     is_int(living, 4, "live on");
     tn_scope_close(outer);
     is_int(living, 0, "until the scope around them closes");
@@ -116,8 +116,8 @@ static void *open_elsewhere(void *unused)
              "closing another thread's scope");
     tn_drop(foreign_thing);
     is_error(TN_ERR_STATE,
-             "drop: what is given was not kept and belongs to no open scope of "
-             "this thread: it was dropped before, went with its scope, or is "
+             "drop: the object was not kept and belongs to no open scope of this "
+             "thread: it was dropped before, freed with its scope, or is "
              "another thread's; call tn_drop() once for each tn_keep()",
              "dropping another thread's object");
     tn_keep(foreign_thing);
@@ -150,8 +150,8 @@ static void test_mistakes(void)
     is_error(TN_ERR_ARGUMENT, "keep: this is a scope; keep the objects in it",
              "keeping a scope");
 #define NO_OBJECT                                                             \
-    ": object is no object that scopes own: it is a device, an operator or "   \
-    "memory of the program's"
+    ": object is not an object that scopes own: it is a device, an operator " \
+    "or memory of the program"
     static struct { void *part[8]; } other;
     ok(!tn_keep(&other), "what is no object cannot be kept");
     is_error(TN_ERR_ARGUMENT, "keep" NO_OBJECT, "keeping what is no object");
@@ -165,8 +165,8 @@ static void test_mistakes(void)
     tn_drop(t);
     tn_drop(t); /* holder keeps it in memory */
     is_error(TN_ERR_STATE,
-             "drop: what is given was not kept and belongs to no open scope of "
-             "this thread: it was dropped before, went with its scope, or is "
+             "drop: the object was not kept and belongs to no open scope of this "
+             "thread: it was dropped before, freed with its scope, or is "
              "another thread's; call tn_drop() once for each tn_keep()",
              "dropping an object twice");
     foreign = next;
@@ -221,7 +221,7 @@ static void test_handed_on_twice(void)
     thing *a = make(NULL);
     make(NULL);
     void *twice[] = {a, a};
-    ok(tn__scope_hand_on(inner, twice, 2), "one result named twice");
+    ok(tn__scope_results(inner, twice, 2), "one result named twice");
     is_int(tn_scope_count() - before, 1, "lives on once, alone");
     tn_scope_close(outer);
     is_int(living, 0, "and not beyond");

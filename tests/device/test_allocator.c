@@ -126,7 +126,7 @@ static void test_limit(tn_device *device)
     tn__block *a = tn__block_alloc(device, 6 * MIB);
     ok(a, "what fits is had, in a slab of its own size");
     ok(!tn__block_alloc(device, 5 * MIB), "what does not is refused");
-    is_error("out of memory on fake:0: 5.00 MiB asked for, 6.00 MiB in live "
+    is_error("out of memory on fake:0: 5.00 MiB requested, 6.00 MiB in live "
              "tensors, 0 bytes held for reuse; the limit is 10.00 MiB "
              "(TENON_MEM_LIMIT or tn_memory_set_limit)",
              "reaching the limit");
@@ -190,7 +190,7 @@ static void test_device_full(tn_device *device)
     tn__block *a = tn__block_alloc(device, 24 * MIB);
     ok(a && !a->host, "memory that the CPU does not see has no address");
     ok(!tn__block_alloc(device, 16 * MIB), "a full device refuses");
-    is_error("out of memory on longer:0: 16.00 MiB asked for, 24.00 MiB in "
+    is_error("out of memory on longer:0: 16.00 MiB requested, 24.00 MiB in "
              "live tensors, 0 bytes held for reuse; 8.00 MiB of 32.00 MiB are "
              "free",
              "a full device");

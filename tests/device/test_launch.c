@@ -95,9 +95,8 @@ static void test_late(tn_device *device)
     is_int(launch(device, 0, "mul", &fault), TN_OK, "more work");
     is_int(tn_device_synchronize(device), TN_ERR_INDEX, "waiting tells it");
     is_error(TN_ERR_INDEX,
-             "take: index -7 is outside of [0, 5) (told by "
-             "device_synchronize when "
-             "longer:0 was waited for)",
+             "take: index -7 is outside of [0, 5) (reported by "
+             "device_synchronize when it waited for longer:0)",
              "a late fault");
     is_int(tn_device_synchronize(device), TN_OK, "once");
     launch(device, 2, "exp", &fault);

@@ -8,7 +8,7 @@
 #include <tenon/device.h>
 
 #define PRINTS_OR_ENDS                                                        \
-    "; remedy: remove it, or tell its maker: a plugin reports errors, it "    \
+    "; remedy: remove it, or tell its author: a plugin reports errors, it "   \
     "never prints or ends the process"
 #define REBUILD "build it again with this version's <tenon/plugin.h>"
 
@@ -23,15 +23,15 @@ static const struct {
      "device_open: badmajor: speaks version 2 of the plugin ABI, this library "
      "version 1 (" REBUILD ")"},
     {"badslot",
-     "required function scatter is missing; remedy: ask its maker "
-     "for a whole one",
+     "required function scatter is missing; remedy: ask its author "
+     "for a complete one",
      "device_open: badslot: required function scatter is missing (ask its "
-     "maker for a whole one)"},
+     "author for a complete one)"},
     {"halfset",
-     "has the function event_query without queue_wait, which goes with it; "
-     "remedy: ask its maker for a whole one",
+     "has the function event_query without queue_wait, which it requires; "
+     "remedy: ask its author for a complete one",
      "device_open: halfset: has the function event_query without queue_wait, "
-     "which goes with it (ask its maker for a whole one)"},
+     "which it requires (ask its author for a complete one)"},
     {"short",
      "its table has 168 bytes, version 1.0 has 232; remedy: " REBUILD,
      "device_open: short: its table has 168 bytes, version 1.0 has 232 "
@@ -50,9 +50,9 @@ static const struct {
      "device_open: declines: not on a Monday"},
     {"misnamed",
      "calls itself somebody, its file or manifest says misnamed; remedy: "
-     "rename the file, or mend its manifest",
+     "rename the file, or correct its manifest",
      "device_open: misnamed: calls itself somebody, its file or manifest says "
-     "misnamed (rename the file, or mend its manifest)"},
+     "misnamed (rename the file, or correct its manifest)"},
     {"prints", "writes to stdout while probing" PRINTS_OR_ENDS, NULL},
     {"aborts", "crashed while probing (signal 6)" PRINTS_OR_ENDS, NULL},
     {"exits", "ended the process while probing (exit status 3)" PRINTS_OR_ENDS,
@@ -87,18 +87,18 @@ static void test_report(void)
     report = tn_load_report();
     for (size_t i = 0; i < BAD_COUNT; i++)
         is_line(report, bad[i].name, bad[i].report);
-    is_line(report, "fake", "1 device, by name alone");
+    is_line(report, "fake", "1 device, only by name");
     ok(has_line(report, "  fake:0: a device that computes nothing (simulated, "
                         "bit-exact: no; computes nothing)"),
        "a good one's devices are listed");
-    is_line(report, "longer", "1 device, by name alone");
+    is_line(report, "longer", "1 device, only by name");
     ok(strstr(report, ", 32 MiB, bit-exact: "), "and their memory");
-    is_line(report, "exact", "1 device, by name alone");
+    is_line(report, "exact", "1 device, only by name");
     ok(strstr(report, "tn_text.so: cannot be opened: ") &&
            strstr(report, "invalid ELF header"),
        "a text file is refused");
     ok(strstr(report, "tn_line.conf, line 2: colour is no key=value that can "
-                      "be used; remedy: mend or remove that line\n"),
+                      "be used; remedy: correct or remove that line\n"),
        "a manifest that is wrong is told with its line");
     char line[PATH_MAX * 2];
     snprintf(line, sizeof line,

@@ -117,8 +117,8 @@ static void test_default(void)
     setenv("TENON_FAKE_KIND", "3", 1);
     is_default("auto",
                "TENON_DEVICE=auto: longer: longer:0 is a device of kind cpu: "
-               "by name alone; fake: fake:1 is a device of kind simulated: by "
-               "name alone");
+               "only by name; fake: fake:1 is a device of kind simulated: only "
+               "by name");
     setenv("TENON_LONGER_KIND", "1", 1);
     setenv("TENON_FAKE_KIND", "0", 1);
     setenv("TENON_FAKE_ALIGN", "48", 1);

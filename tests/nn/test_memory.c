@@ -51,7 +51,7 @@ static void test_out_of_memory(void)
     note("%s", text);
     ok(strncmp(text, "2: linear: out of memory on ", 28) == 0,
        "the message begins with the module and the operator");
-    ok(strstr(text, ": 16.00 MiB asked for, ") != NULL, "tells what was asked");
+    ok(strstr(text, ": 16.00 MiB requested, ") != NULL, "tells what was asked");
     ok(strstr(text, "largest holders: ") != NULL &&
            /* one, or one more for what a library keeps for the gradient */
            (strstr(text, " by linear_activation in 0 (1)") != NULL ||

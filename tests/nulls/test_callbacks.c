@@ -74,7 +74,7 @@ static tn_tensor *checked(tn_tensor *const *inputs, int count, void *context)
 static void refused(bool did, const char *name)
 {
     const char *error = tn_error() ? tn_error() : "nothing";
-    const char *why = told ? " took it when it was closed" : " is gone: ";
+    const char *why = told ? " freed it when it was closed" : " was freed: ";
     ok(!did && (strstr(error, why) ||
                 strstr(error, " is a module, not a tensor")),
        "%s: %s", name, error);
@@ -150,7 +150,7 @@ static int try_debug(void)
             tn_parameters(tn_nn_linear(1, 1)), NULL);
         tn_scope_close(scope);
         tn_optim_step(optim);
-        ok(strstr(tn_error(), "optim_step: optim is gone: made by optim_sgd, scope "),
+        ok(strstr(tn_error(), "optim_step: optim was freed: made by optim_sgd, scope "),
            "an optimizer's maker is named");
         _exit(tap_failed);
     }
@@ -163,7 +163,7 @@ static int try_debug(void)
 int main(void)
 {
     plan_later();
-    is_int(try_debug(), 0, "TENON_DEBUG=scopes tells which scope took it");
+    is_int(try_debug(), 0, "TENON_DEBUG=scopes reports which scope freed it");
     note("of a tensor that is gone:");
     wrong = gone();
     try_all();
@@ -172,8 +172,8 @@ int main(void)
     try_all();
     tn_checkpoint all = {.size = sizeof all, .module = (void *)gone()};
     ok(tn_checkpoint_save("callbacks.ckpt", &all) < 0 &&
-           strstr(tn_error(), "checkpoint_save: module is a tensor that is "
-                              "gone, not a module"),
+           strstr(tn_error(), "checkpoint_save: module is a tensor that was "
+                              "freed, not a module"),
        "a part of a checkpoint: %s", tn_error());
     ok(access("callbacks.ckpt", F_OK) != 0, "of which no file is made");
     return done_testing();

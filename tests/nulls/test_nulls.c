@@ -481,11 +481,11 @@ static void try_bad(const call *c, int at)
     snprintf(seen->bad_message[bad_now][at], MESSAGE, "%s",
              error ? error : "");
     bool told = error && is_name(c->name, error) &&
-                (strstr(error, " gone") || strstr(error, ", not a") ||
+                (strstr(error, " was freed") || strstr(error, ", not a") ||
                  strstr(error, "is no") || strstr(error, "this is a scope"));
     /* Then it says where the object went, unless that is a scope itself. */
-    if (told && seen->under_debug && strstr(error, " gone: "))
-        told = strstr(error, " took it ") || strstr(error, "dropped with") ||
+    if (told && seen->under_debug && strstr(error, " was freed: "))
+        told = strstr(error, " freed it ") || strstr(error, "dropped with") ||
                strstr(error, "last object that held it");
     *o = !error ? SILENT : gave ? BOTH : told ? REFUSED : UNNAMED;
     tn_error_clear();

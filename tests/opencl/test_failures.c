@@ -252,7 +252,7 @@ static void test_work(void)
        "which then tells: %s", text);
     unsetenv("TENON_OPENCL_BLOCKING");
     is_str(scene("clCreateBuffer -61", print_memory),
-           "empty: out of memory on opencl:0: 256.00 MiB asked for; "
+           "empty: out of memory on opencl:0: 256.00 MiB requested; "
            "then 7",
            "memory that runs out, and the device is of use after it");
 }

@@ -355,7 +355,7 @@ static void test_failures(void)
 {
     is_str(in_child(print_fault),
            "late|embedding: input 4 at position (1,) of (3,) is outside [0, 4) "
-           "(told by device_synchronize when opencl:0 was waited for)|8",
+           "(reported by device_synchronize when it waited for opencl:0)|8",
            "an index fault is told when the queue is waited for, by the "
            "operator's name");
     is_str(in_child(print_late), "all",
@@ -369,7 +369,7 @@ static void test_failures(void)
        "batches that come by memory which the driver maps: %s", batches);
     is_str(in_child(print_threads), "3", "three threads on one device");
     is_str(in_child(print_memory),
-           "empty: out of memory on opencl:0: 256.00 TiB asked for, 0 bytes in "
+           "empty: out of memory on opencl:0: 256.00 TiB requested, 0 bytes in "
            "liv|3",
            "memory that there is not is told, and the device is of use "
            "after it");

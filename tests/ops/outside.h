@@ -44,7 +44,7 @@ static void late_told(tn_tensor *x, const char *device, const char *op,
     if (x)
         tn_device_synchronize(tn_tensor_device(x));
     snprintf(text, sizeof text,
-             "%s: %s (told by device_synchronize when %s:0 was waited for)",
+             "%s: %s (reported by device_synchronize when it waited for %s:0)",
              op, want,
              device);
     const tn_error_details *e = tn_error_info();

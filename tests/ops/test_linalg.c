@@ -38,7 +38,7 @@ static void check_host_runs(void)
     tn_host_ops_allow(false);
     refused(tn_linalg_inv(a), TN_ERR_UNSUPPORTED,
             "linalg_inv: runs on the host, which TENON_HOST_OPS=error "
-            "refuses; tn_host_ops_allow(true) lets it");
+            "forbids; tn_host_ops_allow(true) allows it");
     is_int(tn_host_runs(), runs + 2, "what is refused is not counted");
     tn_host_ops_allow(true);
     ok(tn_linalg_inv(a) != NULL, "allowed again, it runs");

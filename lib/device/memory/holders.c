@@ -1,14 +1,15 @@
-/* holders.c: who holds the memory, for the error that says that there is none:
- * blocks in use above 1 KiB by the operator and the module that asked. */
+/* holders.c: which operators and modules hold the memory, for out-of-memory
+ * errors. Counts used blocks above 1 KiB by the operator and module that
+ * allocated them. */
 #include <device/memory/allocator.h>
 
 #include <stdio.h>
 #include <string.h>
 #include <tenon/error.h>
 
-/* Origins that are told apart; what comes after them is not counted, so that
- * no memory is needed where there is none. */
-enum { ORIGINS = 64, TOLD = 3 };
+/* Most origins that are counted; further ones are ignored, so that this needs
+ * no memory. SHOWN: origins in the message. */
+enum { ORIGINS = 64, SHOWN = 3 };
 
 typedef struct origin {
     const char *made_by;
@@ -51,7 +52,7 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room)
             if (b->used && b->made_by)
                 count(list, &filled, b);
     origin *best;
-    for (int k = 0; k < TOLD && (best = largest(list, filled)); k++) {
+    for (int k = 0; k < SHOWN && (best = largest(list, filled)); k++) {
         char size[TN__BYTES_TEXT];
         const char *path = tn_path_text(best->made_in);
         int length = snprintf(
@@ -61,7 +62,7 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room)
             path && *path ? " in " : "", path ? path : "",
             (long long)best->count);
         if (length < 0 || (size_t)length >= room - used) {
-            text[used] = 0; /* one that does not fit is left out */
+            text[used] = 0; /* does not fit: omitted */
             return;
         }
         used += (size_t)length;

@@ -1,11 +1,10 @@
-/* large.c: blocks above 1 KiB: best fit, split on the way out, joined with
- * their free neighbours on the way in.
+/* large.c: blocks above 1 KiB: best fit, split when allocated, joined with
+ * adjacent free blocks when freed.
  *
- * Free blocks lie in bins by size, four to a power of two; a map of the bins
- * that hold something makes the search short. Within the first bin the best
- * block is looked for, in any later one every block is large enough and the
- * first is nearly the best. */
-#include <device/memory/allocator.h>
+ * Free blocks are in bins by size (bins.h). The first bin is searched for the
+ * best fit. In later bins every block is large enough and the first is nearly
+ * the best. */
+#include <device/memory/bins.h>
 
 #include <base/context.h>
 #include <base/memory.h>
@@ -16,75 +15,21 @@
 
 /* Sizes of slabs and their limits are PyTorch's (CUDACachingAllocator):
  * requests up to 1 MiB share slabs of 2 MiB, up to 10 MiB slabs of 20 MiB,
- * greater ones have slabs of their own. */
+ * larger ones have separate slabs. */
 #define MEDIUM_MAX (1u * MIB)
 #define MEDIUM_SLAB (2u * MIB)
 #define SHARED_MAX (10u * MIB)
 #define SHARED_SLAB (20u * MIB)
 #define OWN_UNIT (2u * MIB)
 
-static int bin_of(uint64_t bytes)
-{
-    int log = 63 - __builtin_clzll(bytes | 4);
-    return log * 4 + (int)(bytes >> (log - 2) & 3);
-}
-
-static void bin_add(tn__allocator *a, tn__block *block)
-{
-    int sort = block->slab->sort, i = bin_of(block->bytes);
-    block->previous = NULL;
-    block->next = a->bin[sort][i];
-    if (block->next)
-        block->next->previous = block;
-    a->bin[sort][i] = block;
-    a->bin_map[sort][i / 64] |= (uint64_t)1 << (i % 64);
-}
-
-void tn__bin_remove(tn__allocator *a, tn__block *block)
-{
-    int sort = block->slab->sort, i = bin_of(block->bytes);
-    if (block->previous)
-        block->previous->next = block->next;
-    else
-        a->bin[sort][i] = block->next;
-    if (block->next)
-        block->next->previous = block->previous;
-    if (!a->bin[sort][i])
-        a->bin_map[sort][i / 64] &= ~((uint64_t)1 << (i % 64));
-    block->next = block->previous = NULL;
-}
-
-/* The first bin from i on that holds a block; TN__BINS if none does. */
-static int bin_next(const tn__allocator *a, int sort, int i)
-{
-    for (; i < TN__BINS; i = (i / 64 + 1) * 64) {
-        uint64_t map = a->bin_map[sort][i / 64] >> (i % 64);
-        if (map)
-            return i + __builtin_ctzll(map);
-    }
-    return TN__BINS;
-}
-
-static tn__block *best_fit(tn__allocator *a, int sort, uint64_t bytes)
-{
-    int i = bin_of(bytes);
-    tn__block *best = NULL;
-    for (tn__block *b = a->bin[sort][i]; b; b = b->next)
-        if (b->bytes >= bytes && (!best || b->bytes < best->bytes))
-            best = b;
-    if (!best && (i = bin_next(a, sort, i + 1)) < TN__BINS)
-        best = a->bin[sort][i];
-    return best;
-}
-
-/* The size of which `bytes` become. */
+/* Rounds up to the size of a block. */
 static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
 {
     return (bytes + a->large_unit - 1) / a->large_unit * a->large_unit;
 }
 
-/* A record, without its words where memory runs out: the caller has better
- * ones, or does without. */
+/* A record of a block. NULL, with no error recorded, if memory runs out: the
+ * caller records a better one, or needs no record. */
 static tn__block *record_make(tn__slab *slab, tn_device *device,
                               uint64_t offset, uint64_t bytes)
 {
@@ -112,12 +57,12 @@ static tn__block *slab_whole(tn__allocator *a, int sort, uint64_t bytes)
         tn__slab_free(a, slab);
         return NULL;
     }
-    bin_add(a, slab->first);
+    tn__bin_add(a, slab->first);
     return slab->first;
 }
 
-/* A new slab for a request: of the usual size, else, where that cannot be
- * had, as small as can be. */
+/* A new slab for a request: of the usual size, or, if that fails, as small as
+ * possible. */
 static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
 {
     uint64_t usual = sort == TN__SLAB_MEDIUM ? MEDIUM_SLAB
@@ -128,8 +73,8 @@ static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
     return block || usual == bytes ? block : slab_whole(a, sort, bytes);
 }
 
-/* Cuts off what is more than `bytes`. Without memory for a record the block
- * stays whole: it is large enough all the same. */
+/* Splits off what exceeds `bytes`. If there is no memory for a record, the
+ * block stays whole. */
 static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
 {
     if (block->bytes - bytes < a->large_unit)
@@ -145,7 +90,7 @@ static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
         rest->next_in_slab->prev_in_slab = rest;
     block->next_in_slab = rest;
     block->bytes = bytes;
-    bin_add(a, rest);
+    tn__bin_add(a, rest);
 }
 
 tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
@@ -154,30 +99,30 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
         return NULL;
     bytes = large_round(a, bytes);
     int sort = bytes <= MEDIUM_MAX ? TN__SLAB_MEDIUM : TN__SLAB_LARGE;
-    tn__block *block = best_fit(a, sort, bytes);
+    tn__block *block = tn__bin_best(a, sort, bytes);
     if (!block)
         block = slab_for(a, sort, bytes);
     if (!block) {
         tn__slabs_trim(a);
         block = slab_for(a, sort, bytes);
     }
-    /* The other sort's memory is better than none. */
+    /* As a last resort, uses a slab of the other sort. */
     if (!block)
-        block = best_fit(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
+        block = tn__bin_best(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
                                                    : TN__SLAB_LARGE, bytes);
     if (!block)
         return NULL;
     tn__bin_remove(a, block);
     split(a, block, bytes);
     block->used = true;
-    block->made_by = tn__here_called();
-    block->made_in = tn__me.here.path;
+    block->made_by = tn__outermost_op();
+    block->made_in = tn__me.location.path;
     a->large_bytes += (int64_t)block->bytes;
     a->block_count++;
     return block;
 }
 
-/* Joins `right` to `left`, both free and in no bin. */
+/* Joins `right` to `left`. Both are free and in no bin. */
 static void join(tn__block *left, tn__block *right)
 {
     left->bytes += right->bytes;
@@ -202,5 +147,5 @@ void tn__large_free(tn__allocator *a, tn__block *block)
         join(left, block);
         block = left;
     }
-    bin_add(a, block);
+    tn__bin_add(a, block);
 }

@@ -1,15 +1,15 @@
-/* slab.c: memory of the plugin, in large pieces.
+/* slab.c: slabs, the large pieces of memory that the plugin allocates.
  *
- * Asking a device for memory costs from microseconds (a CPU) to a wait for all
- * its work (CUDA): so it is asked for megabytes, seldom, and what it gave is
- * kept until somebody else needs it. */
-#include <device/memory/allocator.h>
+ * An allocation by the device takes from microseconds (a CPU) to a wait for all
+ * of its work (CUDA). So slabs have megabytes, and free ones are cached until
+ * another size needs their memory. */
+#include <device/memory/bins.h>
 
 #include <base/memory.h>
 #include <base/platform.h>
 
-/* The plugin's allocation; its words are left out, for the caller has the
- * figures. Records no error. */
+/* Allocates by the plugin. Records no error: the caller's message has more
+ * details. */
 static tn_buffer *buffer_alloc(tn_device *device, uint64_t bytes, char **host)
 {
     const tn_plugin *plugin = device->plugin;
@@ -83,11 +83,26 @@ void tn__slab_free(tn__allocator *a, tn__slab *slab)
     tn__free(slab);
 }
 
+/* Removes from the common lists the small blocks of slabs that have no used
+ * block. */
+static void forget_small(tn__allocator *a)
+{
+    for (int class = 0; class < (int)TN__SMALL_CLASSES; class++) {
+        tn__block **at = &a->small[class];
+        while (*at) {
+            if ((*at)->slab->free_count == (*at)->slab->block_count)
+                *at = (*at)->next;
+            else
+                at = &(*at)->next;
+        }
+    }
+}
+
 void tn__slabs_trim(tn__allocator *a)
 {
-    /* What was freed here may still be in use there. */
+    /* The device may still use memory that the host has freed. */
     tn__work_drain(a->device);
-    tn__small_forget(a);
+    forget_small(a);
     tn__slab *next;
     for (tn__slab *slab = a->slabs; slab; slab = next) {
         next = slab->next;

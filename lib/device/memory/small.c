@@ -1,9 +1,9 @@
-/* small.c: blocks up to 1 KiB, of a few sizes, from lists of their own.
+/* small.c: blocks up to 1 KiB, from free lists by size.
  *
- * Most tensors of a program are large, but most calls of the allocator are
- * for small ones, so these take no lock: each thread has lists for each
- * device, filled from and emptied to the common ones many at a time. A block
- * goes to the list of the thread that frees it. */
+ * Most tensors of a program are large, but most calls of the allocator are for
+ * small ones, so these take no lock. Each thread has free lists for each
+ * device, which exchange blocks with common lists in batches. A block goes to
+ * the list of the thread that frees it. */
 #include <device/memory/allocator.h>
 
 #include <base/memory.h>
@@ -14,9 +14,9 @@
 #include <string.h>
 
 #define SLAB_BYTES (2u * 1024u * 1024u)
-#define CACHE_MAX (2 * TN__BATCH) /* blocks of a size that a thread keeps */
+#define CACHE_MAX (2 * TN__BATCH) /* most free blocks of a size in a thread */
 
-/* Of the calling thread, one for each open device. */
+/* The caches of a thread, one for each open device. */
 typedef struct tn__small_caches {
     tn__cache *cache[TN__MAX_DEVICES];
 } tn__small_caches;
@@ -27,7 +27,7 @@ static bool key_made;
 
 static void add(_Atomic int64_t *counter, int64_t n)
 {
-    /* One writer: no need of a locked instruction. */
+    /* There is one writer, so no locked instruction is needed. */
     int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + n, memory_order_relaxed);
 }
@@ -57,7 +57,7 @@ static void set_free(void *pointer)
         tn__lock_take(&a->lock);
         for (int class = 0; class < (int)TN__SMALL_CLASSES; class++)
             give_back(a, cache, class, cache->count[class]);
-        a->gone_bytes += atomic_load(&cache->bytes);
+        a->ended_bytes += atomic_load(&cache->bytes);
         a->block_count += atomic_load(&cache->block_count);
         if (cache->previous)
             cache->previous->next = cache->next;
@@ -76,8 +76,8 @@ static void key_make(void)
     key_made = !pthread_key_create(&key, set_free);
 }
 
-/* This thread's cache of the device, made on first need; NULL with
- * TN_ERR_MEMORY recorded. */
+/* This thread's cache of the device, made on first use; NULL with TN_ERR_MEMORY
+ * recorded. */
 static tn__cache *cache_make(tn__allocator *a)
 {
     pthread_once(&key_once, key_make);
@@ -111,7 +111,7 @@ static inline tn__cache *cache_get(const tn__allocator *a)
     return TN__LIKELY(tn__me.small != NULL) ? tn__me.small->cache[a->device->id] : NULL;
 }
 
-/* Cuts a batch of blocks of one size off a small slab. */
+/* Cuts a batch of blocks of one size from a small slab. */
 static bool carve(tn__allocator *a, int class)
 {
     uint64_t bytes = (uint64_t)(class + 1) * a->small_unit;
@@ -122,7 +122,7 @@ static bool carve(tn__allocator *a, int class)
             tn__slabs_trim(a);
             slab = tn__slab_make(a, TN__SLAB_SMALL, SLAB_BYTES);
         }
-        /* Under a tight limit: just what this batch needs. */
+        /* If the limit is tight: a slab for this batch only. */
         if (!slab)
             slab = tn__slab_make(a, TN__SLAB_SMALL, bytes * TN__BATCH);
         if (!slab)
@@ -197,12 +197,12 @@ void tn__small_free(tn__allocator *a, tn__block *block)
     int class = (int)((block->bytes - 1) >> a->small_shift);
     tn__cache *cache = cache_get(a);
     if (TN__UNLIKELY(!cache)) {
-        /* A thread that only frees needs no cache, which might not be had. */
+        /* A thread that only frees gets no cache, since making one can fail. */
         tn__lock_take(&a->lock);
         block->next = a->small[class];
         a->small[class] = block;
         block->slab->free_count++;
-        a->gone_bytes -= (int64_t)block->bytes;
+        a->ended_bytes -= (int64_t)block->bytes;
         tn__lock_give(&a->lock);
         return;
     }
@@ -225,17 +225,4 @@ void tn__small_flush(tn__allocator *a)
     for (int class = 0; class < (int)TN__SMALL_CLASSES; class++)
         give_back(a, cache, class, cache->count[class]);
     tn__lock_give(&a->lock);
-}
-
-void tn__small_forget(tn__allocator *a)
-{
-    for (int class = 0; class < (int)TN__SMALL_CLASSES; class++) {
-        tn__block **at = &a->small[class];
-        while (*at) {
-            if ((*at)->slab->free_count == (*at)->slab->block_count)
-                *at = (*at)->next;
-            else
-                at = &(*at)->next;
-        }
-    }
 }

@@ -364,7 +364,7 @@ static tn_status own_outputs(tn__call *call)
         return TN_OK;
     }
     for (int i = 0; i < call->out_count; i++) {
-        call->out[i]->made_by = call->doing.name;
+        call->out[i]->made_by = call->running.name;
         if (TN__UNLIKELY(!tn__scope_own(call->out[i]))) {
             /* Those before it stay with the scope. */
             for (int k = i + 1; k < call->out_count; k++)
@@ -385,7 +385,7 @@ refuse(const tn__call *call, const tn_value *value, int count,
 
 static __attribute__((noinline, cold)) tn_status watch(const tn__call *call)
 {
-    if (call->doing.outer || call->op->run == tn__run_create ||
+    if (call->running.outer || call->op->run == tn__run_create ||
         call->op->run == tn__run_empty)
         return TN_OK;
     return call->into ? tn__hooks.watch(call, call->into, call->into_count)
@@ -529,10 +529,10 @@ run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {
-    call->doing.name = call->op->name;
-    call->doing.outer = tn__me.here.doing;
+    call->running.name = call->op->name;
+    call->running.outer = tn__me.location.running;
     call->told = -1;
-    tn__me.here.doing = &call->doing;
+    tn__me.location.running = &call->running;
     const tn__fpu_state fpu = tn__fpu_read();
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
         tn__fpu_set(); /* what C functions of rows compute is the same, too */
@@ -544,7 +544,7 @@ static inline tn_status run(tn__call *call, int count, bool given,
                      : run_plain(call, count, into, into_count);
     else
         refuse(call, call->value, call->value ? count : 0, status);
-    tn__me.here.doing = call->doing.outer;
+    tn__me.location.running = call->running.outer;
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
         tn__fpu_restore(fpu);
     return status;

@@ -67,7 +67,7 @@ static int argument_called(const tn_op *op, const char *name)
 static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
                              int *index)
 {
-    const tn__error_mark *mark = tn__error_blamed();
+    const tn__error_mark *mark = tn__error_argument();
     int at = mark ? argument_called(op, mark->name) : -1;
     for (int m = 0; m < facts->mark_count && at < 0; m++) {
         mark = &facts->mark[m];
@@ -95,7 +95,7 @@ static void describe(tn__error_facts *facts, const tn_op *op,
 
 const char *tn__op_outer(const char *name)
 {
-    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
+    for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
         /* It lies first in its call. */
         if (tn__op_rule(((const tn__call *)(const void *)d)->op))
             break;
@@ -198,8 +198,8 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     if (tn__op_rule(op) && strcmp(inner.op, name) == 0)
         return true; /* by tn_error_refuse in its own forward */
     const char *outermost = tn__op_outer(name);
-    bool outer_words = !inner.foreign && tn__error_speaks_of(outermost);
-    bool speaks = outer_words || tn__error_speaks_of(inner.op);
+    bool outer_words = !inner.foreign && tn__error_is_from(outermost);
+    bool speaks = outer_words || tn__error_is_from(inner.op);
     bool whole = false;
     add_tensors(facts, op, value, count, -1, 0);
     /* The body of a program's own operator is the program's: it knows what
@@ -207,9 +207,9 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
                translate(&inner, facts);
     if (own)
-        tn__error_say_as(outer_words ? outermost : name);
+        tn__error_attribute(outer_words ? outermost : name);
     else if (inner.is_row && speaks && !outer_words)
-        tn__error_say_as(name); /* nobody knows its name */
+        tn__error_attribute(name); /* nobody knows its name */
     else if (!inner.foreign && !inner.is_row && !outer_words)
         facts->cause = inner.op;
     facts->argument = NULL;
@@ -280,11 +280,11 @@ static void tell_index(tn__error_facts *facts, const char *name,
 void tn__call_failed(const tn__call *call, const tn_value *value, int count)
 {
     const tn_op *op = call->op;
-    tn__error_facts *facts = tn__error_within(&call->doing);
+    tn__error_facts *facts = tn__error_within(&call->running);
     if (!facts)
         return;
     /* Not op's: another row may have taken the place of the one called. */
-    const char *name = call->doing.name;
+    const char *name = call->running.name;
     if (call->told >= 0)
         tn__tell_indices(call, op->name, op->arg[call->told].name,
                          value[call->told].of.tensor, call->told_low,
@@ -298,8 +298,8 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
         (facts->index.given == TN__INDEX_IN_SPACE || !(whole || tn__op_rule(op))))
         tell_index(facts, name, op, value, count);
     facts->op = name;
-    facts->doing = call->doing.outer;
+    facts->running = call->running.outer;
     facts->called = name;
-    if (!facts->doing && !tn__error_speaks_of(name))
-        tn__error_put_before("%s", name);
+    if (!facts->running && !tn__error_is_from(name))
+        tn__error_prefix("%s", name);
 }

@@ -16,7 +16,7 @@
 
 /* The coordinates in the argument of its element that lies so far from the
  * first one in memory: by falling strides. */
-static bool find_place(const tn__late *late, int64_t away,
+static bool find_place(const tn__deferred_error *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])
 {
     bool done[TN_MAX_NDIM] = {false};
@@ -40,7 +40,7 @@ static bool find_place(const tn__late *late, int64_t away,
     return away == 0;
 }
 
-static tn_status tell(const tn__late *late, const tn_fault *fault,
+static tn_status tell(const tn__deferred_error *late, const tn_fault *fault,
                         const char *name, const char *told)
 {
     char text[TN__SHAPE_TEXT], shape[TN__SHAPE_TEXT], inner[80] = "";
@@ -79,7 +79,7 @@ static tn_status tell(const tn__late *late, const tn_fault *fault,
             "%s: %s%s %lld, somewhere in %s, is outside [%lld, %lld)%s", name,
             inner, late->argument, (long long)at.value, shape,
             (long long)at.low, (long long)at.bound, told);
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
     if (facts && !*inner) {
         facts->argument = late->argument;
         facts->odd = 0;
@@ -118,12 +118,12 @@ static int argument_with(const tn__call *call, const tn_tensor *of,
     return *guessed ? only : -1;
 }
 
-static void note_argument(tn__late *late, const tn_tensor *index,
+static void note_argument(tn__deferred_error *late, const tn_tensor *index,
                           const int64_t *step)
 {
     const tn_tensor *of = index;
     bool guessed = false;
-    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
+    for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
         const tn__call *call = (const void *)d; /* it lies first there */
         int at = call->told >= 0 ? call->told
                                  : argument_with(call, of, &guessed);
@@ -149,8 +149,9 @@ static void note_argument(tn__late *late, const tn_tensor *index,
         late->of_stride[d] = own ? of->stride[d] : dense;
 }
 
-const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
-                                   const tn__space *space)
+const tn__deferred_error *
+tn__late_of_kernel(tn__deferred_error *late, const tn__kernel *kernel,
+                   const tn__space *space)
 {
     const tn__operand *index = NULL;
     int many = 0;
@@ -165,7 +166,7 @@ const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
     }
     if (!asks)
         return NULL;
-    late->tell = tell;
+    late->report = tell;
     late->kernel = kernel;
     late->op = NULL;
     late->low = 0;
@@ -176,9 +177,10 @@ const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
     return late;
 }
 
-const tn__late *tn__late_of_index(tn__late *late, const tn_tensor *index)
+const tn__deferred_error *tn__late_of_index(tn__deferred_error *late,
+                                            const tn_tensor *index)
 {
-    late->tell = tell;
+    late->report = tell;
     late->kernel = NULL;
     late->op = NULL;
     late->low = 0;

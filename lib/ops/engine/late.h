@@ -2,14 +2,16 @@
 #ifndef TN_LIB_OPS_LATE_H
 #define TN_LIB_OPS_LATE_H
 
-#include <device/late_error.h>
+#include <device/deferred_error.h>
 #include <ops/engine/ops.h>
 
 /* Fills late and returns it; NULL for a kernel that nothing can be wrong
  * with. */
-const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
-                                   const tn__space *space);
+const tn__deferred_error *
+tn__late_of_kernel(tn__deferred_error *late, const tn__kernel *kernel,
+                   const tn__space *space);
 /* The same for a scatter by index, over index's own space. */
-const tn__late *tn__late_of_index(tn__late *late, const tn_tensor *index);
+const tn__deferred_error *tn__late_of_index(tn__deferred_error *late,
+                                            const tn_tensor *index);
 
 #endif

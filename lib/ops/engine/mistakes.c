@@ -144,7 +144,7 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     tn__error_take(&error);
     const char *why = strstr(error.text, ": "); /* behind line and column */
     /* Within another operator its arguments are not those of the one called. */
-    bool within = tn__me.here.doing && tn__me.here.doing->outer;
+    bool within = tn__me.location.running && tn__me.location.running->outer;
     const char *name = within ? op->name : tn__op_outer(op->name);
     for (int i = 0; i < op->arg_count; i++)
         if (op->role[i] == TN__ROLE_OPERAND &&
@@ -230,7 +230,7 @@ tn_status tn__tell_indices(const tn__call *call, const char *name,
                            int64_t bound)
 {
     tn__error before;
-    if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->doing))
+    if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->running))
         return tn_error_code();
     tn__error_hide(&before);
     tn_scope *scope = tn_scope_open();

@@ -112,7 +112,7 @@ struct tn_op {
 };
 
 struct tn__call {
-    tn__doing doing;         /* for errors and origins */
+    tn__running_op running;  /* for errors and origins */
     const tn_op *op;
     const tn_value *value;   /* arg_count of them, defaults filled in */
     int told;                /* the argument that indices are made of, which */

@@ -205,7 +205,7 @@ tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
         return TN_ERR_MEMORY;
     tn_status status = with_changed(call, &c, count, run);
     if (status >= 0)
-        tn__scope_hand_on(scope, (void *const *)call->out, call->out_count);
+        tn__scope_results(scope, (void *const *)call->out, call->out_count);
     else
         tn_scope_close(scope);
     return status;

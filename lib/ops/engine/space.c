@@ -315,7 +315,7 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                         (uint32_t)m.row_ndim, space->flags, m.extent, operand,
                         param, 0};
     tn_fault fault = {.size = sizeof fault};
-    tn__late late;
+    tn__deferred_error late;
     tn_status status = tn__device_launch(
         device, program, built, &launch, what,
         device->synchronous ? NULL : tn__late_of_kernel(&late, kernel, space),

@@ -354,7 +354,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
         for (int d = 0; d < index->ndim; d++)
             args.extent[d] = index->shape[d];
         tn_fault fault = {.size = sizeof fault};
-        tn__late late;
+        tn__deferred_error late;
         tn_device *device = dst->storage->device;
         status = tn__device_work(
             device, TN__WORK_SCATTER, &args, name,

@@ -50,13 +50,13 @@ void tn__warn_broadcast(const tn__call *call)
         return;
     uint64_t h[2] = {(uint64_t)call->op->id,
                      (uint64_t)(x->ndim * 64 + y->ndim)};
-    tn__hash_word(h, (uint64_t)(uintptr_t)tn__me.here.path);
+    tn__hash_word(h, (uint64_t)(uintptr_t)tn__me.location.path);
     tn__hash_bytes(h, x->shape, (size_t)x->ndim * sizeof *x->shape);
     tn__hash_bytes(h, y->shape, (size_t)y->ndim * sizeof *y->shape);
     tn__hash_finish(h);
     if (!is_new(h[0]))
         return;
-    const char *path = tn__me.here.path ? tn_path_text(tn__me.here.path) : "";
+    const char *path = tn__me.location.path ? tn_path_text(tn__me.location.path) : "";
     tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: "
             "is that meant? tn_reshape one of them, or tn_expand it",
             path, *path ? ": " : "", call->op->name,

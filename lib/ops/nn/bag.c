@@ -161,7 +161,7 @@ static enum mode mode_of(const tn__call *call)
 static void tell_fall(const tn__call *call, tn_tensor *lengths)
 {
     tn__error before;
-    if (tn_error_code() != TN_ERR_ARGUMENT || !tn__error_within(&call->doing))
+    if (tn_error_code() != TN_ERR_ARGUMENT || !tn__error_within(&call->running))
         return;
     tn__error_hide(&before);
     tn_scope *scope = tn_scope_open();

@@ -1,7 +1,7 @@
-/* refusals.c: words for what a plugin fails at or declines. */
+/* plugin_errors.c: error texts for calls of a plugin that fail or decline. */
 #include <device/registry.h>
 
-tn_status tn__device_told(tn_device *device, const char *what, tn_status status,
+tn_status tn__device_fail(tn_device *device, const char *what, tn_status status,
                           bool was_pending)
 {
     if (was_pending)

@@ -1,18 +1,18 @@
-/* here.c: what a thread is doing, and the paths of modules.
+/* location.c: the running operator, and the paths of modules.
  *
- * A path is made once, with its text, and never goes: what remembers one, a
- * tensor or an error, may outlive the model. There are as many as a program
- * has names of modules in different places. */
+ * A path is interned: it is allocated once, with its text, and never freed,
+ * because tensors and errors that refer to it may outlive the model. Their
+ * number is that of distinct module paths in the program. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/state.h>
 
 #include <string.h>
 
-const char *tn__here_called(void)
+const char *tn__outermost_op(void)
 {
     const char *name = NULL;
-    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer)
+    for (const tn__running_op *d = tn__me.location.running; d; d = d->outer)
         name = d->name;
     return name;
 }
@@ -40,7 +40,7 @@ static tn_path *make(const tn_path *outer, const char *name)
 {
     size_t before = outer ? strlen(outer->text) + 1 : 0;
     size_t length = strlen(name) + 1;
-    /* Not counted as live: it stays by design. */
+    /* Not counted as live: it is never freed, by design. */
     tn_path *path = tn__memory_take(sizeof *path + before + length, false);
     if (!path)
         return NULL;
@@ -74,14 +74,14 @@ const tn_path *tn_path_join(const tn_path *outer, const char *name)
 
 const tn_path *tn_path_enter(const tn_path *path)
 {
-    const tn_path *before = tn__me.here.path;
-    tn__me.here.path = path;
+    const tn_path *before = tn__me.location.path;
+    tn__me.location.path = path;
     return before;
 }
 
 const tn_path *tn_path_current(void)
 {
-    return tn__me.here.path;
+    return tn__me.location.path;
 }
 
 const tn_path *tn_path_outer(const tn_path *path)

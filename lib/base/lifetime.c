@@ -1,9 +1,10 @@
-/* fate.c: TENON_DEBUG=scopes: what became of every object that is gone.
+/* lifetime.c: TENON_DEBUG=scopes: records the origin and the end of each
+ * object.
  *
- * A program that uses an object after its scope was closed needs to hear which
- * object it was and which scope took it. So here the memory of a dead object is
- * never used again, and a record tells its story. The records, by address, lie
- * in a table; all of it is slow and large, and off unless it is asked for.
+ * If a program uses an object after its scope was closed, the error should name
+ * the object and the scope. With this switch on, the memory of a dead object is
+ * not reused, and a hash table by address has a record of each object. That is
+ * slow and takes much memory, so it is off by default.
  */
 #include <base/error.h>
 #include <base/context.h>
@@ -16,27 +17,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Dead objects that are held: tensors and their records take some 100 MB. */
-#define FATES_MAX 262144
+/* Most dead objects held: with tensors and their records some 100 MB. */
+#define DEAD_MAX 262144
 #define BUCKETS 65536
 
-typedef struct fate {
-    struct fate *next; /* of the same bucket */
+typedef struct lifetime {
+    struct lifetime *next; /* of the same bucket */
     const tn__object *object;
-    const char *made_by; /* NULL: not known */
+    const char *made_by; /* operator; NULL: not known */
     const tn_path *made_in;
-    tn__taker how;
+    tn__release_cause cause;
     uint64_t scope; /* its handle; 0: the root scope */
     const void *opener;
     const tn_path *opened_in;
-} fate;
+} lifetime;
 
-_Atomic bool tn__fates_told;
+_Atomic bool tn__lifetimes_traced;
 
 static tn__lock lock = TN__LOCK_INIT;
-static fate **bucket;
-static tn__dead_queue buried;
-static bool limit_told;
+static lifetime **bucket;
+static tn__quarantine dead;
+static bool limit_logged;
 
 /* ---- the switch --------------------------------------------------------- */
 
@@ -56,7 +57,7 @@ static tn_status choose(const char *names)
         if (!bucket)
             return TN_ERR_MEMORY;
     }
-    atomic_store(&tn__fates_told, scopes);
+    atomic_store(&tn__lifetimes_traced, scopes);
     return TN_OK;
 }
 
@@ -66,7 +67,7 @@ static void read_once(void)
     if (chosen || !names)
         return;
     if (choose(names) == TN_ERR_ARGUMENT)
-        tn__log(1, "TENON_DEBUG=%s: not known, and nothing is done; there is "
+        tn__log(1, "TENON_DEBUG=%s: not known, and has no effect; there is "
                 "\"scopes\"", names);
 }
 
@@ -90,100 +91,100 @@ tn_status tn_debug_set(const char *names)
 
 /* ---- records ------------------------------------------------------------ */
 
-static fate **slot_of(const tn__object *object)
+static lifetime **slot_of(const tn__object *object)
 {
     uint64_t h = (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u;
-    fate **at = &bucket[h >> 48 & (BUCKETS - 1)];
+    lifetime **at = &bucket[h >> 48 & (BUCKETS - 1)];
     while (*at && (*at)->object != object)
         at = &(*at)->next;
     return at;
 }
 
 /* The object's record, made if there is none. NULL: out of memory. */
-static fate *record_of(const tn__object *object)
+static lifetime *record_of(const tn__object *object)
 {
-    fate **at = slot_of(object);
+    lifetime **at = slot_of(object);
     if (!*at && (*at = calloc(1, sizeof **at)))
         (*at)->object = object;
     return *at;
 }
 
-void tn__fate_begin(const tn__object *object)
+void tn__lifetime_begin(const tn__object *object)
 {
     tn__lock_take(&lock);
-    fate *record = object->type->origin ? NULL : record_of(object);
-    if (record) { /* of an object that was there before, perhaps */
-        record->made_by = tn__here_called();
-        record->made_in = tn__me.here.path;
+    lifetime *record = object->type->origin ? NULL : record_of(object);
+    if (record) { /* perhaps of an earlier object at this address */
+        record->made_by = tn__outermost_op();
+        record->made_in = tn__me.location.path;
     }
     tn__lock_give(&lock);
 }
 
-void tn__fate_made_by(const tn__object *object, const char *name)
+void tn__lifetime_made_by(const tn__object *object, const char *name)
 {
     tn__lock_take(&lock);
-    fate *record = record_of(object);
+    lifetime *record = record_of(object);
     if (record)
         record->made_by = name;
     tn__lock_give(&lock);
 }
 
-bool tn__fate_enter(tn__taker how, const tn__frame *frame)
+bool tn__release_begin(tn__release_cause cause, const tn__frame *frame)
 {
-    if (tn__me.taker.how != TN__TAKEN_BY_HOLDER)
+    if (tn__me.release.cause != TN__RELEASED_BY_HOLDER)
         return false;
-    tn__me.taker.how = how;
-    tn__me.taker.scope = frame ? frame->handle : 0;
-    tn__me.taker.opener = frame ? frame->opener : NULL;
-    tn__me.taker.opened_in = frame ? frame->path : NULL;
+    tn__me.release.cause = cause;
+    tn__me.release.scope = frame ? frame->handle : 0;
+    tn__me.release.opener = frame ? frame->opener : NULL;
+    tn__me.release.opened_in = frame ? frame->path : NULL;
     return true;
 }
 
-void tn__fate_leave(void)
+void tn__release_end(void)
 {
-    tn__me.taker.how = TN__TAKEN_BY_HOLDER;
+    tn__me.release.cause = TN__RELEASED_BY_HOLDER;
 }
 
-void tn__fate_bury(tn__object *object)
+void tn__lifetime_end(tn__object *object)
 {
     tn__object *oldest = NULL;
     tn__lock_take(&lock);
-    fate *record = record_of(object);
+    lifetime *record = record_of(object);
     if (record) {
-        record->how = tn__me.taker.how;
-        record->scope = tn__me.taker.scope;
-        record->opener = tn__me.taker.opener;
-        record->opened_in = tn__me.taker.opened_in;
+        record->cause = tn__me.release.cause;
+        record->scope = tn__me.release.scope;
+        record->opener = tn__me.release.opener;
+        record->opened_in = tn__me.release.opened_in;
         if (object->was->origin)
             object->was->origin(object, &record->made_by, &record->made_in);
     }
-    if (tn__dead_push(&buried, object) > FATES_MAX) {
-        oldest = tn__dead_pop(&buried);
-        fate **at = slot_of(oldest), *gone = *at;
+    if (tn__quarantine_push(&dead, object) > DEAD_MAX) {
+        oldest = tn__quarantine_pop(&dead);
+        lifetime **at = slot_of(oldest), *gone = *at;
         if (gone)
             *at = gone->next;
         free(gone);
     }
-    bool tell = oldest && !limit_told;
-    limit_told |= tell;
+    bool first = oldest && !limit_logged;
+    limit_logged |= first;
     tn__lock_give(&lock);
-    if (tell)
-        tn__log(1, "TENON_DEBUG=scopes: %d objects that are gone are held; "
-                "from here on the oldest of them are forgotten, and their use "
-                "may go unnoticed", FATES_MAX);
+    if (first)
+        tn__log(1, "TENON_DEBUG=scopes: %d freed objects are recorded; "
+                "the oldest are forgotten from now on, and their use may go "
+                "unnoticed", DEAD_MAX);
     if (oldest)
-        tn__dead_free(oldest);
+        tn__quarantine_free(oldest);
 }
 
-/* ---- the story ---------------------------------------------------------- */
+/* ---- as text ------------------------------------------------------------ */
 
-static void tell_scope(const fate *record, tn__text *text)
+static void describe_scope(const lifetime *record, tn__text *text)
 {
     char place[256];
     const char *path = tn_path_text(record->opened_in);
     tn__code_place(record->opener, place, sizeof place);
     if (!record->scope) {
-        tn__text_add(text, "its thread's root scope took it when the thread "
+        tn__text_add(text, "its thread's root scope freed it when the thread "
                      "ended");
         return;
     }
@@ -191,15 +192,15 @@ static void tell_scope(const fate *record, tn__text *text)
     if (*place || *path)
         tn__text_add(text, " (opened%s%s%s%s)", *place ? " at " : "", place,
                      *path ? " in " : "", path);
-    tn__text_add(text, " took it when it was closed");
+    tn__text_add(text, " freed it when it was closed");
 }
 
-void tn__fate_tell(const tn__object *object, char *room, size_t bytes)
+void tn__lifetime_describe(const tn__object *object, char *room, size_t bytes)
 {
     tn__text text = {0};
     room[0] = '\0';
     tn__lock_take(&lock);
-    const fate *record = bucket ? *slot_of(object) : NULL;
+    const lifetime *record = bucket ? *slot_of(object) : NULL;
     if (record) {
         const char *path = tn_path_text(record->made_in);
         if (record->made_by || *path)
@@ -207,13 +208,13 @@ void tn__fate_tell(const tn__object *object, char *room, size_t bytes)
                          record->made_by ? " by " : "",
                          record->made_by ? record->made_by : "",
                          *path ? " in " : "", path);
-        if (record->how == TN__TAKEN_BY_SCOPE)
-            tell_scope(record, &text);
+        if (record->cause == TN__RELEASED_BY_SCOPE)
+            describe_scope(record, &text);
         else
-            tn__text_add(&text, "%s", record->how == TN__TAKEN_BY_DROP
+            tn__text_add(&text, "%s", record->cause == TN__RELEASED_BY_DROP
                                           ? "it was dropped with tn_drop()"
-                                          : "it went with the last object that "
-                                            "held it");
+                                          : "it was freed with the last object "
+                                            "that held it");
     }
     tn__lock_give(&lock);
     snprintf(room, bytes, "%s", text.data ? text.data : "");

@@ -1,5 +1,5 @@
-/* refuse.c: tensors in errors: what is told of one, and the refusals of code that
- * is built on Tenon. */
+/* tensor_errors.c: details of tensors in errors, and errors of code that is
+ * built on Tenon. */
 #include <tensor/tensor.h>
 
 #include <base/context.h>
@@ -23,16 +23,16 @@ void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
     to->requires_grad = x->requires_grad;
 }
 
-/* "name: text" for a call that has no error yet. NULL, with the error recorded,
- * where name is. */
+/* Records "name: text", while no error is pending, and returns its details;
+ * NULL, with the error recorded, if name is NULL. */
 static tn__error_facts *refuse(tn_status code, const char *name,
                                const char *format, va_list args)
 {
     tn__fail_va(code, format ? format : tn_status_name(code), args);
     if (!name)
         return NULL;
-    tn__error_put_before("%s", name);
-    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
+    tn__error_prefix("%s", name);
+    tn__error_facts *facts = tn__error_within(tn__me.location.running);
     facts->called = facts->op = name;
     return facts;
 }
@@ -90,13 +90,13 @@ void tn_error_rename(const char *from, const char *call, const char *argument)
                  from ? "call" : "from");
         return;
     }
-    tn__error_facts *facts = tn__error_speaks_of(from)
-                                 ? tn__error_within(tn__me.here.doing)
+    tn__error_facts *facts = tn__error_is_from(from)
+                                 ? tn__error_within(tn__me.location.running)
                                  : NULL;
     if (!facts || (facts->op && strcmp(facts->op, from) != 0))
         return;
-    tn__error_say_as(call);
-    if (facts->op || argument) /* else the words say it */
+    tn__error_attribute(call);
+    if (facts->op || argument) /* else the text is enough */
         facts->called = facts->op = call;
     if (argument)
         facts->argument = argument;

@@ -60,8 +60,8 @@ static void is_error(tn_status code, const char *text, const char *name)
 }
 
 #define GONE                                                                  \
-    " is gone: its scope was closed or it was dropped; tn_keep() what is to " \
-    "outlive its scope (TENON_DEBUG=scopes tells which scope took it)"
+    " was freed: its scope was closed or it was dropped; tn_keep() makes an " \
+    "object outlive its scope (TENON_DEBUG=scopes reports which scope freed it)"
 
 static void test_kinds(void)
 {
@@ -93,8 +93,8 @@ static void test_kinds(void)
     ok(!tn__object_check(other, &thing_class, "eat", "x") && tn_error(),
        "nor other memory");
     is_error(TN_ERR_ARGUMENT,
-             "eat: x is no thing, nor another object that scopes own: it is a "
-             "device, an operator or memory of the program's", "other memory");
+             "eat: x is not a thing, nor another object that scopes own: it is "
+             "a device, an operator or memory of the program", "other memory");
     tn_scope_close(scope);
     ok(!tn__object_check(t, &thing_class, "eat", "x"), "what is gone is none");
     is_error(TN_ERR_STATE, "eat: x" GONE, "what is gone");
@@ -105,7 +105,7 @@ static void test_kinds(void)
        "nor is an egg that is gone");
     is_error(TN_ERR_STATE, "eat: egg" GONE, "an egg that is gone");
     ok(!tn__object_check(egg, &thing_class, "eat", "x"), "of another class");
-    is_error(TN_ERR_ARGUMENT, "eat: x is an egg that is gone, not a thing",
+    is_error(TN_ERR_ARGUMENT, "eat: x is an egg that was freed, not a thing",
              "what is gone and of another class");
     ok(!tn_keep(t), "what is gone cannot be kept");
     is_error(TN_ERR_STATE, "keep: object" GONE, "keeping what is gone");
@@ -127,19 +127,19 @@ static void test_order(void *(*make)(void), const char *name)
     void *first = make();
     tn_drop(first);
     bool known = true;
-    void *made[TN__DEAD_LEAST];
-    for (int i = 0; i < TN__DEAD_LEAST; i++) {
+    void *made[TN__QUARANTINE_LEAST];
+    for (int i = 0; i < TN__QUARANTINE_LEAST; i++) {
         made[i] = make();
         known = known && made[i] != first;
     }
-    for (int i = 0; i < TN__DEAD_LEAST; i++) {
+    for (int i = 0; i < TN__QUARANTINE_LEAST; i++) {
         tn__object *object = first;
         known = known && object->mark == TN__OBJECT_DEAD &&
-                object->type == &tn__gone;
+                object->type == &tn__class_dead;
         tn_drop(made[i]);
     }
     ok(known, "%s is recognised until %d others have died", name,
-       TN__DEAD_LEAST);
+       TN__QUARANTINE_LEAST);
 }
 
 static void *died;
@@ -157,7 +157,7 @@ static void test_thread(void)
         pthread_create(&thread, NULL, die, &make[i]);
         pthread_join(thread, NULL);
         ok(!tn__object_check(died, &thing_class, "eat", "x") &&
-               strstr(tn_error(), "gone"),
+               strstr(tn_error(), "was freed"),
            "what went with its thread is recognised: %s", tn_error());
         tn_error_clear();
     }
@@ -213,21 +213,21 @@ static void test_stories(void)
     tn_scope_close(scope);
     (void)inner;
     tn_object_check(egg, &egg_class, "eat", "x");
-    like("eat: x is gone: made in encoder.fc, scope ", "where it was made");
+    like("eat: x was freed: made in encoder.fc, scope ", "where it was made");
     tn_object_check(egg, &egg_class, "eat", "x");
-    like(" in encoder) took it when it was closed; tn_keep() what is",
+    like(" in encoder) freed it when it was closed; tn_keep() makes",
          "which scope took it");
     tn_object_check(egg, &egg_class, "eat", "x");
-    like("test_dead+0x", "who opened the scope");
+    like("test_quarantine+0x", "who opened the scope");
     tn_object_check(named, &egg_class, "eat", "x");
-    like("eat: x is gone: made by Hen in encoder.fc, ", "who made it");
+    like("eat: x was freed: made by Hen in encoder.fc, ", "who made it");
     tn__object_check(apple, &apple_class, "eat", "x");
     like("made in encoder.fc, it was dropped with tn_drop()", "a drop");
     pthread_t thread;
     pthread_create(&thread, NULL, end_scope, NULL);
     pthread_join(thread, NULL);
     tn_object_check(died, &egg_class, "eat", "x");
-    like("its thread's root scope took it when the thread ended",
+    like("its thread's root scope freed it when the thread ended",
          "the end of a thread");
     bool again = false;
     for (int i = 0; i < 10000; i++) {
