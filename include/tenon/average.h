@@ -29,9 +29,9 @@ extern "C" {
 
 typedef struct tn_average tn_average;
 
-/* decay: in [0, 1); none: the mean of all updates. use_buffers: averages buffers
- * too (the statistics of batch norm); otherwise, and where they are integers, an
- * update copies them. */
+/* decay: in [0, 1); none: the mean of all updates. use_buffers: averages
+ * buffers too (the statistics of batch norm); otherwise, and where they are
+ * integers, an update copies them. */
 #define TN_AVERAGE_NEW_OPTIONS_LIST(X)                                        \
     X(double, decay, TN_NONE_FLOAT) /* none: the mean */                      \
     X(bool, use_buffers, false)

@@ -49,17 +49,17 @@ typedef struct tn_checkpoint {
 } tn_checkpoint;
 
 /* Writes it. Atomic: whoever reads path finds the old file or the new one,
- * whole; <tenon/io.h> says how, and what comes of links and modes. Refused while
- * an error is pending. */
+ * whole; <tenon/io.h> says how, and what comes of links and modes. Refused
+ * while an error is pending. */
 TN_API tn_status tn_checkpoint_save(const char *path,
                                     const tn_checkpoint *checkpoint);
 
 /* Brings all of it back, in place, and sets step. The file must have what
  * checkpoint has and nothing else, with the same names, shapes and dtypes; on
  * failure nothing is changed, unless the device itself fails while weights are
- * copied: the weights are read to host memory first, which has to hold them once
- * more. TN_ERR_IO, TN_ERR_FORMAT, TN_ERR_ARGUMENT and TN_ERR_SHAPE (what differs),
- * TN_ERR_MEMORY. Not in the body of a loop over the loader. */
+ * copied: the weights are read to host memory first, which has to hold them
+ * once more. TN_ERR_IO, TN_ERR_FORMAT, TN_ERR_ARGUMENT and TN_ERR_SHAPE (what
+ * differs), TN_ERR_MEMORY. Not in the body of a loop over the loader. */
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 

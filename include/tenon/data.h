@@ -50,8 +50,8 @@ typedef struct tn_dataset_class {
 } tn_dataset_class;
 TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
 
-/* A CSV file (may be gzipped): the last column is the label (int64, and exact: 1.7
- * is refused), the others are features (of dtype, float32). options as in
+/* A CSV file (may be gzipped): the last column is the label (int64, and exact:
+ * 1.7 is refused), the others are features (of dtype, float32). options as in
  * tn_csv_load; .category = -1 for labels that are texts. */
 struct tn_csv_load_options;
 TN_API tn_dataset *tn_dataset_from_csv(const char *path,
@@ -207,7 +207,8 @@ TN_API int64_t tn_loader_count(const tn_loader *loader);
 
 /* Where a loader stands: the batch that it gives next, and the numbers that say
  * whether it means the same to another loader. sample_count is of its own
- * samples in an epoch; loaders of other ranks stand at the same batch. Closed. */
+ * samples in an epoch; loaders of other ranks stand at the same batch.
+ * Closed. */
 typedef struct tn_loader_state {
     uint64_t seed, epoch;
     int64_t batch;
@@ -237,8 +238,8 @@ typedef struct tn_batch {
 
 /* Begins a loop over one epoch of loader: the batch before its first. Without a
  * loop, an ended one: for NULL or a loader that is gone, which is an error, and
- * where an error is pending. One loop at a time goes over a loader: a second one
- * that begins ends the first, whose next batch is TN_ERR_STATE. */
+ * where an error is pending. One loop at a time goes over a loader: a second
+ * one that begins ends the first, whose next batch is TN_ERR_STATE. */
 static inline tn_batch tn_batch_begin(tn_loader *loader);
 /* The same in a struct whose size is set, and in which nothing else is. */
 TN_API void tn_batch_begin_with(tn_batch *batch, tn_loader *loader);
@@ -252,7 +253,8 @@ TN_API void tn_batch_end(tn_batch *batch);
 
 /* Runs the statement that follows for each batch of one epoch, inside a scope
  * of its own. loader is evaluated once. May be left by break, continue, return
- * and goto, not by longjmp. (gcc and clang; others call the three functions.) */
+ * and goto, not by longjmp. (gcc and clang; others call the three
+ * functions.) */
 #if defined(__GNUC__)
 #define TN_EACH_BATCH(batch, loader)                                          \
     for (__attribute__((cleanup(tn_batch_end))) tn_batch batch =              \

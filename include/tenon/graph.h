@@ -27,8 +27,9 @@
  * A graph is one device's, and what it does depends on nothing that the host
  * computes: no number is read in the step (tn_item, sizes that depend on
  * values), none copied in, and tn_optim_step is outside of it. What tries is an
- * error. Shapes are those of the recording. Numbers given to operators are those
- * of the recording, too; autocast regions and no_grad begin and end inside.
+ * error. Shapes are those of the recording. Numbers given to operators are
+ * those of the recording, too; autocast regions and no_grad begin and end
+ * inside.
  *
  * Threads: A graph holds the work of the thread that records it; what others
  * give to the device meanwhile is no part of it. A graph is updated and
@@ -50,18 +51,19 @@ typedef tn_status (*tn_graph_fn)(void *context);
 
 /* Runs step(context) once in a scope of its own, and keeps the work that it
  * gives to the calling thread's device. What it makes goes with that scope but
- * for what it keeps: those tensors, and all that existed before and is written in
- * place (parameters, gradients), have new values after each replay. All memory
- * that the step uses is kept until the graph goes.
- * NULL: what step failed with; TN_ERR_STATE where it did what cannot be
- * replayed, records a graph itself, or an error is pending; TN_ERR_ARGUMENT for
- * NULL; TN_ERR_MEMORY. */
+ * for what it keeps: those tensors, and all that existed before and is written
+ * in place (parameters, gradients), have new values after each replay. All
+ * memory that the step uses is kept until the graph goes. NULL: what step
+ * failed with; TN_ERR_STATE where it did what cannot be replayed, records a
+ * graph itself, or an error is pending; TN_ERR_ARGUMENT for NULL;
+ * TN_ERR_MEMORY. */
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
 /* Records step in the place of what graph holds: shapes, memory and numbers are
- * those of now. A device with CUDA graphs changes its own where it stands, which
- * costs less than a new one, if it is given as many pieces of the same kinds.
- * After a failure, which are those of tn_graph_record, graph is as it was. */
+ * those of now. A device with CUDA graphs changes its own where it stands,
+ * which costs less than a new one, if it is given as many pieces of the same
+ * kinds. After a failure, which are those of tn_graph_record, graph is as it
+ * was. */
 TN_API tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step,
                                  void *context);
 

@@ -12,12 +12,13 @@
  * while it is read is an error, and no SIGBUS.
  *
  * Saving is atomic: the new file is written beside the old one under the name
- * "<file>.tmp-<machine>-<process>-<number>", synced, and renamed. A process that
- * is killed meanwhile leaves the old file whole, and that other one, which the
- * next call that saves to the same path removes. A symbolic link is followed: the
- * file that it leads to is replaced, or made. The new file has the old one's
- * mode, and its owner and group where the system allows that; where there was
- * none, 0666 less the umask. What is no regular file is refused.
+ * "<file>.tmp-<machine>-<process>-<number>", synced, and renamed. A process
+ * that is killed meanwhile leaves the old file whole, and that other one, which
+ * the next call that saves to the same path removes. A symbolic link is
+ * followed: the file that it leads to is replaced, or made. The new file has
+ * the old one's mode, and its owner and group where the system allows that;
+ * where there was none, 0666 less the umask. What is no regular file is
+ * refused.
  *
  * Threads: A tn_safetensors does not change, and any thread may read tensors
  * from it. The other calls share the file system, and tn_unpack_limit_set.
@@ -62,9 +63,9 @@ TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
 
 /* Dtype, number of dimensions and sizes (lent, good while the file is open) of
- * the tensor of that name, without reading it. TN_DTYPE_NONE if there is none of
- * that name, or it has a dtype we have not; 0 and NULL if there is none. Cannot
- * fail. */
+ * the tensor of that name, without reading it. TN_DTYPE_NONE if there is none
+ * of that name, or it has a dtype we have not; 0 and NULL if there is none.
+ * Cannot fail. */
 TN_API tn_dtype tn_safetensors_dtype(const tn_safetensors *file,
                                      const char *name);
 TN_API int tn_safetensors_ndim(const tn_safetensors *file, const char *name);
@@ -84,9 +85,9 @@ TN_API tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
                                      void *out, size_t bytes);
 
 /* Writes tensors under names, with `metadata_count` pairs of key and text (may
- * be 0, NULL). On failure the old file is as it was: TN_ERR_ARGUMENT (a name that
- * is given twice or is no UTF-8), TN_ERR_IO, TN_ERR_MEMORY. Refused while an
- * error is pending (TN_ERR_STATE). */
+ * be 0, NULL). On failure the old file is as it was: TN_ERR_ARGUMENT (a name
+ * that is given twice or is no UTF-8), TN_ERR_IO, TN_ERR_MEMORY. Refused while
+ * an error is pending (TN_ERR_STATE). */
 TN_API tn_status tn_safetensors_save(const char *path,
                                      const char *const *names,
                                      tn_tensor *const *tensors, int count,
@@ -98,10 +99,11 @@ TN_API tn_status tn_safetensors_save(const char *path,
  * followed by something else is refused (TN_ERR_IO). */
 
 /* The most bytes that one gzipped file may unpack to, for all threads from now
- * on; 0: no limit. At first that is TENON_UNPACK_LIMIT ("4G"; 0), or else 1 GiB.
- * A longer one is refused (TN_ERR_IO) before it takes more memory. Plain files
- * have no limit. TN_ERR_ARGUMENT if bytes is negative. tn_unpack_limit gives it;
- * negative, with TN_ERR_ARGUMENT, if TENON_UNPACK_LIMIT is no number of bytes. */
+ * on; 0: no limit. At first that is TENON_UNPACK_LIMIT ("4G"; 0), or else 1
+ * GiB. A longer one is refused (TN_ERR_IO) before it takes more memory. Plain
+ * files have no limit. TN_ERR_ARGUMENT if bytes is negative. tn_unpack_limit
+ * gives it; negative, with TN_ERR_ARGUMENT, if TENON_UNPACK_LIMIT is no number
+ * of bytes. */
 TN_API int64_t tn_unpack_limit(void);
 TN_API tn_status tn_unpack_limit_set(int64_t bytes);
 

@@ -120,13 +120,13 @@ TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
  * inputs at once is one.
  *
  * Gradients pass the hooks that the module had when it ran while recording, in
- * tn_backward and tn_grad, each run of the module by itself: the gradient of the
- * input is that of this run alone, whatever else the tensor is used for. If the
- * input requires none, the full backward hook gets NULL for it and must return
- * NULL (else TN_ERR_STATE). tn_grad runs it where the walk leads through the
- * input.
- * Source: torch.nn.Module.register_forward_pre_hook, register_forward_hook,
- * register_full_backward_pre_hook, register_full_backward_hook. */
+ * tn_backward and tn_grad, each run of the module by itself: the gradient of
+ * the input is that of this run alone, whatever else the tensor is used for. If
+ * the input requires none, the full backward hook gets NULL for it and must
+ * return NULL (else TN_ERR_STATE). tn_grad runs it where the walk leads through
+ * the input. Source: torch.nn.Module.register_forward_pre_hook,
+ * register_forward_hook, register_full_backward_pre_hook,
+ * register_full_backward_hook. */
 typedef tn_tensor *(*tn_module_hook)(tn_module *module, tn_tensor *input,
                                      tn_tensor *output, void *context);
 TN_API tn_hook *tn_module_register_forward_pre_hook(tn_module *module,
@@ -152,8 +152,8 @@ TN_API void *tn_module_set_recompute(tn_module *module, bool on);
  * lies between begin and end is run as by tn_forward, on the count tensors that
  * begin leaves in inputs[]: those that were there or what hooks gave instead,
  * and NULL, all of them, where one failed or inputs[0] was. end hands on out[0]
- * .. out[count - 1], and is true; if one of them is NULL it sets all to NULL and
- * is false.
+ * .. out[count - 1], and is true; if one of them is NULL it sets all to NULL
+ * and is false.
  *
  *     tn_tensor *in[] = {a, b}, *out;
  *     tn_module_call call = tn_module_begin(net, in, 2);

@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* ReLU, Tanh, Sigmoid, GELU (exact, or by tanh), SiLU, Mish, SELU, ReLU6, Hardswish,
- * Hardsigmoid, LogSigmoid, Softsign, Tanhshrink. */
+/* ReLU, Tanh, Sigmoid, GELU (exact, or by tanh), SiLU, Mish, SELU, ReLU6,
+ * Hardswish, Hardsigmoid, LogSigmoid, Softsign, Tanhshrink. */
 TN_API tn_module *tn_nn_relu(void);
 TN_API tn_module *tn_nn_tanh(void);
 TN_API tn_module *tn_nn_sigmoid(void);

@@ -5,9 +5,9 @@
  *         128, 4, .dim_feedforward = 512, .batch_first = true);
  *     tn_tensor *y = tn_forward(block, x);             (batch, time, 128)
  *
- * Parameters have PyTorch's names and initial values. Sequences are (time, batch,
- * features), or (batch, time, features) with batch_first, or one alone: (time,
- * features). Source: torch.nn.
+ * Parameters have PyTorch's names and initial values. Sequences are (time,
+ * batch, features), or (batch, time, features) with batch_first, or one alone:
+ * (time, features). Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_ATTENTION_H
@@ -37,8 +37,8 @@ TN_API tn_module *tn_nn_multihead_attention_with(
     int64_t embed_dim, int64_t num_heads,
     const tn_nn_multihead_attention_options *options);
 
-/* tn_forward attends from its input to itself. Masks are bool, true where not to
- * look (as in PyTorch's layers; the operator's are the other way round), or
+/* tn_forward attends from its input to itself. Masks are bool, true where not
+ * to look (as in PyTorch's layers; the operator's are the other way round), or
  * floating, added to the scores. All calls that take masks have this struct:
  *
  *   attn_mask         (L, S) or (batch heads, L, S)
@@ -55,8 +55,8 @@ typedef tn_nn_multihead_attention_forward_options tn_nn_attention_masks;
     TN_OPTIONS_DEFAULTS(tn_nn_multihead_attention_forward,                    \
                         TN_NN_ATTENTION_MASKS_LIST)
 #define TN_NN_MULTIHEAD_ATTENTION_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
-/* From query (length L) to key and value (length S). out_weights: NULL, or takes
- * the weights (batch, L, S), means over the heads. */
+/* From query (length L) to key and value (length S). out_weights: NULL, or
+ * takes the weights (batch, L, S), means over the heads. */
 TN_API tn_tensor *tn_nn_multihead_attention_forward_with(
     tn_module *attention, tn_tensor *query, tn_tensor *key, tn_tensor *value,
     tn_tensor **out_weights, const tn_nn_attention_masks *masks);

@@ -1,8 +1,8 @@
-/* <tenon/nn_conv.h>: convolutions of other shapes than Conv2d, and pooling. Part
- * of <tenon/nn.h>.
+/* <tenon/nn_conv.h>: convolutions of other shapes than Conv2d, and pooling.
+ * Part of <tenon/nn.h>.
  *
- * Each makes a module owned by the open scope; shapes are in the operator of the
- * same name in <tenon/ops.h>. Source: torch.nn.
+ * Each makes a module owned by the open scope; shapes are in the operator of
+ * the same name in <tenon/ops.h>. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_CONV_H

@@ -1,5 +1,5 @@
-/* <tenon/nn_embedding.h>: tables of vectors, and products of two inputs. Part of
- * <tenon/nn.h>. Source: torch.nn.
+/* <tenon/nn_embedding.h>: tables of vectors, and products of two inputs. Part
+ * of <tenon/nn.h>. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_EMBEDDING_H

@@ -5,10 +5,11 @@
  *     tn_tensor *h, *c;
  *     out = tn_nn_lstm_forward(lstm, x, NULL, NULL, &h, &c);
  *
- * Parameters have PyTorch's names: weight_ih_l0 (gates hidden, in), weight_hh_l0
- * (gates hidden, hidden), bias_ih_l0, bias_hh_l0, weight_hr_l0 (projection), for
- * layers l0, l1, ..., with the suffix _reverse for the way back; they start
- * uniform within 1 over the root of hidden_size. Source: torch.nn.
+ * Parameters have PyTorch's names: weight_ih_l0 (gates hidden, in),
+ * weight_hh_l0 (gates hidden, hidden), bias_ih_l0, bias_hh_l0, weight_hr_l0
+ * (projection), for layers l0, l1, ..., with the suffix _reverse for the way
+ * back; they start uniform within 1 over the root of hidden_size. Source:
+ * torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_RECURRENT_H
@@ -64,9 +65,9 @@ TN_API tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input,
                                      tn_tensor *h0, tn_tensor *c0,
                                      tn_tensor **out_h, tn_tensor **out_c);
 
-/* One step: input (batch, in) or (in). Parameters: weight_ih, weight_hh, bias_ih,
- * bias_hh. tn_forward gives the new hidden state, from zeros. relu: of RNNCell
- * alone; the others refuse it. */
+/* One step: input (batch, in) or (in). Parameters: weight_ih, weight_hh,
+ * bias_ih, bias_hh. tn_forward gives the new hidden state, from zeros. relu: of
+ * RNNCell alone; the others refuse it. */
 #define TN_NN_RNN_CELL_OPTIONS_LIST(X)                                        \
     X(bool, bias, true)                                                       \
     X(bool, relu, false)

@@ -27,7 +27,8 @@ extern "C" {
 
 /* ---- numbers ------------------------------------------------------------
  * A number next to a tensor keeps its kind: an integer tensor plus 2 stays
- * integer, plus 2.5 becomes float32. Macros turn C numbers into this. Closed. */
+ * integer, plus 2.5 becomes float32. Macros turn C numbers into this.
+ * Closed. */
 
 enum { TN_SCALAR_INT, TN_SCALAR_FLOAT, TN_SCALAR_BOOL, TN_SCALAR_NONE };
 typedef struct tn_scalar {

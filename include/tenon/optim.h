@@ -284,8 +284,8 @@ TN_OPTIONS_STRUCT(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST);
 #define TN_OPTIM_MUON_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST)
 /* Muon (K. Jordan, 2024): momentum, made orthogonal by Newton-Schulz iterations
- * with values rounded to bfloat16. match_rms_adamw scales lr by
- * 0.2 sqrt(max(rows, columns)) instead of sqrt(max(1, rows / columns)). Matrices
+ * with values rounded to bfloat16. match_rms_adamw scales lr by 0.2
+ * sqrt(max(rows, columns)) instead of sqrt(max(1, rows / columns)). Matrices
  * only (TN_ERR_SHAPE). Source: torch.optim.Muon. */
 TN_API tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
                                     const tn_optim_muon_options *options);

@@ -84,10 +84,10 @@ TN_API tn_status tn_options_init(const char *name, void *options,
     (TN__ANY(__VA_ARGS__)                                                     \
          ? &(type){__VA_ARGS__ .size = sizeof(type), .given = #__VA_ARGS__}   \
          : (const type *)0)
-/* Is there a comma among them? Of the text and what follows, the 65th piece is "?"
- * where there is none, "1" for up to 63, and beyond that a piece of the text: no
- * piece of a list begins with "?". The text itself is not repeated, which would
- * double it in each call around a call. */
+/* Is there a comma among them? Of the text and what follows, the 65th piece is
+ * "?" where there is none, "1" for up to 63, and beyond that a piece of the
+ * text: no piece of a list begins with "?". The text itself is not repeated,
+ * which would double it in each call around a call. */
 #define TN__ANY(...)                                                          \
     (*TN__AT_65(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  \
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,      \

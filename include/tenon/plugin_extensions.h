@@ -32,11 +32,11 @@ extern "C" {
  * with C = in_channels / groups and g = o / (out_channels / groups); in is 0
  * outside of its extent. One of the three is written, the others are read:
  * FORWARD writes out; INPUT writes in, the sum over all (o, i, j, k, l) that
- * meet an element of products of out and weight; WEIGHT writes weight, the
- * sum over n, i, j of products of out and in. A device that declines a bias is
- * asked once more without it, and it is added then. All have one floating dtype;
- * half types sum in f32 and round once. The order of sums is the device's,
- * the same for any number of threads. */
+ * meet an element of products of out and weight; WEIGHT writes weight, the sum
+ * over n, i, j of products of out and in. A device that declines a bias is
+ * asked once more without it, and it is added then. All have one floating
+ * dtype; half types sum in f32 and round once. The order of sums is the
+ * device's, the same for any number of threads. */
 enum { TN_CONV_FORWARD, TN_CONV_INPUT, TN_CONV_WEIGHT };
 typedef struct tn_conv_args {
     uint32_t size, kind; /* TN_CONV_... */
@@ -100,12 +100,12 @@ typedef struct tn_pool_extension {
 
 /* "graph-replay", version 1: a sequence of launches, primitives, copies on the
  * device and runs of "attention", "conv" and "product", given to the queue as
- * one. Between begin and end what is given to the queue is recorded and does not
- * run; nothing waits for the queue then, no event is recorded on it, and memory
- * of the host is not copied. The core has given the same work before, so kernels
- * are built. run gives the recorded work to the queue, in its order: it uses the
- * buffers, offsets and scalars of then, and index faults are told as those of
- * launches, with tag 0. */
+ * one. Between begin and end what is given to the queue is recorded and does
+ * not run; nothing waits for the queue then, no event is recorded on it, and
+ * memory of the host is not copied. The core has given the same work before, so
+ * kernels are built. run gives the recorded work to the queue, in its order: it
+ * uses the buffers, offsets and scalars of then, and index faults are told as
+ * those of launches, with tag 0. */
 typedef struct tn_recorded tn_recorded;
 typedef struct tn_graph_replay_extension {
     uint32_t size, reserved;
@@ -132,13 +132,13 @@ typedef struct tn_graph_replay_extension {
  *
  * s is -inf where mask is a BOOL that is false, and, with TN_ATTENTION_CAUSAL,
  * where j > i. d(x) is 0 where a random number is below dropout, else x / (1 -
- * dropout). The number is that of element ((b * heads + h) * queries + i) * keys
- * + j: (PHILOX(element, seed, call) >> 8, logically) / 2^24.
+ * dropout). The number is that of element ((b * heads + h) * queries + i) *
+ * keys + j: (PHILOX(element, seed, call) >> 8, logically) / 2^24.
  *
  * FORWARD writes out and lse; BACKWARD reads them and g, the gradient of out,
- * and writes dq, dk and dv, those of q, k and v. All have one floating dtype but
- * lse, which is F32, contiguous, (batch, heads, queries), and mask, which is
- * BOOL, F32 or of that dtype. Sums, exp and log are F32 for half types. The
+ * and writes dq, dk and dv, those of q, k and v. All have one floating dtype
+ * but lse, which is F32, contiguous, (batch, heads, queries), and mask, which
+ * is BOOL, F32 or of that dtype. Sums, exp and log are F32 for half types. The
  * order of sums is the device's, the same every time. */
 enum { TN_ATTENTION_FORWARD, TN_ATTENTION_BACKWARD };
 enum { TN_ATTENTION_CAUSAL = 1 };
@@ -285,8 +285,9 @@ typedef struct tn_lapack_extension {
      * takes declines. */
     tn_status (*fits)(tn_plugin_device *device);
     tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
-    /* May be absent. Does run do this? Of args kind, VECTORS, batch, m, n, sides
-     * and a's dtype are known. What it says of SOLVE holds for the LU before. */
+    /* May be absent. Does run do this? Of args kind, VECTORS, batch, m, n,
+     * sides and a's dtype are known. What it says of SOLVE holds for the LU
+     * before. */
     tn_status (*takes)(tn_plugin_device *device, const tn_lapack_args *args);
 } tn_lapack_extension;
 
