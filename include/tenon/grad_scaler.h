@@ -32,10 +32,10 @@ extern "C" {
 typedef struct tn_grad_scaler tn_grad_scaler;
 
 #define TN_GRAD_SCALER_NEW_OPTIONS_LIST(X)                                    \
-    X(double, init_scale, 65536) /* 2^-126 to the largest float32 */    \
+    X(double, init_scale, 65536) /* 2^-126 to the largest float32 */          \
     X(double, growth_factor, 2) /* above 1 */                                 \
     X(double, backoff_factor, 0.5) /* between 0 and 1 */                      \
-    X(int64_t, growth_interval, 2000) /* steps until it grows */        \
+    X(int64_t, growth_interval, 2000) /* steps until it grows */              \
     X(bool, disabled, false) /* only tn_grad_scaler_step acts */
 TN_OPTIONS_STRUCT(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST);
 #define TN_GRAD_SCALER_NEW_OPTIONS                                            \

@@ -144,10 +144,10 @@ TN_API const char *tn_categories_name(const tn_categories *categories,
 
 #define TN_CSV_LOAD_OPTIONS_LIST(X)                                           \
     X(char, delimiter, ',')                                                   \
-    X(int, skip_rows, 0) /* lines to skip, such as a header */        \
+    X(int, skip_rows, 0) /* lines to skip, such as a header */                \
     X(tn_dtype, dtype, TN_F32)                                                \
     X(double, empty, TN_NONE_FLOAT) /* value of an empty cell; none: reject */ \
-    X(int64_t, category, TN_NONE_INT) /* a text column; -1: the last */   \
+    X(int64_t, category, TN_NONE_INT) /* a text column; -1: the last */       \
     X(tn_categories *, categories, NULL) /* gets the texts; lent */
 TN_OPTIONS_STRUCT(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST);
 #define TN_CSV_LOAD_OPTIONS                                                   \
