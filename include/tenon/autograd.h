@@ -40,8 +40,12 @@ extern "C" {
  * NULL: TN_ERR_DTYPE for an integer tensor, TN_ERR_STATE for the result of an
  * operator. */
 TN_API tn_tensor *tn_requires_grad(tn_tensor *x);
+/* The same, or off; for a leaf. Errors as above. */
 TN_API tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on);
+/* Whether x requires a gradient: a leaf marked so, or a result of one that was
+ * recorded. False for NULL. Cannot fail. */
 TN_API bool tn_tensor_requires_grad(const tn_tensor *x);
+/* Whether x is a leaf: no recorded operator made it. Cannot fail. */
 TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
 
 /* The accumulated gradient of a leaf, or of a tensor marked by

@@ -254,6 +254,8 @@ TN_API const char *tn_dtype_name(tn_dtype dtype);
 TN_API tn_dtype tn_dtype_from_name(const char *name);
 /* Bytes per element; 0 for an invalid dtype. Cannot fail. */
 TN_API size_t tn_dtype_bytes(tn_dtype dtype);
+/* Whether dtype is a floating type, half and float8 types included. Cannot
+ * fail. */
 TN_API bool tn_dtype_is_floating(tn_dtype dtype);
 /* The dtype of a result of operands a and b, as torch.promote_types.
  * TN_DTYPE_NONE where PyTorch has none: float8 with any other. Cannot fail. */

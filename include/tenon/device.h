@@ -123,6 +123,7 @@ typedef struct tn_memory_stats {
  * peak_bytes may differ by those. TN_ERR_ARGUMENT if stats is NULL or its size
  * is invalid. */
 TN_API tn_status tn_memory(tn_device *device, tn_memory_stats *stats);
+/* Sets peak_bytes to allocated_bytes. */
 TN_API void tn_memory_reset_peak(tn_device *device);
 /* Limits the bytes in storages and cache together (TENON_MEM_LIMIT); 0: no
  * limit. */

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/* ---- the message ---------------------------------------------------------- */
+/* ---- the message --------------------------------------------------------- */
 
 /* The calling thread's first message since the last clear; NULL if there is
  * none. It is one line, "encoder.3.fc: linear: ...": the path of the module
@@ -78,7 +78,7 @@ TN_API void tn_error_handler_set(tn_error_handler handler, void *context);
 /* "ERR_SHAPE" for TN_ERR_SHAPE; "unknown" for an invalid code. Cannot fail. */
 TN_API const char *tn_status_name(tn_status code);
 
-/* ---- the error as data ---------------------------------------------------- */
+/* ---- the error as data --------------------------------------------------- */
 
 /* A tensor that was an argument of the failed operator. */
 typedef struct tn_error_tensor {

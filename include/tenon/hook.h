@@ -94,6 +94,7 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
  * Does nothing for a leaf. TN_ERR_STATE if x does not require a gradient.
  * Source: torch.Tensor.retain_grad. */
 TN_API tn_status tn_tensor_retain_grad(tn_tensor *x);
+/* Whether tn_tensor_retain_grad was called for x. Cannot fail. */
 TN_API bool tn_tensor_retains_grad(const tn_tensor *x);
 
 #ifndef __cplusplus

@@ -144,15 +144,20 @@ typedef struct tn_op_arg {
 TN_API const tn_op *tn_op_find(const char *name);
 /* The next operator with the same PyTorch name; NULL after the last. */
 TN_API const tn_op *tn_op_next(const tn_op *op, const char *name);
+/* The number of operators, yours included, and operator i; NULL if i is out of
+ * range. Cannot fail. */
 TN_API int tn_op_count(void);
 TN_API const tn_op *tn_op_at(int i);
 
+/* Its name, and a sentence of documentation. Lent. */
 TN_API const char *tn_op_name(const tn_op *op);
 TN_API const char *tn_op_doc(const tn_op *op);
 /* "conv2d(input, weight, bias=None; stride=1, ...)". Lent. */
 TN_API const char *tn_op_signature(const tn_op *op);
 /* Its kernel text; NULL if it is not a kernel. */
 TN_API const char *tn_op_kernel(const tn_op *op);
+/* The number of its arguments, and argument i. Lent; NULL if i is out of
+ * range. */
 TN_API int tn_op_arg_count(const tn_op *op);
 TN_API const tn_op_arg *tn_op_arg_at(const tn_op *op, int i);
 /* Whether any of its inputs can have a gradient. */

@@ -59,6 +59,7 @@ TN_API tn_status tn_optim_add_group_with(
     tn_optim *optim, tn_parameter_list *parameters,
     const tn_optim_add_group_options *options);
 
+/* The number of groups; 0 for NULL. Cannot fail. */
 TN_API int tn_optim_group_count(const tn_optim *optim);
 /* The learning rate of one group. NAN (TN_ERR_ARGUMENT) if there is no such
  * group. */

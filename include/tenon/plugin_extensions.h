@@ -11,8 +11,8 @@ extern "C" {
 
 /* ------------------------------------------------------------------------
  * An extension is work that a device may do faster than by primitives.
- * plugin->extension(name, version) returns the struct named here, which lives as
- * long as the process, or NULL. A call may decline: it returns
+ * plugin->extension(name, version) returns the struct named here, which is
+ * valid until the process ends, or NULL. A call may decline: it returns
  * TN_ERR_UNSUPPORTED with the reason through host->fail, and must not have
  * written anything. The core then does the work by primitives.
  * ---------------------------------------------------------------------- */
@@ -233,11 +233,11 @@ typedef struct tn_product_extension {
  *   CHOLESKY  a (n x n), of which the lower triangle is read (UPPER: the upper
  *             one), becomes L with L L^T = a (UPPER: U, U^T U); the other
  *             triangle is unchanged
- *   LU        a = P L U: L, without its unit diagonal, and U; pivots, I32, from
- *             1: the row with which each row was exchanged in turn, min(m, n) of
- *             them
- *   SOLVE     a (n x n) and pivots from LU: b (n x sides) becomes X with a X = b
- *             (TURNED: a^T X = b)
+ *   LU        a = P L U: L, without its unit diagonal, and U; min(m, n) pivots,
+ *             I32, counted from 1: the row with which each row was exchanged in
+ *             turn
+ *   SOLVE     a (n x n) and pivots from LU: b (n x sides) becomes X with
+ *             a X = b (TURNED: a^T X = b)
  *   TRIANGLE  a (n x n), of which the lower triangle is read (UPPER: the upper
  *             one; UNIT: with a unit diagonal, which is not read): b
  *             (sides x n) becomes X with X a = b (TURNED: X a^T = b)

@@ -68,6 +68,7 @@ TN_API void *tn_tensor_data(tn_tensor *x);
 
 /* ---- attributes: cannot fail; 0 or NULL for a NULL tensor ------------- */
 
+/* The number of dimensions. */
 TN_API int tn_tensor_ndim(const tn_tensor *x);
 /* ndim sizes; ndim strides, counted in elements. Lent: valid while x lives. */
 TN_API const int64_t *tn_tensor_shape(const tn_tensor *x);
@@ -75,9 +76,12 @@ TN_API const int64_t *tn_tensor_strides(const tn_tensor *x);
 /* Size of dimension dim; a negative dim counts from the end. -1 if there is no
  * such dimension. */
 TN_API int64_t tn_tensor_size(const tn_tensor *x, int dim);
+/* The number of elements. */
 TN_API int64_t tn_tensor_numel(const tn_tensor *x);
+/* The dtype (TN_F32 ...; TN_DTYPE_NONE for NULL) and the device, lent. */
 TN_API tn_dtype tn_tensor_dtype(const tn_tensor *x);
 TN_API tn_device *tn_tensor_device(const tn_tensor *x);
+/* Whether the elements are dense in row-major order. */
 TN_API bool tn_tensor_is_contiguous(const tn_tensor *x);
 /* Whether a and b share a storage. */
 TN_API bool tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b);
