@@ -228,9 +228,9 @@ TN_API tn_status tn_module_load(tn_module *module, const char *path);
 /* ---- layers ---------------------------------------------------------------
  * Each returns a module owned by the open scope, with its parameters on the
  * current device. Shapes are documented with the operator of the same name in
- * <tenon/ops.h>. NULL: TN_ERR_ARGUMENT for a size or an option out of range,
- * TN_ERR_MEMORY. More layers: nn_activation.h, nn_attention.h, nn_conv.h,
- * nn_embedding.h, nn_norm.h, nn_recurrent.h. */
+ * <tenon/ops.h>. NULL: TN_ERR_ARGUMENT or TN_ERR_SHAPE for a size or an option
+ * that is not allowed, TN_ERR_MEMORY. More layers: nn_activation.h,
+ * nn_attention.h, nn_conv.h, nn_embedding.h, nn_norm.h, nn_recurrent.h. */
 
 #define TN_NN_LINEAR_OPTIONS_LIST(X) X(bool, bias, true)
 TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);

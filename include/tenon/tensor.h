@@ -30,8 +30,9 @@ typedef struct tn_tensor tn_tensor;
 
 /* A new contiguous tensor of dtype and shape on the current device, with
  * elements copied from data, which holds them in row-major order. Owned by the
- * open scope. NULL: TN_ERR_DTYPE, TN_ERR_ARGUMENT (data is NULL, or the shape
- * is invalid), TN_ERR_MEMORY, or the device cannot be opened. */
+ * open scope. NULL:
+ * TN_ERR_DTYPE, TN_ERR_SHAPE, TN_ERR_ARGUMENT (data is NULL), TN_ERR_MEMORY, or
+ * the device cannot be opened. */
 TN_API tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
                                        tn_dims_list shape);
 
