@@ -6,7 +6,7 @@
 # The rooms and their ranks are those of tests/test_layers.sh, which checks the
 # includes; one that is missing in the picture, or stands above a room of higher
 # rank, is an error. What a room is for comes from the table in architecture.md.
-# The plugins are the folders of backends/ and plugins/.
+# The plugins are the folders of backends/ and plugins/ that have a manifest.
 cd "$(dirname "$0")/.." || exit 1
 {
     # "rank ROOM NUMBER", from the two lists of tests/test_layers.sh
@@ -29,8 +29,8 @@ cd "$(dirname "$0")/.." || exit 1
         room=${room%/}
         echo "there ${room#lib/}"
     done
-    for plugin in backends/*/ plugins/*/; do
-        echo "plugin ${plugin%/}"
+    for manifest in backends/*/tn_*.conf plugins/*/tn_*.conf; do
+        echo "plugin ${manifest%/*}"
     done
     # "idea ROOM TEXT": the first sentence of the second column
     awk -F '|' '/^\| room/ { on = 1; next } on && !/^\|/ { exit }

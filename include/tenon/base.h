@@ -63,7 +63,7 @@ TN_API void tn_drop(void *object);
 TN_API void *tn_scope_adopt(void *object);
 
 /* Every call recognises an object that was freed (TN_ERR_STATE) or is of
- * another kind (TN_ERR_ARGUMENT): "item: x is gone: its scope was closed ...".
+ * another kind (TN_ERR_ARGUMENT): "item: x was freed: its scope was closed ...".
  * A freed object is recognised until its memory is reused. Memory is reused in
  * the order of freeing, once 64 later objects of the same kind have been freed
  * in the same thread. The debug mode "scopes" finds every use of a freed
@@ -71,8 +71,8 @@ TN_API void *tn_scope_adopt(void *object);
  * before objects are made:
  *
  *     TENON_DEBUG=scopes ./train
- *     item: x is gone: made by mul_scalar in encoder.fc, scope 12 (opened at
- *     train+0x14f3) took it when it was closed; tn_keep() ...
+ *     item: x was freed: made by mul_scalar in encoder.fc, scope 12 (opened at
+ *     train+0x14f3) freed it when it was closed; ...
  *
  * (addr2line -e train 0x14f3 shows the source line.) In this mode the memory of
  * freed objects is not reused until there are 262144 of them, about 100 MB.
@@ -122,7 +122,7 @@ typedef void (*tn_release_fn)(void *context);
 
 /* Checks an argument of a function of your own. Returns true if argument is a
  * living object of this class. If not, it records "call: argument is NULL",
- * "... is gone: ..." or "... is a tensor, not a module", with the class's name,
+ * "... was freed: ..." or "... is a tensor, not a module", with the class's name,
  * and returns false. Example: call is "optim_step", argument is "optim". */
 TN_API bool tn_object_check(const void *object, const tn_object_class *type,
                             const char *call, const char *argument);
