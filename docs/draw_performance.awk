@@ -60,7 +60,7 @@ function add(group, workload,    f, w, best) {
     if (table) {
         printf "%s\t%s", group, workload
         for (w = 1; w <= ways; w++)
-            printf "\t%s", ratio[w] > 0 ? sprintf("%.4g", ratio[w]) : "-"
+            printf "\t%s", (ratio[w] > 0 ? sprintf("%.4g", ratio[w]) : "-")
         print ""
         return
     }
