@@ -45,7 +45,7 @@ function place(ratio) {
 }
 
 END {
-    least = 0.25; most = 64; left = 240; width = 480; top = 64; row = 20
+    least = 0.25; most = 64; left = 300; width = 440; top = 80; row = 20
     bottom = top + row * count
     printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"800\" " \
            "height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n", \
@@ -60,8 +60,9 @@ END {
         printf "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" " \
                "stroke=\"%s\"/>\n", place(r), place(r), top - 6, bottom, \
                r == 1 ? "#333" : "#ddd"
-        printf "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" " \
-               "fill=\"#555\">%g</text>\n", place(r), bottom + 16, r
+        for (y = top - 12; y <= bottom + 16; y += bottom - top + 28)
+            printf "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" " \
+                   "fill=\"#555\">%g</text>\n", place(r), y, r
     }
     for (i = 1; i <= count; i++) {
         y = top + row * (i - 1)

@@ -16,6 +16,7 @@ tests_options_test_needs_SOURCES = tests/options/test_needs.c
 
 dist_check_SCRIPTS += \
 	tests/test_layers.sh \
+	tests/test_links.sh \
 	tests/test_headers.sh \
 	tests/options/test_options.sh \
 	tests/test_abi.sh \

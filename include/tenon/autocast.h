@@ -1,8 +1,9 @@
-/* <tenon/autocast.h>: operators that choose their dtype.
+/* <tenon/autocast.h>: automatic mixed precision.
  *
- * In a half type, products are several times as fast and activations take half
- * the memory; sums, norms and losses want float32. With autocast on, each
- * operator takes the dtype that suits it, whatever its tensors have:
+ * With half types (float16, bfloat16), matrix products are several times as
+ * fast and activations need half the memory. Sums, norms and losses need
+ * float32. With autocast on, each operator computes in the dtype that suits it,
+ * whatever the dtypes of its tensors:
  *
  *     TN_AUTOCAST(TN_BF16) {
  *         loss = tn_cross_entropy(tn_forward(net, x), y);
@@ -10,28 +11,29 @@
  *     tn_backward(loss);
  *     tn_optim_step(opt);
  *
- * Parameters stay float32, and so do their gradients. With TN_F16, small
- * gradients would become 0: see <tenon/grad_scaler.h>.
+ * Parameters and their gradients stay float32. With TN_F16, small gradients
+ * would underflow to 0: use <tenon/grad_scaler.h>.
  *
- * Which operator takes what is told by docs/operators.md for each, and is
- * PyTorch's list for CUDA; where that has no word, its list for the CPU:
+ * docs/operators.md gives the dtype for each operator. It follows PyTorch's
+ * list for CUDA, and PyTorch's list for the CPU where the first is silent:
  *
- *   the half type   matmul and its relatives, linear, convolutions, attention,
- *                   prelu, recurrent cells and layers
+ *   the half type   matmul and similar products, linear, convolutions,
+ *                   attention, prelu, recurrent cells and layers
  *   float32         softmax, losses, norms, exp, log, pow and others whose
- *                   values or sums outgrow a half; what LAPACK computes
- *   the widest      of what is given, and of the half type: cat, addcmul, dot,
+ *                   values or sums exceed the range of a half type; what LAPACK
+ *                   computes
+ *   the widest      of the inputs' dtypes and the half type: cat, addcmul, dot,
  *                   scatter_add and others of several tensors
  *
- * All others take what comes. float64 and whole numbers stay as they are; so
- * do calls in place, and those into a given tensor. A dtype given to an
- * operator (tn_sum(x, .dtype = TN_F16)) holds. Losses that take the result of
- * a sigmoid (tn_binary_cross_entropy) are refused in float16, where their
- * gradient has no room.
+ * All other operators keep the dtypes of their inputs. float64 and integer
+ * tensors are not converted; neither are operators in place or with a given
+ * output. An explicit dtype (tn_sum(x, .dtype = TN_F16)) is used. A loss of the
+ * result of a sigmoid (tn_binary_cross_entropy) is rejected in float16, because
+ * its gradient exceeds float16's range.
  *
  * Source: torch.autocast.
  *
- * Threads: The mode is the calling thread's; a new thread begins without it.
+ * Threads: The mode belongs to the calling thread; it is off in a new thread.
  */
 #ifndef TENON_AUTOCAST_H
 #define TENON_AUTOCAST_H
@@ -42,15 +44,15 @@
 extern "C" {
 #endif
 
-/* The half type of the calling thread's autocast; TN_DTYPE_NONE where it is
- * off, as it is at the start. Cannot fail. */
+/* The half type of the calling thread's autocast; TN_DTYPE_NONE if autocast is
+ * off, as it is at first. Cannot fail. */
 TN_API tn_dtype tn_autocast_dtype(void);
-/* Switches it: TN_F16, TN_BF16, or TN_DTYPE_NONE for off. Returns what it was.
- * TN_ERR_DTYPE, with nothing changed, for other dtypes. A backward walk runs
- * with it off, in the dtypes of the forward; what tn_recompute runs again has
- * it as the first time. Parameters converted for one operator are stored for
- * the next until it is switched off, the parameter changes, or a backward walk
- * begins. */
+/* Switches autocast to TN_F16 or TN_BF16, or off with TN_DTYPE_NONE. Returns
+ * the previous dtype. TN_ERR_DTYPE, with nothing changed, for other dtypes. A
+ * backward pass runs with autocast off, in the dtypes of the forward pass; what
+ * tn_recompute runs again has the mode of the first run. A parameter that was
+ * converted is cached until autocast is switched off, the parameter changes, or
+ * a backward pass begins. */
 TN_API tn_dtype tn_autocast_set(tn_dtype dtype);
 /* A region with autocast to dtype (base.h): TN_AUTOCAST(TN_BF16) { ... }, or
  * TN_AUTOCAST_HERE(TN_BF16); to the end of the block. Regions nest. */

@@ -1,30 +1,31 @@
-/* <tenon/autograd.h>: derivatives, define-by-run as in PyTorch.
+/* <tenon/autograd.h>: automatic differentiation, define-by-run as in PyTorch.
  *
- * Operators record what they did while an input requires a gradient; a
- * backward walk then runs ordinary operators, so it works on every device and
- * can itself be differentiated.
+ * An operator with an input that requires a gradient records itself in a
+ * graph. The backward pass then runs ordinary operators, so it works on every
+ * device and can itself be differentiated.
  *
  *     tn_tensor *w = tn_requires_grad(tn_randn(tn_dims(3, 3)));
  *     tn_tensor *loss = tn_sum(tn_square(tn_matmul(w, x)));
  *     tn_backward(loss);
  *     tn_print(tn_tensor_grad(w));
  *
- * Changes in place are recorded too, and seen by all tensors on the memory:
+ * Changes in place are recorded, too, and apply to all views of the memory:
  *
  *     tn_add_scalar_(tn_select(y, 0, 0), 1);     // y[0] += 1
  *     tn_copy_(tn_select(rows, 0, i), h);        // rows[i] = h
  *
- * Refused while recording, because gradients would be wrong, is that of a leaf
- * that requires one or of a view on it (TN_ERR_STATE), and of memory shared
- * with what was detached from it or seen while nothing was recorded
- * (TN_ERR_UNSUPPORTED). A value that a gradient saved and that has changed
- * since is noticed by the walk.
+ * Two changes in place are rejected while recording, because gradients would be
+ * wrong: of a leaf that requires a gradient, or a view of it (TN_ERR_STATE);
+ * and of memory shared with a detached tensor, or with a view made while
+ * nothing was recorded (TN_ERR_UNSUPPORTED). If a value that a gradient needs
+ * was changed in place, the backward pass fails (TN_ERR_STATE).
  *
- * Threads: Recording, anomaly mode and the walk belong to the calling thread.
- * Several threads may record from the same tensors and walk back from roots of
- * their own at once: what they add to the gradient of one leaf is added up, in
- * no fixed order. While one walks, no other may change the same leaves or take
- * their gradients away; one graph is walked by one thread at a time.
+ * Threads: Recording mode, anomaly mode and the backward pass belong to the
+ * calling thread. Several threads may record from the same tensors and run
+ * backward from different roots at once. Their contributions to the gradient
+ * of one leaf are added in no fixed order. During a backward pass no other
+ * thread may change its leaves or remove their gradients. One thread at a time
+ * may run a backward pass through a graph.
  */
 #ifndef TENON_AUTOGRAD_H
 #define TENON_AUTOGRAD_H
@@ -35,30 +36,36 @@
 extern "C" {
 #endif
 
-/* Marks a floating leaf as one whose gradient is wanted; returns x. NULL
- * (TN_ERR_DTYPE) for integers, (TN_ERR_STATE) for what an operator made. */
+/* Marks a leaf with a floating dtype as requiring a gradient, and returns it.
+ * NULL: TN_ERR_DTYPE for an integer tensor, TN_ERR_STATE for the result of an
+ * operator. */
 TN_API tn_tensor *tn_requires_grad(tn_tensor *x);
+/* The same, or off; for a leaf. Errors as above. */
 TN_API tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on);
+/* Whether x requires a gradient: a leaf marked so, or a result of one that was
+ * recorded. False for NULL. Cannot fail. */
 TN_API bool tn_tensor_requires_grad(const tn_tensor *x);
+/* Whether x is a leaf: no recorded operator made it. Cannot fail. */
 TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
 
-/* The gradient accumulated in a leaf, or in what tn_tensor_retain_grad
- * (hook.h) marked: lent, good while x lives and until the next backward or
- * zeroing; NULL where there is none. */
+/* The accumulated gradient of a leaf, or of a tensor marked by
+ * tn_tensor_retain_grad (hook.h). Lent: valid while x lives, until the next
+ * backward pass or zeroing. NULL if there is none. */
 TN_API tn_tensor *tn_tensor_grad(const tn_tensor *x);
-/* Sets (or with NULL forgets) it; kept by x. Shape, dtype, device of x.
- * TN_ERR_STATE if grad is x, or holds x by the gradients of what it was made
- * of: no scope could free either. */
+/* Sets the gradient of x, which keeps grad; NULL removes it. grad has the
+ * shape, dtype and device of x. TN_ERR_STATE if grad is x, or if the graph of
+ * grad holds x: such a cycle would never be freed. */
 TN_API tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad);
 
-/* Makes the leaf x a view on what data is a view on: storage, shape, dtype and
- * device become data's, while x stays the same object (PyTorch's x.data =).
- * Its gradient is forgotten. TN_ERR_STATE if an operator made x. */
+/* Makes the leaf x a view of data's storage, with data's shape, dtype and
+ * device, while x stays the same object (PyTorch's x.data = data). The gradient
+ * of x is removed. TN_ERR_STATE if x is the result of an operator. */
 TN_API tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data);
 
-/*   gradient       cotangent of root; may be left out for one element
- *   retain_graph   keep what a second backward needs
- *   create_graph   record the walk itself: higher derivatives */
+/*   gradient       gradient of root, with its shape; optional if root has one
+ *                  element (then 1)
+ *   retain_graph   keep the graph for a second backward pass
+ *   create_graph   record the backward pass, for higher derivatives */
 #define TN_BACKWARD_OPTIONS_LIST(X)                                           \
     X(tn_tensor *, gradient, NULL)                                            \
     X(bool, retain_graph, false)                                              \
@@ -67,20 +74,20 @@ TN_OPTIONS_STRUCT(tn_backward, TN_BACKWARD_OPTIONS_LIST);
 #define TN_BACKWARD_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_backward, TN_BACKWARD_OPTIONS_LIST)
 
-/* Adds d root / d leaf to the gradient of every leaf that requires one.
+/* Adds the derivative of root to the gradient of every leaf that requires one.
  * TN_ERR_SHAPE if root has more than one element and no gradient is given;
- * TN_ERR_STATE if no gradient flows to root, the graph was freed by an earlier
- * backward, or a value it needs was changed in place since. A failure leaves
- * all gradients as they were, but for leaves whose hooks have run
- * (tn_tensor_register_post_accumulate_grad_hook); the graph may be used up.
- * With create_graph a leaf's gradient has a graph that stays as long as the
- * gradient: until it is forgotten, or the leaf goes. */
+ * TN_ERR_STATE if root does not require a gradient, the graph was freed by an
+ * earlier backward pass, or a value it needs was changed in place. After a
+ * failure all gradients are as before, except those of leaves whose
+ * post-accumulate hooks have run (hook.h); the graph may have been freed. With
+ * create_graph, the gradient of a leaf has a graph. It lives as long as the
+ * gradient: until that is removed or the leaf is freed. */
 TN_API tn_status tn_backward_with(tn_tensor *root,
                                   const tn_backward_options *options);
 
-/* The gradients of root with respect to inputs[], without touching leaves:
- * out[i] (owned by the open scope) is NULL where none flows, which is an error
- * unless allow_unused. */
+/* The gradients of root with respect to count inputs[]; the gradients of leaves
+ * do not change. out[i] is owned by the open scope. If root does not depend on
+ * inputs[i], that is an error, or, with allow_unused, out[i] is NULL. */
 #define TN_GRAD_OPTIONS_LIST(X)                                               \
     X(tn_tensor *, gradient, NULL)                                            \
     X(bool, retain_graph, false)                                              \
@@ -104,12 +111,12 @@ TN_OVERLOAD_4(tn_status, tn_grad,
 extern "C" {
 #endif
 
-/* Is recording on in this thread? On at start. */
+/* Whether gradients are recorded in this thread; true at first. Cannot fail. */
 TN_API bool tn_grad_mode(void);
-/* Switches it; returns what it was. */
+/* Switches recording on or off; returns the previous mode. Cannot fail. */
 TN_API bool tn_grad_mode_set(bool on);
-/* A region with recording off (base.h): TN_NO_GRAD { accuracy = test(net); },
- * or TN_NO_GRAD_HERE; to the end of the block. */
+/* A region without recording (base.h): TN_NO_GRAD { accuracy = test(net); }, or
+ * TN_NO_GRAD_HERE; to the end of the block. */
 #ifndef __cplusplus
 static inline tn_region tn_no_grad_begin(void)
 {
@@ -129,15 +136,16 @@ typedef tn_region_of<bool, tn_grad_mode_set> tn_no_grad;
 #define TN_NO_GRAD_HERE TN__REGION_HERE(tn_no_grad_, tn_no_grad, false)
 #endif
 
-/* Is this thread looking for the first NaN (off at the start)? While it is, an
- * operator whose result holds one fails with TN_ERR_NAN, and so does a backward
- * walk: the message tells the operator, its module, where in the result, and
- * whether it came in with an argument. In backward that is the operator whose
- * gradient it was. Each result is read back, so this is slow. Operators that
- * make a tensor of nothing (tn_full), and numbers that are NaN, are believed.
+/* Whether anomaly mode is on in this thread; false at first. In this mode an
+ * operator fails with TN_ERR_NAN if its result contains a NaN, and so does a
+ * backward pass. The message names the operator, its module, the position in
+ * the result, and whether the NaN came from an argument. In a backward pass it
+ * names the operator whose gradient has the NaN. The mode is slow, since each
+ * result is read back. Not checked are operators that make a tensor from
+ * numbers (tn_full), and numbers that are NaN themselves.
  * Source: torch.autograd.set_detect_anomaly. */
 TN_API bool tn_anomaly_mode(void);
-/* Switches it; returns what it was. */
+/* Switches anomaly mode; returns the previous mode. Cannot fail. */
 TN_API bool tn_anomaly_mode_set(bool on);
 /* A region in anomaly mode (base.h):
  * TN_DETECT_ANOMALY { tn_backward(tn_sum(tn_forward(net, x))); }, or
@@ -166,14 +174,14 @@ typedef tn_region_of<bool, tn_anomaly_mode_set> tn_detect_anomaly;
     TN__REGION_HERE(tn_detect_anomaly_, tn_detect_anomaly, true)
 #endif
 
-/* Compares gradients of fn(inputs) with central differences in float64.
- * fn gives one output of any shape. TN_OK, or TN_ERR_INTERNAL with the input,
- * the element, both values. Inputs are float64 leaves. */
+/* Compares the gradients of fn(inputs) with central differences. inputs are
+ * float64 leaves; fn returns one tensor of any shape. TN_OK, or TN_ERR_INTERNAL
+ * with the input, the element and both values. */
 typedef tn_tensor *(*tn_gradcheck_fn)(tn_tensor *const *inputs, int count,
                                       void *context);
 TN_API tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,
                               int count, void *context);
-/* The same for the gradients' own gradients. */
+/* The same for second derivatives. */
 TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
                                   tn_tensor *const *inputs, int count,
                                   void *context);

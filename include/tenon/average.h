@@ -1,22 +1,23 @@
-/* <tenon/average.h>: a model's averaged weights, which often do better than its
- * last ones.
+/* <tenon/average.h>: averages of a model's weights over training, which often
+ * generalise better than the last weights.
  *
  *     tn_average *average = tn_average_new(net, .decay = 0.999);
  *     ...
  *         tn_optim_step(opt);
  *         tn_average_update(average);
  *     ...
- *     tn_average_swap(average);              // the averages stand in net
+ *     tn_average_swap(average);              // net has the averages
  *     accuracy = evaluate(net);              // or tn_module_save(net, path)
- *     tn_average_swap(average);              // net goes on where it was
+ *     tn_average_swap(average);              // net has its weights again
  *
  * With a decay it is the exponential moving average (EMA) of the weights:
- * average = decay average + (1 - decay) weights. Without, their mean since the
- * start: stochastic weight averaging (arXiv:1803.05407). <tenon/checkpoint.h>
- * saves it with the rest of a run. Source: torch.optim.swa_utils.AveragedModel
- * with get_ema_multi_avg_fn and get_swa_multi_avg_fn.
+ * average = decay average + (1 - decay) weights. Without, it is the mean of all
+ * updates: stochastic weight averaging (SWA, arXiv:1803.05407).
+ * <tenon/checkpoint.h> saves it with the rest of a run. Source:
+ * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and
+ * get_swa_multi_avg_fn.
  *
- * Threads: An average, with its model, belongs to one thread at a time.
+ * Threads: An average and its model belong to one thread at a time.
  */
 #ifndef TENON_AVERAGE_H
 #define TENON_AVERAGE_H
@@ -29,39 +30,41 @@ extern "C" {
 
 typedef struct tn_average tn_average;
 
-/* decay: in [0, 1); none: the mean of all updates. use_buffers: averages buffers
- * too (the statistics of batch norm); otherwise, and where they are integers, an
- * update copies them. */
+/*   decay         in [0, 1); none: the mean of all updates
+ *   use_buffers   average floating buffers, too (the statistics of batch norm);
+ *                 otherwise an update copies buffers. Integer buffers are
+ *                 always copied. */
 #define TN_AVERAGE_NEW_OPTIONS_LIST(X)                                        \
     X(double, decay, TN_NONE_FLOAT) /* none: the mean */                      \
     X(bool, use_buffers, false)
 TN_OPTIONS_STRUCT(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST);
 #define TN_AVERAGE_NEW_OPTIONS                                                \
     TN_OPTIONS_DEFAULTS(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST)
-/* Averages of module's parameters, in their dtypes: at first copies of them.
- * Owned by the open scope; keeps the module's tensors, lives beside them on
- * their devices. NULL: for NULL; TN_ERR_ARGUMENT. */
+/* Averages of the module's parameters, in their dtypes and on their devices;
+ * the initial values are copies. Owned by the open scope; keeps the module's
+ * tensors. NULL: NULL was given, TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
 TN_API tn_average *tn_average_new_with(tn_module *module,
                                        const tn_average_new_options *options);
 
-/* Takes the weights as they are now into the average; the first update copies
- * them. TN_ERR_STATE while they are swapped; TN_ERR_DEVICE if the module was
- * moved since. Refused while an error is pending. */
+/* Adds the current weights to the average; the first update copies them.
+ * TN_ERR_STATE while the averages are swapped in or an error is pending;
+ * TN_ERR_DEVICE if the module has moved to another device. */
 TN_API tn_status tn_average_update(tn_average *average);
 
-/* Exchanges weights and averages, without a copy: tensors stay the same
- * objects. Gradients are forgotten. Refused while an error is pending. */
+/* Exchanges weights and averages without a copy; the tensors stay the same
+ * objects. Removes gradients. TN_ERR_STATE while an error is pending. */
 TN_API tn_status tn_average_swap(tn_average *average);
-/* Do the averages stand in the module? Cannot fail. */
+/* Whether the averages are swapped into the module. Cannot fail. */
 TN_API bool tn_average_is_swapped(const tn_average *average);
 
-/* How many updates it has seen; 0 for NULL. */
+/* The number of updates; 0 for NULL. Cannot fail. */
 TN_API int64_t tn_average_updates(const tn_average *average);
-/* For training that is taken up again. TN_ERR_ARGUMENT if count is negative. */
+/* Sets that number, to resume training. TN_ERR_ARGUMENT if count is
+ * negative. */
 TN_API tn_status tn_average_set_updates(tn_average *average, int64_t count);
 
-/* The averages: as many as tn_module_state has, in its order, with its names;
- * lent, NULL outside. While they are swapped these are the weights. Cannot
+/* The averages: their number, tensor i and its name, as in tn_module_state.
+ * Lent; NULL if i is out of range. While swapped, these are the weights. Cannot
  * fail. */
 TN_API int tn_average_count(const tn_average *average);
 TN_API tn_tensor *tn_average_at(const tn_average *average, int i);

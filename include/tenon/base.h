@@ -1,4 +1,4 @@
-/* <tenon/base.h>: scopes, and who owns what.
+/* <tenon/base.h>: scopes and ownership.
  *
  * A failed call leaves a message (<tenon/error.h>), and calls given NULL return
  * NULL, so a whole model is checked once, at its end:
@@ -9,14 +9,15 @@
  *         fprintf(stderr, "%s\n", tn_error());
  *     tn_scope_close(step);
  *
- * What a call makes belongs to the innermost open scope of its thread and
- * goes when that closes. A root scope always exists.
+ * An object that a call creates belongs to the innermost open scope of the
+ * calling thread. It is freed when that scope closes. Each thread has a root
+ * scope, which is always open.
  *
- * Threads: Scopes belong to the thread that opened them, and so does what they
- * own. Another thread may use an object that is kept (tn_keep) or that its
- * owner's scope outlives; tn_keep, tn_drop and tn_scope_adopt may be called by
- * any thread. The number of threads, the log and the version are the
- * process's, and any thread may ask for or set them.
+ * Threads: A scope, and what it owns, belongs to the thread that opened it.
+ * Another thread may use an object that was kept (tn_keep), or whose scope
+ * stays open meanwhile. Any thread may call tn_keep, tn_drop and
+ * tn_scope_adopt. The number of threads, the log and the version belong to the
+ * process: any thread may read and set them.
  */
 #ifndef TENON_BASE_H
 #define TENON_BASE_H
@@ -32,104 +33,113 @@ extern "C" {
 
 typedef struct tn_scope tn_scope;
 
-/* Opens a scope in the calling thread. NULL if memory runs out. */
+/* Opens a scope in the calling thread. NULL: TN_ERR_MEMORY. */
 TN_API tn_scope *tn_scope_open(void);
 
-/* Frees what the scope owns, and scopes opened inside it that are still open.
- * NULL is welcome. Closing a scope of another thread, or one that is closed,
- * records TN_ERR_STATE and does nothing. */
+/* Frees what the scope owns, and closes the scopes that were opened inside it
+ * and are still open. NULL does nothing. Closing a scope of another thread, or
+ * one that is closed, records TN_ERR_STATE and changes nothing. */
 TN_API void tn_scope_close(tn_scope *scope);
 
-/* Closes the scope but hands result (owned by it) on to the scope around it.
- * Returns result; NULL, with the scope closed, if result is NULL. */
+/* Closes the scope, but first moves result, which it owns, to the enclosing
+ * scope. Returns result. If result is NULL the scope is closed all the same,
+ * and NULL is returned. */
 TN_API void *tn_scope_result(tn_scope *scope, void *result);
 
-/* Lets an object (tensor, module, optimizer, loader ...) outlive its scope
- * until a matching tn_drop. Returns object. NULL is welcome. */
+/* Keeps an object (tensor, module, optimizer, loader ...) alive beyond its
+ * scope, until a matching tn_drop. Returns object; NULL for NULL. */
 TN_API void *tn_keep(void *object);
 
-/* Gives back one tn_keep; an object that only its scope owns is freed at
- * once. NULL is welcome. Dropping what you neither kept nor own records
- * TN_ERR_STATE; in both, a device, an operator or what else is not counted, and
- * an object that is gone, where its memory still tells, TN_ERR_ARGUMENT. */
+/* Undoes one tn_keep. An object that is not kept and belongs to the calling
+ * thread's scopes is freed at once. NULL does nothing. Dropping an object that
+ * you neither kept nor own records TN_ERR_STATE. tn_keep and tn_drop record
+ * TN_ERR_ARGUMENT for a pointer to what is not counted (a device, an operator),
+ * and for an object that was freed, where its memory still shows that. */
 TN_API void tn_drop(void *object);
 
-/* The opposite of tn_keep: the open scope takes over one tn_keep of object,
- * unless a scope owns it already (then that keep is only given back). Returns
- * object; NULL (TN_ERR_STATE) if it is not kept. NULL is welcome. */
+/* Undoes one tn_keep and makes the open scope the owner of object. If a scope
+ * owns it already, only the keep is undone. Returns object; NULL for NULL, and
+ * NULL (TN_ERR_STATE) if object is not kept. */
 TN_API void *tn_scope_adopt(void *object);
 
-/* Every call recognises an object that is gone (TN_ERR_STATE) or of another kind
- * (TN_ERR_ARGUMENT): "item: x was freed: its scope was closed ...". An object is
- * recognised until its memory is used again, which happens oldest first, after
- * 64 others of its kind have died in the same thread. To find every use, and
- * who made the object and which scope took it, switch this on before objects
- * are made:
+/* Every call recognises an object that was freed (TN_ERR_STATE) or is of
+ * another kind (TN_ERR_ARGUMENT): "item: x was freed: its scope was closed ...".
+ * A freed object is recognised until its memory is reused. Memory is reused in
+ * the order of freeing, once 64 later objects of the same kind have been freed
+ * in the same thread. The debug mode "scopes" finds every use of a freed
+ * object, and reports which call made it and which scope freed it. Switch it on
+ * before objects are made:
  *
  *     TENON_DEBUG=scopes ./train
  *     item: x was freed: made by mul_scalar in encoder.fc, scope 12 (opened at
  *     train+0x14f3) freed it when it was closed; ...
  *
- * (addr2line -e train 0x14f3 names the line.) Then the memory of dead objects
- * is not used again until 262144 of them are held, some 100 MB; from there on
- * the oldest are forgotten, as the log says once. Tensors' elements are freed
- * as always. names: "scopes", or NULL for nothing; what is set here wins over
- * TENON_DEBUG. TN_ERR_ARGUMENT for another name. */
+ * (addr2line -e train 0x14f3 shows the source line.) In this mode the memory of
+ * freed objects is not reused until there are 262144 of them, about 100 MB.
+ * After that the oldest are reused, which the log reports once. The elements of
+ * tensors are freed as usual.
+ *
+ * names: "scopes", or NULL to switch it off. This call overrides TENON_DEBUG.
+ * TN_ERR_ARGUMENT for another name. */
 TN_API tn_status tn_debug_set(const char *names);
 
-/* How many objects the calling thread's open scopes own. Cannot fail. */
+/* The number of objects that the calling thread's open scopes own. Cannot
+ * fail. */
 TN_API int64_t tn_scope_count(void);
 
 /* ---- objects of your own ---------------------------------------------- */
 
-/* A struct that begins with a tn_object can be owned by scopes, kept and
- * dropped like a tensor. <tenon/nn.h>'s modules are made this way.
+/* A struct whose first member is a tn_object can be owned by scopes, kept and
+ * dropped like a tensor. The modules of <tenon/nn.h> are made this way.
  *
- * Public structs begin with their size, so that a later library and an earlier
- * program agree on what both know. Those without one, of which "closed" is
- * said, never change. tn_object is closed. */
+ * Public structs begin with their size, so that a newer library and an older
+ * program agree on the members that both know. A struct without a size never
+ * changes; its comment says "closed". tn_object is closed. */
 typedef struct tn_object {
-    void *reserved[4]; /* the library's */
+    void *reserved[4]; /* for the library's use */
 } tn_object;
 
 typedef struct tn_object_class {
     size_t size;                  /* of this struct */
-    const char *name;             /* "module": for messages */
+    const char *name;             /* "module", for messages */
     size_t bytes;                 /* of an instance */
-    void (*release)(void *object);/* gives back what the instance holds, not
-                                     its memory; may be NULL */
+    void (*release)(void *object);/* frees what the instance holds, but
+                                     not the instance; may be NULL */
 } tn_object_class;
 
-/* A zeroed instance with `extra` bytes behind it, owned by the open scope. type
- * must live for ever. NULL: TN_ERR_MEMORY, TN_ERR_ARGUMENT (bytes less than a
- * tn_object). */
+/* A zeroed instance, followed by `extra` bytes, owned by the open scope. type
+ * must be valid until the process ends. NULL: TN_ERR_MEMORY; TN_ERR_ARGUMENT if
+ * type->bytes is less than sizeof(tn_object). */
 TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
 
-/* Is object, of whatever kind, one that lives and was made of this class by
- * tn_object_new? False for NULL. Cannot fail. */
+/* Whether object is alive and was made of this class by tn_object_new. object
+ * may be of any kind. False for NULL. Cannot fail. */
 TN_API bool tn_object_is(const void *object, const tn_object_class *type);
 
-/* Called once with a caller's context when the library needs it no longer. */
+/* Called once with the caller's context, when the library no longer needs
+ * it. */
 typedef void (*tn_release_fn)(void *context);
 
-/* The same for an argument of a function of yours: where it is not, the error
- * says "call: argument is NULL", "was freed: ..." or "is a tensor, not a module",
- * with the class's name. call is "optim_step", argument "optim". */
+/* Checks an argument of a function of your own. Returns true if argument is a
+ * living object of this class. If not, it records "call: argument is NULL",
+ * "... was freed: ..." or "... is a tensor, not a module", with the class's name,
+ * and returns false. Example: call is "optim_step", argument is "optim". */
 TN_API bool tn_object_check(const void *object, const tn_object_class *type,
                             const char *call, const char *argument);
-/* Names what made object, for TENON_DEBUG=scopes, which else knows the module
- * that was running alone: "Linear". Kept for ever: few names are wanted. NULL
- * and "" change nothing. Tensors know their maker: tn_tensor_set_maker. */
+/* Records name ("Linear") as the maker of object, for the messages of
+ * TENON_DEBUG=scopes. Without it they name the module that was running. The
+ * library stores each different name until the process ends, so use few. NULL
+ * and "" change nothing. For tensors see tn_tensor_set_maker. */
 TN_API void tn_object_set_maker(void *object, const char *name);
 
-/* tn_object_check by the name of a class that is not yours: "tensor", "module",
+/* tn_object_check for a class of the library, by its name: "tensor", "module",
  * "parameter list", "optimizer", "schedule", "dataset", "loader", "text",
  * "hook", "safetensors file". */
 TN_API bool tn_object_check_kind(const void *object, const char *kind,
                                  const char *call, const char *argument);
 
 /* ---- regions ----------------------------------------------------------
- * A region is a part of a program for which a mode of its thread is changed:
+ * A region is a part of a program in which a mode of its thread is changed:
  * TN_NO_GRAD, TN_DETECT_ANOMALY (autograd.h), TN_AUTOCAST (autocast.h). Each
  * has two forms:
  *
@@ -139,21 +149,21 @@ TN_API bool tn_object_check_kind(const void *object, const char *kind,
  *
  *     for (int i = 0; i < n; i++) {
  *         TN_NO_GRAD_HERE;         // to the end of the enclosing block: break
- *         if (enough(x))           // and continue are the loop's
+ *         if (enough(x))           // and continue apply to the loop
  *             break;
  *     }
  *
- * However a region is left, by break, continue, return or goto too, the mode is
- * what it was before. In C++ exceptions count as well. longjmp is not
- * supported: it leaves the mode as it is in the region. In C this takes gcc or
- * clang. Closed. */
+ * The previous mode is restored however the region is left: at its end, or by
+ * break, continue, return or goto; in C++ by an exception, too. longjmp is not
+ * supported: the mode stays changed. In C the regions require gcc or clang.
+ * Closed. */
 typedef struct tn_region {
     int was;   /* the mode before */
-    bool runs; /* the statement is still to run */
+    bool runs; /* the statement has not run yet */
 } tn_region;
 
-/* Each region's variable has a name of its own, on one line and nested too, so
- * that none shadows another (-Wshadow). */
+/* Each region's variable has a unique name, also for several regions on one
+ * line and for nested ones, so that none shadows another (-Wshadow). */
 #define TN__REGION_NAME(name) TN__REGION_JOIN(name, __COUNTER__)
 #define TN__REGION_JOIN(name, number) TN__REGION_JOIN_AT(name, number)
 #define TN__REGION_JOIN_AT(name, number) name##number
@@ -186,15 +196,16 @@ extern "C" {
 
 /* ---- sizes ----------------------------------------------------------- */
 
-/* "None" where a whole number may be missing: an option without a value, a size
- * that an adaptive pool keeps. */
+/* "None", where an integer is optional: an option without a value, or a size
+ * that an adaptive pool leaves as it is. */
 #define TN_NONE_INT INT64_MIN
 
-/* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).
- * A count of -1 (TN_NONE_DIMS) is none where a list may be missing. The last
- * element of dim is no size: it marks a list as one that tn_dims or
- * tn_dims_from_array has made. Among options a list must have the mark, since C
- * takes `.dims = 1` for a list of one 0. Closed. */
+/* A list of up to TN_MAX_NDIM sizes or axes, passed by value:
+ * tn_zeros(tn_dims(2, 3)). Where a list is optional, a count of -1
+ * (TN_NONE_DIMS) means none. The last element of dim is no size. It marks a
+ * list as made by tn_dims or tn_dims_from_array. A list given as an option must
+ * have this mark: without it, C would accept `.dims = 1` as a list of one 0.
+ * Closed. */
 typedef struct tn_dims_list {
     int32_t count;
     int64_t dim[TN_MAX_NDIM + 1];
@@ -216,8 +227,8 @@ template <typename... Sizes> inline tn_dims_list tn_dims(Sizes... sizes)
 }
 extern "C" {
 #endif
-/* count numbers from an array; those beyond TN_MAX_NDIM are not read, and the
- * list is refused where it is used. Cannot fail. */
+/* A list of count numbers from an array. With count above TN_MAX_NDIM the rest
+ * is not read, and the call that gets the list rejects it. Cannot fail. */
 static inline tn_dims_list tn_dims_from_array(const int64_t *dim, int count)
 {
     tn_dims_list list;
@@ -236,54 +247,60 @@ static inline tn_dims_list tn_dims_scalar(void)
 
 /* ---- dtypes ---------------------------------------------------------- */
 
-/* PyTorch's name ("float32"); "none" for what is no dtype. Cannot fail. */
+/* PyTorch's name ("float32"); "none" for an invalid dtype. Cannot fail. */
 TN_API const char *tn_dtype_name(tn_dtype dtype);
-/* The dtype of that name ("float32", "f32", ...), TN_DTYPE_NONE if none. */
+/* The dtype of that name ("float32", "f32", ...); TN_DTYPE_NONE if there is
+ * none. Cannot fail. */
 TN_API tn_dtype tn_dtype_from_name(const char *name);
-/* Bytes of one element, 0 for what is no dtype. Cannot fail. */
+/* Bytes per element; 0 for an invalid dtype. Cannot fail. */
 TN_API size_t tn_dtype_bytes(tn_dtype dtype);
+/* Whether dtype is a floating type, half and float8 types included. Cannot
+ * fail. */
 TN_API bool tn_dtype_is_floating(tn_dtype dtype);
-/* The dtype of a result of both (torch.promote_types); TN_DTYPE_NONE where
- * PyTorch has none: float8 with any other. Cannot fail. */
+/* The dtype of a result of operands a and b, as torch.promote_types.
+ * TN_DTYPE_NONE where PyTorch has none: float8 with any other. Cannot fail. */
 TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 
 /* ---- the process ----------------------------------------------------- */
 
-/* Forks: a child may use the cpu; it has threads of its own when it needs them. Calls
- * for devices that hold state outside of the process (cuda, opencl) and loops over
- * a loader with workers that began before the fork are an error there. fork()
- * waits until no other thread is within one of the library's locks, at most as
- * long as the longest work under one takes: opening a device, compiling a kernel,
- * a parallel loop.
+/* fork(): a child process may use the cpu and starts its own threads when it
+ * needs them. In the child, two things are errors: a call for a device with
+ * state outside of the process (cuda, opencl), and a loop over a loader with
+ * workers that began before the fork. fork() waits until no other thread holds
+ * one of the library's locks. It waits for the longest work done under a lock
+ * at most: opening a device, compiling a kernel, a parallel loop.
  *
- * Cancellation: a thread may be cancelled by pthread_cancel while it is in a call;
- * it ends where it holds no lock and has no file open, and what it had not finished
- * is not done.
- * Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) within a call is not
- * supported: it may end a thread anywhere. */
+ * pthread_cancel(): a thread may be cancelled during a call. It ends at a point
+ * where it holds no lock and has no file open; the call's work is not
+ * completed. Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) during a
+ * call is not supported, since it may end the thread at any instruction. */
 
-/* Threads that compute: TENON_NUM_THREADS, else what affinity and the cgroup
- * quota allow. Results do not depend on it. */
+/* The number of threads that compute: TENON_NUM_THREADS, or else the CPUs that
+ * affinity and the cgroup quota allow. Results do not depend on it. Cannot
+ * fail. tn_set_num_threads: TN_ERR_ARGUMENT if count is below 1 or above
+ * 1024; TN_ERR_STATE within parallel work. */
 TN_API int tn_num_threads(void);
 TN_API tn_status tn_set_num_threads(int count);
 
-/* Called with each log line at or below TENON_LOG's level (0 silent, 1
- * warnings, 2 choices, 3 details; 2 where TENON_LOG is not set), perhaps from
- * several threads at once. The default writes to stderr when TENON_LOG is set
- * and is silent else. NULL brings the default back. */
+/* Sets the function that is called with each log line whose level is at most
+ * TENON_LOG (0 silent, 1 warnings, 2 choices, 3 details; 2 if TENON_LOG is not
+ * set). Several threads may call it at once. By default lines go to stderr if
+ * TENON_LOG is set, and nowhere otherwise. NULL restores the default. Cannot
+ * fail. */
 TN_API void tn_log_set(void (*log)(int level, const char *line, void *context),
                        void *context);
 
-/* The version of these headers: to ask at compile time for what came later,
- * #if TN_VERSION_NUMBER >= 200. A program runs with libraries of the same
- * TN_VERSION_MAJOR (of the same MINOR while that is 0) that are as new. */
+/* The version of these headers, for tests at compile time: #if
+ * TN_VERSION_NUMBER >= 200. A program runs with a library of the same
+ * TN_VERSION_MAJOR and of the same or a newer version. While MAJOR is 0, MINOR
+ * must be the same, too. */
 #define TN_VERSION_MAJOR 0
 #define TN_VERSION_MINOR 1
 #define TN_VERSION_PATCH 0
 #define TN_VERSION_NUMBER                                                     \
     (TN_VERSION_MAJOR * 10000 + TN_VERSION_MINOR * 100 + TN_VERSION_PATCH)
 
-/* Those of the library that runs: "0.1.0", and 100. Cannot fail. */
+/* The version of the running library: "0.1.0", and 100. Cannot fail. */
 TN_API const char *tn_version(void);
 TN_API int tn_version_number(void);
 

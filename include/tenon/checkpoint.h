@@ -1,7 +1,7 @@
-/* <tenon/checkpoint.h>: a training run in one file, to go on from.
+/* <tenon/checkpoint.h>: saves and restores a training run in one file.
  *
- * A run that is killed at any moment and started again ends with the bits of
- * one that was not:
+ * A run that is killed at any moment and restarted ends with the same bits as a
+ * run without interruption:
  *
  *     tn_checkpoint all = {sizeof all, .module = net, .optim = opt,
  *                          .loader = loader};
@@ -14,12 +14,12 @@
  *                 tn_checkpoint_save("run.ckpt", &all);
  *         }
  *
- * The file is a safetensors file: weights under "module.", the optimizer's
- * tensors under "optim.", averages under "average.", numbers as texts in the
- * metadata.
+ * The file is a safetensors file. It holds the weights under "module.", the
+ * optimizer's tensors under "optim.", averages under "average.", and numbers as
+ * text in the metadata.
  *
- * Threads: All that a checkpoint names belongs to the calling thread
- * meanwhile; others may go on with what it does not name.
+ * Threads: During a call the objects in a checkpoint belong to the calling
+ * thread.
  */
 #ifndef TENON_CHECKPOINT_H
 #define TENON_CHECKPOINT_H
@@ -35,31 +35,31 @@
 extern "C" {
 #endif
 
-/* What a run is made of; what is NULL is left out. The calling thread's random
- * numbers are always part of it. */
+/* The parts of a run; a part that is NULL is left out. The calling thread's
+ * random generator is always included. */
 typedef struct tn_checkpoint {
     size_t size;           /* of this struct */
     tn_module *module;     /* parameters and buffers */
     tn_optim *optim;       /* its state and learning rates */
-    tn_loader *loader;     /* where it stands */
-    tn_schedule *schedule; /* its steps */
-    int64_t step;          /* a number of yours */
+    tn_loader *loader;     /* its position */
+    tn_schedule *schedule; /* its step count */
+    int64_t step;          /* a number for your use */
     tn_grad_scaler *scaler;/* its scale */
-    tn_average *average;   /* averages and their count; not while swapped */
+    tn_average *average;   /* averages and their count; must not be swapped */
 } tn_checkpoint;
 
-/* Writes it. Atomic: whoever reads path finds the old file or the new one,
- * whole; <tenon/io.h> says how, and what comes of links and modes. Refused while
- * an error is pending. */
+/* Writes the file atomically: a reader finds the complete old or the complete
+ * new file. <tenon/io.h> describes how, and the handling of links and modes.
+ * TN_ERR_IO, TN_ERR_MEMORY; TN_ERR_STATE while an error is pending. */
 TN_API tn_status tn_checkpoint_save(const char *path,
                                     const tn_checkpoint *checkpoint);
 
-/* Brings all of it back, in place, and sets step. The file must have what
- * checkpoint has and nothing else, with the same names, shapes and dtypes; on
- * failure nothing is changed, unless the device itself fails while weights are
- * copied: the weights are read to host memory first, which has to hold them once
- * more. TN_ERR_IO, TN_ERR_FORMAT, TN_ERR_ARGUMENT and TN_ERR_SHAPE (what differs),
- * TN_ERR_MEMORY. Not in the body of a loop over the loader. */
+/* Restores all parts in place, and sets step. The file must contain exactly the
+ * parts of checkpoint, with the same names, shapes and dtypes. TN_ERR_IO,
+ * TN_ERR_FORMAT, TN_ERR_ARGUMENT or TN_ERR_SHAPE (what differs), TN_ERR_MEMORY:
+ * after a failure nothing is changed, unless the device fails while weights are
+ * copied to it. All weights are read to host memory first, which must have
+ * space for them. Must not be called in a loop over the loader. */
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 

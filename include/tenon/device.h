@@ -1,19 +1,19 @@
-/* <tenon/device.h>: devices, which are plugins loaded on demand.
+/* <tenon/device.h>: devices, which are plugins that are loaded on demand.
  *
  *     tn_device *gpu = tn_device_open("cuda:0");      // NULL, and the reason
  *     tn_device_set(gpu);                             // for this thread
- *     tn_tensor *x = tn_zeros(tn_dims(2, 3));         // lives there
+ *     tn_tensor *x = tn_zeros(tn_dims(2, 3));         // on the GPU
  *
- * The first call that needs a device takes TENON_DEVICE: `auto` (default), a
- * name, or a `;` list in order of preference. A device asked for by name that
- * cannot be had is an error that says why; nothing falls back in silence.
- * A tn_device lives as long as the process; you never drop it.
+ * The first call that needs a device opens the one that TENON_DEVICE names:
+ * `auto` (default), a name, or a `;` list in order of preference. If a device
+ * that was named cannot be opened, that is an error with the reason; there is
+ * no silent fallback. A tn_device lives until the process ends; do not drop it.
  *
- * Threads: A device is shared by all threads: any may give it work, wait for
- * it, ask for its memory. Work of one thread runs in the order in which it was
- * given; where a thread needs what another one gives, the program orders the
- * calls. The current device is each thread's own; masks, limits, the cache
- * folder and host operators are the process's.
+ * Threads: A device is shared by all threads. Any thread may give it work,
+ * wait for it and allocate its memory. Work of one thread runs in order. If a
+ * thread needs the results of another, the program must order the calls. The
+ * current device is per thread. Masks, limits, the cache folder and the
+ * permission for host operators are per process.
  */
 #ifndef TENON_DEVICE_H
 #define TENON_DEVICE_H
@@ -28,31 +28,32 @@ typedef struct tn_device tn_device;
 
 /* The device of a specification: "cpu", "cuda:1", "opencl:geforce" (a part of
  * the device's name or uid), "/path/tn_mine.so:0", "auto", or a list
- * "cuda;cpu". NULL (TN_ERR_NO_DEVICE) with the reason of
- * each that was tried. */
+ * "cuda;cpu". NULL (TN_ERR_NO_DEVICE), with the reason for each that was tried;
+ * TN_ERR_MEMORY if memory ran out. Lent: lives until the process ends. */
 TN_API tn_device *tn_device_open(const char *specification);
 
-/* The calling thread's device; where none was set, the process's default
- * (TENON_DEVICE). NULL if that cannot be had. */
+/* The calling thread's current device; if none was set, the process's default
+ * (TENON_DEVICE). NULL (TN_ERR_NO_DEVICE) if that cannot be opened. */
 TN_API tn_device *tn_device_current(void);
 
-/* Makes device the calling thread's current one; NULL goes back to the
- * default. */
+/* Makes device the calling thread's current one. NULL restores the default.
+ * TN_ERR_STATE for NULL while an error is pending. */
 TN_API tn_status tn_device_set(tn_device *device);
 
-/* Devices a plugin offers: tn_device_count("cuda"); with NULL, those of all
- * plugins. Opens no device. 0 where there are none; the reason is in
- * tn_load_report(). */
+/* The number of devices that a plugin offers: tn_device_count("cuda"); with
+ * NULL, those of all plugins. Opens no device. 0 if there are none;
+ * tn_load_report() has the reason. */
 TN_API int tn_device_count(const char *plugin);
 
-/* Can this specification be opened? Opens it; records no error. */
+/* Whether this specification can be opened. It opens the device, and records no
+ * error. */
 TN_API bool tn_device_is_available(const char *specification);
 
-/* Waits until all work given to device is done; reports its first failure.
- * NULL: the current device. */
+/* Waits until all work of device is done, and reports its first failure. NULL:
+ * the current device. */
 TN_API tn_status tn_device_synchronize(tn_device *device);
 
-/* A place in a device's work, which knows when the device was there:
+/* A timestamp in a device's sequence of work:
  *
  *     tn_mark *begin = tn_mark_set(NULL);
  *     tn_matmul(a, b);
@@ -61,88 +62,96 @@ TN_API tn_status tn_device_synchronize(tn_device *device);
  * Source: torch.cuda.Event(enable_timing=True). */
 typedef struct tn_mark tn_mark;
 
-/* Behind all work that device (NULL: the current one) was given. A device that
- * tells the time (CUDA) goes on; of the others the work is waited for, and the
- * host's clock is read. The open scope owns the mark. NULL: TN_ERR_MEMORY;
- * TN_ERR_STATE while a graph is recorded or an error is pending; what the device
- * reports. */
+/* A mark after all work that device (NULL: the current one) has been given so
+ * far. A device with timing events (CUDA) is not waited for. On the others the
+ * call waits for the work and reads the host's clock. Owned by the open scope.
+ * NULL: TN_ERR_MEMORY; TN_ERR_STATE while a graph is recorded or an error is
+ * pending; or an error of the device. */
 TN_API tn_mark *tn_mark_set(tn_device *device);
 
-/* The device's seconds from one mark to another, negative where `to` was set
- * first. Waits for both, as tn_device_synchronize, whose errors it has.
- * TN_ERR_DEVICE for marks of two devices; TN_ERR_ARGUMENT for NULL. */
+/* Seconds on the device between two marks; negative if `to` was set first.
+ * Waits for both; errors are those of tn_device_synchronize. TN_ERR_DEVICE for
+ * marks of two devices; TN_ERR_ARGUMENT for NULL. */
 TN_API tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to,
                                  double *out_seconds);
 
-/* "cuda:0". Lent, alive as long as the process. */
+/* "cuda:0". Lent: valid until the process ends. NULL for NULL. */
 TN_API const char *tn_device_name(const tn_device *device);
-/* What the plugin says of it: "AMD EPYC ..., avx512". Lent. */
+/* The plugin's description: "AMD EPYC ..., avx512". Lent. */
 TN_API const char *tn_device_description(const tn_device *device);
 
-/* Does it give the reference device's bits for generated kernels? What a
- * vendor's library computes (matmul ...) agrees within tolerances. */
+/* Whether generated kernels give the same bits here as on the reference device.
+ * Results of a vendor's library (matmul ...) agree within tolerances. */
 TN_API bool tn_device_is_bit_exact(const tn_device *device);
 
-/* Leaves extensions of a device's plugin unused (TENON_MASK): names with commas
- * between, "all", or NULL for none; NULL as device is the current one. What an
- * extension did is then done by the device's primitives, slower: for
- * comparisons and tests. TN_ERR_ARGUMENT for a name that is none. */
+/* Disables extensions of a device's plugin (TENON_MASK), for comparisons and
+ * tests. names: separated by commas; "all"; or NULL for none. The device's
+ * primitives do the work of a disabled extension, more slowly. NULL as device
+ * is the current one. TN_ERR_ARGUMENT for an unknown name. */
 TN_API tn_status tn_device_mask(tn_device *device, const char *names);
-/* Does the device do this by an extension of its plugin that is not masked:
- * "conv", "pool", "attention", "product", "lapack" (<tenon/plugin.h> tells what
- * they are)? Else by primitives. NULL as device is the current one; false with
- * TN_ERR_ARGUMENT for a name that is none. */
+/* Whether the device's plugin has this extension, and it is not masked: "conv",
+ * "pool", "attention", "product", "lapack", "graph-replay"
+ * (<tenon/plugin_extensions.h>). If not, primitives do the work. NULL as device
+ * is the current one. False, with TN_ERR_ARGUMENT, for an unknown name. */
 TN_API bool tn_device_has_extension(const tn_device *device, const char *name);
 
-/* The folders looked through, then a line for each plugin (name, file, outcome,
- * remedy) and, indented, for each of its devices. Plugins that are not in use
- * are asked in child processes: one that crashes is a line of the report.
- * Lent until the next call of this thread; NULL if memory runs out. */
+/* A text: the folders searched for plugins; then a line for each plugin (name,
+ * file, result, remedy), followed by an indented line for each of its devices.
+ * Plugins that are not in use are loaded in child processes, so a plugin that
+ * crashes becomes a line of the report. Lent until the next call in this
+ * thread. NULL: TN_ERR_MEMORY. */
 TN_API const char *tn_load_report(void);
 
-/* The folders in which plugins are looked for, in order: "/a, /b". Lent, alive
- * as long as the process; NULL if memory runs out while they are looked through. */
+/* The folders searched for plugins, in order: "/a, /b". Lent: valid until the
+ * process ends. NULL: TN_ERR_MEMORY. */
 TN_API const char *tn_plugin_folders(void);
 
 typedef struct tn_memory_stats {
-    size_t size;             /* set by tn_memory: bytes of this struct */
-    int64_t allocated_bytes; /* in live storages */
-    int64_t peak_bytes;      /* its maximum since the last reset */
-    int64_t cached_bytes;    /* held for reuse, not in live storages */
-    int64_t limit_bytes;     /* 0: none */
-    int64_t allocation_count;/* storages handed out since start */
-    int64_t slab_count;      /* times the plugin was asked for memory */
+    size_t size;             /* of this struct, in bytes; see tn_memory */
+    int64_t allocated_bytes; /* in use by storages */
+    int64_t peak_bytes;      /* maximum of it since the last reset */
+    int64_t cached_bytes;    /* free, cached for reuse */
+    int64_t limit_bytes;     /* 0: no limit */
+    int64_t allocation_count;/* storages allocated since start */
+    int64_t slab_count;      /* allocations from the plugin since start */
 } tn_memory_stats;
 
-/* In these four, NULL is the current device. */
+/* In the four calls below, NULL is the current device. */
 
-/* Fills stats->size bytes of stats (set size = sizeof first). Blocks of up to
- * 1 KiB enter the peak some tens at a time. */
+/* Writes the first stats->size bytes of stats; set stats->size = sizeof *stats
+ * first. Blocks of up to 1 KiB are counted in batches of some tens, so
+ * peak_bytes may differ by those. TN_ERR_ARGUMENT if stats is NULL or its size
+ * is invalid. */
 TN_API tn_status tn_memory(tn_device *device, tn_memory_stats *stats);
+/* Sets peak_bytes to allocated_bytes. */
 TN_API void tn_memory_reset_peak(tn_device *device);
-/* Limits what storages and cache may hold (TENON_MEM_LIMIT); 0: no limit. */
+/* Limits the bytes in storages and cache together (TENON_MEM_LIMIT); 0: no
+ * limit. */
 TN_API tn_status tn_memory_set_limit(tn_device *device, int64_t bytes);
-/* Gives cached blocks back to the device. */
+/* Returns cached free blocks to the device. */
 TN_API void tn_cache_empty(tn_device *device);
 
-/* Programs that went through a device's compiler since start: those found in
- * the cache on disk are not among them. A second run of a program has none. */
+/* The number of programs that a device's compiler compiled since start.
+ * Programs read from the cache on disk are not counted, so the second run of
+ * the same program reports 0. Cannot fail. */
 TN_API int64_t tn_programs_compiled(void);
 
-/* The folder that keeps compiled programs, made if it is missing; NULL: none.
- * Where this is not called: TENON_CACHE_DIR ("off": none), else tenon in
- * $XDG_CACHE_HOME or ~/.cache. TN_ERR_IO, and nothing changes, unless it is an
- * absolute path to a folder of the user's own to which nobody else may write:
- * what lies there is run. Its size stays below 1 GiB or so. */
+/* Sets the folder that caches compiled programs, and makes it if it is missing.
+ * NULL: no cache. By default it is TENON_CACHE_DIR ("off": no cache), or else
+ * tenon in $XDG_CACHE_HOME or ~/.cache. path must be absolute, and the folder
+ * must belong to the user and be writable by no one else, since its contents
+ * are executed: else TN_ERR_IO, and nothing changes. The folder's size stays
+ * below about 1 GiB. */
 TN_API tn_status tn_cache_folder_set(const char *path);
 
-/* Operators that ran on the host because the table says so (`host` rows: matrix
- * factorisations, through LAPACK on a copy of their inputs), where the device
- * has none of its own (the extension "lapack"), or not for these: the cpu has it
- * for batches of small matrices. */
+/* The number of operator calls that ran on the host with LAPACK: matrix
+ * factorisations (`host` rows of the operator table) for which the device's
+ * plugin has no extension "lapack", or whose extension declines them. Their
+ * inputs are copied to the host. The cpu's extension handles batches of small
+ * matrices; those calls are not counted. Cannot fail. */
 TN_API int64_t tn_host_runs(void);
-/* Whether they may. TENON_HOST_OPS=error refuses them; this call wins. Cannot
- * fail. */
+/* Whether such calls are allowed. Without this call, TENON_HOST_OPS=error
+ * rejects them. Cannot fail. */
 TN_API void tn_host_ops_allow(bool allow);
 
 #ifdef __cplusplus

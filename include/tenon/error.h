@@ -1,21 +1,22 @@
-/* <tenon/error.h>: what went wrong, in words and as data.
+/* <tenon/error.h>: errors, as a message and as data.
  *
- * A failed call returns NULL or a negative status and leaves the thread's
- * first message in tn_error() until tn_error_clear(). So does one that is given
- * NULL where something is needed: after another failure that one's message
- * stays, else there is "optim_step: optim is NULL". Attributes of NULL are NULL
- * or 0, and nothing is recorded. What the message tells
- * can also be asked for:
+ * A failed call returns NULL or a negative status. The first message of a
+ * thread stays in tn_error() until tn_error_clear(). A call that gets NULL for
+ * a required argument fails, too. If an error is pending, its message stays;
+ * if none is, the message is "optim_step: optim is NULL". Attributes of NULL
+ * are NULL or 0 and record no error. The contents of the message are available
+ * as data:
  *
  *     const tn_error_details *e = tn_error_info();
  *     if (e && e->code == TN_ERR_SHAPE && e->odd >= 0)
  *         printf("%s of %s was made by %s in %s\n", e->argument, e->op,
  *                e->tensor[e->odd]->made_by, e->tensor[e->odd]->made_in);
  *
- * Threads: Every thread has its own pending error and path; what a call here
- * lends belongs to the calling thread. A path itself is shared by all and
- * lives for ever. An error in a thread that the library started (a loader's
- * worker) is reported to the thread that waits for its result.
+ * Threads: Each thread has its own pending error and its own current path.
+ * What a call here lends belongs to the calling thread. A tn_path itself is
+ * shared and is valid until the process ends. An error in a thread that the
+ * library started (a loader's worker) is reported to the thread that waits for
+ * its result.
  */
 #ifndef TENON_ERROR_H
 #define TENON_ERROR_H
@@ -27,37 +28,40 @@
 extern "C" {
 #endif
 
-/* ---- the message ---------------------------------------------------------- */
+/* ---- the message --------------------------------------------------------- */
 
-/* The calling thread's first message since the last clear; NULL when there is
- * none. One line: "encoder.3.fc: linear: ...", the path of the module that
- * was running, if one was, then the operator. Lent: good until
- * tn_error_clear() of this thread. Cannot fail. */
+/* The calling thread's first message since the last clear; NULL if there is
+ * none. It is one line, "encoder.3.fc: linear: ...": the path of the module
+ * that was running, if any, then the operator. Lent: valid until this thread
+ * calls tn_error_clear(). Cannot fail. */
 TN_API const char *tn_error(void);
 
-/* Its code, TN_OK when there is none. Cannot fail. */
+/* The code of that error; TN_OK if there is none. Cannot fail. */
 TN_API tn_status tn_error_code(void);
 
-/* Forgets the calling thread's message. Cannot fail. */
+/* Removes the calling thread's pending error. Cannot fail. */
 TN_API void tn_error_clear(void);
 
-/* Records an error of your own, printf-style, unless one is pending. Returns
- * code. For code that is built on Tenon: modules, data sets. */
+/* Records an error with a printf-style message, unless an error is pending.
+ * Returns code. For code built on Tenon: modules, data sets. */
 TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
-/* Called with each error where it arises, before the call that failed returns, in
- * the thread in which it arises: to log it, to stop in a debugger, to abort. So a
- * program that forgot to check a result does not go on without a word. One error
- * is told of once: not again when it is passed on, or to the thread that waits for
- * a worker. Words may still change on the way out, when the operator that the
- * program called puts in its own name; tn_error() has them then. What the library
- * tries and does without is not told of, nor what fails while an error is pending.
- * message is lent until the handler returns. The handler may be called by several
- * threads at once and may use the library; of what fails in it nobody is told.
+/* Sets a function that is called with each error when it arises: in the thread
+ * where it arises, before the failed call returns. It can log the error, stop
+ * in a debugger, or abort, so that a program that forgets to check a result
+ * does not continue unnoticed.
+ *
+ * The handler is called once for each error, and not again when the error is
+ * passed on or reported to the thread that waits for a worker. The final text
+ * in tn_error() may differ: the operator that the program called puts in its
+ * own name. The handler is not called for a failure that the library recovers
+ * from, nor for one while an error is pending. message is lent until the
+ * handler returns. Several threads may call the handler at once. It may call
+ * the library; errors in those calls do not call it.
  *
  *     static void stop(tn_status code, const char *message, void *context)
  *     {
@@ -66,87 +70,91 @@ TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
  *     }
  *     tn_error_handler_set(stop, NULL);
  *
- * One handler serves the whole process; NULL takes it away. Cannot fail. */
+ * The process has one handler; NULL removes it. Cannot fail. */
 typedef void (*tn_error_handler)(tn_status code, const char *message,
                                  void *context);
 TN_API void tn_error_handler_set(tn_error_handler handler, void *context);
 
-/* "ERR_SHAPE" for TN_ERR_SHAPE; "unknown" for what is none. Cannot fail. */
+/* "ERR_SHAPE" for TN_ERR_SHAPE; "unknown" for an invalid code. Cannot fail. */
 TN_API const char *tn_status_name(tn_status code);
 
-/* ---- what the message tells, as data -------------------------------------- */
+/* ---- the error as data --------------------------------------------------- */
 
-/* A tensor that the failed operator was given. */
+/* A tensor that was an argument of the failed operator. */
 typedef struct tn_error_tensor {
     size_t size;            /* of this struct */
     const char *argument;   /* "weight" */
-    int32_t index;          /* in an argument that is a list; else -1 */
+    int32_t index;          /* position in a list argument; -1: no list */
     tn_dtype dtype;
     int32_t ndim;
     int64_t shape[TN_MAX_NDIM];
     const char *device;     /* "cpu:0" */
-    const char *made_by;    /* "relu", "tensor_from_array": its last maker; of a
-                               parameter the layer, "Linear"; "": not known */
-    const char *made_in;    /* that one's module path: "encoder.3"; "": none */
+    const char *made_by;    /* the operator that last made or changed it,
+                               "relu", "tensor_from_array"; for a parameter its
+                               layer, "Linear"; "": not known */
+    const char *made_in;    /* module path of that operator, "encoder.3"; "":
+                               none */
 } tn_error_tensor;
 
 typedef struct tn_error_details {
     size_t size;            /* of this struct */
     tn_status code;
     const char *message;    /* as tn_error() */
-    const char *path;       /* of the module that was running: "encoder.3.fc";
-                               "" outside of any */
+    const char *path;       /* of the module that was running, "encoder.3.fc";
+                               "" outside of modules */
     const char *called;     /* the operator that the program (or a module)
-                               called, or the layer, optimizer or other call
-                               that refused what it was given: "loader_new";
-                               NULL where none was running */
-    const char *op;         /* that of which argument and tensor tell: called;
-                               in a backward that which failed, which may be
-                               one that was run again (tn_recompute). Of a call
-                               that is no operator its name, "set_grad" */
-    const char *argument;   /* op's argument that is at fault, as the code that
-                               failed gave it (of several that clash, the first
-                               that the message names); NULL: none by itself */
-    int32_t tensor_count;   /* op's tensors: the first TN_ERROR_TENSORS, each */
-    const tn_error_tensor *const *tensor; /* in its own struct */
-    int32_t odd;            /* which of them is `argument`; -1: none */
-    bool has_index;         /* of TN_ERR_INDEX, and of a dimension that a tensor
-                               has not (TN_ERR_ARGUMENT): */
-    int64_t index;          /* the value that */
-    int64_t index_low;      /* is below this, the least that is allowed, */
-    int64_t index_bound;    /* or not below this */
-    int32_t position_ndim;  /* of a tensor or list of indices, where in it: this
-                               many coordinates; 0: it is an argument itself.
-                               Of what an asynchronous device tells later, where
-                               argument is NULL, in the space of what it
-                               computed */
+                               called; or the layer, optimizer or other call
+                               that rejected its arguments: "loader_new"; NULL
+                               if none was running */
+    const char *op;         /* the operator that argument and tensor refer to.
+                               The same as called, except in a backward pass:
+                               there the operator that failed, which may be one
+                               that ran again (tn_recompute). For a call that
+                               is no operator its name, "set_grad" */
+    const char *argument;   /* the argument of op that is wrong. Of several that
+                               clash, the first that the message names; NULL:
+                               no single argument */
+    int32_t tensor_count;   /* tensors of op, at most TN_ERROR_TENSORS, each */
+    const tn_error_tensor *const *tensor; /* in a struct of its own */
+    int32_t odd;            /* index in tensor[] of `argument`; -1: none */
+    bool has_index;         /* true for TN_ERR_INDEX, and for TN_ERR_ARGUMENT of
+                               a dimension out of range. Then: */
+    int64_t index;          /* the value out of range */
+    int64_t index_low;      /* the smallest value allowed */
+    int64_t index_bound;    /* the largest value allowed, plus 1 */
+    int32_t position_ndim;  /* if the index is an element of a tensor or list,
+                               the number of its coordinates in position; 0:
+                               the argument itself. For an error that an
+                               asynchronous device reports later, argument is
+                               NULL and position is in the space of the
+                               computed result */
     int64_t position[TN_MAX_NDIM];
-    const char *cause;      /* the operator inside of op in which it arose; NULL:
-                               op itself */
+    const char *cause;      /* the operator inside op that failed; NULL: op
+                               itself */
 } tn_error_details;
 
 #define TN_ERROR_TENSORS 8
 
-/* The calling thread's pending error; NULL when there is none. Lent: good until
- * the next call of this, or of tn_error_clear, in this thread. Cannot fail. */
+/* The calling thread's pending error; NULL if there is none. Lent: valid until
+ * this thread calls tn_error_info or tn_error_clear again. Cannot fail. */
 TN_API const tn_error_details *tn_error_info(void);
 
-/* ---- where a thread stands -------------------------------------------------
- * Which module is running. tn_forward keeps it; who runs parts of a program
- * without modules can name them too. A path is interned: equal ones are the
- * same pointer, which is good for ever. NULL is the path outside of all. */
+/* ---- module paths ----------------------------------------------------------
+ * The path of the module that the thread is running. tn_forward maintains it;
+ * a program without modules can name its own parts. Paths are interned: equal
+ * paths are the same pointer, which stays valid. NULL is the empty path. */
 
 typedef struct tn_path tn_path;
 
-/* outer's "encoder" and name "3" make "encoder.3". Where memory runs out, or
- * name is NULL or empty, outer itself. */
+/* outer "encoder" and name "3" make "encoder.3". Returns outer if name is NULL
+ * or empty, or if memory runs out. Cannot fail. */
 TN_API const tn_path *tn_path_join(const tn_path *outer, const char *name);
-/* Makes path that of the calling thread; returns the one before, to which the
- * caller goes back. Cannot fail. */
+/* Makes path the calling thread's current one. Returns the previous path, which
+ * the caller restores afterwards. Cannot fail. */
 TN_API const tn_path *tn_path_enter(const tn_path *path);
-/* The calling thread's. Cannot fail. */
+/* The calling thread's current path. Cannot fail. */
 TN_API const tn_path *tn_path_current(void);
-/* What path was joined to. Cannot fail. */
+/* The outer path that path was joined to; NULL for NULL. Cannot fail. */
 TN_API const tn_path *tn_path_outer(const tn_path *path);
 /* "encoder.3"; "" for NULL. Cannot fail. */
 TN_API const char *tn_path_text(const tn_path *path);

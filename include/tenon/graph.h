@@ -1,5 +1,5 @@
-/* <tenon/graph.h>: a step of a fixed shape that is run again without calling
- * its operators: what they gave to the device is kept, and given once more.
+/* <tenon/graph.h>: records the work of a step, and replays it without calling
+ * the operators again.
  *
  *     static tn_status step(void *context)
  *     {
@@ -18,21 +18,20 @@
  *         tn_optim_step(j.opt);
  *     }
  *
- * Bits are those of the step itself, random numbers included: each replay
- * draws its own from the calling thread's generator. On a device with CUDA
- * graphs a replay is one call of the driver (a few, where random numbers are
- * drawn); on the others it saves the operators' own cost, which is worth it for
+ * A replay gives the same bits as the step itself. Each replay draws new random
+ * numbers from the calling thread's generator. On a device with CUDA graphs a
+ * replay is one call of the driver, or a few if random numbers are drawn. On
+ * other devices it saves the operators' overhead on the CPU, which matters for
  * small tensors.
  *
- * A graph is one device's, and what it does depends on nothing that the host
- * computes: no number is read in the step (tn_item, sizes that depend on
- * values), none copied in, and tn_optim_step is outside of it. What tries is an
- * error. Shapes are those of the recording. Numbers given to operators are those
- * of the recording, too; autocast regions and no_grad begin and end inside.
+ * A graph belongs to one device. Its work must not depend on values that the
+ * host computes: the step must not read numbers (tn_item, sizes that depend on
+ * values), copy arrays in, or call tn_optim_step. A step that does fails.
+ * Shapes, and numbers given to operators, are fixed by the recording. Autocast
+ * and no_grad regions must begin and end inside the step.
  *
- * Threads: A graph holds the work of the thread that records it; what others
- * give to the device meanwhile is no part of it. A graph is updated and
- * replayed by one thread at a time.
+ * Threads: A graph contains the work of the recording thread only. One thread
+ * at a time may update or replay a graph.
  */
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
@@ -45,39 +44,41 @@ extern "C" {
 
 typedef struct tn_graph tn_graph;
 
-/* A step; negative: it failed, and the error is set. */
+/* A step. A negative status, with the error set, means failure. */
 typedef tn_status (*tn_graph_fn)(void *context);
 
-/* Runs step(context) once in a scope of its own, and keeps the work that it
- * gives to the calling thread's device. What it makes goes with that scope but
- * for what it keeps: those tensors, and all that existed before and is written in
- * place (parameters, gradients), have new values after each replay. All memory
- * that the step uses is kept until the graph goes.
- * NULL: what step failed with; TN_ERR_STATE where it did what cannot be
- * replayed, records a graph itself, or an error is pending; TN_ERR_ARGUMENT for
- * NULL; TN_ERR_MEMORY. */
+/* Runs step(context) once in a scope of its own, and records the work that it
+ * gives to the calling thread's device. Tensors that the step makes are freed
+ * with its scope, unless the step keeps them. Kept tensors, and older tensors
+ * that are written in place (parameters, gradients), get new values with each
+ * replay. The graph keeps all memory that the step uses, until it is freed.
+ * Owned by the open scope.
+ * NULL: the error of step; TN_ERR_STATE if the step does what cannot be
+ * replayed, if a graph is being recorded, or an error is pending;
+ * TN_ERR_ARGUMENT for NULL; TN_ERR_MEMORY. */
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
-/* Records step in the place of what graph holds: shapes, memory and numbers are
- * those of now. A device with CUDA graphs changes its own where it stands, which
- * costs less than a new one, if it is given as many pieces of the same kinds.
- * After a failure, which are those of tn_graph_record, graph is as it was. */
+/* Records step again and replaces the contents of graph, with new shapes,
+ * memory and numbers. If the new recording has as many operations of the same
+ * kinds, a device with CUDA graphs updates its graph in place, which costs less
+ * than a new one. Fails as tn_graph_record does, and then graph is
+ * unchanged. */
 TN_API tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step,
                                  void *context);
 
-/* The same work once more. One thread at a time. Changes in place that it
- * makes are not told to autograd: no gradient should still wait for values that
- * it overwrites. TN_ERR_STATE while an error is pending or a graph is recorded;
- * the errors of the operators, where they depend on values (TN_ERR_INDEX). */
+/* Runs the recorded work again. Autograd does not notice the changes in place
+ * that it makes, so no pending backward pass may need the overwritten values.
+ * TN_ERR_STATE while an error is pending or a graph is recorded; the operators'
+ * errors that depend on values (TN_ERR_INDEX). */
 TN_API tn_status tn_graph_replay(tn_graph *graph);
 
-/* Pieces of work in it. 0 for NULL. Cannot fail. */
+/* The number of recorded operations. 0 for NULL. Cannot fail. */
 TN_API int64_t tn_graph_count(const tn_graph *graph);
-/* Calls of the device's plugin that a replay makes: as many, or fewer where the
- * plugin records work itself. 0 for NULL. Cannot fail. */
+/* The number of calls of the device's plugin per replay: as many, or fewer if
+ * the plugin can replay sequences itself. 0 for NULL. Cannot fail. */
 TN_API int64_t tn_graph_calls(const tn_graph *graph);
 
-/* Does the calling thread record a graph? Cannot fail. */
+/* Whether the calling thread is recording a graph. Cannot fail. */
 TN_API bool tn_graph_is_recording(void);
 
 #ifdef __cplusplus

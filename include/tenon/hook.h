@@ -1,4 +1,4 @@
-/* <tenon/hook.h>: functions of yours that run when a gradient passes.
+/* <tenon/hook.h>: functions of yours that are called during a backward pass.
  *
  *     static tn_tensor *halve(tn_tensor *grad, void *context)
  *     {
@@ -7,20 +7,20 @@
  *
  *     tn_tensor *h = tn_relu(tn_forward(net, x));
  *     tn_hook *hook = tn_tensor_register_hook(h, halve, NULL);
- *     tn_backward(tn_sum(h));                // what lies below h gets half
+ *     tn_backward(tn_sum(h));                // layers below h get half
  *     tn_hook_remove(hook);
  *
- * A hook stays until it is removed or the tensor's graph is gone; the handle
- * that registering gives belongs to the open scope, and when it goes, the hook
- * stays (keep the handle with tn_keep to remove it later). A context is lent:
- * it must be good as long as the hook. Hooks run in the thread that walks the
- * graph, those of one tensor in the order in which they were registered; while
- * one thread walks, no other may register hooks on that graph.
+ * A hook stays until it is removed or the tensor's graph is freed. The returned
+ * handle belongs to the open scope. The hook stays when the handle is freed; to
+ * remove the hook later, keep the handle (tn_keep). A context is lent: it must
+ * be valid as long as the hook. Hooks run in the thread of the backward pass;
+ * hooks of one tensor run in the order of registration. During a backward pass
+ * no other thread may register hooks on that graph.
  *
  * Hooks around a module's forward and backward are in nn.h.
  *
- * Threads: Registering and removing belong to the thread that uses the graph
- * or the module; tn_hook_remove may be called by any.
+ * Threads: Registering a hook belongs to the thread that uses the graph or the
+ * module. Any thread may call tn_hook_remove.
  */
 #ifndef TENON_HOOK_H
 #define TENON_HOOK_H
@@ -31,23 +31,23 @@
 extern "C" {
 #endif
 
-/* A hook that was registered, on a tensor or on a module. Closed. */
+/* A registered hook of a tensor or of a module. Closed. */
 typedef struct tn_hook {
     tn_object object;
-    bool removed; /* the library's: use tn_hook_remove */
+    bool removed; /* for the library's use */
 } tn_hook;
 
-/* The hook runs no more. Twice is fine, and so is NULL. Cannot fail. */
+/* Removes the hook. Does nothing for NULL or a removed hook. Cannot fail. */
 TN_API void tn_hook_remove(tn_hook *hook);
 
-/* Called with the whole gradient of a tensor, lent, before it goes on to what
- * the tensor was made of (or into a leaf). Returns another of the same shape,
- * dtype and device to go on in its place, or NULL to leave it; an error
- * recorded meanwhile (tn_error_set) ends the walk. Recording is off but under
- * create_graph. */
+/* Called with the complete gradient of a tensor, which is lent, before it is
+ * passed to the tensor's inputs or added to a leaf. Returns a replacement with
+ * the same shape, dtype and device, or NULL to leave the gradient as it is. To
+ * fail, record an error (tn_error_set): it ends the backward pass. Recording is
+ * off except with create_graph. */
 typedef tn_tensor *(*tn_grad_hook)(tn_tensor *grad, void *context);
 
-/* release is called once, when the hook is gone for good or could not be
+/* release is called once with context: when the hook is freed, or could not be
  * registered. */
 #define TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST(X)                               \
     X(tn_release_fn, release, NULL)
@@ -57,22 +57,22 @@ TN_OPTIONS_STRUCT(tn_tensor_register_hook,
     TN_OPTIONS_DEFAULTS(tn_tensor_register_hook,                              \
                         TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST)
 
-/* Runs hook in tn_backward and tn_grad. A tensor that is changed in place later
- * is a new one in this respect: the hook gets the gradient of what it was.
- * NULL (TN_ERR_STATE) if x does not require a gradient.
+/* Calls hook in tn_backward and tn_grad. If x is changed in place later, the
+ * hook gets the gradient of its value before the change. The handle is owned by
+ * the open scope. NULL (TN_ERR_STATE) if x does not require a gradient.
  * Source: torch.Tensor.register_hook. */
 TN_API tn_hook *tn_tensor_register_hook_with(
     tn_tensor *x, tn_grad_hook hook, void *context,
     const tn_tensor_register_hook_options *options);
 
-/* Called with a leaf whose gradient (tn_tensor_grad) is whole, in a scope of
+/* Called with a leaf whose gradient (tn_tensor_grad) is complete, in a scope of
  * its own. */
 typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
 
-/* Runs hook in each tn_backward that adds to the gradient of x, once, as soon
- * as the last operator that uses x has added its part, and before the walk goes
- * on to what lies below: an optimizer may step x there and forget the gradient
- * (tn_tensor_set_grad), so that those of all leaves never exist at once.
+/* Calls hook once in each tn_backward that adds to the gradient of x, as soon
+ * as that gradient is complete and before the pass continues. The hook may
+ * update x and remove its gradient (tn_tensor_set_grad), so that the gradients
+ * of all leaves never exist at once:
  *
  *     static tn_status descend(tn_tensor *x, void *rate)
  *     {
@@ -80,21 +80,21 @@ typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
  *         return tn_tensor_set_grad(x, NULL);
  *     }
  *
- * A negative status ends the walk. When that, or something later, fails, leaves
- * whose hooks have run keep what they got; the gradients of all leaves without
- * such hooks are as they were. NULL (TN_ERR_STATE) if x is no leaf that
- * requires a gradient.
- * Source: torch.Tensor.register_post_accumulate_grad_hook. */
+ * A negative status ends the backward pass. After a failure here or later,
+ * leaves whose hooks have run stay changed; the gradients of all other leaves
+ * are as before. NULL (TN_ERR_STATE) if x is not a leaf that requires a
+ * gradient. Source: torch.Tensor.register_post_accumulate_grad_hook. */
 TN_API tn_hook *
 tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
                                              tn_accumulated_hook hook,
                                              void *context);
 
-/* Lets x, which is no leaf, keep its gradient as leaves do: tn_tensor_grad
- * gives it, later walks add to it. It is the one that x's hooks leave. Nothing
- * happens to a leaf. TN_ERR_STATE if x does not require a gradient.
+/* Makes x, which is no leaf, keep its gradient like a leaf: tn_tensor_grad
+ * returns it, and later passes add to it. It is the gradient after x's hooks.
+ * Does nothing for a leaf. TN_ERR_STATE if x does not require a gradient.
  * Source: torch.Tensor.retain_grad. */
 TN_API tn_status tn_tensor_retain_grad(tn_tensor *x);
+/* Whether tn_tensor_retain_grad was called for x. Cannot fail. */
 TN_API bool tn_tensor_retains_grad(const tn_tensor *x);
 
 #ifndef __cplusplus

@@ -1,7 +1,8 @@
-/* <tenon/nn_activation.h>: activations as layers, for use in sequences; the
- * operators of the same names are in <tenon/ops.h>. Part of <tenon/nn.h>.
+/* <tenon/nn_activation.h>: activations as layers, for sequences. Part of
+ * <tenon/nn.h>. The operators of the same names are in <tenon/ops.h>.
  *
- * Each makes a module owned by the open scope. Source: torch.nn.
+ * Each returns a module owned by the open scope. The output has the shape of
+ * the input. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_ACTIVATION_H
@@ -13,8 +14,8 @@
 extern "C" {
 #endif
 
-/* ReLU, Tanh, Sigmoid, GELU (exact, or by tanh), SiLU, Mish, SELU, ReLU6, Hardswish,
- * Hardsigmoid, LogSigmoid, Softsign, Tanhshrink. */
+/* Without parameters. tn_nn_gelu is exact, tn_nn_gelu_tanh its approximation by
+ * tanh. */
 TN_API tn_module *tn_nn_relu(void);
 TN_API tn_module *tn_nn_tanh(void);
 TN_API tn_module *tn_nn_sigmoid(void);
@@ -30,7 +31,7 @@ TN_API tn_module *tn_nn_logsigmoid(void);
 TN_API tn_module *tn_nn_softsign(void);
 TN_API tn_module *tn_nn_tanhshrink(void);
 
-/* With their numbers; PyTorch's defaults are in brackets. */
+/* With numbers; PyTorch's defaults are in brackets. */
 TN_API tn_module *tn_nn_elu(double alpha);                  /* [1] */
 TN_API tn_module *tn_nn_celu(double alpha);                 /* [1] */
 TN_API tn_module *tn_nn_leaky_relu(double negative_slope);  /* [0.01] */
@@ -40,14 +41,15 @@ TN_API tn_module *tn_nn_softplus(double beta, double threshold); /* [1, 20] */
 TN_API tn_module *tn_nn_hardtanh(double min_val, double max_val); /* [-1, 1] */
 TN_API tn_module *tn_nn_threshold(double threshold, double value);
 
-/* Along a dimension, which may be negative. */
+/* Along dimension dim; a negative one counts from the end. glu halves the size
+ * of dim. */
 TN_API tn_module *tn_nn_softmax(int dim);
 TN_API tn_module *tn_nn_log_softmax(int dim);
 TN_API tn_module *tn_nn_softmin(int dim);
 TN_API tn_module *tn_nn_glu(int dim); /* [-1] */
 
-/* A learned slope for what is negative: one, or one for each channel (dim 1);
- * it starts at init [0.25]. Parameter: weight (num_parameters). */
+/* A learned slope for negative inputs: one, or one for each channel (dimension
+ * 1). The initial value is init [0.25]. Parameter: weight (num_parameters). */
 TN_API tn_module *tn_nn_prelu(int64_t num_parameters, double init);
 
 #ifdef __cplusplus

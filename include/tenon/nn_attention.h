@@ -1,13 +1,13 @@
-/* <tenon/nn_attention.h>: attention and transformers: arXiv:1706.03762. Part of
- * <tenon/nn.h>.
+/* <tenon/nn_attention.h>: attention and transformers (arXiv:1706.03762). Part
+ * of <tenon/nn.h>.
  *
  *     tn_module *block = tn_nn_transformer_encoder_layer(
  *         128, 4, .dim_feedforward = 512, .batch_first = true);
  *     tn_tensor *y = tn_forward(block, x);             (batch, time, 128)
  *
- * Parameters have PyTorch's names and initial values. Sequences are (time, batch,
- * features), or (batch, time, features) with batch_first, or one alone: (time,
- * features). Source: torch.nn.
+ * Parameters have PyTorch's names and initial distributions. Sequences have the
+ * shape (time, batch, features); with batch_first (batch, time, features); a
+ * sequence without batch (time, features). Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_ATTENTION_H
@@ -20,13 +20,13 @@ extern "C" {
 #endif
 
 /* Parameters: in_proj_weight (3 E, E), in_proj_bias, out_proj.weight,
- * out_proj.bias; where kdim or vdim differ from embed_dim, q_proj_weight,
- * k_proj_weight, v_proj_weight in place of the first. */
+ * out_proj.bias, with E = embed_dim. If kdim or vdim differ from embed_dim,
+ * q_proj_weight, k_proj_weight and v_proj_weight replace in_proj_weight. */
 #define TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST(X)                             \
-    X(double, dropout, 0) /* of the weights, while training */                \
+    X(double, dropout, 0) /* of the weights, in training mode */              \
     X(bool, bias, true)                                                       \
-    X(int64_t, kdim, TN_NONE_INT) /* features of key: embed_dim */            \
-    X(int64_t, vdim, TN_NONE_INT) /* and of value */                          \
+    X(int64_t, kdim, TN_NONE_INT) /* of key; none: embed_dim */               \
+    X(int64_t, vdim, TN_NONE_INT) /* of value; the same */                    \
     X(bool, batch_first, false)
 TN_OPTIONS_STRUCT(tn_nn_multihead_attention,
                   TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST);
@@ -37,13 +37,14 @@ TN_API tn_module *tn_nn_multihead_attention_with(
     int64_t embed_dim, int64_t num_heads,
     const tn_nn_multihead_attention_options *options);
 
-/* tn_forward attends from its input to itself. Masks are bool, true where not to
- * look (as in PyTorch's layers; the operator's are the other way round), or
- * floating, added to the scores. All calls that take masks have this struct:
+/* tn_forward computes self-attention of its input. All calls with masks accept
+ * this struct. A mask is bool, where true means "not visible" (as in PyTorch's
+ * layers; for the operator true means "visible"), or floating, and then it is
+ * added to the scores. L is the length of query, S that of key:
  *
- *   attn_mask         (L, S) or (batch heads, L, S)
- *   key_padding_mask  (batch, S), without batch for one alone
- *   is_causal         position i looks at 0 .. i */
+ *   attn_mask         (L, S) or (batch * heads, L, S)
+ *   key_padding_mask  (batch, S); (S) for a sequence without batch
+ *   is_causal         position i sees positions 0 .. i */
 #define TN_NN_ATTENTION_MASKS_LIST(X)                                         \
     X(tn_tensor *, attn_mask, NULL)                                           \
     X(tn_tensor *, key_padding_mask, NULL)                                    \
@@ -55,21 +56,22 @@ typedef tn_nn_multihead_attention_forward_options tn_nn_attention_masks;
     TN_OPTIONS_DEFAULTS(tn_nn_multihead_attention_forward,                    \
                         TN_NN_ATTENTION_MASKS_LIST)
 #define TN_NN_MULTIHEAD_ATTENTION_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
-/* From query (length L) to key and value (length S). out_weights: NULL, or takes
- * the weights (batch, L, S), means over the heads. */
+/* Attention from query (length L) to key and value (length S). out_weights may
+ * be NULL; otherwise it is set to the weights (batch, L, S), averaged over the
+ * heads. Both results are owned by the open scope. */
 TN_API tn_tensor *tn_nn_multihead_attention_forward_with(
     tn_module *attention, tn_tensor *query, tn_tensor *key, tn_tensor *value,
     tn_tensor **out_weights, const tn_nn_attention_masks *masks);
 
-/* All the layers below. final_norm: a norm after all layers of an encoder or a
- * decoder; a single layer refuses it. */
+/* Options of all layers below. final_norm adds a norm after all layers of an
+ * encoder or a decoder; a single layer rejects it. */
 #define TN_NN_TRANSFORMER_ROWS(X)                                             \
     X(int64_t, dim_feedforward, 2048)                                         \
-    X(double, dropout, 0.1) /* while training */                              \
+    X(double, dropout, 0.1) /* in training mode */                            \
     X(const char *, activation, "relu") /* or "gelu" */                       \
     X(double, layer_norm_eps, 1e-5)                                           \
     X(bool, batch_first, false)                                               \
-    X(bool, norm_first, false) /* norms before attention, feedforward */      \
+    X(bool, norm_first, false) /* norm before each sublayer */                \
     X(bool, bias, true)
 #define TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST(X)                              \
     TN_NN_TRANSFORMER_ROWS(X)                                                 \
@@ -96,47 +98,49 @@ TN_OPTIONS_STRUCT(tn_nn_transformer_decoder,
                         TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST)
 #define TN_NN_TRANSFORMER_OPTIONS_LIST(X)                                     \
     TN_NN_TRANSFORMER_ROWS(X)                                                 \
-    X(bool, final_norm, true) /* of both */
+    X(bool, final_norm, true) /* of encoder and decoder */
 TN_OPTIONS_STRUCT(tn_nn_transformer, TN_NN_TRANSFORMER_OPTIONS_LIST);
 #define TN_NN_TRANSFORMER_OPTIONS                                             \
     TN_OPTIONS_DEFAULTS(tn_nn_transformer, TN_NN_TRANSFORMER_OPTIONS_LIST)
 
-/* Attention to itself and two linear layers, each added to its input and
- * normalized. Children: self_attn, linear1, linear2, norm1, norm2. */
+/* Self-attention and two linear layers; each of the two parts is added to its
+ * input and normalised. Children: self_attn, linear1, linear2, norm1, norm2. */
 TN_API tn_module *tn_nn_transformer_encoder_layer_with(
     int64_t d_model, int64_t nhead,
     const tn_nn_transformer_encoder_layer_options *options);
-/* The same, with attention to memory between. Children: self_attn,
+/* The same with attention to memory after self-attention. Children: self_attn,
  * multihead_attn, linear1, linear2, norm1, norm2, norm3. */
 TN_API tn_module *tn_nn_transformer_decoder_layer_with(
     int64_t d_model, int64_t nhead,
     const tn_nn_transformer_decoder_layer_options *options);
-/* num_layers of them: children layers.0, layers.1, ... and norm. */
+/* num_layers such layers. Children: layers.0, layers.1, ... and norm. */
 TN_API tn_module *tn_nn_transformer_encoder_with(
     int64_t d_model, int64_t nhead, int num_layers,
     const tn_nn_transformer_encoder_options *options);
 TN_API tn_module *tn_nn_transformer_decoder_with(
     int64_t d_model, int64_t nhead, int num_layers,
     const tn_nn_transformer_decoder_options *options);
-/* An encoder and a decoder, each with a last norm. Children: encoder, decoder.
- * Matrices start as xavier_uniform. */
+/* An encoder and a decoder, each with a final norm. Children: encoder, decoder.
+ * Matrices are initialised as by xavier_uniform. */
 TN_API tn_module *tn_nn_transformer_with(
     int64_t d_model, int64_t nhead, int num_encoder_layers,
     int num_decoder_layers, const tn_nn_transformer_options *options);
 
-/* An encoder (or layer) on src, with masks; tn_forward has none:
- * tn_nn_transformer_encoder_forward(encoder, src, .is_causal = true). */
+/* Runs an encoder (or an encoder layer) on src with masks, which tn_forward
+ * does not accept: tn_nn_transformer_encoder_forward(encoder, src, .is_causal =
+ * true). */
 typedef tn_nn_attention_masks tn_nn_transformer_encoder_forward_options;
 #define TN_NN_TRANSFORMER_ENCODER_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
 TN_API tn_tensor *tn_nn_transformer_encoder_forward_with(
     tn_module *encoder, tn_tensor *src, const tn_nn_attention_masks *masks);
-/* A decoder (or layer) on tgt and the encoder's output; masks: of tgt and of
- * memory. (tn_forward of a decoder takes its input for memory too.) */
+/* Runs a decoder (or a decoder layer) on tgt and memory, the encoder's output.
+ * masks are for tgt, memory_masks for memory; each may be NULL. (tn_forward of
+ * a decoder uses its input as memory, too.) */
 TN_API tn_tensor *tn_nn_transformer_decoder_forward_with(
     tn_module *decoder, tn_tensor *tgt, tn_tensor *memory,
     const tn_nn_attention_masks *masks,
     const tn_nn_attention_masks *memory_masks);
-/* A transformer from src to tgt; tgt_masks as above, each may be NULL. */
+/* Runs a transformer from src to tgt, with masks as above. */
 TN_API tn_tensor *tn_nn_transformer_forward_with(
     tn_module *transformer, tn_tensor *src, tn_tensor *tgt,
     const tn_nn_attention_masks *src_masks,

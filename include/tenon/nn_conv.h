@@ -1,8 +1,8 @@
-/* <tenon/nn_conv.h>: convolutions of other shapes than Conv2d, and pooling. Part
- * of <tenon/nn.h>.
+/* <tenon/nn_conv.h>: convolutions in 1 and 3 dimensions, transposed
+ * convolutions, pooling and upsampling. Part of <tenon/nn.h>.
  *
- * Each makes a module owned by the open scope; shapes are in the operator of the
- * same name in <tenon/ops.h>. Source: torch.nn.
+ * Each returns a module owned by the open scope. Shapes are documented with the
+ * operator of the same name in <tenon/ops.h>. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_CONV_H
@@ -14,9 +14,10 @@
 extern "C" {
 #endif
 
-/* Parameters: weight (out, in / groups, kernel), or, transposed, (in, out /
- * groups, kernel...); bias (out). A number holds for each axis, a list has one
- * for each. output_padding: of transposed ones; the others refuse it. */
+/* Parameters: weight (out, in / groups, kernel...), transposed (in, out /
+ * groups, kernel...); bias (out). A number applies to each axis; a list has a
+ * number for each. output_padding is for transposed convolutions; the others
+ * reject it. */
 #define TN_NN_CONV_OPTIONS_LIST(X)                                             \
     X(int64_t, stride, 1)                                                      \
     X(tn_dims_list, strides, TN_NONE_DIMS)                                     \
@@ -56,7 +57,7 @@ TN_API tn_module *tn_nn_conv_transpose1d_with(
 TN_API tn_module *tn_nn_conv_transpose2d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose2d_options *options);
-/* (N, in, D, H, W) to (N, out, D', H', W'), and the same transposed. */
+/* (N, in, D, H, W) to (N, out, D', H', W'). */
 TN_API tn_module *tn_nn_conv3d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv3d_options *options);
@@ -64,30 +65,30 @@ TN_API tn_module *tn_nn_conv_transpose3d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose3d_options *options);
 
-/* count_include_pad: zeros of the padding count as elements of the mean.
- * divisor_override: what sums are divided by; not 0. */
+/* (N, C, H, W) to (N, C, H', W'). count_include_pad: zeros of the padding count
+ * as elements of the mean. divisor_override: the divisor of the sums; not 0. */
 #define TN_NN_AVG_POOL2D_OPTIONS_LIST(X)                                      \
     X(int64_t, stride, TN_NONE_INT) /* none: kernel_size */                   \
     X(int64_t, padding, 0)                                                    \
     X(bool, ceil_mode, false)                                                 \
     X(bool, count_include_pad, true)                                          \
-    X(int64_t, divisor_override, TN_NONE_INT) /* none: their count */
+    X(int64_t, divisor_override, TN_NONE_INT) /* none: the count */
 TN_OPTIONS_STRUCT(tn_nn_avg_pool2d, TN_NN_AVG_POOL2D_OPTIONS_LIST);
 #define TN_NN_AVG_POOL2D_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_nn_avg_pool2d, TN_NN_AVG_POOL2D_OPTIONS_LIST)
 TN_API tn_module *tn_nn_avg_pool2d_with(
     int64_t kernel_size, const tn_nn_avg_pool2d_options *options);
 
-/* (..., H, W) to (..., height, width): means over parts as even as can be.
+/* (..., H, W) to (..., height, width): means over windows of nearly equal size.
  * TN_NONE_INT keeps a size. */
 TN_API tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
 
-/* (N, C r r, H, W) to (N, C, H r, W r). */
+/* (N, C r r, H, W) to (N, C, H r, W r), with r = upscale_factor. */
 TN_API tn_module *tn_nn_pixel_shuffle(int64_t upscale_factor);
 
-/* (N, C, ...) stretched by scale_factor, or, where that is TN_NONE_FLOAT, to
- * output_size. mode as tn_interpolate has it; align_corners is for linear,
- * bilinear, trilinear and bicubic. */
+/* (N, C, ...) resized by scale_factor, or, if that is TN_NONE_FLOAT, to
+ * output_size. mode as in tn_interpolate. align_corners is for the modes
+ * linear, bilinear, trilinear and bicubic. */
 #define TN_NN_UPSAMPLE_OPTIONS_LIST(X)                                        \
     X(int64_t, output_size, TN_NONE_INT)                                      \
     X(tn_dims_list, output_sizes, TN_NONE_DIMS)                               \

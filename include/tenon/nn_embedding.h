@@ -1,5 +1,6 @@
-/* <tenon/nn_embedding.h>: tables of vectors, and products of two inputs. Part of
- * <tenon/nn.h>. Source: torch.nn.
+/* <tenon/nn_embedding.h>: embeddings, and a layer of two inputs. Part of
+ * <tenon/nn.h>. Each returns a module owned by the open scope. Source:
+ * torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_EMBEDDING_H
@@ -11,10 +12,10 @@
 extern "C" {
 #endif
 
-/* Whole numbers (...) to vectors (..., embedding_dim): the rows of weight
- * (num_embeddings, embedding_dim), which starts as normal numbers.
- * padding_idx: a row of zeros that gets no gradient; below 0 it counts from the
- * end. */
+/* Integers (...) to vectors (..., embedding_dim): rows of weight
+ * (num_embeddings, embedding_dim), which is initialised with normal numbers.
+ * padding_idx: a row of zeros that gets no gradient; a negative one counts from
+ * the end. */
 #define TN_NN_EMBEDDING_OPTIONS_LIST(X) X(int64_t, padding_idx, TN_NONE_INT)
 TN_OPTIONS_STRUCT(tn_nn_embedding, TN_NN_EMBEDDING_OPTIONS_LIST);
 #define TN_NN_EMBEDDING_OPTIONS                                               \
@@ -23,20 +24,21 @@ TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
                                        int64_t embedding_dim,
                                        const tn_nn_embedding_options *options);
 
-/* Bags of whole numbers to the fold of their rows of weight (num_embeddings,
- * embedding_dim), which starts as normal numbers: (bags, embedding_dim).
- * tn_forward takes (bags, length); the other call also a list, which is cut
- * before each of offsets (bags), and per_sample_weights, of input's shape, for
- * mode "sum": NULL where they are left out.
+/* Bags of integers to (bags, embedding_dim): for each bag the mean, sum or
+ * maximum of its rows of weight (num_embeddings, embedding_dim), which is
+ * initialised with normal numbers. tn_forward accepts an input (bags, length).
+ * tn_nn_embedding_bag_forward also accepts a 1-d input, in which bag i begins
+ * at offsets[i], and per_sample_weights with the shape of input, for mode
+ * "sum"; both may be NULL.
  *
  *   mode                 "mean", "sum" or "max"
- *   padding_idx          a row of zeros that is in no bag; below 0 it counts
- *                        from the end
- *   include_last_offset  offsets also hold the end of the last bag
- *   scale_grad_by_freq   a row's gradient: over how often it is named; not with
- *                        mode "max"
- *   max_norm, norm_type  rows in use are scaled to at most that p-norm;
- *                        norm_type is refused without max_norm */
+ *   padding_idx          a row of zeros that no bag includes; a negative one
+ *                        counts from the end
+ *   include_last_offset  offsets has one more element, the end of the last bag
+ *   scale_grad_by_freq   divides the gradient of a row by the number of its
+ *                        occurrences; not with mode "max"
+ *   max_norm, norm_type  scales used rows to a p-norm of at most max_norm, with
+ *                        p = norm_type, which is rejected without max_norm */
 #define TN_NN_EMBEDDING_BAG_OPTIONS_LIST(X)                                   \
     X(const char *, mode, "mean")                                             \
     X(int64_t, padding_idx, TN_NONE_INT)                                      \
@@ -55,8 +57,9 @@ TN_API tn_tensor *tn_nn_embedding_bag_forward(tn_module *embedding_bag,
                                               tn_tensor *offsets,
                                               tn_tensor *per_sample_weights);
 
-/* (..., in1) and (..., in2) to (..., out). Parameters: weight (out, in1, in2),
- * bias (out). tn_forward takes one input for both. */
+/* (..., in1) and (..., in2) to (..., out): y[o] = x1^T weight[o] x2 + bias[o].
+ * Parameters: weight (out, in1, in2), bias (out). tn_forward uses its input for
+ * both. */
 TN_API tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
                                  int64_t out_features, bool bias);
 TN_API tn_tensor *tn_nn_bilinear_forward(tn_module *bilinear, tn_tensor *input1,

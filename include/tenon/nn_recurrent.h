@@ -5,10 +5,12 @@
  *     tn_tensor *h, *c;
  *     out = tn_nn_lstm_forward(lstm, x, NULL, NULL, &h, &c);
  *
- * Parameters have PyTorch's names: weight_ih_l0 (gates hidden, in), weight_hh_l0
- * (gates hidden, hidden), bias_ih_l0, bias_hh_l0, weight_hr_l0 (projection), for
- * layers l0, l1, ..., with the suffix _reverse for the way back; they start
- * uniform within 1 over the root of hidden_size. Source: torch.nn.
+ * Parameters have PyTorch's names: weight_ih_l0 (gates hidden, in),
+ * weight_hh_l0 (gates hidden, hidden), bias_ih_l0, bias_hh_l0, weight_hr_l0
+ * (projection), for layers l0, l1, ...; with the suffix _reverse for the
+ * reverse direction. They are initialised uniformly within +-1 /
+ * sqrt(hidden_size). Each call below that makes a layer returns a module owned
+ * by the open scope. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_RECURRENT_H
@@ -20,16 +22,18 @@
 extern "C" {
 #endif
 
-/* relu: in place of tanh, of RNN alone. proj_size: hidden states are projected
- * to it, of LSTM alone; 0: not. The others refuse what is not theirs, and
- * dropout, which lies between layers, where there is one layer. */
+/*   relu       relu in place of tanh; for RNN only
+ *   proj_size  the hidden state is projected to this size; for LSTM only; 0: no
+ *              projection
+ *   dropout    between layers, in training mode; rejected with one layer
+ * A layer rejects the options of the others. */
 #define TN_NN_RNN_OPTIONS_LIST(X)                                             \
     X(int, num_layers, 1)                                                     \
-    X(bool, bidirectional, false) /* also backwards, side by side */          \
+    X(bool, bidirectional, false) /* outputs are concatenated */              \
     X(bool, batch_first, false) /* (batch, time, features) */                 \
     X(bool, bias, true)                                                       \
     X(bool, relu, false)                                                      \
-    X(double, dropout, 0) /* while training */                                \
+    X(double, dropout, 0) /* in training mode */                              \
     X(int64_t, proj_size, 0)
 TN_OPTIONS_STRUCT(tn_nn_rnn, TN_NN_RNN_OPTIONS_LIST);
 #define TN_NN_RNN_OPTIONS                                                     \
@@ -47,26 +51,27 @@ TN_API tn_module *tn_nn_gru_with(int64_t input_size, int64_t hidden_size,
 TN_API tn_module *tn_nn_lstm_with(int64_t input_size, int64_t hidden_size,
                                   const tn_nn_lstm_options *options);
 
-/* tn_forward gives the output alone and starts from zeros. These take the
- * states to start from and give the last ones too:
+/* tn_forward starts from zeros and returns the output only. These calls accept
+ * initial states and also return the final ones:
  *
- *   input    (time, batch, in), (batch, time, in) if batch_first, or one
- *            sequence alone: (time, in)
- *   h0, c0   (layers directions, batch, hidden), without batch for one alone;
- *            NULL: zeros
- *   out_h, out_c  as h0 and c0; NULL where not wanted
- *   returns  as input, with directions * hidden features
+ *   input    (time, batch, in), or (batch, time, in) with batch_first, or
+ *            (time, in) for a sequence without batch
+ *   h0, c0   (layers * directions, batch, hidden), without batch for such a
+ *            sequence; NULL: zeros
+ *   out_h, out_c  shaped as h0 and c0; may be NULL
+ *   returns  shaped as input, with directions * hidden features
  *
- * rnn is an RNN or a GRU. On failure NULL, with out_h and out_c unchanged. */
+ * rnn is an RNN or a GRU. All results are owned by the open scope. On failure
+ * NULL, with out_h and out_c unchanged. */
 TN_API tn_tensor *tn_nn_rnn_forward(tn_module *rnn, tn_tensor *input,
                                     tn_tensor *h0, tn_tensor **out_h);
 TN_API tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input,
                                      tn_tensor *h0, tn_tensor *c0,
                                      tn_tensor **out_h, tn_tensor **out_c);
 
-/* One step: input (batch, in) or (in). Parameters: weight_ih, weight_hh, bias_ih,
- * bias_hh. tn_forward gives the new hidden state, from zeros. relu: of RNNCell
- * alone; the others refuse it. */
+/* One step of a sequence: input (batch, in) or (in). Parameters: weight_ih,
+ * weight_hh, bias_ih, bias_hh. tn_forward starts from zeros and returns the new
+ * hidden state. relu is for RNNCell; the others reject it. */
 #define TN_NN_RNN_CELL_OPTIONS_LIST(X)                                        \
     X(bool, bias, true)                                                       \
     X(bool, relu, false)
@@ -85,8 +90,9 @@ TN_API tn_module *tn_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
                                       const tn_nn_gru_cell_options *options);
 TN_API tn_module *tn_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
                                        const tn_nn_lstm_cell_options *options);
-/* h, c: (batch, hidden), NULL: zeros. Gives the new h, and c in *out_c. cell is
- * an RNNCell or a GRUCell in the first. */
+/* One step from hidden state h and cell state c: (batch, hidden), or (hidden);
+ * NULL: zeros. Returns the new h, and sets *out_c to the new c. cell is an
+ * RNNCell or a GRUCell in the first call, an LSTMCell in the second. */
 TN_API tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
                                          tn_tensor *h);
 TN_API tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,

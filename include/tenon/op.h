@@ -1,19 +1,19 @@
 /* <tenon/op.h>: operators by name, and operators of your own.
  *
- * Every operator of <tenon/ops.h> can also be found and called by name, which
- * is what bindings, tests and saved programs use. And a line of text makes a
- * new one, with gradients, for every device and dtype:
+ * Every operator of <tenon/ops.h> can also be found and called by its name, as
+ * bindings, tests and saved programs do. A line of text defines a new operator,
+ * with gradients, for every device and dtype:
  *
  *     const tn_op *swish2 =
  *         tn_op_define("swish2(x; b) = x * sigmoid(b * x)");
  *     tn_tensor *y = tn_op_apply(swish2, (tn_tensor *[]){x},
  *                                (double[]){1.5});
  *
- * docs/kernel-language.md is the language.
+ * docs/kernel-language.md describes the language.
  *
- * Threads: Any thread may find, define and call operators, several at once;
- * one that is defined is there for all threads, for good. Tensors are shared
- * as <tenon/tensor.h> says.
+ * Threads: Any thread may find, define and call operators, several at once. A
+ * new operator is available to all threads until the process ends. Tensors are
+ * shared as <tenon/tensor.h> says.
  */
 #ifndef TENON_OP_H
 #define TENON_OP_H
@@ -26,8 +26,9 @@ extern "C" {
 #endif
 
 /* ---- numbers ------------------------------------------------------------
- * A number next to a tensor keeps its kind: an integer tensor plus 2 stays
- * integer, plus 2.5 becomes float32. Macros turn C numbers into this. Closed. */
+ * A number that is combined with a tensor keeps its kind: an int64 tensor plus
+ * 2 is int64, plus 2.5 it is float32. Macros convert C numbers to this struct.
+ * Closed. */
 
 enum { TN_SCALAR_INT, TN_SCALAR_FLOAT, TN_SCALAR_BOOL, TN_SCALAR_NONE };
 typedef struct tn_scalar {
@@ -59,7 +60,7 @@ static inline tn_scalar tn_scalar_bool(bool b)
     s.value.i = b;
     return s;
 }
-/* For a number that may be left out: tn_clamp(x, 0, tn_none). */
+/* An omitted optional number: tn_clamp(x, 0, tn_none). */
 static inline tn_scalar tn_scalar_none(void)
 {
     tn_scalar s;
@@ -93,18 +94,18 @@ extern "C" {
 /* ---- the value of one argument --------------------------------------------
  * Closed. */
 
-/* Kinds of arguments. A NONE stands for one that is left out. */
+/* Kinds of arguments. TN_VALUE_NONE means the argument is left out. */
 enum {
     TN_VALUE_NONE,
     TN_VALUE_TENSOR,  /* .tensor */
     TN_VALUE_TENSORS, /* .tensors, .count */
-    TN_VALUE_NUMBER,  /* .scalar's parts: .count is its kind, .i or .f */
+    TN_VALUE_NUMBER,  /* a tn_scalar: its kind in .count, .i or .f */
     TN_VALUE_INT,     /* .i */
     TN_VALUE_FLOAT,   /* .f */
     TN_VALUE_BOOL,    /* .i */
-    TN_VALUE_DIMS,    /* .dims, lent for the call */
+    TN_VALUE_DIMS,    /* .dims, lent during the call */
     TN_VALUE_FLOATS,  /* .floats, .count */
-    TN_VALUE_STRING,  /* .string, lent for the call */
+    TN_VALUE_STRING,  /* .string, lent during the call */
     TN_VALUE_DTYPE,   /* .i */
     TN_VALUE_DEVICE   /* .device */
 };
@@ -127,66 +128,73 @@ typedef struct tn_value {
 
 typedef struct tn_op tn_op;
 
-/* An argument as the table declares it. */
+/* An argument, as declared in the operator table. */
 typedef struct tn_op_arg {
     const char *name;
-    uint32_t kinds;        /* bits 1 << TN_VALUE_...: what it may be */
-    bool optional;         /* may be NONE */
+    uint32_t kinds;        /* bits 1 << TN_VALUE_...: the kinds accepted */
+    bool optional;         /* may be TN_VALUE_NONE */
     bool keyword;          /* an option (after ';') */
     uint16_t size;         /* of this struct */
-    const char *fallback;  /* its default as text, NULL where it has none */
+    const char *fallback;  /* its default as text; NULL: none */
 } tn_op_arg;
 
-/* The operator of that name ("conv2d", or PyTorch's "nn.functional.conv2d");
- * NULL, without an error, if there is none. Names with overloads ("max") give
- * the first; tn_op_next walks them. Lent, alive as long as the process. */
+/* The operator of that name ("conv2d", or PyTorch's "nn.functional.conv2d").
+ * NULL, without an error, if there is none. For a name with overloads ("max")
+ * it is the first. Lent: valid until the process ends. */
 TN_API const tn_op *tn_op_find(const char *name);
-/* The next operator that serves the same PyTorch name; NULL after the last. */
+/* The next operator with the same PyTorch name; NULL after the last. */
 TN_API const tn_op *tn_op_next(const tn_op *op, const char *name);
+/* The number of operators, yours included, and operator i; NULL if i is out of
+ * range. Cannot fail. */
 TN_API int tn_op_count(void);
 TN_API const tn_op *tn_op_at(int i);
 
+/* Its name, and a sentence of documentation. Lent. */
 TN_API const char *tn_op_name(const tn_op *op);
 TN_API const char *tn_op_doc(const tn_op *op);
-/* "conv2d(input, weight, bias=None; stride=1, ...)": lent. */
+/* "conv2d(input, weight, bias=None; stride=1, ...)". Lent. */
 TN_API const char *tn_op_signature(const tn_op *op);
-/* Its kernel text, NULL for one that is not a kernel. */
+/* Its kernel text; NULL if it is not a kernel. */
 TN_API const char *tn_op_kernel(const tn_op *op);
+/* The number of its arguments, and argument i. Lent; NULL if i is out of
+ * range. */
 TN_API int tn_op_arg_count(const tn_op *op);
 TN_API const tn_op_arg *tn_op_arg_at(const tn_op *op, int i);
-/* Can a gradient flow through it at all? */
+/* Whether any of its inputs can have a gradient. */
 TN_API bool tn_op_is_differentiable(const tn_op *op);
 
-/* Calls op with one value for each of its arguments, in order (missing ones at
- * the end are NONE: their default). Fills out[] and returns how many outputs
- * there are; TN_ERR_ARGUMENT if that is more than room. The open scope owns
- * them. */
+/* Calls op with count values, one for each argument in order; missing ones at
+ * the end have their defaults. Writes the outputs to out[] and returns their
+ * number. room is the length of out[]: TN_ERR_ARGUMENT if it is too short. A
+ * negative status on failure. The outputs are owned by the open scope. */
 TN_API int tn_op_call(const tn_op *op, const tn_value *values, int count,
                       tn_tensor **out, int room);
 
-/* The same, but the results are written into existing tensors of the right
- * shape, dtype and device (PyTorch's out=). An out may be an input itself
- * (in place). Records no gradient: refused if an input requires one while
- * gradients are on. Kernel operators only. */
+/* Writes the results into existing tensors of the right shape, dtype and device
+ * (PyTorch's out=). An out tensor may also be an input (in place). Only for
+ * operators that are kernels (TN_ERR_UNSUPPORTED). Records no gradient:
+ * TN_ERR_STATE if an input requires one while gradients are recorded. */
 TN_API tn_status tn_op_call_into(const tn_op *op, const tn_value *values,
                                  int count, tn_tensor *const *out,
                                  int out_count);
 
-/* By name, with tensors alone: tn_call("relu", x). Ends at the number of
- * tensors the operator takes; options have their defaults. First output. */
+/* Calls an operator by name, with tensors only: tn_call("relu", x). It reads as
+ * many tensors as the operator has; options have their defaults. Returns the
+ * first output, owned by the open scope. */
 TN_API tn_tensor *tn_call(const char *name, tn_tensor *first, ...);
 
-/* Defines an operator from a line of the kernel language: inputs become tensor
- * arguments, parameters number arguments without default. `offset` inputs are
- * not arguments: they are the element's number in the output. Rows: with a row
- * reduction the last dimension is the row. Of an input read by index, x[i, j],
- * the indices count the last dimensions, and no gradient flows to it. Its name
- * must be new. Alive as long as the process. NULL with TN_ERR_FORMAT: line,
- * column and what is wrong. */
+/* Defines an operator from a line of the kernel language. Inputs become tensor
+ * arguments; parameters become number arguments without default. `offset`
+ * inputs are no arguments: their value is the index of the element in the
+ * output. In a row reduction, the row is the last dimension. For an input read
+ * by index, x[i, j], the indices are those of the last dimensions, and it gets
+ * no gradient. The name must be new. Lent: valid until the process ends. NULL:
+ * TN_ERR_FORMAT, with line, column and the mistake. */
 TN_API const tn_op *tn_op_define(const char *text);
 
-/* Calls op with tensors and numbers: tn_op_apply(swish2, (tn_tensor *[]){x},
- * (double[]){2.0}); counts come from the operator. First output. */
+/* Calls op with tensors and numbers, as many as it has:
+ * tn_op_apply(swish2, (tn_tensor *[]){x}, (double[]){2.0}). Returns the first
+ * output, owned by the open scope. */
 TN_API tn_tensor *tn_op_apply(const tn_op *op, tn_tensor *const *tensors,
                               const double *numbers);
 

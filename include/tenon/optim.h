@@ -7,13 +7,12 @@
  *     tn_clip_grad_norm(tn_parameters(net), 1.0);
  *     tn_optim_step(opt);
  *
- * Rules, names and defaults are PyTorch's. A step is one kernel for each
- * parameter, run in place; parameters without a gradient are passed over.
- * <tenon/schedule.h> changes the learning rate as training goes on.
+ * Rules, names and defaults are PyTorch's. A step runs one kernel for each
+ * parameter, in place. Parameters without a gradient are skipped.
+ * <tenon/schedule.h> changes the learning rate during training.
  *
- * Threads: An optimizer, and the parameters and gradients that it changes,
- * belong to one thread at a time. Optimizers of different parameters are
- * independent.
+ * Threads: An optimizer, its parameters and their gradients belong to one
+ * thread at a time. Optimizers of different parameters are independent.
  */
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H
@@ -27,26 +26,26 @@ extern "C" {
 
 typedef struct tn_optim tn_optim;
 
-/* Changes every parameter that has a gradient. Refused (TN_ERR_STATE), with
- * nothing changed, while an error is pending. */
+/* Updates every parameter that has a gradient. TN_ERR_STATE, with nothing
+ * changed, while an error is pending. */
 TN_API tn_status tn_optim_step(tn_optim *optim);
-/* Forgets the gradients of its parameters. */
+/* Removes the gradients of its parameters. Cannot fail. */
 TN_API void tn_optim_zero_grad(tn_optim *optim);
 
-/* For rules that look at the loss more than once in a step (LBFGS): closure
- * zeroes the gradients, computes the loss, calls tn_backward and returns the
- * loss. All rules take it; most call it once, then step. Returns the first
- * loss; NAN, with a message, on failure. */
+/* A step for rules that evaluate the loss several times (LBFGS). closure zeroes
+ * the gradients, computes the loss, calls tn_backward and returns the loss. All
+ * rules accept it; most call it once before the step. Returns the first loss;
+ * NAN, with an error, on failure. */
 typedef double (*tn_optim_closure)(void *context);
 TN_API double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
                                     void *context);
 
-/* The learning rate: of the first group; set in all groups. */
+/* The learning rate of the first group; sets that of all groups. */
 TN_API double tn_optim_lr(const tn_optim *optim);
 TN_API tn_status tn_optim_set_lr(tn_optim *optim, double lr);
 
 /* ---- groups ------------------------------------------------------------
- * Parameters with a learning rate and a weight decay of their own. The list
+ * A group of parameters has its own learning rate and weight decay. The list
  * that an optimizer is made with is group 0. */
 
 #define TN_OPTIM_ADD_GROUP_OPTIONS_LIST(X)                                    \
@@ -55,57 +54,63 @@ TN_API tn_status tn_optim_set_lr(tn_optim *optim, double lr);
 TN_OPTIONS_STRUCT(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST);
 #define TN_OPTIM_ADD_GROUP_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST)
-/* Adds a group; its parameters stand in no other (TN_ERR_ARGUMENT). */
+/* Adds a group. TN_ERR_ARGUMENT if a parameter is in another group. */
 TN_API tn_status tn_optim_add_group_with(
     tn_optim *optim, tn_parameter_list *parameters,
     const tn_optim_add_group_options *options);
 
+/* The number of groups; 0 for NULL. Cannot fail. */
 TN_API int tn_optim_group_count(const tn_optim *optim);
-/* The learning rate of one group: NAN (TN_ERR_ARGUMENT) if there is no such. */
+/* The learning rate of one group. NAN (TN_ERR_ARGUMENT) if there is no such
+ * group. */
 TN_API double tn_optim_group_lr(const tn_optim *optim, int group);
 TN_API tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr);
 
 /* ---- state in a file -----------------------------------------------------
- * Training that is taken up again goes on with the same bits. */
+ * Training that is resumed continues with the same bits. */
 
-/* Writes what the rule has gathered as safetensors, each tensor as
+/* Writes the state of the rule as safetensors: each tensor as
  * "0.conv1.weight.exp_avg" (group, parameter, PyTorch's name), and the rest
  * (steps, learning rates) as JSON in the metadata under "optimizer". Atomic.
- * Refused while an error is pending. TN_ERR_UNSUPPORTED for LBFGS. */
+ * TN_ERR_STATE while an error is pending; TN_ERR_UNSUPPORTED for LBFGS;
+ * TN_ERR_IO. */
 TN_API tn_status tn_optim_save(const tn_optim *optim, const char *path);
-/* Reads it into an optimizer made in the same way: rule, groups and parameters
- * must be those of the file (TN_ERR_ARGUMENT, TN_ERR_SHAPE), else nothing is
- * changed. Restores lr, weight decay and momentum of each group; the other
- * options are those it was made with. */
+/* Reads the state into an optimizer made in the same way. If rule, groups or
+ * parameters differ from the file (TN_ERR_ARGUMENT, TN_ERR_SHAPE), nothing is
+ * changed. Restores lr, weight decay and momentum of each group; other options
+ * keep the values that the optimizer was made with. */
 TN_API tn_status tn_optim_load(tn_optim *optim, const char *path);
 
-/* The same as part of a file that holds more (<tenon/checkpoint.h>): visit sees
- * each tensor under its name, both lent; the text of the metadata is returned
- * in malloc'ed memory, yours to free. NULL as tn_optim_save fails. */
+/* The same, as part of a larger file (<tenon/checkpoint.h>). Calls visit with
+ * each tensor and its name, both lent. Returns the metadata text in memory from
+ * malloc, which you free. NULL on the errors of tn_optim_save. */
 typedef void (*tn_optim_state_visit)(const char *name, tn_tensor *x,
                                      void *context);
 TN_API char *tn_optim_state(const tn_optim *optim,
                             tn_optim_state_visit visit,
                             void *context);
-/* tn_optim_load from an open file or a part of one. */
+/* tn_optim_load from an open file, or a part of one. */
 struct tn_safetensors;
 TN_API tn_status tn_optim_load_part(tn_optim *optim,
                                     struct tn_safetensors *part);
 
-/* ---- gradients that are too large ---------------------------------------- */
+/* ---- gradient clipping --------------------------------------------------- */
 
-/* Scales all gradients so that their common 2-norm is at most max_norm. Returns
- * the norm as it was (NAN, with a message, on failure). Source:
+/* Scales all gradients so that the 2-norm of all of them together is at most
+ * max_norm. Returns the norm before; NAN, with an error, on failure. Source:
  * torch.nn.utils.clip_grad_norm_. */
 TN_API double tn_clip_grad_norm(const tn_parameter_list *parameters,
                                 double max_norm);
-/* Brings each value of the gradients into [-value, value]. Source:
+/* Clamps each element of the gradients to [-value, value]. Source:
  * torch.nn.utils.clip_grad_value_. */
 TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
                                     double value);
 
 /* ---- the rules -----------------------------------------------------------
- * Each row: type, name, default. maximize steps along the gradient, up. */
+ * Each row: type, name, default. maximize: steps along the gradient, not
+ * against it. Each call returns an optimizer owned by the open scope, which
+ * keeps the parameters. NULL: TN_ERR_ARGUMENT for an option out of range,
+ * TN_ERR_MEMORY. */
 
 #define TN_OPTIM_SGD_OPTIONS_LIST(X)                                          \
     X(double, lr, 1e-3)                                                       \
@@ -117,8 +122,8 @@ TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_sgd, TN_OPTIM_SGD_OPTIONS_LIST);
 #define TN_OPTIM_SGD_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_optim_sgd, TN_OPTIM_SGD_OPTIONS_LIST)
-/* Stochastic gradient descent. Without a momentum, dampening and nesterov are
- * refused: they would have no effect. Source: torch.optim.SGD. */
+/* Stochastic gradient descent. dampening and nesterov need momentum, and are
+ * rejected without it. Source: torch.optim.SGD. */
 TN_API tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
                                    const tn_optim_sgd_options *options);
 
@@ -155,7 +160,7 @@ TN_API tn_optim *tn_optim_adamw_with(tn_parameter_list *parameters,
 
 #define TN_OPTIM_RMSPROP_OPTIONS_LIST(X)                                      \
     X(double, lr, 1e-2)                                                       \
-    X(double, alpha, 0.99) /* of the mean of squares */                       \
+    X(double, alpha, 0.99) /* decay of the mean of squares */                 \
     X(double, eps, 1e-8)                                                      \
     X(double, weight_decay, 0)                                                \
     X(double, momentum, 0)                                                    \
@@ -207,7 +212,7 @@ tn_optim_adadelta_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_adamax, TN_OPTIM_ADAMAX_OPTIONS_LIST);
 #define TN_OPTIM_ADAMAX_OPTIONS                                               \
     TN_OPTIONS_DEFAULTS(tn_optim_adamax, TN_OPTIM_ADAMAX_OPTIONS_LIST)
-/* Adam by the largest gradient, arXiv:1412.6980. Source: torch.optim.Adamax. */
+/* Adam with the infinity norm, arXiv:1412.6980. Source: torch.optim.Adamax. */
 TN_API tn_optim *tn_optim_adamax_with(tn_parameter_list *parameters,
                                       const tn_optim_adamax_options *options);
 
@@ -246,7 +251,7 @@ TN_API tn_optim *tn_optim_radam_with(tn_parameter_list *parameters,
     X(double, lr, 1e-2)                                                       \
     X(double, lambd, 1e-4)                                                    \
     X(double, alpha, 0.75)                                                    \
-    X(double, t0, 1e6) /* the step after which averaging begins */            \
+    X(double, t0, 1e6) /* averaging begins after this step */                 \
     X(double, weight_decay, 0)                                                \
     X(bool, maximize, false)
 TN_OPTIONS_STRUCT(tn_optim_asgd, TN_OPTIM_ASGD_OPTIONS_LIST);
@@ -258,7 +263,7 @@ TN_API tn_optim *tn_optim_asgd_with(tn_parameter_list *parameters,
                                     const tn_optim_asgd_options *options);
 
 #define TN_OPTIM_RPROP_OPTIONS_LIST(X)                                        \
-    X(double, lr, 1e-2) /* the first step's size */                           \
+    X(double, lr, 1e-2) /* size of the first step */                          \
     X(double, eta_minus, 0.5)                                                 \
     X(double, eta_plus, 1.2)                                                  \
     X(double, step_min, 1e-6)                                                 \
@@ -283,10 +288,10 @@ TN_API tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST);
 #define TN_OPTIM_MUON_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST)
-/* Muon (K. Jordan, 2024): momentum, made orthogonal by Newton-Schulz iterations
- * with values rounded to bfloat16. match_rms_adamw scales lr by
- * 0.2 sqrt(max(rows, columns)) instead of sqrt(max(1, rows / columns)). Matrices
- * only (TN_ERR_SHAPE). Source: torch.optim.Muon. */
+/* Muon (K. Jordan, 2024): momentum, orthogonalised by Newton-Schulz iterations
+ * whose values are rounded to bfloat16. match_rms_adamw scales lr by
+ * 0.2 sqrt(max(rows, columns)) instead of sqrt(max(1, rows / columns)). All
+ * parameters must be matrices (TN_ERR_SHAPE). Source: torch.optim.Muon. */
 TN_API tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
                                     const tn_optim_muon_options *options);
 
@@ -300,9 +305,9 @@ TN_API tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_lbfgs, TN_OPTIM_LBFGS_OPTIONS_LIST);
 #define TN_OPTIM_LBFGS_OPTIONS                                                \
     TN_OPTIONS_DEFAULTS(tn_optim_lbfgs, TN_OPTIM_LBFGS_OPTIONS_LIST)
-/* Limited-memory BFGS (Nocedal, 1980), without a line search: each iteration
- * goes lr along the direction. One group; steps by tn_optim_step_closure.
- * Source: torch.optim.LBFGS. */
+/* Limited-memory BFGS (Nocedal, 1980) without a line search: each iteration
+ * moves by lr times the direction. It has one group, and steps by
+ * tn_optim_step_closure. Source: torch.optim.LBFGS. */
 TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
                                      const tn_optim_lbfgs_options *options);
 

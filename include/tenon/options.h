@@ -1,24 +1,27 @@
-/* <tenon/options.h>: options by name, over documented defaults.
+/* <tenon/options.h>: named options with documented defaults.
  *
- * Zero is a value: an option that is left out has its default, one that is
- * written has what is written. In C an option is written by name behind the
- * arguments:
+ * An option that is left out has its default; one that is written has the
+ * value that is written, also if that is 0. In C, options are written by name
+ * after the arguments:
  *
  *     tn_sum(x);                          all elements
  *     tn_sum(x, .dim = 0);                dimension 0
  *     tn_sum(x, .dims = tn_dims(0, 2), .keepdim = true);
  *
- * What does not mean what it says is refused (TN_ERR_ARGUMENT): an option
- * without a name ("sum: 1 is not an option: write tn_sum(input, .dim = 1)"), a
- * name that this library does not know, one number and a list for the same
- * thing, an option that has no effect in this call ("optim_sgd: .dampening has
- * no effect without momentum: give momentum, or leave .dampening out"); the
- * default of such an option may be written. `.dim` takes one number for one
- * dimension or for all of them, `.dims` a list; likewise stride and strides,
- * padding and paddings, and so on.
+ * `.dim` is one number, `.dims` a list. The same holds for stride and strides,
+ * padding and paddings, and so on; one number applies to every dimension.
  *
- * Behind each macro stands a function that takes a struct, for options that
- * are computed and for other languages. The struct starts from its defaults:
+ * Mistakes are rejected (TN_ERR_ARGUMENT):
+ *   - an option without a name: "sum: 1 is not an option: write tn_sum(input,
+ *     .dim = 1)";
+ *   - a name that this library does not know;
+ *   - both the number and the list of one option;
+ *   - an option without effect in this call: "optim_sgd: .dampening has no
+ *     effect without momentum: give momentum, or leave .dampening out". Writing
+ *     its default is allowed.
+ *
+ * Each macro calls a function that accepts a struct, for computed options and
+ * for other languages. The struct is initialised with the defaults:
  *
  *     tn_sum_options o = TN_SUM_OPTIONS;                          C
  *     o.dim = 1;
@@ -29,7 +32,7 @@
  *
  *     tn_options_init("sum", &o, sizeof o)                        the others
  *
- * NULL in place of the struct stands for the defaults.
+ * NULL instead of a struct means the defaults.
  *
  * Threads: any thread may call these functions. A tn_options_type is constant.
  */
@@ -44,50 +47,50 @@ extern "C" {
 #endif
 
 /* ---- none ----------------------------------------------------------------
- * Values that say "none", the default of options that may be missing. For
- * pointers it is NULL, for dtypes TN_DTYPE_NONE. */
+ * The values that mean "none", as the default of optional values. For pointers
+ * it is NULL, for dtypes TN_DTYPE_NONE. */
 
 /* TN_NONE_INT: <tenon/base.h> */
-/* A NaN that no arithmetic makes; other NaNs are values. */
+/* A NaN with bits that arithmetic does not produce. Other NaNs are values. */
 #define TN_NONE_FLOAT __builtin_nan("0x6e6f6e65")
 static inline bool tn_is_none_float(double x)
 {
     const double none = TN_NONE_FLOAT;
     return __builtin_memcmp(&x, &none, sizeof x) == 0;
 }
-/* Initializes a tn_dims_list; TN_SCALAR is an empty list. */
+/* Initialises a tn_dims_list as none. (TN_SCALAR is an empty list.) */
 #define TN_NONE_DIMS {-1, {0}}
 
 /* ---- structs of options ---------------------------------------------------
- * Each begins with these two members:
+ * Each struct begins with these two members:
  *
- *   given   the options that the call gives, as text: ".dim = 1, .keepdim =
- *           true". The macros write it. "*": every member counts as it is.
- *           NULL is refused: the struct was not initialised.
- *   size    sizeof the struct, as the caller knows it. A shorter one is of an
- *           older header: what lies beyond has its default. A longer one with
- *           "*" is refused.
+ *   given   the text of the options in the call, ".dim = 1, .keepdim = true",
+ *           which the macros write. "*": every member has been set. NULL is
+ *           rejected: the struct was not initialised.
+ *   size    sizeof the struct in the caller's headers. A shorter struct comes
+ *           from older headers: the missing members have their defaults. A
+ *           longer one with "*" is rejected.
  */
 
-/* Writes all defaults, size and given = "*" into the options of a call, named
- * as the call is, without tn_: "sum", "nn_conv2d", "optim_adam", "loader_new".
- * bytes is the size of the caller's struct. TN_ERR_ARGUMENT if no call has that
- * name, if bytes is less than given and size take or more than this library
+/* Writes all defaults, size and given = "*" into a struct of options. name is
+ * the call without tn_: "sum", "nn_conv2d", "optim_adam", "loader_new". bytes
+ * is the size of the caller's struct. TN_ERR_ARGUMENT if there is no such call,
+ * or if bytes is less than given and size need, or more than this library
  * knows. */
 TN_API tn_status tn_options_init(const char *name, void *options,
                                  size_t bytes);
 
-/* The argument of a ..._with function: options as they stand in a call, behind
- * which a comma follows if there are any. Without any it is NULL: no struct is
- * cleared, which takes longer than all else that is done for options. */
+/* The argument of a ..._with function. The options are as in the call, followed
+ * by a comma if there are any. Without options it is NULL, because clearing a
+ * struct would cost more than all other handling of options. */
 #define TN__OPTIONS(type, ...)                                                \
     (TN__ANY(__VA_ARGS__)                                                     \
          ? &(type){__VA_ARGS__ .size = sizeof(type), .given = #__VA_ARGS__}   \
          : (const type *)0)
-/* Is there a comma among them? Of the text and what follows, the 65th piece is "?"
- * where there is none, "1" for up to 63, and beyond that a piece of the text: no
- * piece of a list begins with "?". The text itself is not repeated, which would
- * double it in each call around a call. */
+/* Whether there is a comma among the arguments. The 65th token of the text and
+ * the list below is "?" if there is no comma, and "1" for up to 63 commas. With
+ * more it is a part of the text, none of which begins with "?". The text is
+ * expanded once only: twice would double it for each level of nested calls. */
 #define TN__ANY(...)                                                          \
     (*TN__AT_65(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  \
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,      \
@@ -121,7 +124,7 @@ TN_API tn_status tn_options_init(const char *name, void *options,
 
 /* ---- options of your own --------------------------------------------------
  * A list of options is a macro with a row for each: type, name, default. The
- * struct, its defaults and what the library knows of it are made from it:
+ * struct, its defaults and its description for the library are made from it:
  *
  *     #define MY_BLOCK_OPTIONS_LIST(X)                                       \
  *         X(int64_t, groups, 1)                                              \
@@ -143,8 +146,9 @@ TN_API tn_status tn_options_init(const char *name, void *options,
  *             return NULL;
  *
  * Types: bool, int, int64_t, uint64_t, double, tn_dtype, pointers and
- * tn_dims_list. An option that is a list and has the name of the one before it
- * and an s is that one's list: only one of the two may be given. */
+ * tn_dims_list. A list option whose name is that of the option before it plus
+ * an s ("stride", "strides") is the list form of that option: a call may give
+ * only one of the two. */
 
 /* Closed. */
 typedef struct tn_option {
@@ -154,9 +158,9 @@ typedef struct tn_option {
 } tn_option;
 
 enum {
-    TN_OPTION_PLAIN,  /* any value counts */
+    TN_OPTION_PLAIN,  /* any value is allowed */
     TN_OPTION_STRING, /* a string: NULL is refused unless it is the default */
-    TN_OPTION_LIST,   /* a tn_dims_list, of the option before it perhaps */
+    TN_OPTION_LIST,   /* a tn_dims_list; may be a list form */
     TN_OPTION_WHOLE,  /* an int64_t: TN_NONE_INT only as the default */
     TN_OPTION_NUMBER  /* a double: TN_NONE_FLOAT only as the default */
 };
@@ -172,32 +176,32 @@ typedef struct tn_options_type {
 } tn_options_type;
 #define TN_MAX_OPTIONS 64
 
-/* Fills own, a struct of this type, with the options given and the defaults of
- * the others. TN_ERR_ARGUMENT, with own unspecified, for what is refused. */
+/* Fills own, a struct of this type, with the given options and the defaults of
+ * all others. TN_ERR_ARGUMENT, with own unspecified, for a rejected option. */
 TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
                                  const void *options);
 
-/* What one option needs to have an effect. Closed.
+/* The condition under which an option has an effect. Closed.
  *
  *     const tn_option_need need[] = {
  *         {"gamma", own.decays, "without decays", "give decays"}};
  *     if (tn_options_check_needs(my_block_type(), &own, need, 1) < 0)
  *         return NULL;
  *
- * refuses tn_my_block(8, .gamma = 0.5) with "my_block: .gamma has no effect
+ * rejects tn_my_block(8, .gamma = 0.5) with "my_block: .gamma has no effect
  * without decays: give decays, or leave .gamma out". */
 typedef struct tn_option_need {
     const char *option; /* "gamma" */
-    bool met;           /* does the option have an effect in this call? */
+    bool met;           /* whether the option has an effect in this call */
     const char *why;    /* what is missing: "without decays" */
     const char *mend;   /* how to give it: "give decays" */
 } tn_option_need;
 
-/* Refuses (TN_ERR_ARGUMENT) the first option whose need is not met and whose
- * value in own, which tn_options_take filled, is not its default. The default
- * may be written, as a struct with given = "*" has it too. TN_OK if there is
- * none; TN_ERR_ARGUMENT, too, where type, own or need is NULL, or an option is
- * none of type's. need and its texts are read during the call alone. */
+/* Rejects (TN_ERR_ARGUMENT) the first option that has no effect in this call
+ * and whose value in own is not its default. own was filled by tn_options_take.
+ * TN_OK if there is none. TN_ERR_ARGUMENT also if type, own or need is NULL, or
+ * if an option is not one of type's. need and its texts are read during the
+ * call only. */
 TN_API tn_status tn_options_check_needs(const tn_options_type *type,
                                         const void *own,
                                         const tn_option_need *need, int count);
@@ -222,10 +226,10 @@ TN_API tn_status tn_options_check_needs(const tn_options_type *type,
         size_t size;                                                          \
         list(TN__OPTION_MEMBER)                                               \
     } call##_options
-/* All defaults, as an initializer. */
+/* An initialiser with all defaults. */
 #define TN_OPTIONS_DEFAULTS(call, list)                                       \
     {list(TN__OPTION_DEFAULT).size = sizeof(call##_options), .given = "*"}
-/* Puts a type where tn_options_init finds those of the library. */
+/* Registers a type of the library itself for tn_options_init. */
 #define TN_OPTIONS_LISTED(type)                                               \
     static const tn_options_type *const listed_##type                         \
         __attribute__((section("tn_options"), used)) = &type
@@ -258,7 +262,8 @@ TN_API tn_status tn_options_check_needs(const tn_options_type *type,
     }
 #define TN_OPTIONS_DEFAULTS(call, list) {}
 
-/* What TN_CALL_1 ... are to C: an overload whose last argument are options. */
+/* The C++ counterpart of TN_CALL_1 ...: an overload whose last argument is the
+ * struct of options. */
 #define TN_OVERLOAD_0(returns, name)                                          \
     inline returns name(name##_options options = {})                          \
     {                                                                         \

@@ -1,15 +1,15 @@
-/* <tenon/random.h>: the stream of random numbers.
+/* <tenon/random.h>: the random generator.
  *
- * Random numbers are Philox, keyed by (seed, number of the call, element): the
- * same on every device and for any number of threads. Each thread has a
- * generator of its own; the first thread starts from seed 0, every other from
- * the next one.
+ * Random numbers are Philox, keyed by (seed, number of the call, element). They
+ * are the same on every device and for any number of threads. Each thread has
+ * its own generator. The first thread starts with seed 0, each further thread
+ * with the next seed.
  *
  *     tn_manual_seed(42);
  *     tn_tensor *w = tn_randn(tn_dims(3, 3));
  *
- * Threads: The generator is the calling thread's; any thread may carry on the
- * state of another.
+ * Threads: The calls act on the calling thread's generator. A state may be
+ * restored in another thread.
  */
 #ifndef TENON_RANDOM_H
 #define TENON_RANDOM_H
@@ -20,15 +20,15 @@
 extern "C" {
 #endif
 
-/* Where a generator stands: the next random operator is number `call` of the
+/* The state of a generator: the next random operator is number `call` of the
  * stream `seed`. Closed. */
 typedef struct tn_rng_state {
     uint64_t seed, call;
 } tn_rng_state;
 
-/* Starts the calling thread's stream anew. Cannot fail. */
+/* Restarts the calling thread's generator with seed. Cannot fail. */
 TN_API void tn_manual_seed(uint64_t seed);
-/* The calling thread's generator, to be kept and brought back. Cannot fail. */
+/* Reads and sets the state of the calling thread's generator. Cannot fail. */
 TN_API tn_rng_state tn_rng_snapshot(void);
 TN_API void tn_rng_restore(tn_rng_state state);
 

@@ -1,9 +1,10 @@
-/* <tenon/recompute.h>: activations that are made again instead of kept.
+/* <tenon/recompute.h>: activation checkpointing: recompute activations instead
+ * of storing them.
  *
- * What a long function saves for its gradient can be more than fits. Run by
- * tn_recompute, it keeps its inputs alone; when a gradient first asks for one
- * of its values, the function runs again. Gradients have the same bits as
- * without: random numbers are drawn again from where they stood.
+ * The values that a long function saves for its gradient may exceed the
+ * memory. Run by tn_recompute, the function saves its inputs only, and runs
+ * again when the backward pass first needs one of its values. Gradients have
+ * the same bits as without, since the second run draws the same random numbers.
  *
  *     static tn_status block(tn_tensor *const *in, int count, tn_tensor **out,
  *                            int out_count, void *net)
@@ -16,10 +17,10 @@
  *     tn_recompute(block, net, &x, 1, &y, 1);
  *     tn_backward(tn_sum(y));                    // runs block again
  *
- * tn_module_set_recompute (nn.h) does that for a module.
+ * tn_module_set_recompute (nn.h) does this for a module.
  *
- * Threads: The function runs in the calling thread, and again in the thread
- * that walks back; its context is the program's to protect.
+ * Threads: The function runs in the calling thread, and again in the thread of
+ * the backward pass. The program must protect its context.
  */
 #ifndef TENON_RECOMPUTE_H
 #define TENON_RECOMPUTE_H
@@ -30,17 +31,16 @@
 extern "C" {
 #endif
 
-/* Makes outputs of inputs. It must do the same each time: the same operators,
- * in the same order, on values that have not changed meanwhile but for the
- * inputs that it is given. It may call tn_recompute itself. */
+/* Computes outputs from inputs. Each run must call the same operators in the
+ * same order, on the same values. It may call tn_recompute itself. */
 typedef tn_status (*tn_recompute_fn)(tn_tensor *const *inputs, int count,
                                      tn_tensor **outputs, int out_count,
                                      void *context);
 
-/*   preserve_rng   the second run draws the same random numbers; a little
- *                  cheaper without where there are none
- *   release        called once, when function and context are no longer
- *                  needed */
+/*   preserve_rng   the second run draws the same random numbers; false saves a
+ *                  little time if there are none
+ *   release        called once with context, when function and context are no
+ *                  longer needed */
 #define TN_RECOMPUTE_OPTIONS_LIST(X)                                          \
     X(bool, preserve_rng, true)                                               \
     X(tn_release_fn, release, NULL)
@@ -49,13 +49,13 @@ TN_OPTIONS_STRUCT(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST)
 
 /* Calls fn(inputs) and sets outputs[], owned by the open scope. Parameters that
- * fn uses besides its inputs get their gradients too. Where recording is off it
- * is a mere call. inputs[] need not stay, context must until the graph goes
- * (see release). Recording, an input that is changed in place afterwards is
- * noticed by the gradient. TN_ERR_STATE (from tn_backward) if the second run
- * saved other values than the first; an error that fn meets then is told with
- * that. A gradient cannot be taken inside fn of what fn itself has made.
- * Source: torch.utils.checkpoint.checkpoint(use_reentrant=False). */
+ * fn uses besides its inputs get gradients, too. If recording is off, it is a
+ * plain call. inputs[] is read during the call only; context must be valid
+ * until the graph is freed (see release). If an input is changed in place
+ * later, tn_backward fails. It also fails (TN_ERR_STATE) if the second run
+ * saves other values than the first; the message includes the error of fn, if
+ * any. fn must not run a backward pass through what it has made itself. Source:
+ * torch.utils.checkpoint.checkpoint(use_reentrant=False). */
 TN_API tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
                                    tn_tensor *const *inputs, int count,
                                    tn_tensor **outputs, int out_count,

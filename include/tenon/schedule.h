@@ -1,4 +1,4 @@
-/* <tenon/schedule.h>: learning rates that change as training goes on.
+/* <tenon/schedule.h>: learning rate schedules.
  *
  *     tn_optim *opt = tn_optim_sgd(tn_parameters(net), .lr = 0.1);
  *     tn_schedule *schedule = tn_schedule_step_lr(opt, 30, .gamma = 0.1);
@@ -8,11 +8,11 @@
  *     }
  *
  * Names, defaults and values are those of torch.optim.lr_scheduler. Making a
- * schedule sets the first learning rate; each tn_schedule_step the next, in
- * every group of the optimizer. Several schedules on one optimizer multiply,
- * where PyTorch's do. A schedule keeps its optimizer.
+ * schedule sets the first learning rate; each tn_schedule_step sets the next
+ * one, in every group of the optimizer. As in PyTorch, several schedules of one
+ * optimizer multiply. A schedule keeps its optimizer.
  *
- * Threads: A schedule, with its optimizer, belongs to one thread at a time.
+ * Threads: A schedule and its optimizer belong to one thread at a time.
  */
 #ifndef TENON_SCHEDULE_H
 #define TENON_SCHEDULE_H
@@ -25,24 +25,25 @@ extern "C" {
 
 typedef struct tn_schedule tn_schedule;
 
-/* On to the next learning rate. Refused while an error is pending. */
+/* Sets the next learning rate. TN_ERR_STATE while an error is pending. */
 TN_API tn_status tn_schedule_step(tn_schedule *schedule);
 
-/* How many steps it has gone. To take up training again: make optimizer and
- * schedule as before, tn_optim_load, then set the steps of the schedule. Sets
- * the count alone: the learning rates are the optimizer's. */
+/* The number of steps so far. To resume training: make optimizer and schedule
+ * as before, call tn_optim_load, then set the steps. Setting changes the count
+ * only, because the optimizer's file has the learning rates. */
 TN_API int64_t tn_schedule_steps(const tn_schedule *schedule);
 TN_API tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps);
 
 /* ---- the schedules -------------------------------------------------------
- * Each row: type, name, default. */
+ * Each row: type, name, default. Each call returns a schedule owned by the open
+ * scope. NULL: TN_ERR_ARGUMENT for a value out of range, TN_ERR_MEMORY. */
 
 #define TN_SCHEDULE_STEP_LR_OPTIONS_LIST(X)                                   \
     X(double, gamma, 0.1)
 TN_OPTIONS_STRUCT(tn_schedule_step_lr, TN_SCHEDULE_STEP_LR_OPTIONS_LIST);
 #define TN_SCHEDULE_STEP_LR_OPTIONS                                           \
     TN_OPTIONS_DEFAULTS(tn_schedule_step_lr, TN_SCHEDULE_STEP_LR_OPTIONS_LIST)
-/* Times gamma after every step_size steps. */
+/* Multiplies the learning rate by gamma every step_size steps. */
 TN_API tn_schedule *
 tn_schedule_step_lr_with(tn_optim *optim, int64_t step_size,
                          const tn_schedule_step_lr_options *options);
@@ -54,12 +55,12 @@ TN_OPTIONS_STRUCT(tn_schedule_multi_step_lr,
 #define TN_SCHEDULE_MULTI_STEP_LR_OPTIONS                                     \
     TN_OPTIONS_DEFAULTS(tn_schedule_multi_step_lr,                            \
                         TN_SCHEDULE_MULTI_STEP_LR_OPTIONS_LIST)
-/* Times gamma at each of the steps in milestones. */
+/* Multiplies it by gamma at each of the steps in milestones. */
 TN_API tn_schedule *tn_schedule_multi_step_lr_with(
     tn_optim *optim, const int64_t *milestones, int count,
     const tn_schedule_multi_step_lr_options *options);
 
-/* Times gamma at each step. */
+/* Multiplies it by gamma at each step. */
 TN_API tn_schedule *tn_schedule_exponential_lr(tn_optim *optim, double gamma);
 
 #define TN_SCHEDULE_CONSTANT_LR_OPTIONS_LIST(X)                               \
@@ -70,7 +71,7 @@ TN_OPTIONS_STRUCT(tn_schedule_constant_lr,
 #define TN_SCHEDULE_CONSTANT_LR_OPTIONS                                       \
     TN_OPTIONS_DEFAULTS(tn_schedule_constant_lr,                              \
                         TN_SCHEDULE_CONSTANT_LR_OPTIONS_LIST)
-/* Times factor until step total_iters. */
+/* Multiplies it by factor until step total_iters. */
 TN_API tn_schedule *
 tn_schedule_constant_lr_with(tn_optim *optim,
                              const tn_schedule_constant_lr_options *options);
@@ -83,7 +84,8 @@ TN_OPTIONS_STRUCT(tn_schedule_linear_lr, TN_SCHEDULE_LINEAR_LR_OPTIONS_LIST);
 #define TN_SCHEDULE_LINEAR_LR_OPTIONS                                         \
     TN_OPTIONS_DEFAULTS(tn_schedule_linear_lr,                                \
                         TN_SCHEDULE_LINEAR_LR_OPTIONS_LIST)
-/* Times a factor that goes in a straight line from start to end. */
+/* Multiplies it by a factor that changes linearly from start_factor to
+ * end_factor in total_iters steps. */
 TN_API tn_schedule *
 tn_schedule_linear_lr_with(tn_optim *optim,
                            const tn_schedule_linear_lr_options *options);
@@ -96,7 +98,7 @@ TN_OPTIONS_STRUCT(tn_schedule_polynomial_lr,
 #define TN_SCHEDULE_POLYNOMIAL_LR_OPTIONS                                     \
     TN_OPTIONS_DEFAULTS(tn_schedule_polynomial_lr,                            \
                         TN_SCHEDULE_POLYNOMIAL_LR_OPTIONS_LIST)
-/* Times (1 - step / total_iters)^power, to 0. */
+/* Multiplies it by (1 - step / total_iters)^power, which ends at 0. */
 TN_API tn_schedule *tn_schedule_polynomial_lr_with(
     tn_optim *optim, const tn_schedule_polynomial_lr_options *options);
 
@@ -107,8 +109,8 @@ TN_OPTIONS_STRUCT(tn_schedule_cosine_annealing_lr,
 #define TN_SCHEDULE_COSINE_ANNEALING_LR_OPTIONS                               \
     TN_OPTIONS_DEFAULTS(tn_schedule_cosine_annealing_lr,                      \
                         TN_SCHEDULE_COSINE_ANNEALING_LR_OPTIONS_LIST)
-/* Half a cosine down to eta_min in T_max steps, then up again. arXiv:1608.03983
- * without its restarts. */
+/* Decreases along half a cosine to eta_min in T_max steps, then increases
+ * again: arXiv:1608.03983 without restarts. */
 TN_API tn_schedule *tn_schedule_cosine_annealing_lr_with(
     tn_optim *optim, int64_t T_max,
     const tn_schedule_cosine_annealing_lr_options *options);
@@ -121,22 +123,22 @@ TN_OPTIONS_STRUCT(tn_schedule_cosine_annealing_warm_restarts,
 #define TN_SCHEDULE_COSINE_ANNEALING_WARM_RESTARTS_OPTIONS                    \
     TN_OPTIONS_DEFAULTS(tn_schedule_cosine_annealing_warm_restarts,           \
                         TN_SCHEDULE_COSINE_ANNEALING_WARM_RESTARTS_OPTIONS_LIST)
-/* The same, from the top again after T_0 steps, then T_0 * T_mult and so on.
- * arXiv:1608.03983. */
+/* Decreases along half a cosine and restarts, after T_0 steps, then after
+ * T_0 * T_mult more, and so on: arXiv:1608.03983. */
 TN_API tn_schedule *tn_schedule_cosine_annealing_warm_restarts_with(
     tn_optim *optim, int64_t T_0,
     const tn_schedule_cosine_annealing_warm_restarts_options *options);
 
 typedef enum tn_cycle_mode {
-    TN_CYCLE_TRIANGULAR,  /* every cycle to max_lr */
-    TN_CYCLE_TRIANGULAR2, /* half as high each time */
-    TN_CYCLE_EXP_RANGE    /* gamma^step as high */
+    TN_CYCLE_TRIANGULAR,  /* every cycle up to max_lr */
+    TN_CYCLE_TRIANGULAR2, /* half the amplitude each cycle */
+    TN_CYCLE_EXP_RANGE    /* amplitude times gamma^step */
 } tn_cycle_mode;
 #define TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST(X)                                 \
     X(int64_t, step_size_up, 2000)                                            \
-    X(int64_t, step_size_down, TN_NONE_INT) /* none: as up */                 \
+    X(int64_t, step_size_down, TN_NONE_INT) /* none: step_size_up */          \
     X(tn_cycle_mode, mode, TN_CYCLE_TRIANGULAR)                               \
-    X(double, gamma, 1) /* of TN_CYCLE_EXP_RANGE */                           \
+    X(double, gamma, 1) /* for TN_CYCLE_EXP_RANGE */                          \
     X(bool, cycle_momentum, true) /* momentum falls as lr rises */            \
     X(double, base_momentum, 0.8)                                             \
     X(double, max_momentum, 0.9)
@@ -144,19 +146,20 @@ TN_OPTIONS_STRUCT(tn_schedule_cyclic_lr, TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST);
 #define TN_SCHEDULE_CYCLIC_LR_OPTIONS                                         \
     TN_OPTIONS_DEFAULTS(tn_schedule_cyclic_lr,                                \
                         TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
-/* Up and down between base_lr and max_lr. arXiv:1506.01186. With cycle_momentum
- * the optimizer must have one (TN_ERR_ARGUMENT); without, base_momentum and
- * max_momentum are refused, and so is gamma in another mode than its own. */
+/* Cycles between base_lr and max_lr: arXiv:1506.01186. With cycle_momentum the
+ * optimizer must have a momentum (TN_ERR_ARGUMENT). base_momentum and
+ * max_momentum are rejected without cycle_momentum, gamma in another mode than
+ * TN_CYCLE_EXP_RANGE. */
 TN_API tn_schedule *
 tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
                            const tn_schedule_cyclic_lr_options *options);
 
 #define TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS_LIST(X)                              \
-    X(double, pct_start, 0.3) /* the share of steps that rise */              \
-    X(bool, linear, false) /* lines, not cosines */                           \
-    X(bool, three_phase, false) /* down as up, then to the end */             \
-    X(double, div_factor, 25) /* starts at max_lr / div_factor */             \
-    X(double, final_div_factor, 1e4) /* ends at that / this */                \
+    X(double, pct_start, 0.3) /* fraction of rising steps */                  \
+    X(bool, linear, false) /* linear, not cosine */                           \
+    X(bool, three_phase, false) /* mirror the rise, then anneal */            \
+    X(double, div_factor, 25) /* first lr: max_lr / div_factor */             \
+    X(double, final_div_factor, 1e4) /* last: first / final_div_factor */     \
     X(bool, cycle_momentum, true) /* momentum falls as lr rises */            \
     X(double, base_momentum, 0.85)                                            \
     X(double, max_momentum, 0.95)
@@ -165,8 +168,8 @@ TN_OPTIONS_STRUCT(tn_schedule_one_cycle_lr,
 #define TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS                                      \
     TN_OPTIONS_DEFAULTS(tn_schedule_one_cycle_lr,                             \
                         TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS_LIST)
-/* Up to max_lr, then down to nearly nothing, within total_steps, after which
- * tn_schedule_step is refused (TN_ERR_STATE). arXiv:1708.07120. cycle_momentum,
+/* Rises to max_lr, then falls to nearly 0, within total_steps:
+ * arXiv:1708.07120. Further steps are TN_ERR_STATE. cycle_momentum,
  * base_momentum and max_momentum as in tn_schedule_cyclic_lr. */
 TN_API tn_schedule *
 tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,

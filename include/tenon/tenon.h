@@ -1,14 +1,21 @@
-/* <tenon/tenon.h>: all of Tenon but the plugin ABI.
+/* <tenon/tenon.h>: includes all public headers but the plugin ABI.
  *
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
- * operators), options.h, random.h, op.h and op_register.h (by name, and your own),
- * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
- * grad_scaler.h, average.h, graph.h, data.h, io.h, checkpoint.h,
- * trace.h.
+ * operators), options.h, random.h, op.h (operators by name), op_register.h
+ * (operators of your own), autograd.h, hook.h, recompute.h, autocast.h, nn.h,
+ * optim.h, schedule.h, grad_scaler.h, average.h, graph.h, data.h, io.h,
+ * checkpoint.h, trace.h.
+ *
+ * Three phrases have a fixed meaning in all headers. "Lent": the pointer
+ * belongs to the library; do not free it. "Owned by the open scope": the
+ * object is freed when the calling thread's innermost scope closes (base.h).
+ * "NULL: TN_ERR_SHAPE": the call returns NULL and records an error with that
+ * code (error.h).
  *
  * Threads: Each header says what threads may share. In short: errors, scopes,
- * modes and random numbers are a thread's own; devices, operators and what
- * nobody changes are shared; what is changed belongs to one thread at a time.
+ * modes and random numbers are per thread. Devices, operators and objects that
+ * no thread changes are shared. An object that is changed belongs to one
+ * thread at a time.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H

@@ -1,7 +1,8 @@
-/* <tenon/types.h>: the words that both sides of the plugin ABI share: status
- * codes, dtypes, and nothing else. Part of the ABI: append only.
+/* <tenon/types.h>: status codes and dtypes, which the library and its plugins
+ * share. Part of the plugin ABI: values are appended, never changed.
  *
- * Threads: Constants and macros alone, which belong to no thread. */
+ * Threads: This header holds constants and macros only.
+ */
 #ifndef TENON_TYPES_H
 #define TENON_TYPES_H
 
@@ -18,8 +19,8 @@ extern "C" {
 #define TN_API
 #endif
 
-/* Every status: name, value, meaning. A new one is for what a program would
- * act on differently. */
+/* Every status: name, value, meaning. A new code is added only where a program
+ * would react differently to it. */
 #define TN_STATUS_MAP(X)                                                      \
     X(OK, 0, "success")                                                       \
     X(ERR_ARGUMENT, -1, "an argument has a value that is not allowed")        \
@@ -47,8 +48,8 @@ enum {
 #undef TN_STATUS_ENUM
 };
 
-/* Every dtype: name, code, PyTorch's name, bytes, kind
- * (f floating, i signed, u unsigned, b bool), and the register type in which
+/* Every dtype: name, code, PyTorch's name, bytes per element, kind (f floating,
+ * i signed, u unsigned, b bool), and the dtype of the registers in which
  * kernels compute with it. Codes stay below 32: a mask has one bit for each. */
 #define TN_DTYPE_MAP(X)                                                       \
     X(F32, 1, "float32", 4, 'f', F32)                                         \
@@ -73,7 +74,7 @@ enum {
     TN_DTYPE_END = 13
 };
 
-/* Codes reserved for later versions; no call takes them today (docs/abi.md).
+/* Codes reserved for later versions; no call accepts them today (docs/abi.md).
  * Complex numbers: name, code, PyTorch's name, bytes. */
 #define TN_DTYPE_RESERVED_MAP(X)                                              \
     X(C64, 16, "complex64", 8)                                                \
@@ -100,7 +101,7 @@ enum {
     X(IQ4_XS, 87, "IQ4_XS", 256, 136)                                         \
     X(MXFP4, 103, "MXFP4", 32, 17)
 
-/* Most dimensions that a tensor or an iteration space may have. */
+/* The largest number of dimensions of a tensor or of an iteration space. */
 #define TN_MAX_NDIM 12
 
 #ifdef __cplusplus
