@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <kernel/halves.h>
+#include <kernel/narrow_float.h>
 #include <kernel/kernel.h>
 #include <kernel/philox.h>
 

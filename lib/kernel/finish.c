@@ -15,8 +15,8 @@ typedef struct cleaner {
     tn__ssa *to;
     bool *live;
     uint32_t *region; /* the innermost LOOP around (of a LOOP: itself) */
-    uint32_t *home;   /* the region in which it has to be computed */
-    uint32_t *around; /* of a LOOP: the region that it lies in */
+    uint32_t *target; /* the region in which it has to be computed */
+    uint32_t *parent; /* of a LOOP: the region that it lies in */
     uint32_t *map;    /* its number in `to` */
     uint32_t *stack;  /* marked, operands not looked at yet */
     size_t stack_count;
@@ -30,9 +30,9 @@ static bool cleaner_init(cleaner *c, const tn__ssa *from, tn__ssa *to)
     c->region = tn__calloc(5 * count, sizeof *c->region);
     if (!c->live || !c->region)
         return false;
-    c->home = c->region + count;
-    c->around = c->home + count;
-    c->map = c->around + count;
+    c->target = c->region + count;
+    c->parent = c->target + count;
+    c->map = c->parent + count;
     c->stack = c->map + count;
     return true;
 }
@@ -50,7 +50,7 @@ static void find_regions(cleaner *c)
     int depth = 0;
     for (uint32_t i = 0; i < c->from->count; i++) {
         if (c->from->ins[i].op == TN_K_LOOP) {
-            c->around[i] = open[depth];
+            c->parent[i] = open[depth];
             open[++depth] = i;
         }
         c->region[i] = open[depth];
@@ -103,18 +103,18 @@ static uint32_t deeper(uint32_t x, uint32_t y)
     return x == TN_NONE ? y : y == TN_NONE ? x : x > y ? x : y;
 }
 
-static void find_homes(cleaner *c)
+static void find_targets(cleaner *c)
 {
     for (uint32_t i = 0; i < c->from->count; i++) {
         const tn_kernel_ins *ins = &c->from->ins[i];
         const uint32_t operand[3] = {ins->a, ins->b, ins->c};
-        c->home[i] = TN_NONE;
+        c->target[i] = TN_NONE;
         if (ins->op == TN_K_LOOP || ins->op == TN_K_CARRY ||
             ins->op == TN_K_WHILE || ins->op == TN_K_ENDLOOP ||
             /* a fault of a round that is never run must not be seen */
             (ins->op == TN_K_LOAD && ins->a != TN_NONE &&
              !(ins->sub & TN_LOAD_ZERO))) {
-            c->home[i] = c->region[i];
+            c->target[i] = c->region[i];
             continue;
         }
         for (int k = 0; k < 3; k++) {
@@ -122,10 +122,11 @@ static void find_homes(cleaner *c)
             if (u == TN_NONE)
                 continue;
             int op = c->from->ins[u].op;
-            uint32_t home = c->home[u];
-            if ((op == TN_K_CARRY || op == TN_K_LOOP) && !is_inside(c, i, home))
-                home = c->around[home];
-            c->home[i] = deeper(c->home[i], home);
+            uint32_t target = c->target[u];
+            if ((op == TN_K_CARRY || op == TN_K_LOOP) &&
+                !is_inside(c, i, target))
+                target = c->parent[target];
+            c->target[i] = deeper(c->target[i], target);
         }
     }
 }
@@ -147,13 +148,13 @@ static void emit(cleaner *c, uint32_t i)
 static void emit_region(cleaner *c, uint32_t first, uint32_t end,
                         uint32_t loop);
 
-static void emit_loop(cleaner *c, uint32_t loop, uint32_t around)
+static void emit_loop(cleaner *c, uint32_t loop, uint32_t parent)
 {
     const tn_kernel_ins *ins = c->from->ins;
     uint32_t end = (uint32_t)ins[loop].imm.i, i = loop + 1;
     uint32_t next[TN__KERNEL_MAX_OUTPUTS], count = 0;
     for (uint32_t k = i; k < end; k++)
-        if (c->live[k] && c->home[k] == around)
+        if (c->live[k] && c->target[k] == parent)
             emit(c, k);
     c->map[loop] = tn__ssa_loop(c->to, c->map[ins[loop].a]);
     for (; ins[i].op == TN_K_CARRY; i++)
@@ -173,7 +174,7 @@ static void emit_region(cleaner *c, uint32_t first, uint32_t end, uint32_t loop)
             if (c->live[i])
                 emit_loop(c, i, loop);
             i = (uint32_t)c->from->ins[i].imm.i;
-        } else if (c->live[i] && c->home[i] == loop) {
+        } else if (c->live[i] && c->target[i] == loop) {
             emit(c, i);
         }
     }
@@ -198,7 +199,7 @@ static bool clean_once(const tn__ssa *from, tn__ssa *to)
     if (good) {
         find_regions(&c);
         mark_live(&c);
-        find_homes(&c);
+        find_targets(&c);
         emit_region(&c, 0, (uint32_t)from->count, TN_NONE);
         for (int i = 0; i < to->output_count; i++)
             to->out[i].value = c.map[from->out[i].value];

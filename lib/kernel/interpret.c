@@ -13,8 +13,8 @@
 
 #include <base/fpu.h>
 #include <base/memory.h>
-#include <kernel/constant_fold.h>
-#include <kernel/halves.h>
+#include <kernel/reduction.h>
+#include <kernel/narrow_float.h>
 #include <kernel/kernel.h>
 
 static _Atomic int64_t interpret_count;
@@ -138,8 +138,9 @@ typedef struct run {
     void *const *memory;
     frame main;
     frame *fn;      /* one for each function: they do not recurse */
-    tn__fold *fold; /* by instruction number of the REDUCE: fold_of[] */
-    uint32_t *fold_of;
+    tn__reduction
+        *reduction; /* by instruction number of the REDUCE: reduction_of[] */
+    uint32_t *reduction_of;
     /* Where we are: the offset of this row's (element's) point in each
      * operand, and its number in row-major order. */
     int64_t *row_at, *elem_at;
@@ -248,8 +249,8 @@ static void run_instruction(run *r, frame *f, uint32_t number)
         value->i = r->row_length;
         return;
     case TN_K_REDUCE:
-        tn__fold_add(&r->fold[r->fold_of[number]], ins->sub,
-                     f->ins[ins->a].dtype, f->value[ins->a]);
+        tn__reduction_add(&r->reduction[r->reduction_of[number]], ins->sub,
+                          f->ins[ins->a].dtype, f->value[ins->a]);
         return;
     default: {
         tn_dtype a_dtype =
@@ -359,15 +360,15 @@ static void run_stage(run *r, const tn_kernel_stage *stage, int64_t row)
     const uint32_t *elem = program->order + stage->elem_first;
     for (uint32_t i = 0; i < stage->elem_count; i++)
         if (program->ins[elem[i]].op == TN_K_REDUCE)
-            tn__fold_init(&r->fold[r->fold_of[elem[i]]]);
+            tn__reduction_init(&r->reduction[r->reduction_of[elem[i]]]);
     if (stage->elem_count > 0)
         run_elements(r, stage, row);
     for (uint32_t i = 0; i < stage->elem_count; i++) {
         const tn_kernel_ins *ins = &program->ins[elem[i]];
         if (ins->op == TN_K_REDUCE)
             r->main.value[elem[i]] =
-                tn__fold_end(&r->fold[r->fold_of[elem[i]]], ins->sub,
-                             program->ins[ins->a].dtype);
+                tn__reduction_result(&r->reduction[r->reduction_of[elem[i]]],
+                                     ins->sub, program->ins[ins->a].dtype);
     }
     run_list(r, &r->main, program->order, stage->row_first,
              stage->row_first + stage->row_count);
@@ -405,20 +406,20 @@ static void run_rows(run *r)
 /* What a launch needs besides the user's memory, sized by the program. */
 static bool run_init(run *r, const tn_program *program)
 {
-    size_t values = program->ins_count, folds = 0;
+    size_t values = program->ins_count, reductions = 0;
     for (uint32_t i = 0; i < program->fn_count; i++)
         values += program->fn[i].ins_count;
     for (uint32_t n = 0; n < program->ins_count; n++)
-        folds += program->ins[n].op == TN_K_REDUCE;
+        reductions += program->ins[n].op == TN_K_REDUCE;
 
     tn_number *value = tn__calloc(2 * values, sizeof *value);
     r->main.value = value; /* the others lie behind it */
     r->fn = tn__calloc(program->fn_count, sizeof *r->fn);
-    r->fold = tn__calloc(folds, sizeof *r->fold);
-    r->fold_of = tn__calloc(program->ins_count, sizeof *r->fold_of);
+    r->reduction = tn__calloc(reductions, sizeof *r->reduction);
+    r->reduction_of = tn__calloc(program->ins_count, sizeof *r->reduction_of);
     r->row_at =
         tn__calloc(2 * (size_t)program->operand_count, sizeof *r->row_at);
-    if (!value || !r->fn || !r->fold || !r->fold_of || !r->row_at)
+    if (!value || !r->fn || !r->reduction || !r->reduction_of || !r->row_at)
         return false;
 
     r->elem_at = r->row_at + program->operand_count;
@@ -431,10 +432,10 @@ static bool run_init(run *r, const tn_program *program)
         r->fn[i].next = value + values + used;
         used += program->fn[i].ins_count;
     }
-    uint32_t next_fold = 0;
+    uint32_t next_reduction = 0;
     for (uint32_t n = 0; n < program->ins_count; n++)
         if (program->ins[n].op == TN_K_REDUCE)
-            r->fold_of[n] = next_fold++;
+            r->reduction_of[n] = next_reduction++;
     return true;
 }
 
@@ -442,8 +443,8 @@ static void run_fini(run *r)
 {
     tn__free(r->main.value);
     tn__free(r->fn);
-    tn__free(r->fold);
-    tn__free(r->fold_of);
+    tn__free(r->reduction);
+    tn__free(r->reduction_of);
     tn__free(r->row_at);
 }
 

@@ -85,8 +85,8 @@ static void find_levels(const tn__def *def, const tn__node *node, uint8_t *slot,
     if (node->kind == TN__NODE_NAME || node->kind == TN__NODE_LOAD)
         level = slot[node->slot] > level ? slot[node->slot] : level;
     if (node->kind == TN__NODE_CALL) {
-        enum tn__builtin word = tn__builtin_find(node->name, &ignored);
-        if (word >= TN__BUILTIN_rsum && word < TN__BUILTIN_END)
+        enum tn__builtin builtin = tn__builtin_find(node->name, &ignored);
+        if (builtin >= TN__BUILTIN_rsum && builtin < TN__BUILTIN_END)
             level = TN_LEVEL_ROW;
     }
     *out = level;

@@ -8,7 +8,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/syntax_node.c lib/kernel/parse.c lib/kernel/parse.h \
 	lib/kernel/builtin.c lib/kernel/def.c lib/kernel/def.h \
 	lib/kernel/mathfile.c lib/kernel/math.c \
-	lib/kernel/type.c lib/kernel/words.c lib/kernel/levels.c \
+	lib/kernel/type.c lib/kernel/type_builtin.c lib/kernel/levels.c \
 	lib/kernel/type.h \
 	lib/kernel/ssa.c lib/kernel/simplify.c lib/kernel/finish.c \
 	lib/kernel/ssa.h \
@@ -39,8 +39,8 @@ lib/kernel/mathtext.c: $(kernel_math) $(top_srcdir)/build-aux/embed.awk
 
 # the interpreter
 libtenon_la_SOURCES += \
-	lib/kernel/eval.c lib/kernel/halves.h lib/kernel/philox.h \
-	lib/kernel/constant_fold.c lib/kernel/constant_fold.h \
+	lib/kernel/eval.c lib/kernel/narrow_float.h lib/kernel/philox.h \
+	lib/kernel/reduction.c lib/kernel/reduction.h \
 	lib/kernel/interpret.c
 
 # (check_program_sources, check_primitive_sources: tools/local.mk)

@@ -143,7 +143,7 @@ static void find_stage(layout *l, uint32_t i, uint32_t first)
  * do so. */
 static uint32_t find_stages(layout *l, uint32_t first)
 {
-    uint32_t looks = 0;
+    uint32_t passes = 0;
     l->stage_count = 1;
     l->last_elem = 0;
     for (uint32_t i = 0; i < l->count; i++) {
@@ -168,14 +168,14 @@ static uint32_t find_stages(layout *l, uint32_t first)
             const tn_kernel_ins *ins = &l->ins[i];
             any = l->stage[i] == s && in_elem_part(ins) &&
                   (ins->op == TN_K_REDUCE || ins->op == TN_K_STORE);
-            looks += any;
+            passes += any;
         }
-    return looks;
+    return passes;
 }
 
 /* ---- order ------------------------------------------------------------- */
 
-static void list(layout *l, uint32_t i)
+static void append_order(layout *l, uint32_t i)
 {
     if (l->order_count == l->order_room) {
         uint32_t room = l->order_room ? 2 * l->order_room : 64;
@@ -192,7 +192,7 @@ static void list(layout *l, uint32_t i)
     l->order[l->order_count++] = i;
 }
 
-static void need(layout *l, uint32_t user, uint32_t u)
+static void mark_needed(layout *l, uint32_t user, uint32_t u)
 {
     if (u == TN_NONE || l->ins[u].level != TN_LEVEL_ELEM)
         return;
@@ -215,13 +215,13 @@ static void list_elem_part(layout *l, uint32_t stage)
             l->needed[i] = true;
         if (!l->needed[i])
             continue;
-        need(l, i, ins->a);
-        need(l, i, ins->b);
-        need(l, i, ins->c);
+        mark_needed(l, i, ins->a);
+        mark_needed(l, i, ins->b);
+        mark_needed(l, i, ins->c);
     }
     for (uint32_t i = 0; i < l->count; i++)
         if (l->needed[i])
-            list(l, i);
+            append_order(l, i);
 }
 
 static void list_stage(layout *l, uint32_t s, tn_kernel_stage *stage)
@@ -233,7 +233,7 @@ static void list_stage(layout *l, uint32_t s, tn_kernel_stage *stage)
     for (uint32_t i = 0; i < l->count; i++)
         if (l->ins[i].level == TN_LEVEL_ROW && l->stage[i] == s &&
             l->ins[i].op != TN_K_REDUCE)
-            list(l, i);
+            append_order(l, i);
     stage->row_count = l->order_count - stage->row_first;
 }
 
@@ -308,8 +308,8 @@ static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
     if (!p || !fill_operands(&l, p) || !copy_instructions(&l))
         return NULL;
     find_loops(&l);
-    uint32_t looks = find_stages(&l, 0);
-    if (looks > 1 && find_stages(&l, 1) >= looks)
+    uint32_t passes = find_stages(&l, 0);
+    if (passes > 1 && find_stages(&l, 1) >= passes)
         find_stages(&l, 0);
     tn_kernel_stage *stage =
         tn__arena_take(arena, l.stage_count * sizeof *stage);
@@ -317,7 +317,7 @@ static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
         return NULL;
     for (uint32_t i = 0; i < l.count; i++)
         if (l.ins[i].level == TN_LEVEL_UNIFORM)
-            list(&l, i);
+            append_order(&l, i);
     p->uniform_count = l.order_count;
     for (uint32_t s = 0; s < l.stage_count; s++)
         list_stage(&l, s, &stage[s]);

@@ -25,17 +25,17 @@ static double constant(const tn_kernel_ins *ins)
     return tn__kernel_eval(ins, none, none, none, TN_DTYPE_NONE).f;
 }
 
-static bool finite_const(const tn_kernel_fn *fn, uint32_t value)
+static bool is_finite_const(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
     return ins->op == TN_K_CONST && isfinite(constant(ins));
 }
 
-static uint32_t unsigned_part(const tn_kernel_fn *fn, uint32_t value)
+static uint32_t magnitude(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
     bool sign = ins->op == TN_K_NEG || ins->op == TN_K_ABS;
-    return sign ? unsigned_part(fn, ins->a) : value;
+    return sign ? magnitude(fn, ins->a) : value;
 }
 
 /* where(c < y, c, y) with y = |x|, NaN by the argument alone */
@@ -49,7 +49,7 @@ static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
 }
 
 /* from_bits(min(y & 0x7fffffff, c)): the number whose bits c are, or less */
-static double least_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
+static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
 {
     if (least->op != TN_K_MIN || least->dtype != TN_I32)
         return INFINITY;
@@ -78,7 +78,7 @@ static double bound(const tn_kernel_fn *fn, uint32_t value)
         most = bound(fn, ins->a);
         break;
     case TN_K_BITCAST:
-        most = least_bits(fn, &fn->ins[ins->a]);
+        most = bound_of_bits(fn, &fn->ins[ins->a]);
         break;
     case TN_K_SELECT:
         a = bound(fn, ins->b);
@@ -104,15 +104,15 @@ static double bound(const tn_kernel_fn *fn, uint32_t value)
 }
 
 /* Is a * b never NaN but by the argument? 0 * inf would be. */
-static bool product_is(const tn_kernel_fn *fn, uint32_t a, uint32_t b)
+static bool is_product_nan_of_argument(const tn_kernel_fn *fn, uint32_t a,
+                                       uint32_t b)
 {
     const tn_kernel_ins *ins = fn->ins;
-    if (finite_const(fn, a) && constant(&ins[a]) != 0)
+    if (is_finite_const(fn, a) && constant(&ins[a]) != 0)
         return nan_of_argument(fn, b);
-    if (finite_const(fn, b) && constant(&ins[b]) != 0)
+    if (is_finite_const(fn, b) && constant(&ins[b]) != 0)
         return nan_of_argument(fn, a);
-    return unsigned_part(fn, a) == unsigned_part(fn, b) &&
-           nan_of_argument(fn, a);
+    return magnitude(fn, a) == magnitude(fn, b) && nan_of_argument(fn, a);
 }
 
 static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
@@ -136,14 +136,13 @@ static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
                nan_of_argument(fn, ins->c);
     case TN_K_ADD:
     case TN_K_SUB:
-        return (finite_const(fn, ins->b) &&
-                nan_of_argument(fn, ins->a)) ||
-               (finite_const(fn, ins->a) &&
-                nan_of_argument(fn, ins->b));
+        return (is_finite_const(fn, ins->b) && nan_of_argument(fn, ins->a)) ||
+               (is_finite_const(fn, ins->a) && nan_of_argument(fn, ins->b));
     case TN_K_MUL:
-        return product_is(fn, ins->a, ins->b);
+        return is_product_nan_of_argument(fn, ins->a, ins->b);
     case TN_K_FMA:
-        return finite_const(fn, ins->c) && product_is(fn, ins->a, ins->b);
+        return is_finite_const(fn, ins->c) &&
+               is_product_nan_of_argument(fn, ins->a, ins->b);
     default:
         return false;
     }
@@ -152,7 +151,14 @@ static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
 /* What a value is where the argument is NaN: itself NaN, or the bits of one; for
  * bools what is known; the same whatever the bits of NaNs; else it hangs on
  * them. */
-typedef enum known { IS_NAN, NAN_BITS, IS_FALSE, IS_TRUE, SAME, LOOSE } known;
+typedef enum nan_state {
+    IS_NAN,
+    NAN_BITS,
+    IS_FALSE,
+    IS_TRUE,
+    SAME,
+    BITS_VARY
+} nan_state;
 
 /* Is a value x & mask, whose constant has this bit of the sign alone, or all
  * others? */
@@ -166,35 +172,37 @@ static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
 }
 
 /* a & mask, or a | b: still a NaN's with another sign? */
-static bool keeps_nan(const tn_kernel_fn *fn, const known *is, uint32_t value)
+static bool keeps_nan(const tn_kernel_fn *fn, const nan_state *state,
+                      uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
     if (ins->op == TN_K_AND)
-        return is[ins->a] == NAN_BITS && masked(fn, value, false);
-    return (is[ins->a] == NAN_BITS && masked(fn, ins->b, true)) ||
-           (is[ins->b] == NAN_BITS && masked(fn, ins->a, true));
+        return state[ins->a] == NAN_BITS && masked(fn, value, false);
+    return (state[ins->a] == NAN_BITS && masked(fn, ins->b, true)) ||
+           (state[ins->b] == NAN_BITS && masked(fn, ins->a, true));
 }
 
-static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
+static nan_state nan_state_of(const tn_kernel_fn *fn, const nan_state *state,
+                              uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
-    bool loose = false, nan = false;
+    bool varies = false, nan = false;
     const uint32_t read[] = {ins->a, ins->b, ins->c};
     for (int k = 0; ins->op != TN_K_CONST && ins->op != TN_K_ARG && k < 3; k++)
         if (read[k] != TN_NONE) {
-            loose |= is[read[k]] == LOOSE || is[read[k]] == NAN_BITS;
-            nan |= is[read[k]] == IS_NAN;
+            varies |= state[read[k]] == BITS_VARY || state[read[k]] == NAN_BITS;
+            nan |= state[read[k]] == IS_NAN;
         }
-    known plain = loose ? LOOSE : SAME;
+    nan_state plain = varies ? BITS_VARY : SAME;
     switch (ins->op) {
     case TN_K_ARG:
         return IS_NAN;
     case TN_K_BITCAST:
-        return nan ? NAN_BITS : is[ins->a] == NAN_BITS ? IS_NAN : plain;
+        return nan ? NAN_BITS : state[ins->a] == NAN_BITS ? IS_NAN : plain;
     case TN_K_SELECT:
-        if (is[ins->a] == IS_FALSE || is[ins->a] == IS_TRUE)
-            return is[is[ins->a] == IS_TRUE ? ins->b : ins->c];
-        return nan ? LOOSE : plain;
+        if (state[ins->a] == IS_FALSE || state[ins->a] == IS_TRUE)
+            return state[state[ins->a] == IS_TRUE ? ins->b : ins->c];
+        return nan ? BITS_VARY : plain;
     case TN_K_EQ:
     case TN_K_LT:
     case TN_K_LE:
@@ -202,15 +210,15 @@ static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
     case TN_K_NE:
         return nan ? IS_TRUE : plain;
     case TN_K_AND:
-        if (keeps_nan(fn, is, value))
+        if (keeps_nan(fn, state, value))
             return NAN_BITS;
-        return is[ins->a] == IS_FALSE || is[ins->b] == IS_FALSE ? IS_FALSE
-                                                                : plain;
+        return state[ins->a] == IS_FALSE || state[ins->b] == IS_FALSE ? IS_FALSE
+                                                                      : plain;
     case TN_K_OR:
-        if (keeps_nan(fn, is, value))
+        if (keeps_nan(fn, state, value))
             return NAN_BITS;
-        return is[ins->a] == IS_TRUE || is[ins->b] == IS_TRUE ? IS_TRUE
-                                                              : plain;
+        return state[ins->a] == IS_TRUE || state[ins->b] == IS_TRUE ? IS_TRUE
+                                                                    : plain;
     case TN_K_CAST:
     case TN_K_NEG:
     case TN_K_ABS:
@@ -228,28 +236,28 @@ static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
 
 /* May the bits of NaNs that the argument makes be any, with no difference for
  * the result? */
-static bool may_vary(const tn_kernel_fn *fn, known *is)
+static bool ignores_nan_bits(const tn_kernel_fn *fn, nan_state *state)
 {
     if (fn->arg_count != 1 || !is_float(fn->arg_dtype[0]))
         return false;
     for (uint32_t i = 0; i < fn->ins_count; i++) {
         if (fn->ins[i].op == TN_K_LOOP)
             return false;
-        is[i] = known_of(fn, is, i);
+        state[i] = nan_state_of(fn, state, i);
     }
-    return is[fn->result] != LOOSE && is[fn->result] != NAN_BITS;
+    return state[fn->result] != BITS_VARY && state[fn->result] != NAN_BITS;
 }
 
 bool tn__fn_mark_nans(const tn_kernel_fn *fn, tn_kernel_ins *ins)
 {
-    known *is = tn__alloc(fn->ins_count * sizeof *is);
-    if (!is)
+    nan_state *state = tn__alloc(fn->ins_count * sizeof *state);
+    if (!state)
         return false;
-    bool vary = may_vary(fn, is);
+    bool vary = ignores_nan_bits(fn, state);
     for (uint32_t i = 0; vary && i < fn->ins_count; i++)
         if (ins[i].op == TN_K_BITCAST && !is_float(ins[i].dtype) &&
             nan_of_argument(fn, ins[i].a))
             ins[i].sub = TN_BITCAST_ANY_NAN;
-    tn__free(is);
+    tn__free(state);
     return true;
 }

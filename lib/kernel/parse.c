@@ -211,7 +211,7 @@ static tn__node *parse_constant(tn__parser *parser, const tn__token *at,
 }
 
 /* ", only x, w and eps", as far as there is room. */
-static const char *show_known(const tn__parser *parser, char *out, size_t room)
+static const char *list_names(const tn__parser *parser, char *out, size_t room)
 {
     size_t length = 0;
     out[0] = '\0';
@@ -247,10 +247,10 @@ static tn__node *parse_name(tn__parser *parser)
         return parse_call(parser, &name);
     tn__binding *binding = find_binding(parser, name.text, name.length);
     if (!binding) {
-        char known[128];
+        char names[128];
         tn__parser_fail(parser, &name, "there is no '%.*s' here%s",
                         (int)name.length, name.text,
-                        show_known(parser, known, sizeof known));
+                        list_names(parser, names, sizeof names));
         return NULL;
     }
     parser->used[binding->slot] = true;

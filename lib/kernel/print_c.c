@@ -335,7 +335,7 @@ static bool print_definition(printer *p, uint32_t i)
 
 /* The carried values stand before the loop, so that they are there after it.
  * Returns the number of the first instruction of the loop's inside. */
-static uint32_t print_carried(printer *p, uint32_t loop)
+static uint32_t print_carries(printer *p, uint32_t loop)
 {
     uint32_t i = loop + 1;
     for (; p->fn->ins[i].op == TN_K_CARRY; i++) {
@@ -354,7 +354,7 @@ static bool print_loop(printer *p, uint32_t loop)
 {
     const tn_kernel_ins *ins = p->fn->ins;
     uint32_t end = (uint32_t)ins[loop].imm.i;
-    uint32_t inside = print_carried(p, loop);
+    uint32_t inside = print_carries(p, loop);
     indent(p);
     tn__text_add(&p->text,
                  "for (int64_t v%u = 0; v%u < v%u; v%u++) {\n", loop, loop,
@@ -388,7 +388,7 @@ static bool print_skipped_loop(printer *p, uint32_t loop)
         if (ins[i].op == TN_K_WHILE)
             last = i;
     }
-    uint32_t inside = print_carried(p, loop);
+    uint32_t inside = print_carries(p, loop);
     indent(p);
     tn__text_add(&p->text, "int64_t v%u = 0;\n", loop);
     if (last > loop && !print_range(p, inside, last))
@@ -459,7 +459,7 @@ static void print_arguments(printer *p, const char *after)
     tn__text_add(&p->text, "%s);\n", after);
 }
 
-static void print_run(printer *p, bool looped)
+static void print_array_function(printer *p, bool looped)
 {
     const tn_kernel_fn *fn = p->fn;
     tn__text_add(&p->text,
@@ -509,6 +509,6 @@ char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run)
         return NULL;
     }
     if (with_run)
-        print_run(&p, looped);
+        print_array_function(&p, looped);
     return tn__text_finish(&p.text);
 }

@@ -72,8 +72,8 @@ static const char *rule_text(const tn_kernel_ins *ins, int k)
     return NULL;
 }
 
-bool tn__derivative_flows(const tn_kernel_ins *ins, int k,
-                          tn_dtype operand_dtype)
+bool tn__passes_gradient(const tn_kernel_ins *ins, int k,
+                         tn_dtype operand_dtype)
 {
     if (!tn__is_float(operand_dtype) || !tn__is_float(ins->dtype))
         return false;
@@ -112,19 +112,21 @@ static bool from_text(tn__ssa *ssa, const char *text, const uint32_t a[3],
     return good && !ssa->failed;
 }
 
-bool tn__logistic_rest(tn__ssa *ssa, bool two, uint32_t z, uint32_t *out)
+bool tn__logistic_complement(tn__ssa *ssa, bool is_exp2, uint32_t z,
+                             uint32_t *out)
 {
     const uint32_t a[3] = {z, TN_NONE, TN_NONE};
-    return from_text(ssa, two ? "1 / (1 + exp2(-a))" : "1 / (1 + exp(-a))", a,
-                     TN_NONE, z, out);
+    return from_text(ssa, is_exp2 ? "1 / (1 + exp2(-a))" : "1 / (1 + exp(-a))",
+                     a, TN_NONE, z, out);
 }
 
-bool tn__logistic_slope(tn__ssa *ssa, bool two, uint32_t z, uint32_t y,
-                        uint32_t g, uint32_t *out)
+bool tn__logistic_gradient(tn__ssa *ssa, bool is_exp2, uint32_t z, uint32_t y,
+                           uint32_t g, uint32_t *out)
 {
     const uint32_t a[3] = {z, TN_NONE, TN_NONE};
     return from_text(ssa,
-                     two ? "-(g * (y / (1 + exp2(-a)) * 0.6931471805599453))"
+                     is_exp2
+                         ? "-(g * (y / (1 + exp2(-a)) * 0.6931471805599453))"
                          : "-(g * (y / (1 + exp(-a))))",
                      a, y, g, out);
 }

@@ -117,7 +117,7 @@ static uint32_t negated(const tn__ssa *ssa, uint32_t v)
     return at(ssa, v)->a;
 }
 
-static void become(tn_kernel_ins *ins, int op, uint32_t a, uint32_t b)
+static void rewrite(tn_kernel_ins *ins, int op, uint32_t a, uint32_t b)
 {
     ins->op = (uint8_t)op;
     ins->a = a;
@@ -133,10 +133,10 @@ static bool simplify_sum(const tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
     if (ins->dtype == TN_BOOL)
         return ins->a == ins->b; /* or */
     if (is_neg(ssa, ins->b))
-        become(ins, ins->op == TN_K_ADD ? TN_K_SUB : TN_K_ADD, ins->a,
-               negated(ssa, ins->b));
+        rewrite(ins, ins->op == TN_K_ADD ? TN_K_SUB : TN_K_ADD, ins->a,
+                negated(ssa, ins->b));
     else if (ins->op == TN_K_ADD && is_neg(ssa, ins->a))
-        become(ins, TN_K_SUB, ins->b, negated(ssa, ins->a));
+        rewrite(ins, TN_K_SUB, ins->b, negated(ssa, ins->a));
     return false;
 }
 
@@ -152,9 +152,9 @@ static bool simplify_product(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
     if (ins->dtype == TN_BOOL)
         return ins->a == ins->b; /* and */
     if (is_number(ssa, ins->b, -1))
-        become(ins, TN_K_NEG, ins->a, TN_NONE);
+        rewrite(ins, TN_K_NEG, ins->a, TN_NONE);
     else if (is_neg(ssa, ins->a) && is_neg(ssa, ins->b))
-        become(ins, TN_K_MUL, negated(ssa, ins->a), negated(ssa, ins->b));
+        rewrite(ins, TN_K_MUL, negated(ssa, ins->a), negated(ssa, ins->b));
     return false;
 }
 

@@ -157,12 +157,13 @@ bool tn__derivative(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
                     const uint32_t a[3], uint32_t y, uint32_t g, uint32_t *out);
 /* Of s = 1 / (1 + exp(z)), or two: exp2(z): 1 - s; and what flows to z from a
  * quotient y by 1 + exp(z). */
-bool tn__logistic_rest(tn__ssa *ssa, bool two, uint32_t z, uint32_t *out);
-bool tn__logistic_slope(tn__ssa *ssa, bool two, uint32_t z, uint32_t y,
-                        uint32_t g, uint32_t *out);
+bool tn__logistic_complement(tn__ssa *ssa, bool is_exp2, uint32_t z,
+                             uint32_t *out);
+bool tn__logistic_gradient(tn__ssa *ssa, bool is_exp2, uint32_t z, uint32_t y,
+                           uint32_t g, uint32_t *out);
 /* Whether ins passes a gradient to operand k at all. */
-bool tn__derivative_flows(const tn_kernel_ins *ins, int k,
-                          tn_dtype operand_dtype);
+bool tn__passes_gradient(const tn_kernel_ins *ins, int k,
+                         tn_dtype operand_dtype);
 
 /* ---- math.c ------------------------------------------------------------ */
 

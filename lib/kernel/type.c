@@ -41,9 +41,9 @@ static bool is_narrow_integer(tn_dtype dtype)
     return dtype == TN_I8 || dtype == TN_I16 || dtype == TN_U8;
 }
 
-tn__meeting tn__meeting_of(tn_dtype dtype)
+tn__common_type tn__common_type_of(tn_dtype dtype)
 {
-    return (tn__meeting){dtype, tn__register_type(dtype), false};
+    return (tn__common_type){dtype, tn__register_type(dtype), false};
 }
 
 /* Strong dtypes promote as PyTorch's dimensioned tensors; numbers follow,
@@ -63,8 +63,8 @@ static tn_dtype promote(const tn__typer *typer, tn_dtype a, tn_dtype b)
     return a;
 }
 
-tn__meeting tn__type_meet(const tn__typer *typer, const tn__value *value,
-                          int count)
+tn__common_type tn__type_common(const tn__typer *typer, const tn__value *value,
+                                int count)
 {
     tn_dtype strong = TN_DTYPE_NONE;
     bool weak_float = false, weak_integer = false, constant = true;
@@ -84,28 +84,28 @@ tn__meeting tn__type_meet(const tn__typer *typer, const tn__value *value,
             strong = TN_F32;
         else if (weak_integer && strong == TN_BOOL)
             strong = TN_I64;
-        return tn__meeting_of(strong);
+        return tn__common_type_of(strong);
     }
     tn_dtype dtype = !weak_float ? TN_I64 : constant ? TN_F64 : typer->real;
-    return (tn__meeting){dtype, dtype, true};
+    return (tn__common_type){dtype, dtype, true};
 }
 
-uint32_t tn__type_into(tn__typer *typer, const tn__value *value,
-                       const tn__meeting *meeting)
+uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
+                            const tn__common_type *common)
 {
-    uint32_t id = tn__ssa_cast(typer->ssa, value->id, meeting->type);
+    uint32_t id = tn__ssa_cast(typer->ssa, value->id, common->type);
     /* what is promoted fits; a number may have to wrap */
-    if (value->weak && is_narrow_integer(meeting->dtype))
-        id = tn__ssa_narrow(typer->ssa, id, meeting->dtype);
+    if (value->weak && is_narrow_integer(common->dtype))
+        id = tn__ssa_narrow(typer->ssa, id, common->dtype);
     return id;
 }
 
-tn__value tn__type_result(tn__typer *typer, const tn__meeting *meeting,
+tn__value tn__type_result(tn__typer *typer, const tn__common_type *common,
                           uint32_t id)
 {
-    if (is_narrow_integer(meeting->dtype))
-        id = tn__ssa_narrow(typer->ssa, id, meeting->dtype);
-    return (tn__value){id, meeting->dtype, meeting->weak};
+    if (is_narrow_integer(common->dtype))
+        id = tn__ssa_narrow(typer->ssa, id, common->dtype);
+    return (tn__value){id, common->dtype, common->weak};
 }
 
 tn__value tn__type_strong(tn__typer *typer, tn__value value)
@@ -145,7 +145,7 @@ static bool type_load(tn__typer *typer, const tn__node *node, tn__value *out)
                          .c = TN_NONE,
                          .imm.i = node->slot,
                          .sub = node->op ? TN_LOAD_ZERO : 0};
-    uint32_t *const place[3] = {&ins.a, &ins.b, &ins.c};
+    uint32_t *const index_operand[3] = {&ins.a, &ins.b, &ins.c};
     for (uint32_t i = 0; i < node->count; i++) {
         tn__value index;
         if (!tn__type_value(typer, node->kid[i], &index))
@@ -155,7 +155,7 @@ static bool type_load(tn__typer *typer, const tn__node *node, tn__value *out)
             return tn__type_fail(typer, node->kid[i],
                                  "an index is an integer, not %s",
                                  tn_dtype_name(index.dtype));
-        *place[i] = tn__ssa_cast(typer->ssa, index.id, TN_I64);
+        *index_operand[i] = tn__ssa_cast(typer->ssa, index.id, TN_I64);
     }
     tn_dtype dtype = typer->ssa->input[node->slot].dtype;
     ins.dtype = (uint8_t)tn__register_type(dtype);
@@ -197,13 +197,13 @@ static bool type_fn(tn__typer *typer, const tn__node *node,
     for (int i = 0; i < item->arg_count; i++)
         if (!item->arg_type[i])
             shared[count++] = arg[i];
-    tn__meeting m = tn__type_meet(typer, shared, count);
+    tn__common_type m = tn__type_common(typer, shared, count);
     if (m.weak && tn__is_float(m.dtype))
         m.dtype = m.type = typer->real;
     uint32_t number = tn__math_fn_number(node->name, m.type);
     if (number == TN_NONE && !tn__is_float(m.dtype)) {
-        m = m.weak ? (tn__meeting){typer->real, typer->real, true}
-                   : tn__meeting_of(TN_F32);
+        m = m.weak ? (tn__common_type){typer->real, typer->real, true}
+                   : tn__common_type_of(TN_F32);
         number = tn__math_fn_number(node->name, m.type);
     }
     if (number == TN_NONE)
@@ -216,11 +216,12 @@ static bool type_fn(tn__typer *typer, const tn__node *node,
                          .b = TN_NONE,
                          .c = TN_NONE,
                          .imm.i = number};
-    uint32_t *const place[3] = {&ins.a, &ins.b, &ins.c};
+    uint32_t *const index_operand[3] = {&ins.a, &ins.b, &ins.c};
     for (int i = 0; i < item->arg_count; i++)
-        *place[i] = item->arg_type[i]
-                        ? tn__ssa_cast(typer->ssa, arg[i].id, fn->arg_dtype[i])
-                        : tn__type_into(typer, &arg[i], &m);
+        *index_operand[i] =
+            item->arg_type[i]
+                ? tn__ssa_cast(typer->ssa, arg[i].id, fn->arg_dtype[i])
+                : tn__type_to_common(typer, &arg[i], &m);
     uint32_t id = tn__ssa_add(typer->ssa, ins);
     *out = fn->dtype == m.type ? tn__type_result(typer, &m, id)
                                : (tn__value){id, fn->dtype, false};
@@ -231,9 +232,9 @@ static bool type_call(tn__typer *typer, const tn__node *node, tn__value *out)
 {
     tn__value arg[TN__MATH_MAX_ARGS] = {{0}};
     int want = 0;
-    enum tn__builtin word = tn__builtin_find(node->name, &want);
+    enum tn__builtin builtin = tn__builtin_find(node->name, &want);
     const tn__math_item *item = NULL;
-    if (word == TN__BUILTIN_END) {
+    if (builtin == TN__BUILTIN_END) {
         item = tn__math_find(node->name, TN__MATH_DEF);
         if (!item)
             item = tn__math_find(node->name, TN__MATH_FN);
@@ -250,7 +251,7 @@ static bool type_call(tn__typer *typer, const tn__node *node, tn__value *out)
             return false;
     typer->at = node;
     if (!item)
-        return tn__type_word(typer, node, word, arg, out);
+        return tn__type_builtin(typer, node, builtin, arg, out);
     return item->kind == TN__MATH_DEF
                ? type_inlined(typer, node, item, arg, out)
                : type_fn(typer, node, item, arg, out);
@@ -304,17 +305,17 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* One round of typing with carried values as in `carried`; sets *out_settled
+/* One round of typing with carried values as in `carried`; sets *out_stable
  * if the new values have those types. */
 static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
-                        const tn__value *first, tn__meeting *carried,
-                        tn__value *out, bool *out_settled)
+                        const tn__value *first, tn__common_type *carried,
+                        tn__value *out, bool *out_stable)
 {
     tn__ssa *ssa = typer->ssa;
     int count = (int)node->integer;
     uint32_t start[TN__KERNEL_MAX_OUTPUTS], next[TN__KERNEL_MAX_OUTPUTS];
     for (int i = 0; i < count; i++)
-        start[i] = tn__type_into(typer, &first[i], &carried[i]);
+        start[i] = tn__type_to_common(typer, &first[i], &carried[i]);
     uint32_t loop = tn__ssa_loop(ssa, bound);
     typer->slot[node->slot] = (tn__value){loop, TN_I64, false};
     for (int i = 0; i < count; i++) {
@@ -325,17 +326,17 @@ static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
     tn__value values[TN__KERNEL_MAX_OUTPUTS];
     if (!type_values(typer, node->kid[1 + count], values))
         return false;
-    *out_settled = true;
+    *out_stable = true;
     for (int i = 0; i < count; i++) {
         const tn__value both[2] = {out[i], values[i]};
         typer->at = node->kid[1 + i];
-        tn__meeting m = tn__type_meet(typer, both, 2);
+        tn__common_type m = tn__type_common(typer, both, 2);
         if (m.dtype != carried[i].dtype || m.weak != carried[i].weak)
-            *out_settled = false;
-        next[i] = *out_settled ? tn__type_into(typer, &values[i], &m) : 0;
+            *out_stable = false;
+        next[i] = *out_stable ? tn__type_to_common(typer, &values[i], &m) : 0;
         carried[i] = m;
     }
-    if (*out_settled)
+    if (*out_stable)
         tn__ssa_end_loop(ssa, next);
     return true;
 }
@@ -349,7 +350,7 @@ static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
     int count = (int)node->integer;
     uint32_t bound = TN_NONE;
     tn__value first[TN__KERNEL_MAX_OUTPUTS];
-    tn__meeting carried[TN__KERNEL_MAX_OUTPUTS];
+    tn__common_type carried[TN__KERNEL_MAX_OUTPUTS];
     if (ssa->loop_depth == (int)(sizeof ssa->loop / sizeof *ssa->loop))
         return tn__type_fail(typer, node, "too many loops in one another");
     if (!type_bound(typer, node->kid[0], &bound))
@@ -357,16 +358,16 @@ static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
     for (int i = 0; i < count; i++) {
         if (!tn__type_value(typer, node->kid[1 + i]->kid[0], &first[i]))
             return false;
-        carried[i] = tn__type_meet(typer, &first[i], 1);
+        carried[i] = tn__type_common(typer, &first[i], 1);
         if (first[i].weak && tn__is_float(first[i].dtype))
             carried[i].dtype = carried[i].type = typer->real;
     }
-    bool was_in_loop = typer->in_loop, good = true, settled = false;
+    bool was_in_loop = typer->in_loop, good = true, stable = false;
     typer->in_loop = true;
     size_t mark = ssa->count;
-    while (good && !settled && !ssa->failed) {
+    while (good && !stable && !ssa->failed) {
         tn__ssa_truncate(ssa, mark);
-        good = type_rounds(typer, node, bound, first, carried, out, &settled);
+        good = type_rounds(typer, node, bound, first, carried, out, &stable);
     }
     typer->in_loop = was_in_loop;
     return good && !ssa->failed;

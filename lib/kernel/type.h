@@ -1,5 +1,5 @@
 /* type.h: what typing knows while it walks a tree. Shared by expressions
- * (type.c) and the built-in words (words.c). */
+ * (type.c) and the built-in words (type_builtin.c). */
 #ifndef TN_LIB_KERNEL_TYPE_H
 #define TN_LIB_KERNEL_TYPE_H
 
@@ -25,10 +25,10 @@ typedef struct tn__typer {
 } tn__typer;
 
 /* In what values meet: dtype, its register type, and whether that is weak. */
-typedef struct tn__meeting {
+typedef struct tn__common_type {
     tn_dtype dtype, type;
     bool weak;
-} tn__meeting;
+} tn__common_type;
 
 /* "where:line:column: ..." with TN_ERR_DTYPE; returns false. */
 bool tn__type_fail(const tn__typer *typer, const tn__node *at,
@@ -42,15 +42,15 @@ bool tn__type_value(tn__typer *typer, const tn__node *node, tn__value *out);
 
 /* Where dtypes have none in common the error is recorded and the SSA failed:
  * what is returned then is of no use and does no harm. */
-tn__meeting tn__type_meet(const tn__typer *typer, const tn__value *value,
-                          int count);
-/* Where dtype alone decides: as tn__type_meet of one strong value. */
-tn__meeting tn__meeting_of(tn_dtype dtype);
+tn__common_type tn__type_common(const tn__typer *typer, const tn__value *value,
+                                int count);
+/* Where dtype alone decides: as tn__type_common of one strong value. */
+tn__common_type tn__common_type_of(tn_dtype dtype);
 /* The register of value in that meeting. */
-uint32_t tn__type_into(tn__typer *typer, const tn__value *value,
-                       const tn__meeting *meeting);
+uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
+                            const tn__common_type *common);
 /* A value of that meeting; wraps narrow integers. */
-tn__value tn__type_result(tn__typer *typer, const tn__meeting *meeting,
+tn__value tn__type_result(tn__typer *typer, const tn__common_type *common,
                           uint32_t id);
 /* Weak ones become I64 or the kernel's float. */
 tn__value tn__type_strong(tn__typer *typer, tn__value value);
@@ -62,7 +62,8 @@ bool tn__type_binary(tn__typer *typer, const tn__node *node, int sign,
                      const tn__value arg[2], tn__value *out);
 bool tn__type_unary(tn__typer *typer, const tn__node *node, int sign,
                     tn__value arg, tn__value *out);
-bool tn__type_word(tn__typer *typer, const tn__node *node,
-                   enum tn__builtin word, const tn__value *arg, tn__value *out);
+bool tn__type_builtin(tn__typer *typer, const tn__node *node,
+                      enum tn__builtin word, const tn__value *arg,
+                      tn__value *out);
 
 #endif

@@ -1,8 +1,8 @@
-/* halves.h: the narrow floating types, all by one rounding routine. A narrow
+/* narrow_float.h: the narrow floating types, all by one rounding routine. A narrow
  * type is a mantissa width, a smallest normal exponent, and what lies at the
  * top of its range. */
-#ifndef TN_LIB_KERNEL_HALVES_H
-#define TN_LIB_KERNEL_HALVES_H
+#ifndef TN_LIB_KERNEL_NARROW_FLOAT_H
+#define TN_LIB_KERNEL_NARROW_FLOAT_H
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
-/* constant_fold.c: see constant_fold.h. */
+/* reduction.c: see reduction.h. */
 #include <math.h>
 
-#include <kernel/constant_fold.h>
+#include <kernel/reduction.h>
 #include <kernel/kernel.h>
 
 static tn_number combine(unsigned kind, tn_dtype dtype, tn_number a,
@@ -18,8 +18,8 @@ static tn_number combine(unsigned kind, tn_dtype dtype, tn_number a,
 }
 
 /* Folds the lanes of the chunk at hand, `present` of which are filled. */
-static tn_number fold_lanes(tn__fold *f, unsigned kind, tn_dtype dtype,
-                            int64_t present)
+static tn_number reduce_lanes(tn__reduction *f, unsigned kind, tn_dtype dtype,
+                              int64_t present)
 {
     for (int half = TN_LANES / 2; half > 0; half /= 2)
         for (int i = 0; i < half && i + half < present; i++)
@@ -27,8 +27,8 @@ static tn_number fold_lanes(tn__fold *f, unsigned kind, tn_dtype dtype,
     return f->lane[0];
 }
 
-static void fold_add_ordered(tn__fold *f, unsigned kind, tn_dtype dtype,
-                             tn_number x)
+static void add_ordered(tn__reduction *f, unsigned kind, tn_dtype dtype,
+                        tn_number x)
 {
     int64_t in_chunk = f->count++ % TN_CHUNK;
     int lane = (int)(in_chunk % TN_LANES);
@@ -36,7 +36,7 @@ static void fold_add_ordered(tn__fold *f, unsigned kind, tn_dtype dtype,
         in_chunk < TN_LANES ? x : combine(kind, dtype, f->lane[lane], x);
     if (in_chunk < TN_CHUNK - 1)
         return;
-    tn_number sum = fold_lanes(f, kind, dtype, TN_LANES);
+    tn_number sum = reduce_lanes(f, kind, dtype, TN_LANES);
     int level = 0;
     for (; f->chunks >> level & 1; level++)
         sum = combine(kind, dtype, f->tree[level], sum);
@@ -44,14 +44,14 @@ static void fold_add_ordered(tn__fold *f, unsigned kind, tn_dtype dtype,
     f->chunks++;
 }
 
-static tn_number fold_end_ordered(tn__fold *f, unsigned kind, tn_dtype dtype)
+static tn_number result_ordered(tn__reduction *f, unsigned kind, tn_dtype dtype)
 {
     int64_t in_chunk = f->count % TN_CHUNK;
     bool any = in_chunk > 0;
     tn_number sum = {.i = 0};
     if (any)
-        sum = fold_lanes(f, kind, dtype,
-                         in_chunk < TN_LANES ? in_chunk : TN_LANES);
+        sum = reduce_lanes(f, kind, dtype,
+                           in_chunk < TN_LANES ? in_chunk : TN_LANES);
     /* What stands further right is always the smaller tree. */
     for (int level = 0; f->chunks >> level; level++)
         if (f->chunks >> level & 1) {
@@ -69,7 +69,7 @@ static bool is_nan(tn_number x, tn_dtype dtype)
 
 /* Strictly beyond the extreme so far, so the first of equals stays (-0 equals
  * +0 here, as in PyTorch's argmax); a NaN is beyond all but a NaN. */
-static bool is_beyond(unsigned kind, tn_dtype dtype, tn_number x,
+static bool is_better(unsigned kind, tn_dtype dtype, tn_number x,
                       tn_number best)
 {
     if (is_nan(x, dtype) || is_nan(best, dtype))
@@ -81,17 +81,18 @@ static bool is_beyond(unsigned kind, tn_dtype dtype, tn_number x,
                : tn__kernel_eval(&less, x, best, none, dtype).i;
 }
 
-void tn__fold_add(tn__fold *f, unsigned kind, tn_dtype dtype, tn_number x)
+void tn__reduction_add(tn__reduction *f, unsigned kind, tn_dtype dtype,
+                       tn_number x)
 {
     if (kind == TN_REDUCE_SUM || kind == TN_REDUCE_PROD) {
-        fold_add_ordered(f, kind, dtype, x);
+        add_ordered(f, kind, dtype, x);
         return;
     }
     if (f->count == 0) {
         f->best = x;
     } else if (kind == TN_REDUCE_MAX || kind == TN_REDUCE_MIN) {
         f->best = combine(kind, dtype, f->best, x);
-    } else if (is_beyond(kind, dtype, x, f->best)) {
+    } else if (is_better(kind, dtype, x, f->best)) {
         f->best = x;
         f->best_at = f->count;
     }
@@ -99,7 +100,7 @@ void tn__fold_add(tn__fold *f, unsigned kind, tn_dtype dtype, tn_number x)
 }
 
 /* The value of a fold over nothing. */
-static tn_number fold_empty(unsigned kind, tn_dtype dtype)
+static tn_number empty_result(unsigned kind, tn_dtype dtype)
 {
     bool is_float = dtype == TN_F32 || dtype == TN_F64;
     switch (kind) {
@@ -122,19 +123,19 @@ static tn_number fold_empty(unsigned kind, tn_dtype dtype)
     }
 }
 
-void tn__fold_init(tn__fold *f)
+void tn__reduction_init(tn__reduction *f)
 {
     f->count = f->chunks = f->best_at = 0;
 }
 
-tn_number tn__fold_end(tn__fold *f, unsigned kind, tn_dtype dtype)
+tn_number tn__reduction_result(tn__reduction *f, unsigned kind, tn_dtype dtype)
 {
     if (f->count == 0)
-        return fold_empty(kind, dtype);
+        return empty_result(kind, dtype);
     switch (kind) {
     case TN_REDUCE_SUM:
     case TN_REDUCE_PROD:
-        return fold_end_ordered(f, kind, dtype);
+        return result_ordered(f, kind, dtype);
     case TN_REDUCE_MAX:
     case TN_REDUCE_MIN:
         return f->best;

@@ -1,4 +1,4 @@
-/* words.c: the types of operators and built-in words. */
+/* type_builtin.c: the types of operators and built-in words. */
 #include <assert.h>
 
 #include <base/guard.h>
@@ -11,9 +11,9 @@ static const char *name_of(const tn__value *value)
     return tn_dtype_name(value->dtype);
 }
 
-static bool want_integers(tn__typer *typer, const tn__node *node,
-                          const tn__value *arg, int count, bool with_bool,
-                          const char *what)
+static bool check_integers(tn__typer *typer, const tn__node *node,
+                           const tn__value *arg, int count, bool with_bool,
+                           const char *what)
 {
     for (int i = 0; i < count; i++)
         if (!tn__is_integer(arg[i].dtype) &&
@@ -25,13 +25,13 @@ static bool want_integers(tn__typer *typer, const tn__node *node,
 }
 
 /* op over values that meet; floats only if real. */
-static bool apply(tn__typer *typer, int op, const tn__value *arg, int count,
-                  bool real, tn__value *out)
+static bool type_operator(tn__typer *typer, int op, const tn__value *arg,
+                          int count, bool real, tn__value *out)
 {
-    tn__meeting m = tn__type_meet(typer, arg, count);
+    tn__common_type m = tn__type_common(typer, arg, count);
     if (real && !tn__is_float(m.dtype)) {
         if (!m.weak) {
-            m = tn__meeting_of(TN_F32);
+            m = tn__common_type_of(TN_F32);
         } else {
             m.dtype = m.type = TN_F64;
             for (int i = 0; i < count; i++)
@@ -41,48 +41,49 @@ static bool apply(tn__typer *typer, int op, const tn__value *arg, int count,
     }
     uint32_t id[3] = {TN_NONE, TN_NONE, TN_NONE};
     for (int i = 0; i < count; i++)
-        id[i] = tn__type_into(typer, &arg[i], &m);
+        id[i] = tn__type_to_common(typer, &arg[i], &m);
     uint32_t result = tn__ssa_op(typer->ssa, op, m.type, id[0], id[1], id[2]);
     *out = tn__type_result(typer, &m, result);
     return true;
 }
 
-static bool apply_no_bool(tn__typer *typer, const tn__node *node,
-                          const char *what, int op, const tn__value *arg,
-                          int count, tn__value *out)
+static bool type_operator_no_bool(tn__typer *typer, const tn__node *node,
+                                  const char *what, int op,
+                                  const tn__value *arg, int count,
+                                  tn__value *out)
 {
-    tn__meeting m = tn__type_meet(typer, arg, count);
+    tn__common_type m = tn__type_common(typer, arg, count);
     if (m.dtype == TN_BOOL)
         return tn__type_fail(typer, node, "%s is not defined for bool", what);
-    return apply(typer, op, arg, count, false, out);
+    return type_operator(typer, op, arg, count, false, out);
 }
 
-static tn__value truth(uint32_t id)
+static tn__value bool_value(uint32_t id)
 {
     return (tn__value){id, TN_BOOL, false};
 }
 
-static bool compare(tn__typer *typer, int op, const tn__value *x,
-                    const tn__value *y, tn__value *out)
+static bool type_comparison(tn__typer *typer, int op, const tn__value *x,
+                            const tn__value *y, tn__value *out)
 {
     const tn__value both[2] = {*x, *y};
-    tn__meeting m = tn__type_meet(typer, both, 2);
+    tn__common_type m = tn__type_common(typer, both, 2);
     /* one after the other: compilers differ in the order of arguments, and
      * the numbers of values are part of a kernel's key */
-    uint32_t a = tn__type_into(typer, x, &m);
-    uint32_t b = tn__type_into(typer, y, &m);
-    *out = truth(tn__ssa_op(typer->ssa, op, TN_BOOL, a, b, TN_NONE));
+    uint32_t a = tn__type_to_common(typer, x, &m);
+    uint32_t b = tn__type_to_common(typer, y, &m);
+    *out = bool_value(tn__ssa_op(typer->ssa, op, TN_BOOL, a, b, TN_NONE));
     return true;
 }
 
-static bool shift(tn__typer *typer, const tn__node *node, const char *what,
-                  int op, const tn__value *arg, tn__value *out)
+static bool type_shift(tn__typer *typer, const tn__node *node, const char *what,
+                       int op, const tn__value *arg, tn__value *out)
 {
-    if (!want_integers(typer, node, arg, 2, false, what))
+    if (!check_integers(typer, node, arg, 2, false, what))
         return false;
-    tn__meeting m = tn__type_meet(typer, arg, 2);
-    uint32_t x = tn__type_into(typer, &arg[0], &m);
-    uint32_t by = tn__type_into(typer, &arg[1], &m);
+    tn__common_type m = tn__type_common(typer, arg, 2);
+    uint32_t x = tn__type_to_common(typer, &arg[0], &m);
+    uint32_t by = tn__type_to_common(typer, &arg[1], &m);
     /* narrow signed values lie sign-extended in their register */
     if (op == TN_K_SHRL && (m.dtype == TN_I8 || m.dtype == TN_I16))
         x = tn__ssa_op(typer->ssa, TN_K_AND, TN_I32, x,
@@ -94,11 +95,12 @@ static bool shift(tn__typer *typer, const tn__node *node, const char *what,
     return true;
 }
 
-static bool bitwise(tn__typer *typer, const tn__node *node, const char *what,
-                    int op, const tn__value *arg, tn__value *out)
+static bool type_bitwise(tn__typer *typer, const tn__node *node,
+                         const char *what, int op, const tn__value *arg,
+                         tn__value *out)
 {
-    return want_integers(typer, node, arg, 2, true, what) &&
-           apply(typer, op, arg, 2, false, out);
+    return check_integers(typer, node, arg, 2, true, what) &&
+           type_operator(typer, op, arg, 2, false, out);
 }
 
 bool tn__type_binary(tn__typer *typer, const tn__node *node, int sign,
@@ -108,42 +110,42 @@ bool tn__type_binary(tn__typer *typer, const tn__node *node, int sign,
     int op;
     switch (sign) {
     case '+':
-        return apply(typer, TN_K_ADD, arg, 2, false, out);
+        return type_operator(typer, TN_K_ADD, arg, 2, false, out);
     case '-':
-        return apply_no_bool(typer, node, "'-'", TN_K_SUB, arg, 2, out);
+        return type_operator_no_bool(typer, node, "'-'", TN_K_SUB, arg, 2, out);
     case '*':
-        return apply(typer, TN_K_MUL, arg, 2, false, out);
+        return type_operator(typer, TN_K_MUL, arg, 2, false, out);
     case '/':
-        return apply(typer, TN_K_DIV, arg, 2, true, out);
+        return type_operator(typer, TN_K_DIV, arg, 2, true, out);
     case '%':
-        return apply_no_bool(typer, node, "'%'", TN_K_REM, arg, 2, out);
+        return type_operator_no_bool(typer, node, "'%'", TN_K_REM, arg, 2, out);
     case '&':
-        return bitwise(typer, node, "'&'", TN_K_AND, arg, out);
+        return type_bitwise(typer, node, "'&'", TN_K_AND, arg, out);
     case '|':
-        return bitwise(typer, node, "'|'", TN_K_OR, arg, out);
+        return type_bitwise(typer, node, "'|'", TN_K_OR, arg, out);
     case '^':
-        return bitwise(typer, node, "'^'", TN_K_XOR, arg, out);
+        return type_bitwise(typer, node, "'^'", TN_K_XOR, arg, out);
     case '<':
-        return compare(typer, TN_K_LT, &arg[0], &arg[1], out);
+        return type_comparison(typer, TN_K_LT, &arg[0], &arg[1], out);
     case '>':
-        return compare(typer, TN_K_LT, &arg[1], &arg[0], out);
+        return type_comparison(typer, TN_K_LT, &arg[1], &arg[0], out);
     case TN__PAIR('<', '='):
-        return compare(typer, TN_K_LE, &arg[0], &arg[1], out);
+        return type_comparison(typer, TN_K_LE, &arg[0], &arg[1], out);
     case TN__PAIR('>', '='):
-        return compare(typer, TN_K_LE, &arg[1], &arg[0], out);
+        return type_comparison(typer, TN_K_LE, &arg[1], &arg[0], out);
     case TN__PAIR('=', '='):
-        return compare(typer, TN_K_EQ, &arg[0], &arg[1], out);
+        return type_comparison(typer, TN_K_EQ, &arg[0], &arg[1], out);
     case TN__PAIR('!', '='):
-        return compare(typer, TN_K_NE, &arg[0], &arg[1], out);
+        return type_comparison(typer, TN_K_NE, &arg[0], &arg[1], out);
     case TN__PAIR('<', '<'):
-        return shift(typer, node, "'<<'", TN_K_SHL, arg, out);
+        return type_shift(typer, node, "'<<'", TN_K_SHL, arg, out);
     case TN__PAIR('>', '>'):
-        return shift(typer, node, "'>>'", TN_K_SHR, arg, out);
+        return type_shift(typer, node, "'>>'", TN_K_SHR, arg, out);
     default: /* && and || */
         a = tn__type_bool(typer, &arg[0]);
         b = tn__type_bool(typer, &arg[1]);
         op = sign == TN__PAIR('&', '&') ? TN_K_AND : TN_K_OR;
-        *out = truth(tn__ssa_op(typer->ssa, op, TN_BOOL, a, b, TN_NONE));
+        *out = bool_value(tn__ssa_op(typer->ssa, op, TN_BOOL, a, b, TN_NONE));
         return true;
     }
 }
@@ -152,33 +154,34 @@ bool tn__type_unary(tn__typer *typer, const tn__node *node, int sign,
                     tn__value arg, tn__value *out)
 {
     if (sign == '-')
-        return apply_no_bool(typer, node, "'-'", TN_K_NEG, &arg, 1, out);
+        return type_operator_no_bool(typer, node, "'-'", TN_K_NEG, &arg, 1,
+                                     out);
     if (sign == '~')
-        return want_integers(typer, node, &arg, 1, true, "'~'") &&
-               apply(typer, TN_K_NOT, &arg, 1, false, out);
-    *out = truth(tn__ssa_op(typer->ssa, TN_K_NOT, TN_BOOL,
-                            tn__type_bool(typer, &arg), TN_NONE, TN_NONE));
+        return check_integers(typer, node, &arg, 1, true, "'~'") &&
+               type_operator(typer, TN_K_NOT, &arg, 1, false, out);
+    *out = bool_value(tn__ssa_op(typer->ssa, TN_K_NOT, TN_BOOL,
+                                 tn__type_bool(typer, &arg), TN_NONE, TN_NONE));
     return true;
 }
 
 /* ---- words ------------------------------------------------------------- */
 
-static bool select_word(tn__typer *typer, const tn__value *arg, tn__value *out)
+static bool type_select(tn__typer *typer, const tn__value *arg, tn__value *out)
 {
     uint32_t condition = tn__type_bool(typer, &arg[0]);
-    tn__meeting m = tn__type_meet(typer, &arg[1], 2);
+    tn__common_type m = tn__type_common(typer, &arg[1], 2);
     if (m.weak && tn__is_float(m.dtype) &&
         !tn__ssa_is_const(typer->ssa, condition))
         m.dtype = m.type = typer->real; /* no constant, so no F64 */
-    uint32_t b = tn__type_into(typer, &arg[1], &m);
-    uint32_t c = tn__type_into(typer, &arg[2], &m);
+    uint32_t b = tn__type_to_common(typer, &arg[1], &m);
+    uint32_t c = tn__type_to_common(typer, &arg[2], &m);
     *out = (tn__value){
         tn__ssa_op(typer->ssa, TN_K_SELECT, m.type, condition, b, c), m.dtype,
         m.weak};
     return true;
 }
 
-static bool bits_word(tn__typer *typer, const tn__node *node, tn__value arg,
+static bool type_bits(tn__typer *typer, const tn__node *node, tn__value arg,
                       tn__value *out)
 {
     if (!tn__is_float(arg.dtype))
@@ -192,7 +195,7 @@ static bool bits_word(tn__typer *typer, const tn__node *node, tn__value arg,
     return true;
 }
 
-static bool from_bits_word(tn__typer *typer, const tn__node *node,
+static bool type_from_bits(tn__typer *typer, const tn__node *node,
                            tn__value arg, tn__value *out)
 {
     tn_dtype type = arg.dtype;
@@ -211,7 +214,7 @@ static bool from_bits_word(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-static bool float_word(tn__typer *typer, tn__value arg, tn__value *out)
+static bool type_float(tn__typer *typer, tn__value arg, tn__value *out)
 {
     if (tn__is_float(arg.dtype)) {
         *out = arg;
@@ -225,11 +228,11 @@ static bool float_word(tn__typer *typer, tn__value arg, tn__value *out)
     return true;
 }
 
-static bool random_word(tn__typer *typer, const tn__node *node,
+static bool type_random(tn__typer *typer, const tn__node *node,
                         const tn__value *arg, tn__value *out)
 {
     uint32_t id[3];
-    if (!want_integers(typer, node, arg, 3, false, "random"))
+    if (!check_integers(typer, node, arg, 3, false, "random"))
         return false;
     for (int i = 0; i < 3; i++)
         id[i] = tn__ssa_cast(typer->ssa, arg[i].id, TN_I64);
@@ -239,12 +242,12 @@ static bool random_word(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-static bool mulhi_word(tn__typer *typer, const tn__node *node,
+static bool type_mulhi(tn__typer *typer, const tn__node *node,
                        const tn__value *arg, tn__value *out)
 {
     uint32_t id[2];
     for (int i = 0; i < 2; i++) {
-        if (!want_integers(typer, node, &arg[i], 1, false, "mulhi"))
+        if (!check_integers(typer, node, &arg[i], 1, false, "mulhi"))
             return false;
         if (!arg[i].weak && arg[i].dtype == TN_I64)
             return tn__type_fail(typer, node,
@@ -266,7 +269,7 @@ static bool is_input(const tn__ssa *ssa, uint32_t v)
 }
 
 /* The input v again, read at the index `guard` where it is bad, else at 0. */
-static uint32_t guarded(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
+static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
 {
     tn_kernel_ins load = ssa->ins[v];
     load.a = tn__ssa_op(ssa, TN_K_SELECT, TN_I64, bad,
@@ -277,21 +280,21 @@ static uint32_t guarded(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
 }
 
 /* y, a divisor of x. Where both are whole numbers a 0 is a fault. */
-static bool divisor_word(tn__typer *typer, const tn__value *arg, tn__value *out)
+static bool type_divisor(tn__typer *typer, const tn__value *arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
     uint32_t y = arg[0].id;
     *out = arg[0];
-    if (!is_input(ssa, y) || tn__is_float(tn__type_meet(typer, arg, 2).dtype))
+    if (!is_input(ssa, y) || tn__is_float(tn__type_common(typer, arg, 2).dtype))
         return true;
     uint32_t zero = tn__ssa_integer(ssa, ssa->ins[y].dtype, 0);
     uint32_t is_zero = tn__ssa_op(ssa, TN_K_EQ, TN_BOOL, y, zero, TN_NONE);
-    out->id = guarded(ssa, y, is_zero, TN__GUARD_ZERO);
+    out->id = add_guard(ssa, y, is_zero, TN__GUARD_ZERO);
     return true;
 }
 
 /* x, a floating number from 0 to 1: any other and NaN is a fault. */
-static bool fraction_word(tn__typer *typer, tn__value arg, tn__value *out)
+static bool type_fraction(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
     uint32_t x = arg.id;
@@ -307,12 +310,12 @@ static bool fraction_word(tn__typer *typer, tn__value arg, tn__value *out)
         tn__ssa_op(ssa, TN_K_AND, TN_BOOL, above, below, TN_NONE);
     uint32_t bad =
         tn__ssa_op(ssa, TN_K_NOT, TN_BOOL, within, TN_NONE, TN_NONE);
-    out->id = guarded(ssa, x, bad, TN__GUARD_FRACTION);
+    out->id = add_guard(ssa, x, bad, TN__GUARD_FRACTION);
     return true;
 }
 
 /* x, a number that is not below 0 (NaN is not): one that is, is a fault. */
-static bool nonnegative_word(tn__typer *typer, tn__value arg, tn__value *out)
+static bool type_nonnegative(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
     uint32_t x = arg.id;
@@ -323,7 +326,7 @@ static bool nonnegative_word(tn__typer *typer, tn__value arg, tn__value *out)
     uint32_t zero = tn__is_float(type) ? tn__ssa_const(ssa, type, 0)
                                        : tn__ssa_integer(ssa, type, 0);
     uint32_t bad = tn__ssa_op(ssa, TN_K_LT, TN_BOOL, x, zero, TN_NONE);
-    out->id = guarded(ssa, x, bad, TN__GUARD_NEGATIVE);
+    out->id = add_guard(ssa, x, bad, TN__GUARD_NEGATIVE);
     return true;
 }
 
@@ -332,8 +335,8 @@ static uint32_t row_length(tn__ssa *ssa)
     return tn__ssa_op(ssa, TN_K_ROWLEN, TN_I64, TN_NONE, TN_NONE, TN_NONE);
 }
 
-static bool reduce_word(tn__typer *typer, const tn__node *node,
-                        enum tn__builtin word, tn__value arg, tn__value *out)
+static bool type_reduce(tn__typer *typer, const tn__node *node,
+                        enum tn__builtin builtin, tn__value arg, tn__value *out)
 {
     static const uint8_t kinds[] = {[TN__BUILTIN_rsum] = TN_REDUCE_SUM,
                                     [TN__BUILTIN_rprod] = TN_REDUCE_PROD,
@@ -349,88 +352,91 @@ static bool reduce_word(tn__typer *typer, const tn__node *node,
         return tn__type_fail(typer, node, "%s cannot be used inside a %s",
                              node->name, typer->in_fn ? "fn" : "loop");
     arg = tn__type_strong(typer, arg);
-    if (word == TN__BUILTIN_rany || word == TN__BUILTIN_rall)
-        arg = truth(tn__type_bool(typer, &arg));
-    else if (word == TN__BUILTIN_rmean && !tn__is_float(arg.dtype))
+    if (builtin == TN__BUILTIN_rany || builtin == TN__BUILTIN_rall)
+        arg = bool_value(tn__type_bool(typer, &arg));
+    else if (builtin == TN__BUILTIN_rmean && !tn__is_float(arg.dtype))
         arg = tn__type_convert(typer, arg, TN_F32);
-    else if ((word == TN__BUILTIN_rsum || word == TN__BUILTIN_rprod) &&
+    else if ((builtin == TN__BUILTIN_rsum || builtin == TN__BUILTIN_rprod) &&
              !tn__is_float(arg.dtype))
         arg = tn__type_convert(typer, arg, TN_I64);
-    uint32_t id = tn__ssa_reduce(ssa, kinds[word], arg.id);
-    if (word == TN__BUILTIN_rmean) {
+    uint32_t id = tn__ssa_reduce(ssa, kinds[builtin], arg.id);
+    if (builtin == TN__BUILTIN_rmean) {
         tn_dtype type = tn__register_type(arg.dtype);
         id = tn__ssa_op(ssa, TN_K_DIV, type, id,
                         tn__ssa_cast(ssa, row_length(ssa), type), TN_NONE);
     }
-    bool place = word == TN__BUILTIN_rargmax || word == TN__BUILTIN_rargmin;
+    bool place =
+        builtin == TN__BUILTIN_rargmax || builtin == TN__BUILTIN_rargmin;
     *out = (tn__value){id, place ? TN_I64 : arg.dtype, false};
     return true;
 }
 
 /* Of integers and bool they are the value itself. */
-static bool round_word(tn__typer *typer, int op, const tn__value *arg,
+static bool type_round(tn__typer *typer, int op, const tn__value *arg,
                        tn__value *out)
 {
     *out = *arg;
-    return !tn__is_float(arg->dtype) || apply(typer, op, arg, 1, false, out);
+    return !tn__is_float(arg->dtype) ||
+           type_operator(typer, op, arg, 1, false, out);
 }
 
-static bool fma_word(tn__typer *typer, const tn__node *node,
+static bool type_fma(tn__typer *typer, const tn__node *node,
                      const tn__value *arg, tn__value *out)
 {
-    if (tn__is_float(tn__type_meet(typer, arg, 3).dtype))
-        return apply(typer, TN_K_FMA, arg, 3, false, out);
+    if (tn__is_float(tn__type_common(typer, arg, 3).dtype))
+        return type_operator(typer, TN_K_FMA, arg, 3, false, out);
     tn__value both[2] = {{0}, arg[2]};
     return tn__type_binary(typer, node, '*', arg, &both[0]) &&
            tn__type_binary(typer, node, '+', both, out);
 }
 
-bool tn__type_word(tn__typer *typer, const tn__node *node,
-                   enum tn__builtin word, const tn__value *arg, tn__value *out)
+bool tn__type_builtin(tn__typer *typer, const tn__node *node,
+                      enum tn__builtin builtin, const tn__value *arg,
+                      tn__value *out)
 {
-    switch (word) {
+    switch (builtin) {
     case TN__BUILTIN_where:
-        return select_word(typer, arg, out);
+        return type_select(typer, arg, out);
     case TN__BUILTIN_min:
-        return apply(typer, TN_K_MIN, arg, 2, false, out);
+        return type_operator(typer, TN_K_MIN, arg, 2, false, out);
     case TN__BUILTIN_max:
-        return apply(typer, TN_K_MAX, arg, 2, false, out);
+        return type_operator(typer, TN_K_MAX, arg, 2, false, out);
     case TN__BUILTIN_abs:
         *out = arg[0];
         return arg[0].dtype == TN_BOOL ||
-               apply(typer, TN_K_ABS, arg, 1, false, out);
+               type_operator(typer, TN_K_ABS, arg, 1, false, out);
     case TN__BUILTIN_neg:
-        return apply_no_bool(typer, node, "neg", TN_K_NEG, arg, 1, out);
+        return type_operator_no_bool(typer, node, "neg", TN_K_NEG, arg, 1, out);
     case TN__BUILTIN_floor:
-        return round_word(typer, TN_K_FLOOR, arg, out);
+        return type_round(typer, TN_K_FLOOR, arg, out);
     case TN__BUILTIN_ceil:
-        return round_word(typer, TN_K_CEIL, arg, out);
+        return type_round(typer, TN_K_CEIL, arg, out);
     case TN__BUILTIN_trunc:
-        return round_word(typer, TN_K_TRUNC, arg, out);
+        return type_round(typer, TN_K_TRUNC, arg, out);
     case TN__BUILTIN_rint:
-        return round_word(typer, TN_K_RINT, arg, out);
+        return type_round(typer, TN_K_RINT, arg, out);
     case TN__BUILTIN_sqrt:
-        return apply(typer, TN_K_SQRT, arg, 1, true, out);
+        return type_operator(typer, TN_K_SQRT, arg, 1, true, out);
     case TN__BUILTIN_fma:
-        return fma_word(typer, node, arg, out);
+        return type_fma(typer, node, arg, out);
     case TN__BUILTIN_div:
-        return apply_no_bool(typer, node, "div", TN_K_DIV, arg, 2, out);
+        return type_operator_no_bool(typer, node, "div", TN_K_DIV, arg, 2, out);
     case TN__BUILTIN_rem:
-        return apply_no_bool(typer, node, "rem", TN_K_REM, arg, 2, out);
+        return type_operator_no_bool(typer, node, "rem", TN_K_REM, arg, 2, out);
     case TN__BUILTIN_shl:
-        return shift(typer, node, "shl", TN_K_SHL, arg, out);
+        return type_shift(typer, node, "shl", TN_K_SHL, arg, out);
     case TN__BUILTIN_shr:
-        return shift(typer, node, "shr", TN_K_SHR, arg, out);
+        return type_shift(typer, node, "shr", TN_K_SHR, arg, out);
     case TN__BUILTIN_shrl:
-        return shift(typer, node, "shrl", TN_K_SHRL, arg, out);
+        return type_shift(typer, node, "shrl", TN_K_SHRL, arg, out);
     case TN__BUILTIN_mulhi:
-        return mulhi_word(typer, node, arg, out);
+        return type_mulhi(typer, node, arg, out);
     case TN__BUILTIN_bits:
-        return bits_word(typer, node, arg[0], out);
+        return type_bits(typer, node, arg[0], out);
     case TN__BUILTIN_from_bits:
-        return from_bits_word(typer, node, arg[0], out);
-#define CONVERSION(word, dtype)                                                \
-    case TN__BUILTIN_##word:                                                   \
+        return type_from_bits(typer, node, arg[0], out);
+#define CONVERSION(builtin, dtype)                                             \
+    case TN__BUILTIN_##builtin:                                                \
         *out = tn__type_convert(typer, arg[0], dtype);                         \
         return true;
         CONVERSION(f32, TN_F32)
@@ -448,15 +454,15 @@ bool tn__type_word(tn__typer *typer, const tn__node *node,
         CONVERSION(like, tn__type_strong(typer, arg[1]).dtype)
 #undef CONVERSION
     case TN__BUILTIN_float:
-        return float_word(typer, arg[0], out);
+        return type_float(typer, arg[0], out);
     case TN__BUILTIN_divisor:
-        return divisor_word(typer, arg, out);
+        return type_divisor(typer, arg, out);
     case TN__BUILTIN_fraction:
-        return fraction_word(typer, arg[0], out);
+        return type_fraction(typer, arg[0], out);
     case TN__BUILTIN_nonnegative:
-        return nonnegative_word(typer, arg[0], out);
+        return type_nonnegative(typer, arg[0], out);
     case TN__BUILTIN_random:
-        return random_word(typer, node, arg, out);
+        return type_random(typer, node, arg, out);
     case TN__BUILTIN_rlen:
         if (typer->in_fn)
             return tn__type_fail(typer, node, "a fn has no row");
@@ -467,6 +473,6 @@ bool tn__type_word(tn__typer *typer, const tn__node *node,
         out->id = tn__ssa_stop(typer->ssa, arg[0].id);
         return true;
     default:
-        return reduce_word(typer, node, word, arg[0], out);
+        return type_reduce(typer, node, builtin, arg[0], out);
     }
 }
