@@ -30,7 +30,7 @@ typedef struct tn__device_class {
                         *   loads the operands `turned` through local memory,
                         *   along the second innermost dimension; 0: it does
                         *   not */
-    uint32_t turned;   /* one bit each; is_unit is false then */
+    uint32_t transposed; /* one bit each; is_unit is false then */
     uint32_t group;    /* work-items of a group */
     uint32_t vector;   /* elements that a work-item takes at once, each
                         *   operand that is side by side with one load or
@@ -81,8 +81,8 @@ bool tn__device_faults(const tn_kernel_ins *ins);
 bool tn__device_may_fault(const tn_program *program);
 
 /* Does operand k lie side by side along the innermost dimension? */
-bool tn__device_is_side_by_side(const tn_program *program,
-                                const tn__device_class *class, uint32_t k);
+bool tn__device_is_contiguous(const tn_program *program,
+                              const tn__device_class *class, uint32_t k);
 
 /* Elements of a chunk of a cached row in local memory: chunks begin at different
  * banks. */
@@ -95,7 +95,7 @@ void tn__cache_choose(tn__device_class *class, const tn_program *program,
                       const tn_target *target, int64_t length);
 
 /* plan_program.c: as many groups as hide the memory's latency. */
-int64_t tn__device_most_groups(const tn_target *target);
+int64_t tn__device_max_groups(const tn_target *target);
 
 /* team.c: the lanes and slots of a class, or its cached rows. */
 void tn__device_size_team(tn__device_class *class, const tn_program *program,
@@ -103,8 +103,8 @@ void tn__device_size_team(tn__device_class *class, const tn_program *program,
                           const struct tn__device_space *outer,
                           const struct tn__device_space *row);
 /* Smaller groups where whole ones would leave units idle. */
-void tn__device_spread_rows(tn__device_class *class, const tn_target *target,
-                            int64_t count);
+void tn__device_shrink_groups(tn__device_class *class, const tn_target *target,
+                              int64_t count);
 
 /* tiles.c: does the class have tiles? Then the iteration space comes back with
  * its two innermost dimensions those of the tiles. */
@@ -135,11 +135,11 @@ uint32_t tn__split_order(const tn_program *program, uint32_t stage,
 /* The number of a REDUCE among the program's (of an instruction that is none:
  * how many there are). Its shares' values lie one after the other in scratch,
  * row by row, with TN__SPLIT_BYTES of room for each. */
-uint32_t tn__split_part(const tn_program *program, uint32_t reduce);
+uint32_t tn__split_reduce_index(const tn_program *program, uint32_t reduce);
 #define TN__SPLIT_BYTES 16 /* the widest: an f64 or i64 and its place */
 #define TN__SPLIT_RUN 8    /* shares that a work-item folds by itself */
 
 /* A part of lib/source by its file's name; NULL if there is none. */
-const char *tn__device_part(const char *name);
+const char *tn__device_text_of(const char *name);
 
 #endif

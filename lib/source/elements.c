@@ -12,7 +12,7 @@
 /* ---- places ----------------------------------------------------------------- */
 
 /* Which operands order[first .. end) has a place of. */
-uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *needed,
+uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *live,
                                 uint32_t first, uint32_t end)
 {
     uint32_t used = 0;
@@ -21,7 +21,7 @@ uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *needed,
         const tn_kernel_ins *ins = &p->ins[i];
         if ((ins->op == TN_K_LOAD || ins->op == TN_K_OFFSET ||
              ins->op == TN_K_STORE) &&
-            needed[i])
+            live[i])
             used |= 1u << ins->imm.i;
     }
     return used;
@@ -32,7 +32,7 @@ static bool is_offset(const tn__device_printer *p, uint32_t k)
     return p->program->operand[k].access == TN_OPERAND_OFFSET;
 }
 
-const char *tn__device_place_type(const tn__device_printer *p, uint32_t k)
+const char *tn__device_offset_type(const tn__device_printer *p, uint32_t k)
 {
     return is_offset(p, k) ? "tk_i64" : "tk_idx";
 }
@@ -51,13 +51,13 @@ static void add_term(tn__device_printer *p, char *out, size_t room, uint32_t k,
     bool unit = inner && p->class.is_unit && !is_offset(p, k);
     if (unit && p->class.zero >> k & 1)
         return;
-    p->terms |= 1u << d;
+    p->used_dims |= 1u << d;
     if (unit) {
         snprintf(out + length, room - length, " + %s", index);
         return;
     }
     snprintf(out + length, room - length, " + %s * (%s)TK_WORD(%u)", index,
-             tn__device_place_type(p, k), p->words.stride[k] + d);
+             tn__device_offset_type(p, k), p->words.stride[k] + d);
 }
 
 /* Coordinates c<d> of the dimensions first .. first + ndim from a number; of
@@ -86,44 +86,45 @@ static void print_coordinates(tn__device_printer *p, const char *number,
 
 /* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. start
  * NULL: the operand's offset. */
-void tn__device_places(tn__device_printer *p, uint32_t used, const char *name,
-                       const char *start, uint32_t first, uint32_t end)
+void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
+                        const char *start, uint32_t first, uint32_t end)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
-        char place[480], coordinate[16];
+        char offset[480], coordinate[16];
         if (!(used >> k & 1))
             continue;
         if (start)
-            snprintf(place, sizeof place, "%s%u", start, k);
+            snprintf(offset, sizeof offset, "%s%u", start, k);
         else
-            snprintf(place, sizeof place, "(%s)TK_WORD(%u)",
-                     tn__device_place_type(p, k), p->words.offset[k]);
+            snprintf(offset, sizeof offset, "(%s)TK_WORD(%u)",
+                     tn__device_offset_type(p, k), p->words.offset[k]);
         for (uint32_t d = first; d < end; d++) {
             snprintf(coordinate, sizeof coordinate, "c%u", d);
-            add_term(p, place, sizeof place, k, d, coordinate);
+            add_term(p, offset, sizeof offset, k, d, coordinate);
         }
-        tn__device_line(p, "const %s %s%u = %s;", tn__device_place_type(p, k),
-                        name, k, place);
+        tn__device_line(p, "const %s %s%u = %s;", tn__device_offset_type(p, k),
+                        name, k, offset);
     }
 }
 
 /* The places at point `number` of the dimensions first .. first + ndim, after
  * the coordinates that they hang on, and those in `wanted`. */
-void tn__device_point(tn__device_printer *p, const char *number, uint32_t used,
-                      const char *name, const char *start, uint32_t first,
-                      uint32_t ndim, uint32_t wanted)
+void tn__device_point_offsets(tn__device_printer *p, const char *number,
+                              uint32_t used, const char *name,
+                              const char *start, uint32_t first, uint32_t ndim,
+                              uint32_t wanted)
 {
     tn__text before = p->body;
     p->body = (tn__text){.data = NULL};
-    p->terms = wanted;
-    tn__device_places(p, used, name, start, first, first + ndim);
-    tn__text places = p->body;
+    p->used_dims = wanted;
+    tn__device_offsets(p, used, name, start, first, first + ndim);
+    tn__text offsets = p->body;
     p->body = before;
-    print_coordinates(p, number, first, ndim, p->terms);
-    if (places.length > 0)
-        tn__text_add_bytes(&p->body, places.data, places.length);
-    p->body.failed = p->body.failed || places.failed;
-    tn__text_release(&places);
+    print_coordinates(p, number, first, ndim, p->used_dims);
+    if (offsets.length > 0)
+        tn__text_add_bytes(&p->body, offsets.data, offsets.length);
+    p->body.failed = p->body.failed || offsets.failed;
+    tn__text_release(&offsets);
 }
 
 void tn__device_open(tn__device_printer *p, const char *head)
@@ -155,13 +156,13 @@ void tn__device_share(tn__device_printer *p)
                        "first + share < count ? first + share : count;");
 }
 
-void tn__device_elem_list(tn__device_printer *p, const char *position)
+void tn__device_elem_statements(tn__device_printer *p, const char *position)
 {
     const tn_kernel_stage *stage = &p->program->stage[0];
     p->position = position;
-    p->needed = p->elem_needed;
-    tn__device_list(p, p->program->order, stage->elem_first,
-                    stage->elem_first + stage->elem_count);
+    p->live = p->stage_live;
+    tn__device_statements(p, p->program->order, stage->elem_first,
+                          stage->elem_first + stage->elem_count);
 }
 
 /* at<k> = from<k> + number * the stride of the innermost dimension */
@@ -169,14 +170,14 @@ static void print_steps(tn__device_printer *p, uint32_t used,
                         const char *number)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
-        char place[128];
+        char offset[128];
         if (!(used >> k & 1))
             continue;
-        snprintf(place, sizeof place, "from%u", k);
-        add_term(p, place, sizeof place, k,
-                 p->class.outer + p->class.row - 1, number);
-        tn__device_line(p, "const %s at%u = %s;", tn__device_place_type(p, k),
-                        k, place);
+        snprintf(offset, sizeof offset, "from%u", k);
+        add_term(p, offset, sizeof offset, k, p->class.outer + p->class.row - 1,
+                 number);
+        tn__device_line(p, "const %s at%u = %s;", tn__device_offset_type(p, k),
+                        k, offset);
     }
 }
 
@@ -185,13 +186,14 @@ static void print_runs(tn__device_printer *p, uint32_t used)
 {
     uint32_t last = p->class.outer - 1;
     tn__device_open(p, "while (first < end) ");
-    tn__device_point(p, "first", used, "from", NULL, 0, last + 1, 1u << last);
+    tn__device_point_offsets(p, "first", used, "from", NULL, 0, last + 1,
+                             1u << last);
     tn__device_line(p, "tk_idx run = (tk_idx)TK_WORD(%u) - c%u;",
                     p->words.extent + last, last);
     tn__device_line(p, "run = run < end - first ? run : end - first;");
     tn__device_open(p, "for (tk_idx j = 0; j < run; j++) ");
     print_steps(p, used, "j");
-    tn__device_elem_list(p, "(tk_i64)first + j");
+    tn__device_elem_statements(p, "(tk_i64)first + j");
     tn__device_close(p);
     tn__device_line(p, "first += run;");
     tn__device_close(p);
@@ -249,8 +251,7 @@ uint32_t tn__device_vectors_of(const tn__device_printer *p, uint32_t used)
     uint32_t vectors = 0;
     for (uint32_t k = 0; p->class.vector > 1 && k < p->program->operand_count;
          k++)
-        if (used >> k & 1 &&
-            tn__device_is_side_by_side(p->program, &p->class, k))
+        if (used >> k & 1 && tn__device_is_contiguous(p->program, &p->class, k))
             vectors |= 1u << k;
     return vectors;
 }
@@ -285,9 +286,9 @@ static void print_by_vectors(tn__device_printer *p, uint32_t used)
              "i < count; i += %u * (TK_GROUPS * TK_GROUP_SIZE)) ",
              size, size);
     tn__device_open(p, head);
-    tn__device_point(p, "i", used, "from", NULL, 0, p->class.outer, 0);
+    tn__device_point_offsets(p, "i", used, "from", NULL, 0, p->class.outer, 0);
     tn__device_vectors_open(p, used);
-    tn__device_elem_list(p, "(tk_i64)i + l");
+    tn__device_elem_statements(p, "(tk_i64)i + l");
     tn__device_vectors_close(p);
     tn__device_close(p);
 }
@@ -296,7 +297,7 @@ void tn__device_elements(tn__device_printer *p)
 {
     const tn_kernel_stage *stage = &p->program->stage[0];
     uint32_t used =
-        tn__device_operands_of(p, p->elem_needed, stage->elem_first,
+        tn__device_operands_of(p, p->stage_live, stage->elem_first,
                                stage->elem_first + stage->elem_count);
     tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
                     p->words.count);
@@ -320,7 +321,7 @@ void tn__device_elements(tn__device_printer *p)
         tn__device_open(p,
                         "for (tk_idx i = TK_GROUP * TK_GROUP_SIZE + TK_LOCAL; "
                         "i < count; i += TK_GROUPS * TK_GROUP_SIZE) ");
-    tn__device_point(p, "i", used, "at", NULL, 0, p->class.outer, 0);
-    tn__device_elem_list(p, "(tk_i64)i");
+    tn__device_point_offsets(p, "i", used, "at", NULL, 0, p->class.outer, 0);
+    tn__device_elem_statements(p, "(tk_i64)i");
     tn__device_close(p);
 }

@@ -36,7 +36,7 @@ uint32_t tn__device_group(const tn_target *target);
 void tn__device_fault_words(uint64_t word[3], const tn_target *target,
                             uint64_t tag);
 
-static inline int64_t tn__device_least(int64_t a, int64_t b)
+static inline int64_t tn__device_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }

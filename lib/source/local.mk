@@ -4,7 +4,7 @@
 libtenon_la_SOURCES += \
 	lib/source/source.h lib/source/class.h \
 	lib/source/row_cache.c lib/source/elements.c \
-	lib/source/needed.c \
+	lib/source/liveness.c \
 	lib/source/plan_program.c lib/source/print_program.c \
 	lib/source/print.h lib/source/reduce.c \
 	lib/source/rows.c lib/source/rows.h \
@@ -27,7 +27,7 @@ EXTRA_DIST += lib/source/README.md \
 	lib/source/matmul.cl lib/source/conv.cl \
 	lib/source/conv_fold.cl \
 	lib/source/tile.cl lib/source/scatter.cl \
-	lib/source/scatter_held.cl lib/source/scatter_sorted.cl \
+	lib/source/scatter_shared.cl lib/source/scatter_sorted.cl \
 	lib/source/scan.cl lib/source/scan_block.cl \
 	lib/source/scan_sum.cl lib/source/scan_team.cl \
 	lib/source/scan_line.cl \

@@ -25,16 +25,16 @@ static uint64_t class_pack(const tn__device_class *class)
     /* rows have slots, elements tiles */
     uint64_t slots = class->slots ? log2_of(class->slots) + 1
                      : class->tile ? log2_of(class->tile) : 0;
-    return (uint64_t)class->is_rows | (uint64_t)class->outer << 1 |
-           (uint64_t)class->row << 5 | (uint64_t)class->is_wide << 9 |
-           (uint64_t)class->in_buffer << 10 | (uint64_t)class->is_unit << 11 |
-           (uint64_t)class->is_short << 12 | slots << 13 |
+    return (uint64_t) class->is_rows | (uint64_t) class->outer << 1 |
+           (uint64_t) class->row << 5 | (uint64_t) class->is_wide << 9 |
+           (uint64_t) class->in_buffer << 10 | (uint64_t) class->is_unit << 11 |
+           (uint64_t) class->is_short << 12 | slots << 13 |
            (uint64_t)(log2_of(class->lanes) / 2) << 16 |
-           (uint64_t)class->cached << 22 | (uint64_t)class->distinct << 23 |
+           (uint64_t) class->cached << 22 | (uint64_t) class->distinct << 23 |
            (uint64_t)log2_of(class->group) << 18 |
            (uint64_t)log2_of(class->vector) << 24 |
-           (uint64_t)class->split << 27 |
-           (uint64_t)(class->tile ? class->turned : class->zero) << 32;
+           (uint64_t) class->split << 27 |
+           (uint64_t)(class->tile ? class->transposed : class->zero) << 32;
 }
 
 tn__device_class tn__device_class_unpack(uint64_t variant)
@@ -54,7 +54,7 @@ tn__device_class tn__device_class_unpack(uint64_t variant)
         .cached = variant >> 22 & 1,
         .distinct = variant >> 23 & 1,
         .tile = has_tiles ? 1u << slots : 0,
-        .turned = has_tiles ? mask : 0,
+        .transposed = has_tiles ? mask : 0,
         .group = 1u << (variant >> 18 & 15),
         .vector = 1u << (variant >> 24 & 7),
         .split = variant >> 27 & 31,
@@ -170,8 +170,8 @@ static void find_unit(tn__device_class *class, const tn_program *program,
         class->zero = 0;
 }
 
-bool tn__device_is_side_by_side(const tn_program *program,
-                                const tn__device_class *class, uint32_t k)
+bool tn__device_is_contiguous(const tn_program *program,
+                              const tn__device_class *class, uint32_t k)
 {
     const tn_kernel_operand *operand = &program->operand[k];
     return class->is_unit && !(class->zero >> k & 1) &&
@@ -201,7 +201,7 @@ static void find_vector(tn__device_class *class, const tn_program *program,
     size_t widest = 0;
     for (uint32_t k = 0; k < program->operand_count; k++) {
         size_t bytes = tn_dtype_bytes((tn_dtype)program->operand[k].dtype);
-        if (tn__device_is_side_by_side(program, class, k) && bytes > widest)
+        if (tn__device_is_contiguous(program, class, k) && bytes > widest)
             widest = bytes;
     }
     if (widest == 0)
@@ -209,7 +209,7 @@ static void find_vector(tn__device_class *class, const tn_program *program,
     uint32_t vector = (uint32_t)(16 / widest);
     bool fits = inner->extent[inner->ndim - 1] % vector == 0;
     for (uint32_t k = 0; k < program->operand_count; k++)
-        if (tn__device_is_side_by_side(program, class, k))
+        if (tn__device_is_contiguous(program, class, k))
             fits = fits && launch->operand[k].offset % vector == 0 &&
                    vectors_align(inner->stride[k], inner->ndim - 1, vector) &&
                    (!rows ||
@@ -249,7 +249,7 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 #define GROUPS_PER_UNIT 16
 #define BALANCED 16 /* times as many */
 
-int64_t tn__device_most_groups(const tn_target *target)
+int64_t tn__device_max_groups(const tn_target *target)
 {
     return (int64_t)(target->units ? target->units : 1) * GROUPS_PER_UNIT;
 }
@@ -266,8 +266,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
     } else if (target->flags & TN_TARGET_CHUNKED) {
         int64_t each = class->is_rows ? length + 16 : 1;
         const int64_t rows = tn__device_divide_up(SHARE_ELEMENTS, each);
-        groups = tn__device_least(units * SHARES_PER_UNIT,
-                                  tn__device_divide_up(count, rows));
+        groups = tn__device_min(units * SHARES_PER_UNIT,
+                                tn__device_divide_up(count, rows));
     } else {
         int64_t each = class->is_rows
                            ? class->group / tn__device_team(class)
@@ -276,13 +276,13 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                                      : tn__device_divide_up(count, each);
         /* Where groups are small, or take long for what they take at once, the
          * device balances them better than equal shares do. */
-        int64_t most = tn__device_most_groups(target);
+        int64_t most = tn__device_max_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;
-        groups = tn__device_least(most, things);
+        groups = tn__device_min(most, things);
     }
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_least(groups, target->fault_room);
+        groups = tn__device_min(groups, target->fault_room);
     plan->group_count = (uint64_t)groups;
 }
 
@@ -293,7 +293,7 @@ static void split_launch(tn_plan *plan, const tn_program *program,
                          int64_t length, int64_t share)
 {
     const uint64_t shares = (uint64_t)tn__device_divide_up(length, share);
-    const uint32_t parts = tn__split_part(program, TN_NONE);
+    const uint32_t parts = tn__split_reduce_index(program, TN_NONE);
     const int64_t blocks =
         tn__device_divide_up(count, class->group / tn__device_team(class));
     const bool stores_rows =
@@ -330,10 +330,11 @@ static uint64_t param_word(tn_dtype dtype, tn_number param)
     }
 }
 
-static void fill_words(uint64_t *word, const tn__device_words *at,
-                       const tn_program *program, const tn_launch *launch,
-                       const tn__device_space *outer,
-                       const tn__device_space *row)
+static void fill_argument_words(uint64_t *word, const tn__device_words *at,
+                                const tn_program *program,
+                                const tn_launch *launch,
+                                const tn__device_space *outer,
+                                const tn__device_space *row)
 {
     word[at->count] = (uint64_t)outer->count;
     /* Programs without a reduction may ask for the length of a row, too. */
@@ -428,15 +429,15 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     class.is_short = class.is_rows &&
                      length <= TN_CHUNK * (class.slots ? class.slots : 1);
     const int64_t share =
-        class.slots ? tn__split_share(program, &class,
-                                      tn__device_most_groups(target),
-                                      outer.count, length)
-                    : 0;
+        class.slots
+            ? tn__split_share(program, &class, tn__device_max_groups(target),
+                              outer.count, length)
+            : 0;
     if (share) {
         class.split = plan->step + 1;
         class.is_short = share == TN_CHUNK * class.slots;
     } else if (class.lanes > 1) {
-        tn__device_spread_rows(&class, target, outer.count);
+        tn__device_shrink_groups(&class, target, outer.count);
     }
 
     plan->flags = tn__device_may_fault(program) ? TN_PLAN_FAULTS : 0;
@@ -463,8 +464,8 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
                      share);
     if (!class.is_rows && length == 0)
         plan->group_count = 0;
-    fill_words(plan->argument, &words, program, launch, &outer,
-               class.is_rows ? &row : NULL);
+    fill_argument_words(plan->argument, &words, program, launch, &outer,
+                        class.is_rows ? &row : NULL);
     if (plan->flags & TN_PLAN_FAULTS)
         tn__device_fault_words(plan->argument + words.tag, target, launch->tag);
     else

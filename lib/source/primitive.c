@@ -44,17 +44,17 @@ void tn__primitive_init(tn__primitive *j, const tn_target *target,
     plan->step_count = 1;
 }
 
-void tn__primitive_operand(tn__primitive *j, const tn_strided *s, uint32_t but,
-                           int64_t length)
+void tn__primitive_operand(tn__primitive *j, const tn_strided *s,
+                           uint32_t without, int64_t length)
 {
     uint32_t o = j->operands++;
     for (uint32_t d = 0, to = 0; to < j->ndim; d++)
-        if (d != but)
+        if (d != without)
             j->stride[o][to++] = s->stride[d];
     j->offset[o] = s->offset;
     int64_t reach = llabs(s->offset);
-    if (but != TN_NONE && length > 0)
-        reach += (length - 1) * llabs(s->stride[but]);
+    if (without != TN_NONE && length > 0)
+        reach += (length - 1) * llabs(s->stride[without]);
     if (reach > j->reach)
         j->reach = reach;
 }
@@ -64,9 +64,9 @@ void tn__primitive_buffer(tn__primitive *j, tn_buffer *buffer)
     j->plan->buffer[j->plan->buffer_count++] = buffer;
 }
 
-void tn__primitive_own(tn__primitive *j, int64_t word)
+void tn__primitive_argument(tn__primitive *j, int64_t word)
 {
-    j->own[j->own_count++] = (uint64_t)word;
+    j->argument[j->argument_count++] = (uint64_t)word;
 }
 
 void tn__primitive_space(tn__primitive *j, int64_t longest)
@@ -105,16 +105,16 @@ tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit)
         for (uint32_t d = 0; d < j->outer.ndim; d++)
             *word++ = (uint64_t)j->outer.stride[o][d];
     }
-    memcpy(word, j->own, j->own_count * sizeof *word);
-    word += j->own_count;
+    memcpy(word, j->argument, j->argument_count * sizeof *word);
+    word += j->argument_count;
     plan->argument_bytes = (uint32_t)(8 * (word - plan->argument));
     j->v.in_buffer = plan->argument_bytes + 8 * (plan->buffer_count + 2) >
                      j->target->argument_room;
     if (j->v.in_buffer)
         plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
-    groups = tn__device_least(groups, units * per_unit);
+    groups = tn__device_min(groups, units * per_unit);
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_least(groups, j->target->fault_room);
+        groups = tn__device_min(groups, j->target->fault_room);
     plan->group_count = (uint64_t)groups;
     plan->group_size = j->v.group;
     plan->variant = pack(&j->v);
@@ -139,10 +139,10 @@ tn_status tn__primitive_end_lines(tn__primitive *j)
 }
 
 void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
-                           uint32_t ndim, uint32_t but)
+                           uint32_t ndim, uint32_t without)
 {
     for (uint32_t d = 0; d < ndim; d++)
-        if (d != but)
+        if (d != without)
             j->extent[j->ndim++] = extent[d];
 }
 
@@ -190,10 +190,10 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
         body = tn__define_scan(&text, &v, type);
     else
         behind = tn__define_sort(&text, &v);
-    tn__text_add(&text, "%s%s%s%s", tn__device_part("primitive.cl"),
-                 v.primitive == TN__SCATTER ? tn__device_part("fault.cl") : "",
-                 tn__device_part(body),
-                 behind ? tn__device_part(behind) : "");
+    tn__text_add(
+        &text, "%s%s%s%s", tn__device_text_of("primitive.cl"),
+        v.primitive == TN__SCATTER ? tn__device_text_of("fault.cl") : "",
+        tn__device_text_of(body), behind ? tn__device_text_of(behind) : "");
     source->kernel = tn__device_entry(&text, target, plan, v.in_buffer,
                                       name[v.primitive]);
     source->text_bytes = text.length;

@@ -31,22 +31,22 @@ typedef struct tn__primitive {
     uint32_t ndim;
     int64_t reach; /* greatest, of what lies along the inner dimensions */
     tn__device_space outer;
-    uint64_t own[48];
-    uint32_t own_count;
+    uint64_t argument[48];
+    uint32_t argument_count;
 } tn__primitive;
 
 void tn__primitive_init(tn__primitive *j, const tn_target *target,
                         tn_plan *plan, unsigned primitive, uint32_t dtype);
 /* Extents without dimension `but`. */
 void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
-                           uint32_t ndim, uint32_t but);
+                           uint32_t ndim, uint32_t without);
 /* An operand over the job's extents, without dimension `but`, along which
  * `length` of its elements lie. */
-void tn__primitive_operand(tn__primitive *j, const tn_strided *s, uint32_t but,
-                     int64_t length);
+void tn__primitive_operand(tn__primitive *j, const tn_strided *s,
+                           uint32_t without, int64_t length);
 void tn__primitive_buffer(tn__primitive *j, tn_buffer *buffer);
 /* The next of the primitive's own argument words. */
-void tn__primitive_own(tn__primitive *j, int64_t word);
+void tn__primitive_argument(tn__primitive *j, int64_t word);
 /* The outer space, and with it the width of numbers. longest: what is counted
  * besides its points. */
 void tn__primitive_space(tn__primitive *j, int64_t longest);
@@ -71,7 +71,7 @@ enum { TN__LARGE = 4 }; /* a flag of both */
 /* Sums of a work-item along each side of its tile: 4 (TN__LARGE), where tiles
  * are enough for the device nevertheless, since shared memory is read half as
  * often for a product then; else 1. */
-int64_t tn__tile_each(const tn_target *target, int64_t matrices, int64_t m,
+int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n);
 
 /* ---- sorted places (print_sort.c), for scatter -------------------------------- */

@@ -15,11 +15,11 @@ typedef struct tn__device_printer {
     int depth; /* of blocks being printed */
 
     const tn_kernel_ins *ins; /* of the program, or of a function */
-    const bool *needed;       /* by instruction: here */
-    const bool *elem_needed;  /* in each stage's elem part */
+    const bool *live;         /* by instruction: here */
+    const bool *stage_live;   /* in each stage's elem part */
     const char *position;     /* C for where a fault would be */
-    uint32_t place;           /* in the list being printed */
-    uint32_t terms;           /* dimensions whose coordinates are used */
+    uint32_t order_index;     /* in the list being printed */
+    uint32_t used_dims;       /* dimensions whose coordinates are used */
     bool in_row_part;         /* a row's, which a whole team runs */
     uint32_t vectors;         /* operands of which x<k> has the elements, */
     uint32_t local;           /*   and local<k> at here<k> */
@@ -60,17 +60,17 @@ tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
 void tn__device_value(tn__device_printer *p, char *out, size_t room,
                       uint32_t i);
 
-/* needed.c. Marks of a program are one for each instruction, then as many for
+/* liveness.c. Marks of a program are one for each instruction, then as many for
  * each stage's elem part, then room for as many; those of a function are one
  * for each, then room for as many. */
-void tn__needed_function(const tn_kernel_fn *fn, bool *marks);
+void tn__liveness_function(const tn_kernel_fn *fn, bool *marks);
 /* What the program needs at all, and what of that each stage's elem part does:
  * a part may list more than its own stores and reductions read. False if memory
  * runs out. */
-bool tn__needed_program(tn__device_printer *p, bool *marks);
+bool tn__liveness_program(tn__device_printer *p, bool *marks);
 /* What the elem part of stage s needs, where instruction `given` is there. */
-void tn__needed_elems(tn__device_printer *p, uint32_t s, uint32_t given,
-                      bool *marks);
+void tn__liveness_stage(tn__device_printer *p, uint32_t s, uint32_t available,
+                        bool *marks);
 
 /* row_cache.c: the call that is computed for a reduction and again for a later
  * stage, as the exponential of a softmax: its value replaces in local memory
@@ -79,8 +79,8 @@ void tn__cache_find_saved(tn__device_printer *p, bool *marks);
 
 /* order[first .. end) as statements (order NULL: a function's own). Operand
  * k's place is a variable at<k>. */
-void tn__device_list(tn__device_printer *p, const uint32_t *order,
-                     uint32_t first, uint32_t end);
+void tn__device_statements(tn__device_printer *p, const uint32_t *order,
+                           uint32_t first, uint32_t end);
 
 /* elements.c: the loop over elements; and what rows share with it. */
 void tn__device_elements(tn__device_printer *p);
@@ -94,7 +94,7 @@ void tn__device_vector_types(tn__device_printer *p, uint32_t operands);
 void tn__device_vectors_open(tn__device_printer *p, uint32_t used);
 void tn__device_vectors_close(tn__device_printer *p);
 /* The statements of one element. */
-void tn__device_elem_list(tn__device_printer *p, const char *position);
+void tn__device_elem_statements(tn__device_printer *p, const char *position);
 
 /* tiles.c: the loop over squares of elements, of which operands `used` have a
  * place. */
@@ -106,24 +106,24 @@ void tn__device_close(tn__device_printer *p);
 
 /* Operands, one bit each, that needed instructions of order[first .. end) have
  * a place of. */
-uint32_t tn__device_operands_of(const tn__device_printer *p,
-                                const bool *needed, uint32_t first,
-                                uint32_t end);
+uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *live,
+                                uint32_t first, uint32_t end);
 
 /* C's type of places: OFFSET operands are 64 bits wide for any class. */
-const char *tn__device_place_type(const tn__device_printer *p, uint32_t k);
+const char *tn__device_offset_type(const tn__device_printer *p, uint32_t k);
 
 /* The places name<k> of the operands `used` at point `number` of dimensions
  * first .. first + ndim, from start<k> on (NULL: the operand's offset), after
  * the coordinates c<d> that they hang on and those in `wanted`. p->terms tells
  * which those were. */
-void tn__device_point(tn__device_printer *p, const char *number,
-                      uint32_t used, const char *name, const char *start,
-                      uint32_t first, uint32_t ndim, uint32_t wanted);
+void tn__device_point_offsets(tn__device_printer *p, const char *number,
+                              uint32_t used, const char *name,
+                              const char *start, uint32_t first, uint32_t ndim,
+                              uint32_t wanted);
 
 /* The same at coordinates c<d> that stand before: dimensions first .. end. */
-void tn__device_places(tn__device_printer *p, uint32_t used, const char *name,
-                       const char *start, uint32_t first, uint32_t end);
+void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
+                        const char *start, uint32_t first, uint32_t end);
 
 /* CHUNKED: [first, end), this work-item's share of `count` things. */
 void tn__device_share(tn__device_printer *p);

@@ -117,7 +117,7 @@ static uint64_t float_word(double x)
 }
 
 /* Offset and strides of each operand; true if all fits 32 bits. */
-static bool put_operands(const tn_attention_args *a, uint64_t *word)
+static bool fill_operand_words(const tn_attention_args *a, uint64_t *word)
 {
     const tn_strided *const operand[OPERANDS] = {
         &a->q, &a->k, &a->v, &a->mask, &a->out, &a->lse, &a->g,
@@ -194,7 +194,7 @@ tn_status tn__plan_attention(const tn_target *target,
         (uint64_t)a->call};
     enum { HEAD = sizeof head / sizeof *head };
     memcpy(plan->argument, head, sizeof head);
-    v.is_wide = !put_operands(a, plan->argument + HEAD);
+    v.is_wide = !fill_operand_words(a, plan->argument + HEAD);
     plan->step_count = back ? 2 : 1;
     plan->buffer_count = back ? OPERANDS : LSE + 1;
     memcpy(plan->buffer, buffer, plan->buffer_count * sizeof *buffer);
@@ -205,7 +205,7 @@ tn_status tn__plan_attention(const tn_target *target,
                   (back ? TN_PLAN_SCRATCH : 0);
     plan->scratch_bytes =
         back ? 4 * (uint64_t)(a->batch * a->heads * a->queries) : 0;
-    plan->group_count = (uint64_t)tn__device_least(tiles, INT32_MAX);
+    plan->group_count = (uint64_t)tn__device_min(tiles, INT32_MAX);
     plan->group_size = v.mma ? MMA_GROUP : SIDE * SIDE;
     plan->variant = pack(&v);
     plan->key[0] = 0x6174746e; /* no program's, and no primitive's */
@@ -256,11 +256,12 @@ tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
         tn__text_add(&text, "#define TK_BF16 1\n");
     if (v.part == BACK_KEY)
         tn__text_add(&text, "#define TK_BACK_KEY 1\n");
-    tn__text_add(&text, "%s%s%s", tn__device_part("attention.cl"),
-                 v.mma ? tn__device_part("attention_tensor.cl") : "",
-                 tn__device_part(!v.mma              ? part[v.part]
-                                 : v.part == FORWARD ? "attention_mma.cl"
-                                                     : "attention_mma_back.cl"));
+    tn__text_add(&text, "%s%s%s", tn__device_text_of("attention.cl"),
+                 v.mma ? tn__device_text_of("attention_tensor.cl") : "",
+                 tn__device_text_of(!v.mma ? part[v.part]
+                                    : v.part == FORWARD
+                                        ? "attention_mma.cl"
+                                        : "attention_mma_back.cl"));
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);
     source->kernel = "tn_attention";

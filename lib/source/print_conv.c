@@ -32,7 +32,7 @@ typedef struct side {
     int64_t step; /* from group to group */
 } side;
 
-static void take_forward(const tn_conv_args *v, words *w)
+static void describe_forward(const tn_conv_args *v, words *w)
 {
     const int64_t *ws = v->weight.stride, *in = v->in.stride;
     const int64_t *out = v->out.stride;
@@ -55,7 +55,7 @@ static void take_forward(const tn_conv_args *v, words *w)
     }
 }
 
-static void take_input(const tn_conv_args *v, words *w)
+static void describe_input(const tn_conv_args *v, words *w)
 {
     const int64_t *ws = v->weight.stride, *in = v->in.stride;
     const int64_t *out = v->out.stride;
@@ -79,7 +79,7 @@ static void take_input(const tn_conv_args *v, words *w)
     }
 }
 
-static void take_weight(const tn_conv_args *v, words *w)
+static void describe_weight(const tn_conv_args *v, words *w)
 {
     const int64_t *ws = v->weight.stride, *in = v->in.stride;
     const int64_t *out = v->out.stride;
@@ -103,7 +103,8 @@ static void take_weight(const tn_conv_args *v, words *w)
 }
 
 /* a, b and c over groups and turns; how far anything of them lies. */
-static void add_sides(tn__primitive *j, const tn_conv_args *v, const words *w)
+static void add_operands(tn__primitive *j, const tn_conv_args *v,
+                         const words *w)
 {
     const int64_t g = v->groups;
     const side in = {&v->in, {v->count, v->in_channels, v->in_size[0],
@@ -154,9 +155,10 @@ static int64_t longest(const tn_conv_args *v, const words *w)
 tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
                         tn_plan *plan)
 {
-    static void (*const take[])(const tn_conv_args *, words *) = {
-        [TN_CONV_FORWARD] = take_forward, [TN_CONV_INPUT] = take_input,
-        [TN_CONV_WEIGHT] = take_weight};
+    static void (*const describe[])(const tn_conv_args *, words *) = {
+        [TN_CONV_FORWARD] = describe_forward,
+        [TN_CONV_INPUT] = describe_input,
+        [TN_CONV_WEIGHT] = describe_weight};
     const uint32_t dtype = v->out.dtype;
     tn__primitive j;
     words w;
@@ -167,9 +169,9 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
         dtype != TN_BF16)
         return tn__fail(TN_ERR_UNSUPPORTED, "conv: not for %s",
                         tn_dtype_name((tn_dtype)dtype));
-    take[v->kind](v, &w);
+    describe[v->kind](v, &w);
     tn__primitive_init(&j, target, plan, TN__CONV, dtype);
-    add_sides(&j, v, &w);
+    add_operands(&j, v, &w);
     int64_t more = TN__SIDE;
     for (int d = 2; d > 0; d--) {
         w.next[d] = more % w.k_fast[d - 1];
@@ -186,8 +188,8 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     }
     const int64_t matrices = v->groups * w.step[0] * w.step[1];
     const int64_t lanes =
-        v->kind == TN_CONV_WEIGHT ? tn__device_least(w.f, TN_LANES) : 1;
-    const int64_t each = tn__tile_each(target, matrices * lanes, w.m, w.n);
+        v->kind == TN_CONV_WEIGHT ? tn__device_min(w.f, TN_LANES) : 1;
+    const int64_t each = tn__tile_sums(target, matrices * lanes, w.m, w.n);
     int64_t tiles = matrices * tn__device_divide_up(w.m, TN__SIDE * each) *
                     tn__device_divide_up(w.n, TN__SIDE * each);
     /* Filters and taps alone may be too few tiles for the device. */
@@ -211,7 +213,7 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     }
     const int64_t *word = &w.m;
     for (size_t i = 0; i < sizeof w / sizeof *word; i++)
-        tn__primitive_own(&j, word[i]);
+        tn__primitive_argument(&j, word[i]);
     return tn__primitive_end(
         &j, folds ? tn__device_divide_up(sums / lanes, j.v.group) : tiles, 64);
 }

@@ -42,7 +42,7 @@ static int64_t scalar_word(tn_dtype dtype, double x)
 #define WIDTH 128
 #define ITEMS_PER_UNIT 8 /* and so much memory */
 
-int64_t tn__tile_each(const tn_target *target, int64_t matrices, int64_t m,
+int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n)
 {
     enum { LARGEST = 4 };
@@ -109,7 +109,7 @@ tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
     const bool unit = m->b.stride[column] == 1;
     const bool packed = chunked && is_packed(m, unit);
     const int64_t each =
-        chunked ? 1 : tn__tile_each(target, matrices, m->m, m->n);
+        chunked ? 1 : tn__tile_sums(target, matrices, m->m, m->n);
     int64_t tile_m = chunked ? ROWS : TN__SIDE * each;
     int64_t tile_n = packed    ? packed_columns(m->c.dtype)
                      : chunked ? COLUMNS
@@ -122,23 +122,23 @@ tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
         j.v.is_wide = true;
     j.v.flags = (unit ? B_UNIT : 0) | (packed ? PACKED : 0) |
                 (each > 1 ? TN__LARGE : 0);
-    tn__primitive_own(&j, m->m);
-    tn__primitive_own(&j, m->n);
-    tn__primitive_own(&j, m->k);
+    tn__primitive_argument(&j, m->m);
+    tn__primitive_argument(&j, m->n);
+    tn__primitive_argument(&j, m->k);
     for (int o = 0; o < 3; o++) {
-        tn__primitive_own(&j, operand[o]->stride[row]);
-        tn__primitive_own(&j, operand[o]->stride[column]);
+        tn__primitive_argument(&j, operand[o]->stride[row]);
+        tn__primitive_argument(&j, operand[o]->stride[column]);
     }
-    tn__primitive_own(&j, scalar_word(m->c.dtype, m->alpha));
-    tn__primitive_own(&j, scalar_word(m->c.dtype, m->beta));
-    tn__primitive_own(&j, m->beta != 0);
+    tn__primitive_argument(&j, scalar_word(m->c.dtype, m->alpha));
+    tn__primitive_argument(&j, scalar_word(m->c.dtype, m->beta));
+    tn__primitive_argument(&j, m->beta != 0);
     j.v.group = chunked ? 1 : TN__SIDE * TN__SIDE;
     if (!packed)
         return tn__primitive_end(&j, j.outer.count * across * down, 64);
     int64_t height, width;
     int64_t blocks = block_choose(&j, m, tile_n, &height, &width);
-    tn__primitive_own(&j, height);
-    tn__primitive_own(&j, width);
+    tn__primitive_argument(&j, height);
+    tn__primitive_argument(&j, width);
     plan->flags |= TN_PLAN_SCRATCH;
     tn_status status = tn__primitive_end(&j, blocks, ITEMS_PER_UNIT);
     plan->scratch_bytes =

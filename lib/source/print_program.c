@@ -49,7 +49,7 @@ static void print_indexed_load(tn__device_printer *p, uint32_t i)
     bool faults = tn__device_faults(ins);
     char at[256];
     int length = snprintf(at, sizeof at, "at%u", k);
-    if (p->needed[i])
+    if (p->live[i])
         tn__device_line(p, "tk_%s v%u = 0;", dtype_name[ins->dtype], i);
     const char *before = "";
     for (uint32_t d = 0; d < 3; d++) {
@@ -62,15 +62,16 @@ static void print_indexed_load(tn__device_printer *p, uint32_t i)
             tn__device_line(p,
                             "    fault = tk_fault_at(fault, %s, %u, %u, v%u, "
                             "TK_WORD(%u));",
-                            p->position, p->place, 4 * k + d, index[d], bound);
+                            p->position, p->order_index, 4 * k + d, index[d],
+                            bound);
         before = faults ? "else " : "} else ";
         length += snprintf(at + length, sizeof at - (size_t)length,
                            " + (tk_idx)v%u * (tk_idx)TK_WORD(%u)", index[d],
                            p->words.index_stride[k] + d);
     }
-    if (p->needed[i])
+    if (p->live[i])
         tn__device_line(p, faults ? "else" : "} else {");
-    if (p->needed[i])
+    if (p->live[i])
         tn__device_line(p, "    v%u = tk_from_%s(p%u[%s]);", i, storage, k,
                         at);
     if (!faults)
@@ -78,7 +79,7 @@ static void print_indexed_load(tn__device_printer *p, uint32_t i)
 }
 
 /* Operand k's element at hand. */
-static void name_element(const tn__device_printer *p, uint32_t k, char out[32])
+static void element_text(const tn__device_printer *p, uint32_t k, char out[32])
 {
     if (p->vectors >> k & 1)
         snprintf(out, 32, "x%u.e[l]", k);
@@ -93,7 +94,7 @@ static void print_load(tn__device_printer *p, uint32_t i)
     char element[32];
     const tn_kernel_ins *ins = &p->ins[i];
     uint32_t k = (uint32_t)ins->imm.i;
-    name_element(p, k, element);
+    element_text(p, k, element);
     if (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE)
         print_indexed_load(p, i);
     else
@@ -108,7 +109,7 @@ static void print_store(tn__device_printer *p, const tn_kernel_ins *ins)
     uint32_t k = (uint32_t)ins->imm.i;
     const char *guard = p->in_row_part && !p->chunked ? "if (writes) " : "";
     char element[32];
-    name_element(p, k, element);
+    element_text(p, k, element);
     tn__device_line(p, "%s%s = tk_to_%s(v%u);", guard, element,
                     dtype_name[p->program->operand[k].dtype], ins->a);
 }
@@ -130,27 +131,27 @@ static uint32_t print_loop(tn__device_printer *p, const uint32_t *order,
     const tn_kernel_ins *ins = p->ins;
     while (number_at(order, end) != (uint32_t)ins[loop].imm.i)
         end++;
-    if (!p->needed[loop])
+    if (!p->live[loop])
         return end;
     for (; ins[number_at(order, body)].op == TN_K_CARRY; body++) {
         uint32_t i = number_at(order, body);
-        if (p->needed[i])
+        if (p->live[i])
             tn__device_line(p, "tk_%s v%u = v%u;", dtype_name[ins[i].dtype], i,
                             ins[i].a);
     }
     tn__device_line(p, "for (tk_i64 v%u = 0; v%u < v%u; v%u++) {", loop, loop,
                     ins[loop].a, loop);
     p->depth++;
-    tn__device_list(p, order, body, end);
+    tn__device_statements(p, order, body, end);
     for (uint32_t c = first + 1; c < body; c++) {
         uint32_t i = number_at(order, c);
-        if (p->needed[i])
+        if (p->live[i])
             tn__device_line(p, "tk_%s n%u = v%u;", dtype_name[ins[i].dtype], i,
                             ins[i].b);
     }
     for (uint32_t c = first + 1; c < body; c++) {
         uint32_t i = number_at(order, c);
-        if (p->needed[i])
+        if (p->live[i])
             tn__device_line(p, "v%u = n%u;", i, i);
     }
     p->depth--;
@@ -158,23 +159,23 @@ static uint32_t print_loop(tn__device_printer *p, const uint32_t *order,
     return end;
 }
 
-void tn__device_list(tn__device_printer *p, const uint32_t *order,
-                     uint32_t first, uint32_t end)
+void tn__device_statements(tn__device_printer *p, const uint32_t *order,
+                           uint32_t first, uint32_t end)
 {
     char value[256];
     for (uint32_t at = first; at < end; at++) {
         uint32_t i = number_at(order, at);
         const tn_kernel_ins *ins = &p->ins[i];
-        p->place = at;
+        p->order_index = at;
         if (ins->op == TN_K_LOOP) {
             at = print_loop(p, order, at);
         } else if (ins->op == TN_K_REDUCE) {
-            if (p->needed[i])
+            if (p->live[i])
                 tn__device_reduce(p, i);
         } else if (ins->op == TN_K_WHILE) {
             tn__device_line(p, "if (!v%u)", ins->a);
             tn__device_line(p, "    break;");
-        } else if (ins->op == TN_K_STORE && !p->needed[i]) {
+        } else if (ins->op == TN_K_STORE && !p->live[i]) {
             continue; /* another step's */
         } else if (ins->op == TN_K_STORE) {
             /* what a row's team has read may lie where one now stores */
@@ -185,14 +186,14 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
                 tn__device_line(p, "TK_BARRIER();");
             print_store(p, ins);
         } else if (ins->op == TN_K_LOAD &&
-                   (p->needed[i] || tn__device_faults(ins))) {
+                   (p->live[i] || tn__device_faults(ins))) {
             print_load(p, i);
-        } else if (i == p->saved && p->needed[i] &&
+        } else if (i == p->saved && p->live[i] &&
                    p->local_stage > p->saved_stage) {
-            name_element(p, p->saved_operand, value);
+            element_text(p, p->saved_operand, value);
             tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
                             value);
-        } else if (p->needed[i]) {
+        } else if (p->live[i]) {
             tn__device_value(p, value, sizeof value, i);
             tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
                             value);
@@ -212,8 +213,8 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
     if (!marks)
         return false;
     p->ins = fn->ins;
-    p->needed = marks;
-    tn__needed_function(fn, marks);
+    p->live = marks;
+    tn__liveness_function(fn, marks);
     tn__text_add(&p->body, "TK_FN tk_%s fn%u(", dtype_name[fn->dtype], f);
     for (uint32_t i = 0; i < fn->arg_count; i++)
         tn__text_add(&p->body, "%stk_%s a%u", i ? ", " : "",
@@ -222,12 +223,12 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
     p->depth = 1;
     bool used[4] = {false};
     for (uint32_t i = 0; i < fn->ins_count; i++)
-        if (fn->ins[i].op == TN_K_ARG && p->needed[i])
+        if (fn->ins[i].op == TN_K_ARG && p->live[i])
             used[fn->ins[i].imm.i] = true;
     for (uint32_t i = 0; i < fn->arg_count; i++)
         if (!used[i])
             tn__device_line(p, "(void)a%u;", i);
-    tn__device_list(p, NULL, 0, fn->ins_count);
+    tn__device_statements(p, NULL, 0, fn->ins_count);
     tn__device_line(p, "return v%u;", fn->result);
     tn__text_add(&p->body, "}\n\n");
     tn__free(marks);
@@ -248,7 +249,7 @@ static void print_arguments(tn__device_printer *p, const tn_target *target)
                          dtype_name[operand->dtype],
                          p->class.distinct ? "TK_RESTRICT " : "", k);
     }
-    if (p->class.split && tn__split_part(program, TN_NONE) > 0)
+    if (p->class.split && tn__split_reduce_index(program, TN_NONE) > 0)
         tn__text_add(&p->body, "TK_G tk_i64 *scratch, ");
     if (p->faults)
         tn__text_add(&p->body, "TK_G tk_u32 *faults, ");
@@ -261,7 +262,7 @@ static void print_unused_operands(tn__device_printer *p)
     uint32_t used = 0;
     for (uint32_t i = 0; i < p->program->ins_count; i++)
         if ((p->ins[i].op == TN_K_LOAD || p->ins[i].op == TN_K_STORE) &&
-            p->needed[i])
+            p->live[i])
             used |= 1u << p->ins[i].imm.i;
     for (uint32_t k = 0; k < p->program->operand_count; k++)
         if (!(used >> k & 1) &&
@@ -311,9 +312,9 @@ void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
         tn__text_add(text, "#define TK_EXACT_DIVIDE 1\n");
     if (is_wide)
         tn__text_add(text, "#define TK_WIDE 1\n");
-    tn__text_add(text, "%s%s%s", tn__device_part("platform.cl"),
-                 tn__device_part("instructions.cl"),
-                 tn__device_part("storage.cl"));
+    tn__text_add(text, "%s%s%s", tn__device_text_of("platform.cl"),
+                 tn__device_text_of("instructions.cl"),
+                 tn__device_text_of("storage.cl"));
     if (in_buffer)
         tn__text_add(text, "#define TK_WORD(i) words[i]\n");
     else
@@ -332,7 +333,7 @@ static bool print_kernel(tn__device_printer *p, const tn_target *target)
                              ((size_t)program->ins_count + 1), sizeof *marks);
     if (!marks)
         return false;
-    if (!tn__needed_program(p, marks)) {
+    if (!tn__liveness_program(p, marks)) {
         tn__free(marks);
         return false;
     }
@@ -342,7 +343,7 @@ static bool print_kernel(tn__device_printer *p, const tn_target *target)
     print_unused_operands(p);
     if (p->faults)
         tn__device_line(p, "tk_fault fault = tk_fault_none();");
-    tn__device_list(p, program->order, 0, program->uniform_count);
+    tn__device_statements(p, program->order, 0, program->uniform_count);
     if (p->class.is_rows)
         tn__device_rows(p);
     else
@@ -372,7 +373,7 @@ static tn_status print_program(const tn_target *target,
     tn__device_head(&p.body, target, p.class.is_wide, p.class.in_buffer,
                     p.words.total);
     if (p.faults)
-        tn__text_add(&p.body, "%s", tn__device_part("fault.cl"));
+        tn__text_add(&p.body, "%s", tn__device_text_of("fault.cl"));
     if (p.class.is_rows)
         tn__device_rows_head(&p);
     if (!print_kernel(&p, target)) {

@@ -66,10 +66,10 @@ tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
     if (s->out_index.buffer)
         tn__primitive_buffer(&j, s->out_index.buffer);
     tn__primitive_space(&j, length);
-    tn__primitive_own(&j, length);
-    tn__primitive_own(&j, s->in.stride[last]);
-    tn__primitive_own(&j, s->out.stride[last]);
-    tn__primitive_own(&j, s->out_index.stride[last]);
+    tn__primitive_argument(&j, length);
+    tn__primitive_argument(&j, s->in.stride[last]);
+    tn__primitive_argument(&j, s->out.stride[last]);
+    tn__primitive_argument(&j, s->out_index.stride[last]);
     if (length == 0)
         j.outer.count = 0;
     if (!suits_team(&j, s))
@@ -118,7 +118,7 @@ const char *tn__define_scan(tn__text *text, const tn__variant *v,
     else if (step)
         tn__text_add(text, "#define TK_STEP %u\n", step);
     if (step || sums)
-        tn__text_add(text, "%s", tn__device_part("scan_block.cl"));
+        tn__text_add(text, "%s", tn__device_text_of("scan_block.cl"));
     return step == STEP_LINE ? "scan_line.cl"
            : step            ? "scan_team.cl"
            : sums            ? "scan_sum.cl"

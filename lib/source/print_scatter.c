@@ -3,7 +3,7 @@
  * What is stored at one place is stored in the order of the indices along the
  * scatter's dimension. There are three kernels:
  *   - scatter.cl: a work-item takes a line along that dimension;
- *   - scatter_held.cl: a group takes a line and holds its part of dst in shared
+ *   - scatter_shared.cl: a group takes a line and holds its part of dst in shared
  *     memory, where that has room and the line is contiguous;
  *   - scatter_sorted.cl: indices are sorted first (print_sort.c), then a team of
  *     work-items takes those of one destination, in their order, for
@@ -15,7 +15,7 @@
 
 /* Flags of a variant: with SORTED, of the sorted kernel; without it HELD is
  * that kernel's, and LARGE its greater room. */
-enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, HELD = 2, LARGE = 4 };
+enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
 /* Computed, not measured: a line by itself takes a microsecond an index, and a
  * sort of few indices some 30. */
@@ -28,11 +28,11 @@ enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, HELD = 2, LARGE = 4 };
 #define NARROW_AHEAD 8
 #define TEAM 32
 /* Of the held kernel. */
-#define HELD_EACH 4
-#define HELD_SLOTS 2048
-#define HELD_BYTES 16384 /* of dst; twice as many where it is LARGE */
-#define HELD_SPARSE 4    /* elements of dst for each index, at most */
-#define HELD_ALONE 16384 /* indices of a line that need no other lines */
+#define SHARED_EACH 4
+#define SHARED_SLOTS 2048
+#define SHARED_BYTES 16384 /* of dst; twice as many where it is LARGE */
+#define SHARED_SPARSE 4    /* elements of dst for each index, at most */
+#define SHARED_ALONE 16384 /* indices of a line that need no other lines */
 
 /* Where each point stands among all of the scatter's, as a fault reports it. */
 static tn_strided positions(const tn_scatter_args *s)
@@ -65,16 +65,16 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
     tn__primitive_buffer(&j, s->index.buffer);
     tn__primitive_buffer(&j, s->src.buffer);
     tn__primitive_space(&j, length);
-    tn__primitive_own(&j, length);
-    tn__primitive_own(&j, s->index.stride[s->dim]);
-    tn__primitive_own(&j, s->src.stride[s->dim]);
-    tn__primitive_own(&j, s->dst.stride[s->dim]);
-    tn__primitive_own(&j, s->dst_extent);
-    tn__primitive_own(&j, position.stride[s->dim]);
+    tn__primitive_argument(&j, length);
+    tn__primitive_argument(&j, s->index.stride[s->dim]);
+    tn__primitive_argument(&j, s->src.stride[s->dim]);
+    tn__primitive_argument(&j, s->dst.stride[s->dim]);
+    tn__primitive_argument(&j, s->dst_extent);
+    tn__primitive_argument(&j, position.stride[s->dim]);
     if (length == 0)
         j.outer.count = 0;
-    tn__device_fault_words(j.own + j.own_count, target, s->tag);
-    j.own_count += 3;
+    tn__device_fault_words(j.argument + j.argument_count, target, s->tag);
+    j.argument_count += 3;
     j.v.flags = flags;
     if (!flags)
         return tn__primitive_end_lines(&j);
@@ -83,23 +83,23 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
 }
 
 /* The flags of the kernel that holds a line in shared memory; 0: none fits. */
-static unsigned held_flags(const tn_target *target, const tn_scatter_args *s)
+static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 {
     const int64_t units = target->units ? target->units : 1;
     const int64_t length = s->extent[s->dim], group = tn__device_group(target);
     const int64_t bytes =
         s->dst_extent * (int64_t)tn_dtype_bytes(s->dst.dtype);
-    const unsigned flags = HELD | (bytes > HELD_BYTES ? LARGE : 0);
-    const int64_t room = flags & LARGE ? 2 * HELD_BYTES : HELD_BYTES;
+    const unsigned flags = SHARED | (bytes > SHARED_BYTES ? LARGE : 0);
+    const int64_t room = flags & LARGE ? 2 * SHARED_BYTES : SHARED_BYTES;
     int64_t lines = 1;
     for (uint32_t d = 0; d < s->ndim; d++)
         lines *= d == s->dim ? 1 : s->extent[d];
-    const bool is_busy = lines * 4 >= units || length <= HELD_ALONE;
+    const bool is_busy = lines * 4 >= units || length <= SHARED_ALONE;
     const bool is_contiguous =
         s->index.stride[s->dim] == 1 && s->dst.stride[s->dim] == 1;
     return is_busy && is_contiguous && length >= SHORT_LINE && bytes <= room &&
-                   s->dst_extent <= HELD_SPARSE * length &&
-                   room + 4 * HELD_SLOTS + 16 * group + 8 <=
+                   s->dst_extent <= SHARED_SPARSE * length &&
+                   room + 4 * SHARED_SLOTS + 16 * group + 8 <=
                        (int64_t)target->local_bytes
                ? flags
                : 0;
@@ -109,15 +109,15 @@ static unsigned held_flags(const tn_target *target, const tn_scatter_args *s)
 
 /* The same scatter with its dimensions in another order: those along which
  * indices differ, those along which they are shared, the scatter's own. */
-typedef struct arranged {
+typedef struct reordered {
     uint32_t ndim;
     int64_t extent[TN_MAX_NDIM], keys, width; /* points of the first two */
     tn_strided dst, index, src, position;
     bool rises; /* with a line's number, all positions of the line */
-} arranged;
+} reordered;
 
-static void arrange_dimension(arranged *a, const tn_scatter_args *s, uint32_t d,
-                              const tn_strided *position)
+static void reorder_dimension(reordered *a, const tn_scatter_args *s,
+                              uint32_t d, const tn_strided *position)
 {
     const uint32_t to = a->ndim++;
     a->extent[to] = s->extent[d];
@@ -127,28 +127,32 @@ static void arrange_dimension(arranged *a, const tn_scatter_args *s, uint32_t d,
     a->position.stride[to] = position->stride[d];
 }
 
-static arranged arrange(const tn_scatter_args *s)
+static reordered reorder(const tn_scatter_args *s)
 {
     const tn_strided position = positions(s);
-    arranged a = {.dst = s->dst, .index = s->index, .src = s->src,
-                  .keys = 1, .width = 1, .rises = true};
+    reordered a = {.dst = s->dst,
+                   .index = s->index,
+                   .src = s->src,
+                   .keys = 1,
+                   .width = 1,
+                   .rises = true};
     for (uint32_t d = 0; d < s->ndim; d++)
         if (d != s->dim && s->index.stride[d] != 0) {
             a.keys *= s->extent[d];
             a.rises = a.rises && d < s->dim;
-            arrange_dimension(&a, s, d, &position);
+            reorder_dimension(&a, s, d, &position);
         }
     for (uint32_t d = 0; d < s->ndim; d++)
         if (d != s->dim && s->index.stride[d] == 0) {
             a.width *= s->extent[d];
-            arrange_dimension(&a, s, d, &position);
+            reorder_dimension(&a, s, d, &position);
         }
-    arrange_dimension(&a, s, s->dim, &position);
+    reorder_dimension(&a, s, s->dim, &position);
     return a;
 }
 
 static tn_status plan_sorted_step(const tn_target *target,
-                                  const tn_scatter_args *s, const arranged *a,
+                                  const tn_scatter_args *s, const reordered *a,
                                   const tn__sorted *sorted, uint32_t digits,
                                   tn_plan *plan)
 {
@@ -184,14 +188,14 @@ static tn_status plan_sorted_step(const tn_target *target,
         sorted->lines, a->width, team, a->position.stride[last], sorted->keys,
         sorted->places};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        tn__primitive_own(&j, word[i]);
-    tn__device_fault_words(j.own + j.own_count, target, s->tag);
-    j.own_count += 3;
+        tn__primitive_argument(&j, word[i]);
+    tn__device_fault_words(j.argument + j.argument_count, target, s->tag);
+    j.argument_count += 3;
     return tn__primitive_end(&j, tn__device_divide_up(tasks, group / team), 64);
 }
 
 static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,
-                             const arranged *a, tn_plan *plan)
+                             const reordered *a, tn_plan *plan)
 {
     tn_sort_args sort = {.size = sizeof sort, .ndim = a->ndim,
                          .keep = s->extent[s->dim], .in = a->index,
@@ -216,11 +220,11 @@ tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
                            tn_plan *plan)
 {
     const int64_t units = target->units ? target->units : 1;
-    const arranged a = arrange(s);
+    const reordered a = reorder(s);
     if (target->flags & TN_TARGET_CHUNKED || s->extent[s->dim] < SHORT_LINE ||
         a.width == 0 || a.keys == 0 || s->dst_extent == 0)
         return plan_lines(target, s, 0, plan);
-    const unsigned flags = a.width == 1 ? held_flags(target, s) : 0;
+    const unsigned flags = a.width == 1 ? shared_flags(target, s) : 0;
     return flags || a.keys > LINES_PER_UNIT * units
                ? plan_lines(target, s, flags, plan)
                : plan_sorted(target, s, &a, plan);
@@ -244,11 +248,11 @@ const char *tn__define_scatter(tn__text *text, const tn__variant *v,
         tn__text_add(text,
                      "#define TK_SIZE %u\n#define TK_EACH %d\n"
                      "#define TK_ROOM %d\n#define TK_SLOTS %d\n",
-                     v->group, HELD_EACH,
-                     (v->flags & LARGE ? 2 : 1) * HELD_BYTES /
+                     v->group, SHARED_EACH,
+                     (v->flags & LARGE ? 2 : 1) * SHARED_BYTES /
                          (int)tn_dtype_bytes((tn_dtype)v->dtype),
-                     HELD_SLOTS);
-        return "scatter_held.cl";
+                     SHARED_SLOTS);
+        return "scatter_shared.cl";
     }
     tn__text_add(text,
                  "#define TK_PLACES tk_u%d\n#define TK_EACH %d\n"

@@ -23,7 +23,7 @@ enum { DIGIT, BELOW, BESIDE }; /* sort.cl's modes */
 #define SMALL_GROUP 64
 #define SMALL_EACH 4
 /* Of the least memory that a group has, 32 KiB, 12 are keys then. */
-#define HELD_BYTES 12288
+#define KEY_BYTES 12288
 #define EACH 12
 #define ELEMENTS ((int64_t)1 << 23) /* of lines at a time */
 #define GROUPS_PER_UNIT 16 /* three at once, by their registers */
@@ -35,15 +35,15 @@ static unsigned bits_of(unsigned dtype)
                             : 8 * (unsigned)tn_dtype_bytes((tn_dtype)dtype);
 }
 
-static bool is_held_wide(const tn__variant *v)
+static bool has_wide_keys(const tn__variant *v)
 {
     return v->is_wide || bits_of(v->dtype) > 32;
 }
 
 /* Elements that a work-item takes at once. */
-static int64_t each_of(const tn__variant *v)
+static int64_t elements_per_item(const tn__variant *v)
 {
-    return v->flags & SMALL ? SMALL_EACH : is_held_wide(v) ? EACH / 2 : EACH;
+    return v->flags & SMALL ? SMALL_EACH : has_wide_keys(v) ? EACH / 2 : EACH;
 }
 
 /* The parts of a line of so many elements: a group's. */
@@ -54,10 +54,10 @@ typedef struct blocks {
 /* What all steps of a sort share. */
 typedef struct work {
     tn__primitive *j;
-    int64_t length, keep, lines, lines_at_once, room; /* of a group */
+    int64_t length, keep, lines, lines_at_once, group_elements; /* of a group */
     bool last_only;
     bool at_once; /* all lines */
-    bool stays; /* in the scratch memory: keys and places */
+    bool keeps_keys;        /* in the scratch memory: keys and places */
     uint32_t passes, steps; /* steps: for the lines of one time */
     blocks all, kept;       /* of a line, and of what is kept of it */
     bool selects;
@@ -74,20 +74,20 @@ typedef struct step {
     int shift, mode, known;
 } step;
 
-static blocks cut(const work *w, int64_t count)
+static blocks divide_into_blocks(const work *w, int64_t count)
 {
     const tn_target *target = w->j->target;
-    const int64_t tiles = tn__device_divide_up(count, w->room);
+    const int64_t tiles = tn__device_divide_up(count, w->group_elements);
     const int64_t groups =
         GROUPS_PER_UNIT * (int64_t)(target->units ? target->units : 1);
     const int64_t each =
         tn__device_divide_up(tiles * w->lines_at_once, groups);
-    blocks b = {.length = tn__device_least(each, tiles) * w->room};
+    blocks b = {.length = tn__device_min(each, tiles) * w->group_elements};
     b.count = tn__device_divide_up(count, b.length);
     return b;
 }
 
-static int64_t take(work *w, int64_t count, int64_t bytes)
+static int64_t reserve(work *w, int64_t count, int64_t bytes)
 {
     const int64_t at = w->end;
     w->end += tn__device_divide_up(count * bytes, 8);
@@ -95,7 +95,7 @@ static int64_t take(work *w, int64_t count, int64_t bytes)
 }
 
 /* Lines at a time, steps, memory. */
-static void lay_out(work *w)
+static void plan_memory(work *w)
 {
     const tn__variant *v = &w->j->v;
     const int64_t key_bytes = bits_of(v->dtype) > 32 ? 8 : 4;
@@ -103,31 +103,31 @@ static void lay_out(work *w)
     w->lines_at_once = w->at_once          ? w->lines
                        : w->length < ELEMENTS ? ELEMENTS / w->length
                                               : 1;
-    w->lines_at_once = tn__device_least(w->lines_at_once, w->lines);
-    w->selects = !w->stays && (w->last_only || w->keep <= w->length / 4);
-    w->all = cut(w, w->length);
-    w->kept = cut(w, w->keep);
+    w->lines_at_once = tn__device_min(w->lines_at_once, w->lines);
+    w->selects = !w->keeps_keys && (w->last_only || w->keep <= w->length / 4);
+    w->all = divide_into_blocks(w, w->length);
+    w->kept = divide_into_blocks(w, w->keep);
     const int64_t held = w->selects ? w->keep : w->length;
-    const uint32_t between = w->stays ? w->passes : w->passes - 1;
+    const uint32_t between = w->keeps_keys ? w->passes : w->passes - 1;
     uint32_t halves = between > 2 ? 2 : between;
     w->steps = 3 * w->passes;
     if (w->selects) { /* the passes for the last one's key, and one more */
-        const bool is_one_group = w->keep <= w->room;
+        const bool is_one_group = w->keep <= w->group_elements;
         w->steps = 2 * w->passes + 3;
         halves = w->last_only ? 0 : is_one_group || w->passes == 1 ? 1 : 2;
         if (!w->last_only)
             w->steps += is_one_group ? 1 : 3 * w->passes;
     }
     for (uint32_t h = 0; h < halves; h++) {
-        w->keys[h] = take(w, w->lines_at_once * held, key_bytes);
-        w->places[h] = take(w, w->lines_at_once * held, place_bytes);
+        w->keys[h] = reserve(w, w->lines_at_once * held, key_bytes);
+        w->places[h] = reserve(w, w->lines_at_once * held, place_bytes);
     }
     const int64_t rows = w->lines_at_once * 256;
     const int64_t most =
         w->all.count > w->kept.count ? w->all.count : w->kept.count;
-    w->table = take(w, rows * most, place_bytes);
+    w->table = reserve(w, rows * most, place_bytes);
     w->totals =
-        take(w, rows * (w->selects ? w->passes + 1 : 1), place_bytes);
+        reserve(w, rows * (w->selects ? w->passes + 1 : 1), place_bytes);
 }
 
 /* Step `at` of three for each digit, from the lowest: of count elements, which
@@ -136,7 +136,7 @@ static void sort_step(const work *w, step *s, uint32_t at, int from)
 {
     const uint32_t pass = at / 3;
     const bool is_first = pass == 0;
-    const bool is_last = !w->stays && pass + 1 == w->passes;
+    const bool is_last = !w->keeps_keys && pass + 1 == w->passes;
     s->kind = COUNT + at % 3;
     s->shift = 8 * (int)pass;
     s->mode = DIGIT;
@@ -151,7 +151,7 @@ static step step_at(const work *w, uint32_t number)
     step s = {.count = w->length, .keep = w->keep, .blocks = w->all,
               .from = -1, .to = -1};
     s.first_line = number / w->steps * w->lines_at_once;
-    s.lines = tn__device_least(w->lines_at_once, w->lines - s.first_line);
+    s.lines = tn__device_min(w->lines_at_once, w->lines - s.first_line);
     if (!w->selects) {
         sort_step(w, &s, at, -1);
         return s;
@@ -174,7 +174,7 @@ static step step_at(const work *w, uint32_t number)
     }
     s.count = w->keep;
     s.blocks = w->kept;
-    if (w->keep <= w->room) {
+    if (w->keep <= w->group_elements) {
         s.kind = GROUP;
         s.from = 0;
     } else {
@@ -220,7 +220,7 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
         s->to < 0 ? -1 : w->places[s->to],
         w->table, w->totals, s->shift, s->mode, s->known};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        tn__primitive_own(j, word[i]);
+        tn__primitive_argument(j, word[i]);
     j->v.kind = s->kind;
     if (s->kind == SUM) /* one text for all dtypes */
         j->v.dtype = TN_I32;
@@ -251,10 +251,12 @@ static work begin(tn__primitive *j, const tn_target *target,
     tn__primitive_buffer(j, s->out_index.buffer);
     tn__primitive_space(j, at_once * length);
     j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(target);
-    return (work){.j = j, .length = length, .lines = j->outer.count,
-                  .keep = tn__device_least(s->keep, length),
+    return (work){.j = j,
+                  .length = length,
+                  .lines = j->outer.count,
+                  .keep = tn__device_min(s->keep, length),
                   .last_only = s->flags & TN_SORT_LAST,
-                  .room = each_of(&j->v) * j->v.group,
+                  .group_elements = elements_per_item(&j->v) * j->v.group,
                   .passes = (bits_of(s->in.dtype) + 7) / 8};
 }
 
@@ -267,10 +269,10 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
     for (uint32_t d = 0; at_once && d + 1 < s->ndim; d++)
         lines *= s->extent[d];
     work w = begin(&j, target, s, lines, plan);
-    w.stays = true;
+    w.keeps_keys = true;
     w.at_once = at_once;
     w.passes = digits;
-    lay_out(&w);
+    plan_memory(&w);
     const uint32_t number = plan->step / (w.steps + 1) * w.steps;
     const uint32_t at = plan->step % (w.steps + 1), half = (digits - 1) % 2;
     *out = (tn__sorted){
@@ -282,7 +284,7 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
         .steps = (w.steps + 1) * (uint32_t)tn__device_divide_up(
                                      w.lines, w.lines_at_once),
         .scratch_bytes = 8 * (uint64_t)w.end};
-    out->lines = tn__device_least(w.lines_at_once, w.lines - out->first_line);
+    out->lines = tn__device_min(w.lines_at_once, w.lines - out->first_line);
     plan->step_count = out->steps;
     if (out->is_ready)
         return TN_OK;
@@ -303,7 +305,7 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
     } else if (length <= FEW_MOST && length <= j.v.group) {
         only.kind = FEW;
         only.count = length > 0 ? length : 1;
-    } else if (length <= w.room) {
+    } else if (length <= w.group_elements) {
         only.kind = GROUP;
         only.least = w.last_only ? w.keep - 1 : 0;
         if (length <= SMALL_EACH * SMALL_GROUP && j.v.group > SMALL_GROUP) {
@@ -311,7 +313,7 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
             j.v.group = SMALL_GROUP;
         }
     } else if (only.lines > 0) {
-        lay_out(&w);
+        plan_memory(&w);
         only = step_at(&w, plan->step);
         plan->step_count =
             w.steps *
@@ -370,7 +372,7 @@ const char *tn__define_sort(tn__text *text, const tn__variant *v)
     tn__text_add(text,
                  "#define TK_SIZE %u\n#define TK_EACH %d\n"
                  "#define TK_HELD tk_u%d\n#define TK_FEW_BLOCKS %d\n",
-                 v->group, (int)each_of(v), is_held_wide(v) ? 64 : 32,
-                 FEW_BLOCKS);
+                 v->group, (int)elements_per_item(v),
+                 has_wide_keys(v) ? 64 : 32, FEW_BLOCKS);
     return part[v->kind];
 }

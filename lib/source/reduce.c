@@ -12,7 +12,7 @@ bool tn__reduce_is_arg(const tn_kernel_ins *ins)
     return ins->sub == TN_REDUCE_ARGMAX || ins->sub == TN_REDUCE_ARGMIN;
 }
 
-static const char *folded_type(const tn__device_printer *p, uint32_t i)
+static const char *operand_type(const tn__device_printer *p, uint32_t i)
 {
     return tn__device_dtype(p->ins[p->ins[i].a].dtype);
 }
@@ -22,17 +22,17 @@ static void accumulator_type(const tn__device_printer *p, uint32_t i,
                              char out[16])
 {
     snprintf(out, 16, "%s%s", tn__reduce_is_arg(&p->ins[i]) ? "arg_" : "",
-             folded_type(p, i));
+             operand_type(p, i));
 }
 
-static void fold_name(const tn__device_printer *p, uint32_t i, char out[32])
+static void combine_name(const tn__device_printer *p, uint32_t i, char out[32])
 {
     static const char *const name[TN_REDUCE_END] = {
         [TN_REDUCE_SUM] = "add",       [TN_REDUCE_PROD] = "mul",
         [TN_REDUCE_MAX] = "max",       [TN_REDUCE_MIN] = "min",
         [TN_REDUCE_ARGMAX] = "argmax", [TN_REDUCE_ARGMIN] = "argmin",
     };
-    snprintf(out, 32, "tk_%s_%s", name[p->ins[i].sub], folded_type(p, i));
+    snprintf(out, 32, "tk_%s_%s", name[p->ins[i].sub], operand_type(p, i));
 }
 
 /* The least (greatest) value of a type. */
@@ -79,7 +79,7 @@ static void neutral(const tn__device_printer *p, uint32_t i, bool empty,
         value = lowest(dtype, true);
         break;
     default:
-        snprintf(out, 64, "tk_arg_at_%s(0, -1)", folded_type(p, i));
+        snprintf(out, 64, "tk_arg_at_%s(0, -1)", operand_type(p, i));
         return;
     }
     snprintf(out, 64, "%s", value);
@@ -94,11 +94,11 @@ static uint32_t lanes_of(const tn__device_printer *p)
 void tn__device_reduce(tn__device_printer *p, uint32_t i)
 {
     char fold[32], target[32];
-    fold_name(p, i, fold);
+    combine_name(p, i, fold);
     snprintf(target, sizeof target, lanes_of(p) > 1 ? "acc%u[l]" : "acc%u", i);
     if (tn__reduce_is_arg(&p->ins[i]))
         tn__device_line(p, "%s = %s(%s, tk_arg_at_%s(v%u, k));", target, fold,
-                        target, folded_type(p, i), p->ins[i].a);
+                        target, operand_type(p, i), p->ins[i].a);
     else
         tn__device_line(p, "%s = %s(%s, v%u);", target, fold, target,
                         p->ins[i].a);
@@ -107,13 +107,13 @@ void tn__device_reduce(tn__device_printer *p, uint32_t i)
 /* ---- of a stage --------------------------------------------------------- */
 
 /* The next REDUCE of the stage that is needed, from order[*at] on. */
-static bool next_reduce(const tn__device_printer *p, const tn__stage_walk *walk,
+static bool next_reduce(const tn__device_printer *p, const tn__stage_use *use,
                         uint32_t *at, uint32_t *i)
 {
-    uint32_t end = walk->stage->elem_first + walk->stage->elem_count;
+    uint32_t end = use->stage->elem_first + use->stage->elem_count;
     for (; *at < end; ++*at) {
         *i = p->program->order[*at];
-        if (p->ins[*i].op == TN_K_REDUCE && p->needed[*i]) {
+        if (p->ins[*i].op == TN_K_REDUCE && p->live[*i]) {
             ++*at;
             return true;
         }
@@ -121,11 +121,11 @@ static bool next_reduce(const tn__device_printer *p, const tn__stage_walk *walk,
     return false;
 }
 
-void tn__reduce_accumulators(tn__device_printer *p, const tn__stage_walk *walk)
+void tn__reduce_accumulators(tn__device_printer *p, const tn__stage_use *use)
 {
     char type[16], none[64];
-    uint32_t at = walk->stage->elem_first, i;
-    while (next_reduce(p, walk, &at, &i)) {
+    uint32_t at = use->stage->elem_first, i;
+    while (next_reduce(p, use, &at, &i)) {
         accumulator_type(p, i, type);
         neutral(p, i, false, none);
         if (lanes_of(p) > 1) {
@@ -138,13 +138,13 @@ void tn__reduce_accumulators(tn__device_printer *p, const tn__stage_walk *walk)
     }
 }
 
-void tn__reduce_combine(tn__device_printer *p, const tn__stage_walk *walk)
+void tn__reduce_combine(tn__device_printer *p, const tn__stage_use *use)
 {
     char type[16], fold[32], one[32];
-    uint32_t at = walk->stage->elem_first, i;
-    while (next_reduce(p, walk, &at, &i)) {
+    uint32_t at = use->stage->elem_first, i;
+    while (next_reduce(p, use, &at, &i)) {
         accumulator_type(p, i, type);
-        fold_name(p, i, fold);
+        combine_name(p, i, fold);
         snprintf(one, sizeof one, lanes_of(p) > 1 ? "acc%u[0]" : "acc%u", i);
         if (lanes_of(p) > 1)
             tn__device_line(p, "TK_FOLD_LANES(%s, acc%u, %u)", fold, i,
@@ -160,11 +160,11 @@ void tn__reduce_combine(tn__device_printer *p, const tn__stage_walk *walk)
     }
 }
 
-void tn__reduce_sums(tn__device_printer *p, const tn__stage_walk *walk)
+void tn__reduce_sums(tn__device_printer *p, const tn__stage_use *use)
 {
     char type[16], none[64];
-    uint32_t at = walk->stage->elem_first, i;
-    while (next_reduce(p, walk, &at, &i)) {
+    uint32_t at = use->stage->elem_first, i;
+    while (next_reduce(p, use, &at, &i)) {
         accumulator_type(p, i, type);
         neutral(p, i, true, none);
         tn__device_line(p, "tk_%s sum%u = %s;", type, i, none);
@@ -184,12 +184,12 @@ static void print_result(tn__device_printer *p, uint32_t i)
                         tn__device_dtype(p->ins[i].dtype), i, i);
 }
 
-void tn__reduce_results(tn__device_printer *p, const tn__stage_walk *walk)
+void tn__reduce_results(tn__device_printer *p, const tn__stage_use *use)
 {
     char fold[32];
-    uint32_t at = walk->stage->elem_first, i;
-    while (next_reduce(p, walk, &at, &i)) {
-        fold_name(p, i, fold);
+    uint32_t at = use->stage->elem_first, i;
+    while (next_reduce(p, use, &at, &i)) {
+        combine_name(p, i, fold);
         if (!p->class.is_short)
             tn__device_line(p, "TK_TREE_TOP(%s, tree%u, span, sum%u)", fold, i,
                             i);
@@ -202,13 +202,13 @@ void tn__reduce_results(tn__device_printer *p, const tn__stage_walk *walk)
     }
 }
 
-void tn__reduce_shares(tn__device_printer *p, const tn__stage_walk *walk)
+void tn__reduce_shares(tn__device_printer *p, const tn__stage_use *use)
 {
     char type[16], fold[32], none[64];
-    uint32_t at = walk->stage->elem_first, i;
-    while (next_reduce(p, walk, &at, &i)) {
+    uint32_t at = use->stage->elem_first, i;
+    while (next_reduce(p, use, &at, &i)) {
         accumulator_type(p, i, type);
-        fold_name(p, i, fold);
+        combine_name(p, i, fold);
         neutral(p, i, false, none);
         tn__device_line(p, "tk_%s sum%u;", type, i);
         tn__device_line(p, "TK_FOLD_SHARES(tk_%s, %s, %s, part%u, shares, "
@@ -228,7 +228,7 @@ void tn__reduce_memory(tn__device_printer *p)
         return;
     for (uint32_t i = 0; i < p->program->ins_count; i++) {
         const tn_kernel_ins *ins = &p->ins[i];
-        if (ins->op != TN_K_REDUCE || !p->needed[i])
+        if (ins->op != TN_K_REDUCE || !p->live[i])
             continue;
         bool *known = &seen[2 * p->ins[ins->a].dtype + tn__reduce_is_arg(ins)];
         accumulator_type(p, i, type);
@@ -243,14 +243,15 @@ void tn__reduce_parts(tn__device_printer *p)
 {
     char type[16];
     for (uint32_t i = 0; i < p->program->ins_count; i++) {
-        if (p->ins[i].op != TN_K_REDUCE || !p->needed[i])
+        if (p->ins[i].op != TN_K_REDUCE || !p->live[i])
             continue;
         accumulator_type(p, i, type);
         tn__device_line(p,
                         "TK_G tk_%s *const part%u = (TK_G tk_%s *)(scratch + "
                         "%u * (tk_idx)TK_WORD(%u) * shares) + row * shares;",
                         type, i, type,
-                        tn__split_part(p->program, i) * TN__SPLIT_BYTES / 8,
+                        tn__split_reduce_index(p->program, i) *
+                            TN__SPLIT_BYTES / 8,
                         p->words.count);
     }
 }

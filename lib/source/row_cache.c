@@ -65,10 +65,11 @@ void tn__cache_choose(tn__device_class *class, const tn_program *program,
 static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
 {
     const tn_kernel_stage *stage = &p->program->stage[s];
-    const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
-    return tn__device_operands_of(p, needed, stage->elem_first,
+    const bool *live = p->stage_live + (size_t)s * p->program->ins_count;
+    return tn__device_operands_of(p, live, stage->elem_first,
                                   stage->elem_first + stage->elem_count) >>
-               operand & 1;
+               operand &
+           1;
 }
 
 /* Does stage s load the operand after it has computed instruction i? */
@@ -100,18 +101,18 @@ static bool is_in_loop(const tn__device_printer *p, uint32_t i)
 /* Does the cached operand have room for the value of instruction i: it is of
  * the same type, stage s has loaded it before, and no later stage loads it
  * where that value is there? If so the later stages are marked as having it. */
-static bool takes_room(tn__device_printer *p, uint32_t i, uint32_t s,
-                       uint32_t operand, bool *marks)
+static bool can_replace(tn__device_printer *p, uint32_t i, uint32_t s,
+                        uint32_t operand, bool *marks)
 {
     const uint32_t stages = p->program->stage_count;
     bool is_free = p->program->operand[operand].dtype == p->ins[i].dtype &&
                    !loads_after(p, i, s, operand);
     for (uint32_t later = s + 1; is_free && later < stages; later++) {
-        tn__needed_elems(p, later, i, marks);
+        tn__liveness_stage(p, later, i, marks);
         is_free = !loads(p, later, operand);
     }
     for (uint32_t later = s + 1; !is_free && later < stages; later++)
-        tn__needed_elems(p, later, TN_NONE, marks);
+        tn__liveness_stage(p, later, TN_NONE, marks);
     return is_free;
 }
 
@@ -122,7 +123,7 @@ void tn__cache_find_saved(tn__device_printer *p, bool *marks)
     for (uint32_t i = program->ins_count; i-- > 0;) {
         uint32_t in = 0, first = 0;
         for (uint32_t s = program->stage_count; s-- > 0;)
-            if (p->elem_needed[s * program->ins_count + i]) {
+            if (p->stage_live[s * program->ins_count + i]) {
                 in++;
                 first = s;
             }
@@ -130,7 +131,7 @@ void tn__cache_find_saved(tn__device_printer *p, bool *marks)
             in < 2 || is_in_loop(p, i) || !tn__device_reduces(p, first))
             continue;
         for (uint32_t k = 0; k < program->operand_count; k++)
-            if (cached >> k & 1 && takes_room(p, i, first, k, marks)) {
+            if (cached >> k & 1 && can_replace(p, i, first, k, marks)) {
                 p->saved = i;
                 p->saved_stage = first;
                 p->saved_operand = k;
@@ -145,7 +146,7 @@ uint32_t tn__cache_operands(const tn__device_printer *p)
 {
     uint32_t before = 0, cached = 0;
     for (uint32_t s = 0; p->class.cached && s < p->program->stage_count; s++) {
-        const uint32_t used = tn__stage_look_at(p, s).used;
+        const uint32_t used = tn__stage_find_use(p, s).used;
         cached |= before & used;
         before |= used;
     }
@@ -169,8 +170,8 @@ void tn__cache_memory(tn__device_printer *p)
     }
 }
 
-void tn__cache_here(tn__device_printer *p, uint32_t operands, const char *k,
-                    const char *chunk)
+void tn__cache_positions(tn__device_printer *p, uint32_t operands,
+                         const char *k, const char *chunk)
 {
     for (uint32_t o = 0; o < p->program->operand_count; o++)
         if (operands >> o & 1)
@@ -188,9 +189,9 @@ void tn__cache_fill(tn__device_printer *p)
              size, size);
     tn__text_add(&p->body, "#pragma unroll 8\n");
     tn__device_open(p, head);
-    tn__device_point(p, "i", p->cached, "at", "row", p->class.outer,
-                     p->class.row, 0);
-    tn__cache_here(p, p->cached, "i", "i / TK_CHUNK");
+    tn__device_point_offsets(p, "i", p->cached, "at", "row", p->class.outer,
+                             p->class.row, 0);
+    tn__cache_positions(p, p->cached, "i", "i / TK_CHUNK");
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
         const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
         if (p->cached >> k & 1)

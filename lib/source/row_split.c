@@ -37,14 +37,16 @@ static bool part_has(const tn_program *program, uint32_t first, uint32_t count,
     return false;
 }
 
-static bool elems_do(const tn_kernel_stage *stage, const tn_program *program)
+static bool elem_part_has_effect(const tn_kernel_stage *stage,
+                                 const tn_program *program)
 {
     return part_has(program, stage->elem_first, stage->elem_count,
                     TN_K_REDUCE) ||
            part_has(program, stage->elem_first, stage->elem_count, TN_K_STORE);
 }
 
-static bool rows_store(const tn_kernel_stage *stage, const tn_program *program)
+static bool row_part_stores(const tn_kernel_stage *stage,
+                            const tn_program *program)
 {
     return part_has(program, stage->row_first, stage->row_count, TN_K_STORE);
 }
@@ -52,7 +54,7 @@ static bool rows_store(const tn_kernel_stage *stage, const tn_program *program)
 uint32_t tn__split_stage(const tn_program *program, uint32_t step)
 {
     for (uint32_t s = 0; s < program->stage_count; s++)
-        if (elems_do(&program->stage[s], program) && step-- == 0)
+        if (elem_part_has_effect(&program->stage[s], program) && step-- == 0)
             return s;
     return program->stage_count;
 }
@@ -60,13 +62,13 @@ uint32_t tn__split_stage(const tn_program *program, uint32_t step)
 uint32_t tn__split_steps(const tn_program *program)
 {
     const uint32_t last = program->stage_count - 1;
-    uint32_t steps = rows_store(&program->stage[last], program) ? 1 : 0;
+    uint32_t steps = row_part_stores(&program->stage[last], program) ? 1 : 0;
     for (uint32_t s = 0; s <= last; s++)
-        steps += elems_do(&program->stage[s], program);
+        steps += elem_part_has_effect(&program->stage[s], program);
     return steps;
 }
 
-uint32_t tn__split_part(const tn_program *program, uint32_t reduce)
+uint32_t tn__split_reduce_index(const tn_program *program, uint32_t reduce)
 {
     uint32_t number = 0;
     const uint32_t *order = program->order;
@@ -76,8 +78,9 @@ uint32_t tn__split_part(const tn_program *program, uint32_t reduce)
     return number;
 }
 
-static uint32_t list(const tn_program *program, uint32_t first, uint32_t count,
-                     bool stores, uint32_t *order)
+static uint32_t append_instructions(const tn_program *program, uint32_t first,
+                                    uint32_t count, bool stores,
+                                    uint32_t *order)
 {
     uint32_t listed = 0;
     for (uint32_t at = first; at < first + count; at++)
@@ -90,13 +93,16 @@ uint32_t tn__split_order(const tn_program *program, uint32_t stage,
                          uint32_t *order)
 {
     const bool stores = stage == program->stage_count;
-    uint32_t n = list(program, 0, program->uniform_count, false, order);
+    uint32_t n =
+        append_instructions(program, 0, program->uniform_count, false, order);
     for (uint32_t s = 0; s < stage; s++)
-        n += list(program, program->stage[s].row_first,
-                  program->stage[s].row_count, stores, order + n);
+        n +=
+            append_instructions(program, program->stage[s].row_first,
+                                program->stage[s].row_count, stores, order + n);
     if (!stores)
-        n += list(program, program->stage[stage].elem_first,
-                  program->stage[stage].elem_count, true, order + n);
+        n += append_instructions(program, program->stage[stage].elem_first,
+                                 program->stage[stage].elem_count, true,
+                                 order + n);
     return n;
 }
 
@@ -104,7 +110,7 @@ static bool may_split(const tn_program *program)
 {
     const uint32_t last = program->stage_count - 1;
     for (uint32_t s = 0; s < last; s++)
-        if (rows_store(&program->stage[s], program))
+        if (row_part_stores(&program->stage[s], program))
             return false;
     return tn__split_stage(program, 0) <= last &&
            tn__split_steps(program) <= MOST_STEPS &&
@@ -122,8 +128,7 @@ int64_t tn__split_share(const tn_program *program,
     if (count == 0 || spans < LEAST_SPANS || blocks * LEAST_SHARES > groups ||
         !may_split(program))
         return 0;
-    const int64_t most =
-        tn__device_least(groups / blocks, TN__SPLIT_RUN * team);
+    const int64_t most = tn__device_min(groups / blocks, TN__SPLIT_RUN * team);
     int64_t each = 1;
     while (tn__device_divide_up(spans, each) > most)
         each *= 2;

@@ -16,16 +16,16 @@ static bool part_stores(const tn__device_printer *p, uint32_t first,
 {
     for (uint32_t at = first; at < first + count; at++)
         if (p->ins[p->program->order[at]].op == TN_K_STORE &&
-            p->needed[p->program->order[at]])
+            p->live[p->program->order[at]])
             return true;
     return false;
 }
 
 /* Work-items of a team see each other's stores only behind a barrier, and
  * must not read what another has overwritten. */
-static void print_barrier(tn__device_printer *p, bool needed)
+static void print_barrier(tn__device_printer *p, bool live)
 {
-    if (needed && tn__device_has_team(p))
+    if (live && tn__device_has_team(p))
         tn__device_line(p, "TK_BARRIER();");
 }
 
@@ -33,8 +33,8 @@ static void print_row_part(tn__device_printer *p, const tn_kernel_stage *stage)
 {
     p->position = "(tk_i64)row * TK_WORD(1)";
     p->in_row_part = true;
-    tn__device_list(p, p->program->order, stage->row_first,
-                    stage->row_first + stage->row_count);
+    tn__device_statements(p, p->program->order, stage->row_first,
+                          stage->row_first + stage->row_count);
     p->in_row_part = false;
 }
 
@@ -44,12 +44,12 @@ static void print_stages(tn__device_printer *p)
     bool stored = false;
     for (uint32_t s = 0; s < program->stage_count; s++) {
         const tn_kernel_stage *stage = &program->stage[s];
-        tn__stage_walk walk = tn__stage_look_at(p, s);
+        tn__stage_use use = tn__stage_find_use(p, s);
         print_barrier(p, stored);
         stored = part_stores(p, stage->elem_first, stage->elem_count);
-        tn__stage_elems(p, &walk);
-        if (walk.reduces)
-            tn__reduce_results(p, &walk);
+        tn__stage_elems(p, &use);
+        if (use.reduces)
+            tn__reduce_results(p, &use);
         if (stage->row_count == 0)
             continue;
         bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
@@ -66,45 +66,44 @@ static void print_step(tn__device_printer *p)
 {
     const tn_program *program = p->program;
     for (uint32_t s = 0; s < p->stage; s++) {
-        const tn__stage_walk walk = tn__stage_look_at(p, s);
-        tn__reduce_shares(p, &walk);
+        const tn__stage_use use = tn__stage_find_use(p, s);
+        tn__reduce_shares(p, &use);
         print_row_part(p, &program->stage[s]);
     }
     if (p->stage == program->stage_count)
         return;
-    const tn__stage_walk walk = tn__stage_look_at(p, p->stage);
-    tn__stage_elems(p, &walk);
-    tn__reduce_results(p, &walk);
+    const tn__stage_use use = tn__stage_find_use(p, p->stage);
+    tn__stage_elems(p, &use);
+    tn__reduce_results(p, &use);
 }
 
 /* What of a row's variables anything uses. */
-typedef struct rows_walk {
+typedef struct rows_use {
     uint32_t in_rows, in_elems; /* operands */
     uint32_t in_vectors;        /* of those of elements */
     bool row_stores, elems, reduces;
     bool folds; /* what groups left of their shares of a row */
-} rows_walk;
+} rows_use;
 
-static rows_walk look_at_rows(const tn__device_printer *p)
+static rows_use find_rows_use(const tn__device_printer *p)
 {
-    rows_walk rows = {.in_rows = 0};
+    rows_use rows = {.in_rows = 0};
     for (uint32_t s = 0; s < p->program->stage_count; s++) {
         const tn_kernel_stage *stage = &p->program->stage[s];
-        tn__stage_walk walk = tn__stage_look_at(p, s);
+        tn__stage_use use = tn__stage_find_use(p, s);
         const bool split = p->class.split;
-        rows.folds = rows.folds || (split && s < p->stage && walk.reduces);
+        rows.folds = rows.folds || (split && s < p->stage && use.reduces);
         if (!split || s == p->stage) {
-            rows.in_elems |= walk.used;
-            rows.elems = rows.elems || walk.does;
-            rows.reduces = rows.reduces || walk.reduces;
-            if (walk.does && !walk.reduces)
-                rows.in_vectors |= tn__device_vectors_of(p, walk.used);
+            rows.in_elems |= use.used;
+            rows.elems = rows.elems || use.has_effect;
+            rows.reduces = rows.reduces || use.reduces;
+            if (use.has_effect && !use.reduces)
+                rows.in_vectors |= tn__device_vectors_of(p, use.used);
         }
         if (split && s >= p->stage)
             continue;
-        rows.in_rows |=
-            tn__device_operands_of(p, p->needed, stage->row_first,
-                                   stage->row_first + stage->row_count);
+        rows.in_rows |= tn__device_operands_of(
+            p, p->live, stage->row_first, stage->row_first + stage->row_count);
         rows.row_stores = rows.row_stores ||
                           part_stores(p, stage->row_first, stage->row_count);
     }
@@ -113,7 +112,7 @@ static rows_walk look_at_rows(const tn__device_printer *p)
 
 /* Rows by teams: a group takes as many rows as it has teams; those beyond the
  * last take part in barriers, and in nothing else. */
-static void open_team_rows(tn__device_printer *p, const rows_walk *rows)
+static void open_team_rows(tn__device_printer *p, const rows_use *rows)
 {
     tn__device_open(p, "for (tk_idx first = TK_GROUP * TK_TEAMS; "
                        "first < count; first += TK_GROUPS * TK_TEAMS) ");
@@ -128,7 +127,7 @@ static void open_team_rows(tn__device_printer *p, const rows_walk *rows)
 
 /* A group has a share of each row of a block of TK_TEAMS, or is the block's
  * only one. */
-static void open_split_row(tn__device_printer *p, const rows_walk *rows)
+static void open_split_row(tn__device_printer *p, const rows_use *rows)
 {
     const bool alone = p->stage == p->program->stage_count;
     if (!alone || rows->folds)
@@ -151,7 +150,7 @@ static void open_split_row(tn__device_printer *p, const rows_walk *rows)
     }
     if (rows->reduces || rows->folds)
         tn__reduce_parts(p);
-    else if (tn__split_part(p->program, TN_NONE) > 0)
+    else if (tn__split_reduce_index(p->program, TN_NONE) > 0)
         tn__device_line(p, "(void)scratch;");
 }
 
@@ -166,13 +165,13 @@ void tn__device_rows_head(tn__device_printer *p)
         if (p->class.lanes > 1)
             tn__text_add(&p->body, "#define TK_COLUMNS 1\n");
     }
-    tn__text_add(&p->body, "%s", tn__device_part("rows.cl"));
+    tn__text_add(&p->body, "%s", tn__device_text_of("rows.cl"));
 }
 
 void tn__device_rows(tn__device_printer *p)
 {
     p->cached = tn__cache_operands(p);
-    rows_walk rows = look_at_rows(p);
+    rows_use rows = find_rows_use(p);
     tn__reduce_memory(p);
     if (!p->chunked)
         tn__device_vector_types(p, p->cached | rows.in_vectors);
@@ -190,12 +189,12 @@ void tn__device_rows(tn__device_printer *p)
     } else {
         open_team_rows(p, &rows);
     }
-    tn__device_point(p, "row", rows.in_rows | rows.in_elems | p->cached, "row",
-                     NULL, 0, p->class.outer, 0);
+    tn__device_point_offsets(p, "row", rows.in_rows | rows.in_elems | p->cached,
+                             "row", NULL, 0, p->class.outer, 0);
     for (uint32_t k = 0; k < p->program->operand_count; k++)
         if (rows.in_rows >> k & 1)
             tn__device_line(p, "const %s at%u = row%u;",
-                            tn__device_place_type(p, k), k, k);
+                            tn__device_offset_type(p, k), k, k);
     if (rows.reduces)
         tn__device_line(p, "tk_idx span;");
     if (p->class.split) {

@@ -5,14 +5,14 @@
 #include <source/print.h>
 
 /* What the elem part of a stage has. */
-typedef struct tn__stage_walk {
+typedef struct tn__stage_use {
     const tn_kernel_stage *stage;
-    const bool *needed; /* by instruction, in its elem part */
+    const bool *live;   /* by instruction, in its elem part */
     uint32_t used;      /* operands that the elem part has a place of, */
     uint32_t cached;    /*   and those that it has in local memory */
-    bool reduces, does; /* anything at all */
-    bool numbers;       /* the element's number k, besides */
-} tn__stage_walk;
+    bool reduces, has_effect; /* anything at all */
+    bool needs_index;         /* the element's number k, besides */
+} tn__stage_use;
 
 /* Do several work-items share a row? */
 static inline bool tn__device_has_team(const tn__device_printer *p)
@@ -21,20 +21,19 @@ static inline bool tn__device_has_team(const tn__device_printer *p)
 }
 
 /* stage.c: the walk of stage s; its loop over a row's elements. */
-tn__stage_walk tn__stage_look_at(const tn__device_printer *p, uint32_t s);
-void tn__stage_elems(tn__device_printer *p, const tn__stage_walk *walk);
+tn__stage_use tn__stage_find_use(const tn__device_printer *p, uint32_t s);
+void tn__stage_elems(tn__device_printer *p, const tn__stage_use *use);
 
 /* reduce.c: the variables of a stage's reductions: their sums and trees; */
-void tn__reduce_sums(tn__device_printer *p, const tn__stage_walk *walk);
+void tn__reduce_sums(tn__device_printer *p, const tn__stage_use *use);
 /* accumulators as they begin: values, or arrays of lanes; */
-void tn__reduce_accumulators(tn__device_printer *p,
-                             const tn__stage_walk *walk);
+void tn__reduce_accumulators(tn__device_printer *p, const tn__stage_use *use);
 /* from accumulators to one value each, and with them into the trees; */
-void tn__reduce_combine(tn__device_printer *p, const tn__stage_walk *walk);
+void tn__reduce_combine(tn__device_printer *p, const tn__stage_use *use);
 /* the values of the reductions, or of a share of each; */
-void tn__reduce_results(tn__device_printer *p, const tn__stage_walk *walk);
+void tn__reduce_results(tn__device_printer *p, const tn__stage_use *use);
 /* the values of a stage that earlier steps have run, of all shares. */
-void tn__reduce_shares(tn__device_printer *p, const tn__stage_walk *walk);
+void tn__reduce_shares(tn__device_printer *p, const tn__stage_use *use);
 
 bool tn__reduce_is_arg(const tn_kernel_ins *ins);
 /* Local memory for all reductions that are needed. */
@@ -51,7 +50,7 @@ void tn__cache_memory(tn__device_printer *p);
 /* A team's row to local memory, when all have done with the one before. */
 void tn__cache_fill(tn__device_printer *p);
 /* here<k> of element `k` in a chunk, for the operands */
-void tn__cache_here(tn__device_printer *p, uint32_t operands, const char *k,
-                    const char *chunk);
+void tn__cache_positions(tn__device_printer *p, uint32_t operands,
+                         const char *k, const char *chunk);
 
 #endif

@@ -7,7 +7,7 @@
 #include <source/class.h>
 #include <source/device_text.h>
 
-const char *tn__device_part(const char *name)
+const char *tn__device_text_of(const char *name)
 {
     for (const char *const *at = tn__device_text; *at; at += 2)
         if (strcmp(*at, name) == 0)

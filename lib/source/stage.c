@@ -4,65 +4,65 @@
 
 #include <source/rows.h>
 
-tn__stage_walk tn__stage_look_at(const tn__device_printer *p, uint32_t s)
+tn__stage_use tn__stage_find_use(const tn__device_printer *p, uint32_t s)
 {
     const tn_kernel_stage *stage = &p->program->stage[s];
-    const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
+    const bool *live = p->stage_live + (size_t)s * p->program->ins_count;
     uint32_t end = stage->elem_first + stage->elem_count;
-    uint32_t operands =
-        tn__device_operands_of(p, needed, stage->elem_first, end);
-    if (p->saved != TN_NONE && needed[p->saved])
+    uint32_t operands = tn__device_operands_of(p, live, stage->elem_first, end);
+    if (p->saved != TN_NONE && live[p->saved])
         operands |= 1u << p->saved_operand;
-    tn__stage_walk walk = {.stage = stage,
-                           .needed = needed,
-                           .used = operands & ~p->cached,
-                           .cached = operands & p->cached};
+    tn__stage_use use = {.stage = stage,
+                         .live = live,
+                         .used = operands & ~p->cached,
+                         .cached = operands & p->cached};
     for (uint32_t at = stage->elem_first; at < end; at++) {
         uint32_t i = p->program->order[at];
-        bool reduce = p->ins[i].op == TN_K_REDUCE && p->needed[i];
-        walk.reduces = walk.reduces || reduce;
-        walk.numbers = walk.numbers ||
-                       (reduce && tn__reduce_is_arg(&p->ins[i])) ||
-                       tn__device_faults(&p->ins[i]);
-        walk.does = walk.does || reduce || p->ins[i].op == TN_K_STORE ||
-                    tn__device_faults(&p->ins[i]);
+        bool reduce = p->ins[i].op == TN_K_REDUCE && p->live[i];
+        use.reduces = use.reduces || reduce;
+        use.needs_index = use.needs_index ||
+                          (reduce && tn__reduce_is_arg(&p->ins[i])) ||
+                          tn__device_faults(&p->ins[i]);
+        use.has_effect = use.has_effect || reduce ||
+                         p->ins[i].op == TN_K_STORE ||
+                         tn__device_faults(&p->ins[i]);
     }
-    return walk;
+    return use;
 }
 
 bool tn__device_reduces(const tn__device_printer *p, uint32_t s)
 {
-    return tn__stage_look_at(p, s).reduces;
+    return tn__stage_find_use(p, s).reduces;
 }
 
-static void print_list(tn__device_printer *p, const tn__stage_walk *walk)
+static void print_list(tn__device_printer *p, const tn__stage_use *use)
 {
-    const tn_kernel_stage *stage = walk->stage;
+    const tn_kernel_stage *stage = use->stage;
     p->position = "(tk_i64)row * TK_WORD(1) + k";
     p->local_stage = (uint32_t)(stage - p->program->stage);
-    const bool *needed = p->needed;
-    p->needed = walk->needed;
-    tn__device_list(p, p->program->order, stage->elem_first,
-                    stage->elem_first + stage->elem_count);
-    p->needed = needed;
+    const bool *live = p->live;
+    p->live = use->live;
+    tn__device_statements(p, p->program->order, stage->elem_first,
+                          stage->elem_first + stage->elem_count);
+    p->live = live;
 }
 
 /* Element k of the row. */
-static void print_element(tn__device_printer *p, const tn__stage_walk *walk)
+static void print_element(tn__device_printer *p, const tn__stage_use *use)
 {
-    tn__device_point(p, "k", walk->used, "at", "row", p->class.outer,
-                     p->class.row, 0);
-    if (p->terms == 0 && !walk->numbers)
+    tn__device_point_offsets(p, "k", use->used, "at", "row", p->class.outer,
+                             p->class.row, 0);
+    if (p->used_dims == 0 && !use->needs_index)
         tn__device_line(p, "(void)k;");
-    tn__cache_here(p, walk->cached, "k", "TK_SLOT");
-    p->local = walk->cached;
-    print_list(p, walk);
+    tn__cache_positions(p, use->cached, "k", "TK_SLOT");
+    p->local = use->cached;
+    print_list(p, use);
     p->local = 0;
 }
 
 /* The elements of a row (a share of it), some at once: neighbouring work-items
  * have neighbouring vectors. */
-static void print_vectors(tn__device_printer *p, const tn__stage_walk *walk)
+static void print_vectors(tn__device_printer *p, const tn__stage_use *use)
 {
     char head[120];
     const uint32_t size = p->class.vector;
@@ -70,14 +70,14 @@ static void print_vectors(tn__device_printer *p, const tn__stage_walk *walk)
              "for (tk_idx i = %sTK_ITEM * %u; i < mine; i += TK_TEAM * %u) ",
              p->class.split ? "begin + " : "", size, size);
     tn__device_open(p, head);
-    tn__device_point(p, "i", walk->used, "from", "row", p->class.outer,
-                     p->class.row, 0);
-    tn__cache_here(p, walk->cached, "i", "i / TK_CHUNK");
-    p->vectors = tn__device_vectors_of(p, walk->used) | walk->cached;
-    tn__device_vectors_open(p, walk->used);
-    if (walk->numbers)
+    tn__device_point_offsets(p, "i", use->used, "from", "row", p->class.outer,
+                             p->class.row, 0);
+    tn__cache_positions(p, use->cached, "i", "i / TK_CHUNK");
+    p->vectors = tn__device_vectors_of(p, use->used) | use->cached;
+    tn__device_vectors_open(p, use->used);
+    if (use->needs_index)
         tn__device_line(p, "const tk_idx k = i + l;");
-    print_list(p, walk);
+    print_list(p, use);
     tn__device_vectors_close(p);
     tn__device_close(p);
 }
@@ -85,26 +85,25 @@ static void print_vectors(tn__device_printer *p, const tn__stage_walk *walk)
 /* A work-item's loads wait for memory, and its lane folds one element after the
  * other: compilers unroll such a loop four times, which is four loads at once.
  * Eight are, where an element takes few instructions. */
-#define FEW 12
+#define CHEAP_INSTRUCTIONS 12
 
-static bool takes_little(const tn__device_printer *p,
-                         const tn__stage_walk *walk)
+static bool is_cheap(const tn__device_printer *p, const tn__stage_use *use)
 {
-    uint32_t end = walk->stage->elem_first + walk->stage->elem_count, taken = 0;
-    for (uint32_t at = walk->stage->elem_first; at < end; at++) {
+    uint32_t end = use->stage->elem_first + use->stage->elem_count, taken = 0;
+    for (uint32_t at = use->stage->elem_first; at < end; at++) {
         const uint32_t i = p->program->order[at];
         const unsigned op = p->ins[i].op;
-        if (!walk->needed[i])
+        if (!use->live[i])
             continue;
         if (op == TN_K_CALL || op == TN_K_LOOP || op == TN_K_PHILOX)
             return false;
         taken++;
     }
-    return taken <= FEW;
+    return taken <= CHEAP_INSTRUCTIONS;
 }
 
 /* Element k of the row, which is of lane l of those that a work-item has. */
-static void print_lanes(tn__device_printer *p, const tn__stage_walk *walk,
+static void print_lanes(tn__device_printer *p, const tn__stage_use *use,
                         bool guarded)
 {
     tn__text_add(&p->body, "#pragma unroll\n");
@@ -112,7 +111,7 @@ static void print_lanes(tn__device_printer *p, const tn__stage_walk *walk,
     tn__device_line(p, "const tk_idx k = j + l * TK_WIDTH;");
     if (guarded)
         tn__device_open(p, "if (k < most) ");
-    print_element(p, walk);
+    print_element(p, use);
     if (guarded)
         tn__device_close(p);
     tn__device_close(p);
@@ -120,25 +119,25 @@ static void print_lanes(tn__device_printer *p, const tn__stage_walk *walk,
 
 /* Several lanes to a work-item: rounds that are whole, whose loads need no
  * condition, and the last one. */
-static void print_rounds(tn__device_printer *p, const tn__stage_walk *walk)
+static void print_rounds(tn__device_printer *p, const tn__stage_use *use)
 {
     tn__device_line(p, "const tk_i32 rounds = most > chunk "
                        "? (tk_i32)(most - chunk) / TK_LANES : 0;");
-    if (takes_little(p, walk) && p->class.lanes < TN_LANES)
+    if (is_cheap(p, use) && p->class.lanes < TN_LANES)
         tn__text_add(&p->body, "#pragma unroll 4\n");
     tn__device_open(p, "for (tk_i32 r = 0; r < rounds; r++) ");
     tn__device_line(p, "const tk_idx j = chunk + TK_LANE + r * TK_LANES;");
-    print_lanes(p, walk, false);
+    print_lanes(p, use, false);
     tn__device_close(p);
     tn__device_line(p, "const tk_idx j = chunk + TK_LANE + rounds * TK_LANES;");
-    print_lanes(p, walk, true);
+    print_lanes(p, use, true);
 }
 
 /* One pass over the chunks that are folded at once: one, or a team's. */
-static void print_span(tn__device_printer *p, const tn__stage_walk *walk)
+static void print_span(tn__device_printer *p, const tn__stage_use *use)
 {
     const char *begin = p->class.split ? "begin + " : "";
-    tn__reduce_accumulators(p, walk);
+    tn__reduce_accumulators(p, use);
     if (p->chunked) {
         tn__device_line(p, "const tk_idx left = length - span * TK_CHUNK;");
         tn__device_line(p, "const tk_idx most = "
@@ -148,7 +147,7 @@ static void print_span(tn__device_printer *p, const tn__stage_walk *walk)
                            "most - j < TK_LANES ? most - j : TK_LANES;");
         tn__device_open(p, "for (tk_idx l = 0; l < here; l++) ");
         tn__device_line(p, "const tk_idx k = span * TK_CHUNK + j + l;");
-        print_element(p, walk);
+        print_element(p, use);
         tn__device_close(p);
         tn__device_close(p);
     } else {
@@ -158,21 +157,21 @@ static void print_span(tn__device_printer *p, const tn__stage_walk *walk)
                            "? chunk + TK_CHUNK : mine;");
     }
     if (!p->chunked && p->class.lanes > 1) {
-        print_rounds(p, walk);
+        print_rounds(p, use);
     } else if (!p->chunked) {
-        if (takes_little(p, walk))
+        if (is_cheap(p, use))
             tn__device_line(p, "#pragma unroll 8");
         tn__device_open(p, "for (tk_idx k = chunk + TK_LANE; k < most; "
                            "k += TK_LANES) ");
-        print_element(p, walk);
+        print_element(p, use);
         tn__device_close(p);
     }
-    tn__reduce_combine(p, walk);
+    tn__reduce_combine(p, use);
 }
 
-static void print_reducing(tn__device_printer *p, const tn__stage_walk *walk)
+static void print_reducing(tn__device_printer *p, const tn__stage_use *use)
 {
-    tn__reduce_sums(p, walk);
+    tn__reduce_sums(p, use);
     tn__device_line(p, "span = 0;");
     if (p->class.is_short)
         tn__device_open(p, "if (length > 0) ");
@@ -184,23 +183,23 @@ static void print_reducing(tn__device_printer *p, const tn__stage_walk *walk)
                                ? "for (; span * TK_CHUNK < length; span++) "
                                : "for (; span * TK_SLOTS * TK_CHUNK < length; "
                                  "span++) ");
-    print_span(p, walk);
+    print_span(p, use);
     tn__device_close(p);
 }
 
-void tn__stage_elems(tn__device_printer *p, const tn__stage_walk *walk)
+void tn__stage_elems(tn__device_printer *p, const tn__stage_use *use)
 {
-    if (!walk->does)
+    if (!use->has_effect)
         return;
-    if (walk->reduces) {
-        print_reducing(p, walk);
+    if (use->reduces) {
+        print_reducing(p, use);
         return;
     }
     if (!p->chunked) {
-        print_vectors(p, walk);
+        print_vectors(p, use);
         return;
     }
     tn__device_open(p, "for (tk_idx k = 0; k < length; k++) ");
-    print_element(p, walk);
+    print_element(p, use);
     tn__device_close(p);
 }

@@ -14,9 +14,9 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
     uint32_t slots = 1;
     if (length <= TN_CHUNK)
         return slots;
-    while (slots < most && ((int64_t)slots * TN_CHUNK < length ||
-                            count * slots <
-                                tn__device_most_groups(target) * most))
+    while (slots < most &&
+           ((int64_t)slots * TN_CHUNK < length ||
+            count * slots < tn__device_max_groups(target) * most))
         slots *= 2;
     return slots;
 }
@@ -92,8 +92,8 @@ void tn__device_size_team(tn__device_class *class, const tn_program *program,
     }
 }
 
-void tn__device_spread_rows(tn__device_class *class, const tn_target *target,
-                            int64_t count)
+void tn__device_shrink_groups(tn__device_class *class, const tn_target *target,
+                              int64_t count)
 {
     const uint32_t team = tn__device_team(class);
     while (class->group > 64 && class->group > 8 * team &&

@@ -58,7 +58,7 @@ void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
     if (ndim < 2 || tn__device_may_fault(program))
         return;
     const uint32_t inner = inner_of(program, s);
-    uint32_t other = ndim, turned = 0, bytes = 0;
+    uint32_t other = ndim, transposed = 0, bytes = 0;
     for (uint32_t k = 0; inner < ndim && k < program->operand_count; k++) {
         const tn_kernel_operand *operand = &program->operand[k];
         if (!is_element(operand) || operand->access != TN_OPERAND_READ ||
@@ -68,14 +68,14 @@ void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
         if (d == ndim || (other != ndim && d != other))
             continue;
         other = d;
-        turned |= 1u << k;
+        transposed |= 1u << k;
         bytes += (uint32_t)tn_dtype_bytes((tn_dtype)operand->dtype);
     }
     uint32_t side = NARROW;
-    if (turned && s->extent[inner] >= WIDE && s->extent[other] >= WIDE &&
+    if (transposed && s->extent[inner] >= WIDE && s->extent[other] >= WIDE &&
         WIDE * (WIDE + 4) * bytes <= target->local_bytes / 4 * 3)
         side = WIDE;
-    if (!turned || class->group < side ||
+    if (!transposed || class->group < side ||
         side * (side + 4) * bytes > target->local_bytes)
         return;
     /* Their order: others, other, inner. */
@@ -83,7 +83,7 @@ void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
     tn__device_space_move(s, program->operand_count,
                           other > inner ? other - 1 : other, ndim - 2);
     class->tile = side;
-    class->turned = turned;
+    class->transposed = transposed;
 }
 
 int64_t tn__device_tile_count(const tn__device_class *class,
@@ -113,10 +113,10 @@ static unsigned pitch_of(const tn__device_printer *p, uint32_t k)
     return p->class.tile + (bytes < 4 ? 4 / bytes : 1);
 }
 
-static void print_local(tn__device_printer *p, uint32_t turned)
+static void print_local(tn__device_printer *p, uint32_t transposed)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++)
-        if (turned >> k & 1)
+        if (transposed >> k & 1)
             tn__device_line(p, "TK_SHARED(tk_s_%s, local%u, %u);",
                             tn__device_dtype(p->program->operand[k].dtype), k,
                             p->class.tile * pitch_of(p, k));
@@ -125,12 +125,12 @@ static void print_local(tn__device_printer *p, uint32_t turned)
 /* A square of each turned operand, to local memory. Work-items beyond its
  * edges load the edge again, so that no load waits for a condition, and all are
  * under way before the first is stored. */
-static void print_turned(tn__device_printer *p, uint32_t turned)
+static void load_transposed(tn__device_printer *p, uint32_t transposed)
 {
     const uint32_t last = p->class.outer - 1, side = p->class.tile;
     const uint32_t rounds = side * side / p->class.group;
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
-        if (!(turned >> k & 1))
+        if (!(transposed >> k & 1))
             continue;
         const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
         tn__device_line(p, "tk_s_%s x%u[%u];", dtype, k, rounds);
@@ -149,13 +149,14 @@ static void print_turned(tn__device_printer *p, uint32_t turned)
     tn__text_add(&p->body, "#pragma unroll\n");
     tn__device_open(p, "for (tk_i32 r = 0; r < TK_ROUNDS; r++) ");
     for (uint32_t k = 0; k < p->program->operand_count; k++)
-        if (turned >> k & 1)
+        if (transposed >> k & 1)
             tn__device_line(p, "local%u[(y + r * TK_STEP) * %u + x] = x%u[r];",
                             k, pitch_of(p, k), k);
     tn__device_close(p);
 }
 
-static void print_square(tn__device_printer *p, uint32_t used, uint32_t turned)
+static void print_square(tn__device_printer *p, uint32_t used,
+                         uint32_t transposed)
 {
     const uint32_t last = p->class.outer - 1;
     tn__text_add(&p->body, "#pragma unroll\n");
@@ -164,15 +165,15 @@ static void print_square(tn__device_printer *p, uint32_t used, uint32_t turned)
     tn__device_line(p, "const tk_idx c%u = left + x;", last);
     tn__device_line(p, "if (c%u >= lines || c%u >= columns)", last - 1, last);
     tn__device_line(p, "    continue;");
-    tn__device_places(p, used & ~turned, "at", "from", last - 1, last + 1);
+    tn__device_offsets(p, used & ~transposed, "at", "from", last - 1, last + 1);
     for (uint32_t k = 0; k < p->program->operand_count; k++)
-        if (turned >> k & 1)
+        if (transposed >> k & 1)
             tn__device_line(p,
                             "const tk_i32 here%u = "
                             "x * %u + y + r * TK_STEP;",
                             k, pitch_of(p, k));
-    p->local = turned;
-    tn__device_elem_list(p, "0");
+    p->local = transposed;
+    tn__device_elem_statements(p, "0");
     p->local = 0;
     tn__device_close(p);
 }
@@ -180,8 +181,8 @@ static void print_square(tn__device_printer *p, uint32_t used, uint32_t turned)
 void tn__device_tiles(tn__device_printer *p, uint32_t used)
 {
     const uint32_t last = p->class.outer - 1, side = p->class.tile;
-    const uint32_t turned = p->class.turned & used;
-    print_local(p, turned);
+    const uint32_t transposed = p->class.transposed & used;
+    print_local(p, transposed);
     tn__text_add(&p->body, "#define TK_SIDE %u\n#define TK_STEP %u\n"
                            "#define TK_ROUNDS (TK_SIDE / TK_STEP)\n",
                  side, p->class.group / side);
@@ -201,13 +202,14 @@ void tn__device_tiles(tn__device_printer *p, uint32_t used)
     tn__device_line(p, "const tk_idx top = tile / wide %% high * TK_SIDE;");
     tn__device_line(p, "const tk_idx matrix = tile / wide / high;");
     if (last > 1)
-        tn__device_point(p, "matrix", used, "from", NULL, 0, last - 1, 0);
+        tn__device_point_offsets(p, "matrix", used, "from", NULL, 0, last - 1,
+                                 0);
     else
-        tn__device_places(p, used, "from", NULL, 0, 0);
+        tn__device_offsets(p, used, "from", NULL, 0, 0);
     tn__device_line(p, "(void)matrix;");
-    print_turned(p, turned);
+    load_transposed(p, transposed);
     tn__device_line(p, "TK_BARRIER();");
-    print_square(p, used, turned);
+    print_square(p, used, transposed);
     tn__device_line(p, "TK_BARRIER();");
     tn__device_close(p);
 }

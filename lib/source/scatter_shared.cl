@@ -1,4 +1,4 @@
-/* scatter_held.cl: an indexed store with a reduction, each line a group's, which
+/* scatter_shared.cl: an indexed store with a reduction, each line a group's, which
  * holds the line of dst in shared memory. It takes TK_CHUNK points of the line at
  * once, in rounds. Of those that are left, the first of each destination is stored in
  * a round: each offers its number to the destination's slot, which takes the

@@ -1,0 +1,140 @@
+/* liveness.c: which instructions a text has: those that stores and reductions
+ * depend on, in the whole program and in each stage. */
+#include <string.h>
+
+#include <base/error.h>
+#include <base/memory.h>
+#include <source/print.h>
+
+static bool mark(bool *live, uint32_t i)
+{
+    if (i == TN_NONE || live[i])
+        return false;
+    return live[i] = true;
+}
+
+/* What i makes needed besides; true if there was anything new. A faulting
+ * load needs its indices even where its value is of no use. */
+static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
+                          const bool *listed, bool *live)
+{
+    bool more = false;
+    const tn_kernel_ins *x = &ins[i];
+    if (!listed[i] || !(live[i] || tn__device_faults(x)))
+        return false;
+    more |= mark(live, x->a);
+    more |= mark(live, x->b);
+    more |= mark(live, x->c);
+    return more;
+}
+
+/* A loop is needed with what decides its rounds if anything inside is. */
+static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
+                      const bool *listed, bool *live)
+{
+    bool used = live[loop], more = false;
+    for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++)
+        used =
+            used || ((live[i] || (tn__device_faults(&ins[i]) && listed[i])) &&
+                     ins[i].level >= ins[loop].level);
+    if (!used)
+        return false;
+    more |= mark(live, loop);
+    more |= mark(live, (uint32_t)ins[loop].imm.i);
+    for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++) {
+        if (ins[i].op == TN_K_LOOP) /* its own WHILEs are its own matter */
+            i = (uint32_t)ins[i].imm.i;
+        else if (ins[i].op == TN_K_WHILE)
+            more |= mark(live, i);
+    }
+    return more;
+}
+
+/* A list of instructions, and marks for each by its number; NULL: all of them,
+ * as a function has them. */
+typedef struct part {
+    const tn_kernel_ins *ins;
+    uint32_t count;        /* of ins */
+    const uint32_t *order;
+    uint32_t order_count;
+    uint32_t available; /* an instruction whose value is there; TN_NONE: none */
+} part;
+
+/* Marks what the stores and reductions that stand in a part hang on, and (of a
+ * function) its result. What nobody reads is not printed: compilers would drop
+ * it, but warn. stands: room for as many marks. of: reductions that anybody
+ * reads; NULL: look only for those. */
+static void find_live(const part *list, uint32_t result, const bool *of,
+                      bool *listed, bool *live)
+{
+    const tn_kernel_ins *ins = list->ins;
+    uint32_t count = list->count;
+    memset(listed, 0, count * sizeof *listed);
+    for (uint32_t i = 0; i < list->order_count; i++)
+        listed[list->order ? list->order[i] : i] = true;
+    for (uint32_t i = 0; i < count; i++)
+        live[i] = (listed[i] && (ins[i].op == TN_K_STORE ||
+                                 (ins[i].op == TN_K_REDUCE && of && of[i]))) ||
+                  i == result;
+    for (bool more = true; more;) { /* again where a loop carries backwards */
+        more = false;
+        for (uint32_t i = count; i-- > 0;) {
+            if (i != list->available)
+                more |= mark_operands(ins, i, listed, live);
+            if (ins[i].op == TN_K_LOOP)
+                more |= mark_loop(ins, i, listed, live);
+        }
+    }
+}
+
+/* Of the marks for the whole program, those of a step whose rows are split. */
+static bool mark_split_step(tn__device_printer *p, bool *listed, bool *marks)
+{
+    const tn_program *program = p->program;
+    uint32_t *order = tn__calloc((size_t)program->order_count + 1,
+                                 sizeof *order);
+    if (!order)
+        return false;
+    const uint32_t count = tn__split_order(program, p->stage, order);
+    find_live(&(part){program->ins, program->ins_count, order, count, TN_NONE},
+              TN_NONE, marks, listed, marks);
+    tn__free(order);
+    return true;
+}
+
+void tn__liveness_stage(tn__device_printer *p, uint32_t s, uint32_t available,
+                        bool *marks)
+{
+    const tn_program *program = p->program;
+    const tn_kernel_stage *stage = &program->stage[s];
+    const size_t count = program->ins_count;
+    find_live(&(part){program->ins, program->ins_count,
+                      program->order + stage->elem_first, stage->elem_count,
+                      available},
+              TN_NONE, marks, marks + count * (program->stage_count + 1),
+              marks + (s + 1) * count);
+}
+
+void tn__liveness_function(const tn_kernel_fn *fn, bool *marks)
+{
+    find_live(&(part){fn->ins, fn->ins_count, NULL, fn->ins_count, TN_NONE},
+              fn->result, NULL, marks + fn->ins_count, marks);
+}
+
+bool tn__liveness_program(tn__device_printer *p, bool *marks)
+{
+    const tn_program *program = p->program;
+    size_t count = program->ins_count;
+    bool *listed = marks + count * (program->stage_count + 1);
+    p->ins = program->ins;
+    p->live = marks;
+    p->stage_live = marks + count;
+    find_live(&(part){program->ins, program->ins_count, program->order,
+                      program->order_count, TN_NONE},
+              TN_NONE, NULL, listed, marks);
+    for (uint32_t s = 0; s < program->stage_count; s++)
+        tn__liveness_stage(p, s, TN_NONE, marks);
+    if (p->class.cached)
+        tn__cache_find_saved(p, marks);
+    return !p->class.split || mark_split_step(p, listed, marks);
+}
