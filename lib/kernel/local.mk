@@ -5,10 +5,12 @@ libtenon_la_SOURCES += \
 	lib/kernel/kernel.h lib/kernel/program_hash.h \
 	lib/kernel/arena.c lib/kernel/arena.h \
 	lib/kernel/lex.c lib/kernel/lex.h \
-	lib/kernel/syntax_node.c lib/kernel/parse.c lib/kernel/parse.h \
+	lib/kernel/syntax_node.c lib/kernel/parser.c \
+	lib/kernel/parse.c lib/kernel/parse.h \
 	lib/kernel/builtin.c lib/kernel/def.c lib/kernel/def.h \
 	lib/kernel/mathfile.c lib/kernel/math.c \
-	lib/kernel/type.c lib/kernel/type_builtin.c lib/kernel/levels.c \
+	lib/kernel/common_type.c lib/kernel/type.c \
+	lib/kernel/type_builtin.c lib/kernel/levels.c \
 	lib/kernel/type.h \
 	lib/kernel/ssa.c lib/kernel/simplify.c lib/kernel/finish.c \
 	lib/kernel/ssa.h \

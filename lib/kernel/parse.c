@@ -10,95 +10,6 @@
 
 #define MAX_KIDS 16
 
-void tn__parser_init(tn__parser *parser, const char *text, const char *where,
-                     tn__arena *arena)
-{
-    memset(parser, 0, sizeof *parser);
-    tn__lexer_init(&parser->lexer, text, where);
-    parser->arena = arena;
-}
-
-bool tn__parser_advance(tn__parser *parser)
-{
-    parser->token = tn__lexer_next(&parser->lexer);
-    return parser->token.kind != TN__TOKEN_BAD;
-}
-
-bool tn__parser_expected(tn__parser *parser, const char *what)
-{
-    char shown[80];
-    return tn__parser_fail(parser, &parser->token, "expected %s, found %s",
-                           what,
-                           tn__token_show(&parser->token, shown, sizeof shown));
-}
-
-bool tn__parser_take(tn__parser *parser, int kind, const char *what)
-{
-    if (parser->token.kind != kind)
-        return tn__parser_expected(parser, what);
-    return tn__parser_advance(parser);
-}
-
-bool tn__parser_is_name(const tn__parser *parser, const char *name)
-{
-    return parser->token.kind == TN__TOKEN_NAME &&
-           parser->token.length == strlen(name) &&
-           !memcmp(parser->token.text, name, parser->token.length);
-}
-
-static bool is_reserved(const tn__parser *parser)
-{
-    static const char *const words[] = {"let", "loop", "while",
-                                        "inf", "nan",  "pi"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (tn__parser_is_name(parser, words[i]))
-            return true;
-    return false;
-}
-
-static tn__binding *find_binding(tn__parser *parser, const char *name,
-                                 size_t length)
-{
-    for (uint32_t i = 0; i < parser->binding_count; i++)
-        if (strlen(parser->binding[i].name) == length &&
-            !memcmp(parser->binding[i].name, name, length))
-            return &parser->binding[i];
-    return NULL;
-}
-
-bool tn__parser_bind(tn__parser *parser, const char *what,
-                     tn__binding **out_binding)
-{
-    tn__token *token = &parser->token;
-    if (token->kind != TN__TOKEN_NAME)
-        return tn__parser_expected(parser, what);
-    if (is_reserved(parser))
-        return tn__parser_fail(parser, token,
-                               "'%.*s' is a word of the language and "
-                               "names nothing else",
-                               (int)token->length, token->text);
-    tn__binding *old = find_binding(parser, token->text, token->length);
-    if (old)
-        return tn__parser_fail(parser, token, "'%s' is already named at %d:%d",
-                               old->name, old->line, old->column);
-    if (parser->slot_count == TN__MAX_SLOTS)
-        return tn__parser_fail(parser, token, "more than %d names",
-                               TN__MAX_SLOTS);
-    tn__binding *binding = &parser->binding[parser->binding_count];
-    *binding = (tn__binding){
-        .name = tn__arena_text(parser->arena, token->text, token->length),
-        .slot = parser->slot_count,
-        .line = token->line,
-        .column = token->column};
-    if (!binding->name)
-        return false;
-    parser->binding_count++;
-    parser->slot_count++;
-    if (out_binding)
-        *out_binding = binding;
-    return tn__parser_advance(parser);
-}
-
 /* expr {"," expr} */
 static bool parse_values(tn__parser *parser, tn__nodes *list)
 {
@@ -141,7 +52,7 @@ static tn__node *parse_call(tn__parser *parser, const tn__token *name)
     int want = -1;
     if (tn__builtin_find(text, &want) == TN__BUILTIN_END &&
         parser->check_calls && !tn__math_args(text, &want)) {
-        if (find_binding(parser, text, name->length))
+        if (tn__parser_find(parser, text, name->length))
             tn__parser_fail(parser, name, "'%s' is a value, not a function",
                             text);
         else
@@ -237,7 +148,7 @@ static tn__node *parse_name(tn__parser *parser)
         return parse_constant(parser, &name, (double)NAN);
     if (tn__parser_is_name(parser, "pi"))
         return parse_constant(parser, &name, 3.14159265358979323846);
-    if (is_reserved(parser)) {
+    if (tn__parser_is_reserved(parser)) {
         tn__parser_expected(parser, "a value");
         return NULL;
     }
@@ -245,7 +156,7 @@ static tn__node *parse_name(tn__parser *parser)
         return NULL;
     if (parser->token.kind == '(')
         return parse_call(parser, &name);
-    tn__binding *binding = find_binding(parser, name.text, name.length);
+    tn__binding *binding = tn__parser_find(parser, name.text, name.length);
     if (!binding) {
         char names[128];
         tn__parser_fail(parser, &name, "there is no '%.*s' here%s",

@@ -34,6 +34,11 @@ bool tn__parser_is_name(const tn__parser *parser, const char *name);
 /* Takes a name and gives it the next slot; what: "an input's name". */
 bool tn__parser_bind(tn__parser *parser, const char *what,
                      tn__binding **out_binding);
+/* The binding of a name in scope, or NULL. */
+tn__binding *tn__parser_find(tn__parser *parser, const char *name,
+                             size_t length);
+/* Whether the current token is a keyword or a constant of the language. */
+bool tn__parser_is_reserved(const tn__parser *parser);
 /* "where:line:column: ..." of a token or node; gives false. */
 #define tn__parser_fail(parser, at, ...)                                       \
     tn__lexer_fail(&(parser)->lexer, (at)->line, (at)->column, __VA_ARGS__)
