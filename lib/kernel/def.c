@@ -6,6 +6,7 @@
 
 #include <base/lock.h>
 #include <base/memory.h>
+#include <kernel/math/functions.h>
 #include <kernel/ssa.h>
 
 static tn__lock lock = TN__LOCK_INIT;
@@ -165,7 +166,7 @@ tn__def *tn__def_parse(const char *text, const char *where)
     tn__def draft = {0};
     tn__parser parser;
     tn__parser_init(&parser, text, where, &draft.arena);
-    parser.check_calls = true;
+    parser.find_function = tn__math_args;
     draft.where = tn__arena_text(&draft.arena, where, strlen(where));
     return finish(&draft, draft.where && tn__parser_advance(&parser) &&
                               parse_head(&parser, &draft) &&
@@ -270,7 +271,7 @@ tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
     tn__def draft = {0};
     tn__parser parser;
     tn__parser_init(&parser, text, where, &draft.arena);
-    parser.check_calls = true;
+    parser.find_function = tn__math_args;
     for (int i = 0; i < def->input_count; i++)
         bind_known(&parser, def->input[i].name, true, def->input[i].offset);
     for (int i = 0; i < def->param_count; i++)

@@ -77,33 +77,6 @@ struct tn__def {
     tn__def *next;   /* of all definitions, so that they stay reachable */
 };
 
-/* What lib/kernel/math holds: one `fn`, `def` or `d`. */
-#define TN__MATH_MAX_ARGS 8 /* of a def; a fn has at most 3 */
-enum tn__math_kind { TN__MATH_FN, TN__MATH_DEF, TN__MATH_D };
-typedef struct tn__math_item {
-    enum tn__math_kind kind;
-    bool rare; /* of a fn: tn__math_fn_is_rare */
-    const char *name, *where;
-    int line, column;
-    tn_dtype type; /* fn: of the suffix; NONE: both float types */
-    int arg_count; /* slots 0 .. arg_count are the arguments; a `d` has the
-                      result as one more */
-    /* NONE: the type that the arguments share */
-    tn_dtype arg_type[TN__MATH_MAX_ARGS];
-    uint32_t slot_count;
-    const tn__node *body; /* of a d: a LIST of one for each argument */
-    uint32_t none;        /* d: bit i: argument i has no derivative */
-    struct tn__math_item *next;
-} tn__math_item;
-
-/* Parses one file of items, appended at *end; false with the error recorded.
- * Names of functions are looked up when the item is used. */
-bool tn__math_parse(const char *text, const char *where, tn__arena *arena,
-                    tn__math_item ***end);
-
-/* Whether there is a `fn` or `def` of that name, and its arguments. */
-bool tn__math_args(const char *name, int *arg_count);
-
 /* How many values a node gives. */
 int tn__node_values(const tn__node *node);
 

@@ -51,7 +51,7 @@ static tn__node *parse_call(tn__parser *parser, const tn__token *name)
     }
     int want = -1;
     if (tn__builtin_find(text, &want) == TN__BUILTIN_END &&
-        parser->check_calls && !tn__math_args(text, &want)) {
+        parser->find_function && !parser->find_function(text, &want)) {
         if (tn__parser_find(parser, text, name->length))
             tn__parser_fail(parser, name, "'%s' is a value, not a function",
                             text);

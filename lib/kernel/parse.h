@@ -16,7 +16,9 @@ typedef struct tn__parser {
     tn__lexer lexer;
     tn__token token; /* the one looked at */
     tn__arena *arena;
-    bool check_calls; /* unknown functions are errors now, not when typed */
+    /* Looks up a function that is not built in, and its argument count. NULL:
+     * unknown functions are errors when the call is typed, not here. */
+    bool (*find_function)(const char *name, int *arg_count);
     bool used[TN__MAX_SLOTS];
     tn__binding binding[TN__MAX_SLOTS]; /* those in scope, in order */
     uint32_t binding_count, slot_count;

@@ -16,6 +16,7 @@
 
 #include <kernel/def.h>
 #include <kernel/kernel.h>
+#include <kernel/math/functions.h>
 
 #define TN__SSA_BUCKETS 256
 /* A gradient may look at all of these while it is made. */
@@ -164,13 +165,5 @@ bool tn__logistic_gradient(tn__ssa *ssa, bool is_exp2, uint32_t z, uint32_t y,
 /* Whether ins passes a gradient to operand k at all. */
 bool tn__passes_gradient(const tn_kernel_ins *ins, int k,
                          tn_dtype operand_dtype);
-
-/* ---- math.c ------------------------------------------------------------ */
-
-/* A fn as CALL numbers it; TN_NONE if there is none of that name and type. */
-uint32_t tn__math_fn_number(const char *name, tn_dtype type);
-int tn__math_fn_typed(void); /* how many have a number now */
-const tn__math_item *tn__math_find(const char *name, enum tn__math_kind kind);
-const tn__math_item *tn__math_d_of(uint32_t fn_number);
 
 #endif

@@ -1,6 +1,7 @@
 /* mathfile.c: parses the files of lib/kernel/math: items fn, def and d. */
 #include <string.h>
 
+#include <kernel/math/functions.h>
 #include <kernel/parse.h>
 
 static bool parse_type(tn__parser *parser, tn_dtype *type)

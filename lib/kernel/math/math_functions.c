@@ -11,19 +11,14 @@
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/memory.h>
+#include <kernel/math/functions.h>
+#include <kernel/math/mathtext.h>
 #include <kernel/program_hash.h>
-#include <kernel/mathtext.h>
 #include <kernel/ssa.h>
-
-#define MAX_FUNCTIONS 512
 
 static struct {
     tn__arena arena;
     tn__math_item *items;
-    const tn_kernel_fn *fn[MAX_FUNCTIONS];
-    const tn__math_item *of_fn[MAX_FUNCTIONS];
-    tn_dtype type_of_fn[MAX_FUNCTIONS];
-    _Atomic int fn_count;            /* raised after what it counts is there */
     const tn__math_item *typing[32]; /* being typed, outermost first */
     tn_dtype typing_type[32];
     int typing_count;
@@ -37,15 +32,6 @@ static bool is_typed_for(const tn__math_item *item, tn_dtype type)
     return item->type ? item->type == type : type == TN_F32 || type == TN_F64;
 }
 
-static uint32_t find_number(const char *name, tn_dtype type)
-{
-    int count = atomic_load_explicit(&table.fn_count, memory_order_acquire);
-    for (int i = 0; i < count; i++)
-        if (table.type_of_fn[i] == type && !strcmp(table.of_fn[i]->name, name))
-            return (uint32_t)i;
-    return TN_NONE;
-}
-
 static void hash_fn(tn_kernel_fn *fn)
 {
     uint64_t h[2] = {0, 0};
@@ -55,7 +41,7 @@ static void hash_fn(tn_kernel_fn *fn)
     for (uint32_t i = 0; i < fn->ins_count; i++) {
         tn_kernel_ins ins = fn->ins[i];
         if (ins.op == TN_K_CALL) /* by what it computes, not by its number */
-            ins.imm.i = (int64_t)table.fn[ins.imm.i]->hash;
+            ins.imm.i = (int64_t)tn__math_fn_at((int)ins.imm.i)->hash;
         tn__hash_ins(h, &ins);
     }
     tn__hash_finish(h);
@@ -83,13 +69,13 @@ static bool fail_item(const tn__math_item *item, const char *what)
 
 static bool type_fn(const tn__math_item *item, tn_dtype type)
 {
-    if (find_number(item->name, type) != TN_NONE)
+    if (tn__math_fn_find(item->name, type) != TN_NONE)
         return true;
     for (int i = 0; i < table.typing_count; i++)
         if (table.typing[i] == item && table.typing_type[i] == type)
             return fail_item(item, "calls itself");
-    int number = atomic_load_explicit(&table.fn_count, memory_order_relaxed);
-    if (table.typing_count == 32 || number == MAX_FUNCTIONS)
+    if (table.typing_count == 32 ||
+        tn__math_fn_typed() == TN__MATH_MAX_FUNCTIONS)
         return fail_item(item, "is one function too many");
     table.typing[table.typing_count] = item;
     table.typing_type[table.typing_count++] = type;
@@ -110,11 +96,7 @@ static bool type_fn(const tn__math_item *item, tn_dtype type)
     if (!good || !(fn->name = fn_name(item->name, type)))
         return false;
     hash_fn(fn);
-    number = atomic_load_explicit(&table.fn_count, memory_order_relaxed);
-    table.of_fn[number] = item;
-    table.type_of_fn[number] = type;
-    table.fn[number] = fn;
-    atomic_store_explicit(&table.fn_count, number + 1, memory_order_release);
+    tn__math_fn_add(fn, item, type);
     return true;
 }
 
@@ -193,7 +175,7 @@ static uint32_t type_named(const char *name, tn_dtype type)
     for (const tn__math_item *item = table.items; item; item = item->next)
         if (item->kind == TN__MATH_FN && is_typed_for(item, type) &&
             !strcmp(item->name, name))
-            return type_fn(item, type) ? find_number(name, type) : TN_NONE;
+            return type_fn(item, type) ? tn__math_fn_find(name, type) : TN_NONE;
     return TN_NONE;
 }
 
@@ -201,7 +183,7 @@ uint32_t tn__math_fn_number(const char *name, tn_dtype type)
 {
     if (!load())
         return TN_NONE;
-    uint32_t number = find_number(name, type);
+    uint32_t number = tn__math_fn_find(name, type);
     if (number != TN_NONE || tn__me.typing)
         return number != TN_NONE ? number : type_named(name, type);
     tn__lock_take(&lock);
@@ -214,18 +196,13 @@ uint32_t tn__math_fn_number(const char *name, tn_dtype type)
 
 const tn__math_item *tn__math_d_of(uint32_t fn_number)
 {
-    return find_item(table.of_fn[fn_number]->name, TN__MATH_D);
+    return find_item(tn__math_fn_item(fn_number)->name, TN__MATH_D);
 }
 
 const tn_kernel_fn *tn__math_fn(const char *name, tn_dtype type)
 {
     uint32_t number = tn__math_fn_number(name, type);
-    return number == TN_NONE ? NULL : table.fn[number];
-}
-
-int tn__math_fn_typed(void)
-{
-    return atomic_load_explicit(&table.fn_count, memory_order_acquire);
+    return number == TN_NONE ? NULL : tn__math_fn_at((int)number);
 }
 
 int tn__math_fn_count(void)
@@ -239,14 +216,4 @@ int tn__math_fn_count(void)
                 tn__math_fn_number(item->name, types[t]) == TN_NONE)
                 return 0;
     return tn__math_fn_typed();
-}
-
-bool tn__math_fn_is_rare(int i)
-{
-    return table.of_fn[i]->rare;
-}
-
-const tn_kernel_fn *tn__math_fn_at(int i)
-{
-    return i >= 0 && i < tn__math_fn_typed() ? table.fn[i] : NULL;
 }
