@@ -1,18 +1,27 @@
 /* source.c: the functions of source.h as a host table has them, with a look at
  * the sizes of what a plugin gives; and the texts by name. */
-#include <string.h>
-
 #include <base/error.h>
+#include <base/fpu.h>
+#include <base/memory.h>
 #include <base/platform.h>
-#include <source/class.h>
-#include <source/device_text.h>
+#include <source/program/printer.h>
 
-const char *tn__device_text_of(const char *name)
+tn_status tn__print(const tn_target *target, const tn_program *program,
+                    const tn_plan *plan, tn_source *source)
 {
-    for (const char *const *at = tn__device_text; *at; at += 2)
-        if (strcmp(*at, name) == 0)
-            return at[1];
-    return NULL;
+    /* Constants are rounded here, and what is printed is kept for others. */
+    tn__fpu_state before = tn__fpu_set();
+    tn_status status = program
+                           ? tn__print_program(target, program, plan, source)
+                           : tn__print_primitive(target, plan, source);
+    tn__fpu_restore(before);
+    return status;
+}
+
+void tn__print_free(tn_source *source)
+{
+    tn__free((char *)source->text);
+    source->text = NULL;
 }
 
 /* ---- as a plugin calls them ---------------------------------------------- */

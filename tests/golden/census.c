@@ -3,7 +3,7 @@
 
 #include <device/device.h>
 #include <source/source.h>
-#include <source/class.h>
+#include <source/plan/class.h>
 #include <kernel/program_hash.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../tap.h"
-#include "source/class.h"
+#include "source/plan/class.h"
 #include "kernel/kernel.h"
 #include <tenon/base.h>
 

@@ -1,7 +1,7 @@
 /* team.c: how many work-items share a row, and how many rows a group has: by
  * strides and extents alone. */
-#include <source/class.h>
-#include <source/launch_space.h>
+#include <source/plan/class.h>
+#include <source/plan/launch_space.h>
 
 /* Chunks that a team folds at once: all of a row's, for work-items beyond them
  * have nothing to fold; more where rows are so few that groups of several teams

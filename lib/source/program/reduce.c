@@ -3,14 +3,9 @@
  * the order of rows.cl. */
 #include <stdio.h>
 
-#include <source/rows.h>
+#include <source/program/rows.h>
 
 /* ---- types and functions ------------------------------------------------ */
-
-bool tn__reduce_is_arg(const tn_kernel_ins *ins)
-{
-    return ins->sub == TN_REDUCE_ARGMAX || ins->sub == TN_REDUCE_ARGMIN;
-}
 
 static const char *operand_type(const tn__device_printer *p, uint32_t i)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <source/launch_space.h>
+#include <source/plan/launch_space.h>
 #include <kernel/kernel.h>
 
 static bool merges(const tn__device_space *s, const tn_launch *launch,

@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include <source/primitive.h>
+#include <source/primitive/primitive.h>
 
 enum { BIAS = 1, APART = 2 }; /* flags, beside TN__LARGE */
 enum { FOLD = TN_CONV_WEIGHT + 1 }; /* a kind: of what was apart */

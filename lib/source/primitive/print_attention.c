@@ -8,8 +8,8 @@
 
 #include <base/error.h>
 #include <base/fpu.h>
-#include <source/print.h>
-#include <source/launch_space.h>
+#include <source/text_head.h>
+#include <source/plan/launch_space.h>
 #include <kernel/program_hash.h>
 
 enum { FORWARD, BACK_QUERY, BACK_KEY };

@@ -2,7 +2,7 @@
 #ifndef TN_LIB_KERNEL_DEVICE_ROWS_H
 #define TN_LIB_KERNEL_DEVICE_ROWS_H
 
-#include <source/print.h>
+#include <source/program/printer.h>
 
 /* What the elem part of a stage has. */
 typedef struct tn__stage_use {
@@ -35,7 +35,10 @@ void tn__reduce_results(tn__device_printer *p, const tn__stage_use *use);
 /* the values of a stage that earlier steps have run, of all shares. */
 void tn__reduce_shares(tn__device_printer *p, const tn__stage_use *use);
 
-bool tn__reduce_is_arg(const tn_kernel_ins *ins);
+static inline bool tn__reduce_is_arg(const tn_kernel_ins *ins)
+{
+    return ins->sub == TN_REDUCE_ARGMAX || ins->sub == TN_REDUCE_ARGMIN;
+}
 /* Local memory for all reductions that are needed. */
 void tn__reduce_memory(tn__device_printer *p);
 /* Where the values of a row's shares are in scratch memory, for each reduction

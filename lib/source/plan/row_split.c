@@ -17,8 +17,8 @@
  * an input element for element or not at all, and one of elements never that of
  * one of rows. Programs that may fault are not split: what is read again would
  * report each fault again. */
-#include <source/class.h>
-#include <source/launch_space.h>
+#include <source/plan/class.h>
+#include <source/plan/launch_space.h>
 
 /* Shorter rows are done before another launch begins: a group takes some 10 us
  * for a span, computed of the latency of its loads, not measured. */

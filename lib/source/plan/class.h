@@ -40,6 +40,7 @@ typedef struct tn__device_class {
                         *   0. is_short: a group has one span of its row */
 } tn__device_class;
 
+uint64_t tn__device_class_pack(const tn__device_class *class);
 tn__device_class tn__device_class_unpack(uint64_t variant);
 
 /* Work-items that share a chunk, and those that share a row: a team. */
@@ -88,13 +89,17 @@ bool tn__device_is_contiguous(const tn_program *program,
  * banks. */
 #define TN__CACHED_CHUNK (TN_CHUNK + TN_LANES)
 
-/* row_cache.c: rows of `length` that fit local memory are read once. Their groups
+/* plan_cache.c: rows of `length` that fit local memory are read once. Their groups
  * are small, so that while some compute others load; the rest of local memory
  * is what reductions have need of. */
 void tn__cache_choose(tn__device_class *class, const tn_program *program,
                       const tn_target *target, int64_t length);
 
-/* plan_program.c: as many groups as hide the memory's latency. */
+/* Operands, one bit each, that the elem parts of several stages load with no
+ * index. */
+uint32_t tn__cache_candidates(const tn_program *program);
+
+/* As many groups as hide the memory's latency. */
 int64_t tn__device_max_groups(const tn_target *target);
 
 /* team.c: the lanes and slots of a class, or its cached rows. */
@@ -106,7 +111,7 @@ void tn__device_size_team(tn__device_class *class, const tn_program *program,
 void tn__device_shrink_groups(tn__device_class *class, const tn_target *target,
                               int64_t count);
 
-/* tiles.c: does the class have tiles? Then the iteration space comes back with
+/* plan_tiles.c: does the class have tiles? Then the iteration space comes back with
  * its two innermost dimensions those of the tiles. */
 void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
                            const tn_target *target,
@@ -138,8 +143,5 @@ uint32_t tn__split_order(const tn_program *program, uint32_t stage,
 uint32_t tn__split_reduce_index(const tn_program *program, uint32_t reduce);
 #define TN__SPLIT_BYTES 16 /* the widest: an f64 or i64 and its place */
 #define TN__SPLIT_RUN 8    /* shares that a work-item folds by itself */
-
-/* A part of lib/source by its file's name; NULL if there is none. */
-const char *tn__device_text_of(const char *name);
 
 #endif

@@ -2,38 +2,7 @@
  * it reduces nothing, else over chunks and their lanes. */
 #include <stdio.h>
 
-#include <source/rows.h>
-
-tn__stage_use tn__stage_find_use(const tn__device_printer *p, uint32_t s)
-{
-    const tn_kernel_stage *stage = &p->program->stage[s];
-    const bool *live = p->stage_live + (size_t)s * p->program->ins_count;
-    uint32_t end = stage->elem_first + stage->elem_count;
-    uint32_t operands = tn__device_operands_of(p, live, stage->elem_first, end);
-    if (p->saved != TN_NONE && live[p->saved])
-        operands |= 1u << p->saved_operand;
-    tn__stage_use use = {.stage = stage,
-                         .live = live,
-                         .used = operands & ~p->cached,
-                         .cached = operands & p->cached};
-    for (uint32_t at = stage->elem_first; at < end; at++) {
-        uint32_t i = p->program->order[at];
-        bool reduce = p->ins[i].op == TN_K_REDUCE && p->live[i];
-        use.reduces = use.reduces || reduce;
-        use.needs_index = use.needs_index ||
-                          (reduce && tn__reduce_is_arg(&p->ins[i])) ||
-                          tn__device_faults(&p->ins[i]);
-        use.has_effect = use.has_effect || reduce ||
-                         p->ins[i].op == TN_K_STORE ||
-                         tn__device_faults(&p->ins[i]);
-    }
-    return use;
-}
-
-bool tn__device_reduces(const tn__device_printer *p, uint32_t s)
-{
-    return tn__stage_find_use(p, s).reduces;
-}
+#include <source/program/rows.h>
 
 static void print_list(tn__device_printer *p, const tn__stage_use *use)
 {

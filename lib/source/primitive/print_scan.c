@@ -3,7 +3,7 @@
  * few chunks (scan_line.cl); a work-item takes a line, floating sums in the order
  * of chunks (scan_sum.cl), all else as it comes (scan.cl). For integers a single
  * pass with look-back would do; with three they share a text with floats. */
-#include <source/primitive.h>
+#include <source/primitive/primitive.h>
 
 /* Flags: above WITH_INDEX the team's step, TK_STEP, or 0; or that a group has a
  * line. */

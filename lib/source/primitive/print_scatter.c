@@ -11,7 +11,7 @@
  *     indices of their own, as in the gradient of an embedding. */
 #include <string.h>
 
-#include <source/primitive.h>
+#include <source/primitive/primitive.h>
 
 /* Flags of a variant: with SORTED, of the sorted kernel; without it HELD is
  * that kernel's, and LARGE its greater room. */

@@ -2,9 +2,8 @@
  * depend on, in the whole program and in each stage. */
 #include <string.h>
 
-#include <base/error.h>
 #include <base/memory.h>
-#include <source/print.h>
+#include <source/program/rows.h>
 
 static bool mark(bool *live, uint32_t i)
 {
@@ -134,7 +133,38 @@ bool tn__liveness_program(tn__device_printer *p, bool *marks)
               TN_NONE, NULL, listed, marks);
     for (uint32_t s = 0; s < program->stage_count; s++)
         tn__liveness_stage(p, s, TN_NONE, marks);
-    if (p->class.cached)
-        tn__cache_find_saved(p, marks);
     return !p->class.split || mark_split_step(p, listed, marks);
+}
+
+/* ---- stages ------------------------------------------------------------- */
+
+tn__stage_use tn__stage_find_use(const tn__device_printer *p, uint32_t s)
+{
+    const tn_kernel_stage *stage = &p->program->stage[s];
+    const bool *live = p->stage_live + (size_t)s * p->program->ins_count;
+    uint32_t end = stage->elem_first + stage->elem_count;
+    uint32_t operands = tn__device_operands_of(p, live, stage->elem_first, end);
+    if (p->saved != TN_NONE && live[p->saved])
+        operands |= 1u << p->saved_operand;
+    tn__stage_use use = {.stage = stage,
+                         .live = live,
+                         .used = operands & ~p->cached,
+                         .cached = operands & p->cached};
+    for (uint32_t at = stage->elem_first; at < end; at++) {
+        uint32_t i = p->program->order[at];
+        bool reduce = p->ins[i].op == TN_K_REDUCE && p->live[i];
+        use.reduces = use.reduces || reduce;
+        use.needs_index = use.needs_index ||
+                          (reduce && tn__reduce_is_arg(&p->ins[i])) ||
+                          tn__device_faults(&p->ins[i]);
+        use.has_effect = use.has_effect || reduce ||
+                         p->ins[i].op == TN_K_STORE ||
+                         tn__device_faults(&p->ins[i]);
+    }
+    return use;
+}
+
+bool tn__device_reduces(const tn__device_printer *p, uint32_t s)
+{
+    return tn__stage_find_use(p, s).reduces;
 }

@@ -3,62 +3,7 @@
  * stage computes from it and later ones need again may then take its place. */
 #include <stdio.h>
 
-#include <source/rows.h>
-
-/* ---- plans -------------------------------------------------------------- */
-
-/* Work-items of a group whose rows are cached, where a row needs no more: of
- * rows of 4096 floats 13 fit a multiprocessor with 228 KiB. */
-#define CACHED_GROUP 64
-
-/* Operands, one bit each, that the elem parts of several stages load with no
- * index. */
-static uint32_t find_cached(const tn_program *program)
-{
-    uint32_t before = 0, cached = 0;
-    for (uint32_t s = 0; s < program->stage_count; s++) {
-        const tn_kernel_stage *stage = &program->stage[s];
-        uint32_t loads = 0;
-        for (uint32_t at = stage->elem_first;
-             at < stage->elem_first + stage->elem_count; at++) {
-            const tn_kernel_ins *ins = &program->ins[program->order[at]];
-            if (ins->op != TN_K_LOAD)
-                continue;
-            const tn_kernel_operand *operand = &program->operand[ins->imm.i];
-            if (operand->access == TN_OPERAND_READ &&
-                operand->level == TN_LEVEL_ELEM && operand->index_count == 0)
-                loads |= 1u << ins->imm.i;
-        }
-        cached |= before & loads;
-        before |= loads;
-    }
-    return cached;
-}
-
-void tn__cache_choose(tn__device_class *class, const tn_program *program,
-                      const tn_target *target, int64_t length)
-{
-    const uint32_t cached = program->stage_count > 1
-                                ? find_cached(program) : 0;
-    const uint32_t room = target->local_bytes / 4 * 3;
-    uint32_t slots = 1, bytes = 0, group = class->group;
-    while ((int64_t)slots * TN_CHUNK < length)
-        slots *= 2;
-    for (uint32_t k = 0; k < program->operand_count; k++)
-        if (cached >> k & 1)
-            bytes += TN__CACHED_CHUNK *
-                     (uint32_t)tn_dtype_bytes(
-                         (tn_dtype)program->operand[k].dtype);
-    if (!cached || slots * TN_LANES > group || slots * bytes > room)
-        return;
-    while (group > CACHED_GROUP && group > slots * TN_LANES)
-        group /= 2;
-    while (group / TN_LANES * bytes > room)
-        group /= 2;
-    class->cached = true;
-    class->slots = slots;
-    class->group = group;
-}
+#include <source/program/rows.h>
 
 /* ---- marks -------------------------------------------------------------- */
 
@@ -119,7 +64,7 @@ static bool can_replace(tn__device_printer *p, uint32_t i, uint32_t s,
 void tn__cache_find_saved(tn__device_printer *p, bool *marks)
 {
     const tn_program *program = p->program;
-    const uint32_t cached = find_cached(program) & ~p->class.zero;
+    const uint32_t cached = tn__cache_candidates(program) & ~p->class.zero;
     for (uint32_t i = program->ins_count; i-- > 0;) {
         uint32_t in = 0, first = 0;
         for (uint32_t s = program->stage_count; s-- > 0;)
@@ -152,7 +97,7 @@ uint32_t tn__cache_operands(const tn__device_printer *p)
     }
     if (p->saved != TN_NONE)
         cached |= 1u << p->saved_operand;
-    return cached & find_cached(p->program) & ~p->class.zero;
+    return cached & tn__cache_candidates(p->program) & ~p->class.zero;
 }
 
 void tn__cache_memory(tn__device_printer *p)

@@ -3,7 +3,8 @@
 #define TN_LIB_KERNEL_DEVICE_PRINT_H
 
 #include <base/error.h>
-#include <source/class.h>
+#include <source/plan/class.h>
+#include <source/text_head.h>
 
 typedef struct tn__device_printer {
     const tn_program *program;
@@ -32,29 +33,10 @@ typedef struct tn__device_printer {
 
 TN__PRINTF(2, 3)
 void tn__device_line(tn__device_printer *p, const char *format, ...);
-const char *tn__device_dtype(unsigned dtype);
 
-/* What every text begins with, up to the type of the argument words. */
-void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
-                     bool in_buffer, uint32_t words);
-
-/* The last parameters of a kernel, its words; in plain C the group's number
- * follows. */
-const char *tn__device_parameters(const tn_target *target, bool in_buffer);
-/* In plain C: the function that runs a range of groups of this kernel. Returns
- * the name of what is called. */
-const char *tn__device_entry(tn__text *text, const tn_target *target,
-                             const tn_plan *plan, bool in_buffer,
-                             const char *kernel);
-
-/* primitive.c: tn__print where there is no program. */
-tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
-                              tn_source *source);
-
-/* print_attention.c: the same for plans whose variant has this primitive. */
-#define TN__PLAN_ATTENTION 15
-tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
-                              tn_source *source);
+/* print_program.c: the text of a program. */
+tn_status tn__print_program(const tn_target *target, const tn_program *program,
+                            const tn_plan *plan, tn_source *source);
 
 /* value.c: the right side of the definition of instruction i. */
 void tn__device_value(tn__device_printer *p, char *out, size_t room,
@@ -82,7 +64,7 @@ void tn__cache_find_saved(tn__device_printer *p, bool *marks);
 void tn__device_statements(tn__device_printer *p, const uint32_t *order,
                            uint32_t first, uint32_t end);
 
-/* elements.c: the loop over elements; and what rows share with it. */
+/* elements.c: the loop over elements. */
 void tn__device_elements(tn__device_printer *p);
 /* Of operands, those of which a work-item takes class.vector elements at once;
  * their types tk_v_<dtype>. */
@@ -124,6 +106,10 @@ void tn__device_point_offsets(tn__device_printer *p, const char *number,
 /* The same at coordinates c<d> that stand before: dimensions first .. end. */
 void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
                         const char *start, uint32_t first, uint32_t end);
+
+/* at<k> = from<k> + number * the stride of the innermost dimension. */
+void tn__device_step_offsets(tn__device_printer *p, uint32_t used,
+                             const char *number);
 
 /* CHUNKED: [first, end), this work-item's share of `count` things. */
 void tn__device_share(tn__device_printer *p);

@@ -3,8 +3,8 @@
 #define TN_LIB_KERNEL_DEVICE_PRIMITIVE_H
 
 #include <base/error.h>
-#include <source/print.h>
-#include <source/launch_space.h>
+#include <source/plan/launch_space.h>
+#include <source/text_head.h>
 #include <kernel/ssa.h>
 #include <kernel/type.h>
 
@@ -34,6 +34,8 @@ typedef struct tn__primitive {
     uint64_t argument[48];
     uint32_t argument_count;
 } tn__primitive;
+
+tn__variant tn__variant_unpack(uint64_t word);
 
 void tn__primitive_init(tn__primitive *j, const tn_target *target,
                         tn_plan *plan, unsigned primitive, uint32_t dtype);

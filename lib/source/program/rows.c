@@ -7,9 +7,7 @@
  * where memory is contiguous across rows, of slots * 4, four lanes to each; a
  * short one to one work-item; or (row_split.c) a share of it does. Bits are the same:
  * the order of a fold depends on the row alone. */
-#include <stdio.h>
-
-#include <source/rows.h>
+#include <source/program/rows.h>
 
 static bool part_stores(const tn__device_printer *p, uint32_t first,
                         uint32_t count)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <source/print.h>
+#include <source/program/printer.h>
 #include <kernel/kernel.h>
 
 static bool is_float(unsigned dtype)

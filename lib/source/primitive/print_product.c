@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include <base/fpu.h>
-#include <source/primitive.h>
+#include <source/primitive/primitive.h>
 
 enum { B_UNIT = 1, PACKED = 2 }; /* flags, beside TN__LARGE */
 

@@ -10,7 +10,7 @@
  *
  * Lines are taken some at a time: keys and places, twice, lie in the scratch
  * memory. */
-#include <source/primitive.h>
+#include <source/primitive/primitive.h>
 
 enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds: the kernels */
 enum { SMALL = 1 };                           /* a flag: of GROUP's shapes */
