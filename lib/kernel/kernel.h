@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
-/* ---- definitions ------------------------------------------------------ */
+/* ---- definitions ------------------------------------------------------- */
 
 #define TN__KERNEL_MAX_INPUTS 16
 #define TN__KERNEL_MAX_OUTPUTS 8
@@ -40,7 +40,7 @@ const char *tn__def_input_name(const tn__def *def, int i);
 bool tn__def_input_is_offset(const tn__def *def, int i);
 const char *tn__def_param_name(const tn__def *def, int i);
 
-/* ---- typed kernels ---------------------------------------------------- */
+/* ---- typed kernels ----------------------------------------------------- */
 
 /* A guard is a load that asks whether what it loads may be used: an index of 0
  * if so, one of base/guard.h if not. Its operand has index
@@ -89,7 +89,7 @@ const tn__kernel *tn__def_kernel(const tn__def *def,
  * outputs. */
 const tn_program *tn__kernel_program(const tn__kernel *kernel);
 
-/* ---- derivatives ------------------------------------------------------ */
+/* ---- derivatives ------------------------------------------------------- */
 
 /* The gradient of kernel with respect to its input `wrt`: a kernel whose
  * inputs are those of `kernel` it uses, its outputs it uses, and the

@@ -71,7 +71,7 @@ static bool has_loop(const tn_kernel_fn *fn)
     return false;
 }
 
-/* ---- constants ----------------------------------------------------------- */
+/* ---- constants --------------------------------------------------------- */
 
 static void print_const(printer *p, const tn_kernel_ins *ins)
 {
@@ -95,7 +95,7 @@ static void print_const(printer *p, const tn_kernel_ins *ins)
         tn__text_add(&p->text, "%" PRId64, x.i);
 }
 
-/* ---- expressions --------------------------------------------------------- */
+/* ---- expressions ------------------------------------------------------- */
 
 static void print_infix(printer *p, const tn_kernel_ins *ins, const char *sign)
 {
@@ -316,7 +316,7 @@ static bool print_value(printer *p, const tn_kernel_ins *ins)
     return true;
 }
 
-/* ---- statements ---------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------- */
 
 static void indent(printer *p)
 {
@@ -423,7 +423,7 @@ static bool print_range(printer *p, uint32_t first, uint32_t last)
     return true;
 }
 
-/* ---- functions ----------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------- */
 
 /* As wide as the result: gcc makes no vectors of a loop that folds a flag of
  * another width. */

@@ -1,5 +1,5 @@
-/* source.c: the functions of source.h as a host table has them, with a look at
- * the sizes of what a plugin gives; and the texts by name. */
+/* source.c: printing, and the host table's entries for source, which check the
+ * sizes of the plugin's structs. */
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>
@@ -9,7 +9,8 @@
 tn_status tn__print(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source)
 {
-    /* Constants are rounded here, and what is printed is kept for others. */
+    /* The constants are rounded under the default mode, since the text is
+     * cached for other threads. */
     tn__fpu_state before = tn__fpu_set();
     tn_status status = program
                            ? tn__print_program(target, program, plan, source)
@@ -24,10 +25,10 @@ void tn__print_free(tn_source *source)
     source->text = NULL;
 }
 
-/* ---- as a plugin calls them ---------------------------------------------- */
+/* ---- the host table ---------------------------------------------------- */
 
-/* A struct of a plugin has what 1.0 has, and says so: one whose size was not
- * set cannot be told from an older or a newer one later. */
+/* A plugin's struct has at least the fields of version 1.0, and its size says
+ * so. An unset size could not be told from an older or newer version later. */
 static tn_status check(const char *call, const char *type, uint32_t size,
                        uint32_t least)
 {

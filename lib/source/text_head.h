@@ -1,5 +1,5 @@
-/* text_head.h: what every printed text begins and ends with, and the parts of
- * lib/source by name. */
+/* text_head.h: the beginning and the end of every printed text, and the texts
+ * of lib/source by name. */
 #ifndef TN_LIB_SOURCE_TEXT_HEAD_H
 #define TN_LIB_SOURCE_TEXT_HEAD_H
 
@@ -8,29 +8,32 @@
 
 const char *tn__device_dtype(unsigned dtype);
 
-/* What every text begins with, up to the type of the argument words. */
+/* Appends the beginning of every text: the dialect, the instructions, the
+ * storage types and the type of the argument words. */
 void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
                      bool in_buffer, uint32_t words);
 
-/* The last parameters of a kernel, its words; in plain C the group's number
- * follows. */
+/* The last parameters of a kernel: its argument words. In plain C the number of
+ * the work-group and their count follow. */
 const char *tn__device_parameters(const tn_target *target, bool in_buffer);
-/* In plain C: the function that runs a range of groups of this kernel. Returns
- * the name of what is called. */
+/* Returns the name of the function that the plugin calls. In plain C it appends
+ * that function, which runs a range of work-groups of `kernel`. */
 const char *tn__device_entry(tn__text *text, const tn_target *target,
                              const tn_plan *plan, bool in_buffer,
                              const char *kernel);
 
-/* primitive.c: tn__print where there is no program. */
+/* primitive/: prints the text of a primitive (tn__print without a program). */
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* print_attention.c: the same for plans whose variant has this primitive. */
+/* The primitive number in the variant of an attention plan, which
+ * print_attention.c prints. */
 #define TN__PLAN_ATTENTION 15
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* A part of lib/source by its file's name; NULL if there is none. */
+/* The text of a .cl file of lib/source by its file name; NULL if there is
+ * none. */
 const char *tn__device_text_of(const char *name);
 
 #endif

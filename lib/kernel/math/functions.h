@@ -38,7 +38,7 @@ int tn__math_fn_typed(void); /* how many have a number now */
 const tn__math_item *tn__math_find(const char *name, enum tn__math_kind kind);
 const tn__math_item *tn__math_d_of(uint32_t fn_number);
 
-/* ---- the table of typed functions (function_table.c) --------------------- */
+/* ---- the table of typed functions (function_table.c) ------------------- */
 
 #define TN__MATH_MAX_FUNCTIONS 512
 

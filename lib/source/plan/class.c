@@ -1,4 +1,5 @@
-/* class.c: classes of launches, and what depends on a class or a target alone. */
+/* class.c: packs the class of a launch; what depends on a class or a target
+ * alone. */
 #include <base/error.h>
 #include <source/plan/class.h>
 
@@ -12,7 +13,7 @@ static uint32_t log2_of(uint32_t power)
 
 uint64_t tn__device_class_pack(const tn__device_class *class)
 {
-    /* rows have slots, elements tiles */
+    /* rows have slots, elements have tiles */
     uint64_t slots = class->slots ? log2_of(class->slots) + 1
                      : class->tile ? log2_of(class->tile) : 0;
     return (uint64_t) class->is_rows | (uint64_t) class->outer << 1 |

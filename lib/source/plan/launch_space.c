@@ -1,4 +1,4 @@
-/* launch_space.c: see launch_space.h; and the fault buffer, from the host's side. */
+/* launch_space.c: merges dimensions; reads the fault buffer on the host. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool merges(const tn__device_space *s, const tn_launch *launch,
     return true;
 }
 
-/* Adds dimension d of the launch, further in than what is there. */
+/* Adds dimension d of the launch inside the present ones. */
 static void push(tn__device_space *s, const tn_launch *launch,
                  uint32_t operands, uint32_t d)
 {
@@ -43,7 +43,7 @@ void tn__device_space_init(tn__device_space *s, const tn_launch *launch,
         push(s, launch, operands, d);
     if (s->ndim > 0)
         return;
-    /* a single point, as a dimension: texts know no other case */
+    /* a single point becomes one dimension: texts need at least one */
     s->ndim = 1;
     s->extent[0] = 1;
     for (uint32_t k = 0; k < operands; k++)
@@ -78,8 +78,8 @@ int64_t tn__device_reach(const int64_t *extent, const int64_t *stride,
     return reach;
 }
 
-/* More than 256 work-items gain nothing where each keeps a few tens of
- * registers. */
+/* At most 256: with a few tens of registers per work-item, larger work-groups
+ * are not faster. */
 uint32_t tn__device_group(const tn_target *target)
 {
     uint32_t group = 256;
@@ -88,7 +88,7 @@ uint32_t tn__device_group(const tn_target *target)
     return group;
 }
 
-/* ---- faults ---------------------------------------------------------------- */
+/* ---- faults ------------------------------------------------------------ */
 
 void tn__device_fault_words(uint64_t word[3], const tn_target *target,
                             uint64_t tag)
@@ -97,7 +97,7 @@ void tn__device_fault_words(uint64_t word[3], const tn_target *target,
     uint32_t launch;
     do
         launch = ++launches;
-    while (launch == 0); /* that one means: none has failed */
+    while (launch == 0); /* 0 means that no launch has failed */
     word[0] = tag;
     word[1] = launch;
     word[2] = target->fault_room;

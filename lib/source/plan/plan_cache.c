@@ -1,13 +1,12 @@
-/* plan_cache.c: which rows a team copies to local memory (row_cache.c). */
+/* plan_cache.c: chooses the rows that a team copies to local memory
+ * (row_cache.c). */
 #include <base/error.h>
 #include <source/plan/class.h>
 
-/* Work-items of a group whose rows are cached, where a row needs no more: of
- * rows of 4096 floats 13 fit a multiprocessor with 228 KiB. */
+/* Work-items of a work-group with cached rows, unless a row needs more. With
+ * rows of 4096 floats, 13 such groups fit a multiprocessor with 228 KiB. */
 #define CACHED_GROUP 64
 
-/* Operands, one bit each, that the elem parts of several stages load with no
- * index. */
 uint32_t tn__cache_candidates(const tn_program *program)
 {
     uint32_t before = 0, cached = 0;

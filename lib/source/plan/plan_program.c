@@ -1,6 +1,5 @@
-/* plan_program.c: a launch of a program on a device that compiles source: its
- * class, its size, and its argument words. Runs at every launch; nothing is
- * allocated. */
+/* plan_program.c: plans the launch of a program: its class, its size and its
+ * argument words. It runs at every launch and allocates nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,10 +50,11 @@ static bool are_distinct(const tn_program *program, const tn_launch *launch)
     return true;
 }
 
-/* ---- the iteration space ------------------------------------------------- */
+/* ---- the iteration space ----------------------------------------------- */
 
-/* Are the innermost strides of what is read and written per element 0 or 1?
- * Row operands in a row's elements have none that matters. */
+/* Sets is_unit if all operands that are read or written per element have an
+ * innermost stride of 0 or 1. The strides of ROW operands along a row do not
+ * matter. */
 static void find_unit(tn__device_class *class, const tn_program *program,
                       const tn__device_space *inner)
 {
@@ -75,8 +75,8 @@ static void find_unit(tn__device_class *class, const tn_program *program,
         class->zero = 0;
 }
 
-/* Do vectors of so many elements begin at multiples of their size? Buffers
- * do. */
+/* Whether all vectors of this many elements are aligned to their size, in a
+ * buffer that is. */
 static bool vectors_align(const int64_t *stride, uint32_t ndim,
                           uint32_t vector)
 {
@@ -86,11 +86,11 @@ static bool vectors_align(const int64_t *stride, uint32_t ndim,
     return align;
 }
 
-/* 16 bytes of the widest operand that lies side by side, where each of them
- * can be taken so: neighbouring work-items then have neighbouring vectors, as
- * the memory of a GPU wants them. (Not on CPUs: compilers see that work-items
- * have neighbouring elements.) rows: those that inner's points are of; NULL:
- * none. */
+/* Sets `vector` to 16 bytes of the widest contiguous operand if all contiguous
+ * operands are aligned for it. Neighbouring work-items then access neighbouring
+ * vectors, so that a GPU coalesces the accesses. (CPUs need no vectors here:
+ * the compiler vectorizes the loop over work-items.) rows: the space of the
+ * rows that `inner` is within; NULL: none. */
 static void find_vector(tn__device_class *class, const tn_program *program,
                         const tn_launch *launch, const tn__device_space *inner,
                         const tn__device_space *rows)
@@ -115,7 +115,7 @@ static void find_vector(tn__device_class *class, const tn_program *program,
         class->vector = vector;
 }
 
-/* Does any number that a text computes with need more than 32 bits? */
+/* Whether an index in the text may need more than 32 bits. */
 static bool needs_wide(const tn_program *program, const tn_launch *launch,
                        int64_t count)
 {
@@ -125,7 +125,7 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const tn_launch_operand *operand = &launch->operand[k];
         if (program->operand[k].access == TN_OPERAND_OFFSET)
-            continue; /* always of 64 bits */
+            continue; /* always 64 bits */
         int64_t reach = llabs(operand->offset);
         reach += tn__device_reach(launch->extent, operand->stride, ndim);
         reach += tn__device_reach(operand->index_extent, operand->index_stride,
@@ -136,13 +136,14 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
     return false;
 }
 
-/* ---- how many work-items -------------------------------------------------- */
+/* ---- how many work-items ----------------------------------------------- */
 
-/* CHUNKED: a few shares for each unit, each worth its start (on PoCL 16 M
- * elements took 6.8 ms in 64 shares and 3.4 ms in 1024, 29 us empty). */
+/* TN_TARGET_CHUNKED: several shares for each compute unit, each large enough to
+ * be worth its start. On PoCL, 16 M elements took 6.8 ms in 64 shares and 3.4
+ * ms in 1024; an empty launch took 29 us. */
 #define SHARES_PER_UNIT 16
 #define SHARE_ELEMENTS 2048
-#define BALANCED 16 /* times as many */
+#define BALANCED 16 /* factor on the number of work-groups */
 
 static void size_launch(tn_plan *plan, const tn_target *target,
                         const tn__device_class *class,
@@ -164,8 +165,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                            : class->group * class->vector;
         int64_t things = class->tile ? tn__device_tile_count(class, space)
                                      : tn__device_divide_up(count, each);
-        /* Where groups are small, or take long for what they take at once, the
-         * device balances them better than equal shares do. */
+        /* The device balances small or slow work-groups better than equal
+         * shares do. */
         int64_t most = tn__device_max_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;
@@ -176,7 +177,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
     plan->group_count = (uint64_t)groups;
 }
 
-/* Rows over several groups: this step's groups, and words of its own. */
+/* Rows over several work-groups: the number of groups of this step, and its
+ * words. */
 static void split_launch(tn_plan *plan, const tn_program *program,
                          const tn__device_class *class,
                          const tn__device_words *words, int64_t count,
@@ -197,7 +199,7 @@ static void split_launch(tn_plan *plan, const tn_program *program,
     plan->argument[words->shares] = shares;
 }
 
-/* ---- words ---------------------------------------------------------------- */
+/* ---- argument words ---------------------------------------------------- */
 
 static uint64_t param_word(tn_dtype dtype, tn_number param)
 {
@@ -227,7 +229,7 @@ static void fill_argument_words(uint64_t *word, const tn__device_words *at,
                                 const tn__device_space *row)
 {
     word[at->count] = (uint64_t)outer->count;
-    /* Programs without a reduction may ask for the length of a row, too. */
+    /* Programs without a reduction may read the length of a row, too. */
     word[at->length] = 1;
     for (uint32_t d = 0; d < launch->row_ndim; d++)
         word[at->length] *= (uint64_t)launch->extent[launch->outer_ndim + d];
@@ -253,7 +255,7 @@ static void fill_argument_words(uint64_t *word, const tn__device_words *at,
             param_word(program->param_dtype[i], launch->param[i]);
 }
 
-/* ---- the plan -------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------- */
 
 static tn_status check_program(const tn_target *target,
                                const tn_program *program)

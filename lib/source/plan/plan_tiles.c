@@ -1,11 +1,12 @@
-/* plan_tiles.c: which element programs take squares of elements (tiles.c). */
+/* plan_tiles.c: chooses the element programs that work by square tiles
+ * (tiles.c). */
 #include <base/error.h>
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* Shorter dimensions leave most of a square idle. */
+/* In shorter dimensions most of a tile would be idle. */
 #define LEAST_EXTENT 16
-#define WIDE 64 /* the side of a square, where memory allows it */
+#define WIDE 64 /* side of a tile if local memory is large enough */
 #define NARROW 32
 
 static bool is_element(const tn_kernel_operand *operand)
@@ -13,8 +14,8 @@ static bool is_element(const tn_kernel_operand *operand)
     return operand->access != TN_OPERAND_OFFSET && operand->index_count == 0;
 }
 
-/* A dimension of at least LEAST_EXTENT along which operand k is contiguous;
- * ndim if there is none. */
+/* The first dimension of at least LEAST_EXTENT along which operand k is
+ * contiguous; ndim if there is none. */
 static uint32_t contiguous(const tn__device_space *s, uint32_t k)
 {
     uint32_t d = 0;
@@ -24,7 +25,8 @@ static uint32_t contiguous(const tn__device_space *s, uint32_t k)
     return d;
 }
 
-/* The dimension along which the outputs are contiguous, if it is one. */
+/* The dimension along which all outputs are contiguous; ndim if there is
+ * none. */
 static uint32_t inner_of(const tn_program *program, const tn__device_space *s)
 {
     uint32_t inner = s->ndim;
@@ -66,7 +68,7 @@ void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
     if (!transposed || class->group < side ||
         side * (side + 4) * bytes > target->local_bytes)
         return;
-    /* Their order: others, other, inner. */
+    /* New order: the others, `other`, `inner`. */
     tn__device_space_move(s, program->operand_count, inner, ndim - 1);
     tn__device_space_move(s, program->operand_count,
                           other > inner ? other - 1 : other, ndim - 2);

@@ -1,31 +1,34 @@
-/* row_split.c: few long rows, where a group for each (or for each few: of columns)
- * would leave most of a device idle. Each row is cut into shares, aligned powers
- * of two of its chunks, and groups take a share each, so that a plan has steps:
+/* row_split.c: splits few long rows over several work-groups, where one for
+ * each row (or for each few columns) would leave most of the device idle. Each
+ * row is cut into shares of 2^j chunks, and each work-group processes one
+ * share. The plan has these steps:
  *
- *   - one for each stage whose elem part does anything: a group folds what
- *     those before left of the whole row, runs the row parts before again,
- *     then the elem part for its share; what its reductions come to goes to
- *     scratch;
- *   - a last one, a group for each row (each few), where the row parts store.
+ *   - One for each stage whose elem part has an effect. A work-group combines
+ *     the partial values of earlier steps for the whole row, runs the earlier
+ *     row parts again, then runs the elem part on its share. It writes the
+ *     partial values of its reductions to scratch memory.
+ *   - A last one with a work-group for each row (or few rows), if row parts
+ *     store.
  *
- * The bits are those of one group: a share of full 2^j chunks comes to the node
- * of level j that the tree over all chunks has there, the last to what is left
- * of one, and shares fold pairwise by index.
+ * The bits are those of one work-group. A full share of 2^j chunks is a node at
+ * level j of the tree over all chunks, the last share is the remainder, and the
+ * shares are combined pairwise by index.
  *
- * Row parts run in each group of each later step, so they may store in the last
- * one only. Loads see there what they saw at first: an output is the memory of
- * an input element for element or not at all, and one of elements never that of
- * one of rows. Programs that may fault are not split: what is read again would
- * report each fault again. */
+ * Every work-group of a later step runs the row parts again, so they store in
+ * the last step only. Their loads always read the same values: an output shares
+ * memory with an input element by element or not at all, and an output of
+ * elements never with an operand of rows. Programs that may fault are not
+ * split, since repeated loads would report each fault again. */
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* Shorter rows are done before another launch begins: a group takes some 10 us
- * for a span, computed of the latency of its loads, not measured. */
+/* Shorter rows are done before another launch begins: one work-group needs
+ * about 10 us for a span (estimated from the latency of its loads, not
+ * measured). */
 #define LEAST_SPANS 4
-/* With fewer shares, rows keep most of the device busy. */
+/* With fewer shares, whole rows keep most of the device busy. */
 #define LEAST_SHARES 4
-/* Steps of a plan that class_pack has room for. */
+/* Steps that fit in tn__device_class_pack. */
 #define MOST_STEPS 31
 
 static bool part_has(const tn_program *program, uint32_t first, uint32_t count,

@@ -1,12 +1,13 @@
-/* team.c: how many work-items share a row, and how many rows a group has: by
- * strides and extents alone. */
+/* team.c: chooses how many work-items share a row, and how many rows a
+ * work-group has, from strides and extents alone. */
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* Chunks that a team folds at once: all of a row's, for work-items beyond them
- * have nothing to fold; more where rows are so few that groups of several teams
- * would leave the device idle, and whoever looks at elements alone has use for
- * them. (A row of 4,096 by a group of 256 leaves three of four idle.) */
+/* Chunks that a team reduces at once: at most those of a row, since more
+ * work-items would have nothing to reduce. Where rows are so few that
+ * work-groups with several teams would leave the device idle, a team is larger:
+ * stages without a reduction use all its work-items. (A row of 4,096 elements
+ * occupies a quarter of a group of 256.) */
 static uint32_t team_slots(const tn_target *target, uint32_t group,
                            int64_t count, int64_t length)
 {
@@ -21,17 +22,19 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
     return slots;
 }
 
-/* Rows side by side whose elements make whole lines of memory (128 bytes of
- * f32); and how many are worth it: fewer are read through a cache anyway. */
+/* Columns whose elements fill a memory transaction (32 f32 are 128 bytes).
+ * LEAST_COLUMNS: with fewer columns the cache serves the strided loads well
+ * enough. */
 #define COLUMNS 32
 #define LEAST_COLUMNS 4
 #define COLUMN_LANES 4
-/* Rows that a work-item takes whole: a team would meet at more barriers than it
- * has elements. BRIEF: instructions of such programs. */
+/* One work-item processes a whole row of at most SHORT elements, since a team
+ * would execute more barriers than it has elements. BRIEF: the greatest number
+ * of instructions of such programs. */
 #define SHORT 32
 #define BRIEF 64
 
-/* Is memory contiguous across rows, and along none? */
+/* Whether memory is contiguous across rows and along no row. */
 static bool find_columns(const tn_program *program,
                          const tn__device_space *outer,
                          const tn__device_space *row)
@@ -52,8 +55,8 @@ static bool find_columns(const tn_program *program,
            outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
 }
 
-/* Chunks that a team folds at once: a group has at least COLUMNS rows where
- * there are as many, and more where rows have few chunks. */
+/* Chunks that a team reduces at once. A work-group has at least COLUMNS rows if
+ * there are as many, and more if rows have few chunks. */
 static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
 {
     uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;
@@ -64,7 +67,7 @@ static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
     return slots;
 }
 
-/* Is it worth printing once for each lane? */
+/* Whether the program is short enough to be printed once for each lane. */
 static bool is_brief(const tn_program *program)
 {
     for (uint32_t i = 0; i < program->ins_count; i++)

@@ -51,7 +51,7 @@ static variant unpack(uint64_t word)
                      .aligned = word >> 33 & 1};
 }
 
-/* ---- tiles ---------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------- */
 
 #define SIDE 16 /* a group is SIDE x SIDE work-items */
 #define MMA_GROUP 128 /* see attention_mma.cl */
@@ -83,7 +83,7 @@ static unsigned padded(int64_t size)
     return to;
 }
 
-/* ---- plans ---------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------- */
 
 static tn_status check(const tn_target *target, const tn_attention_args *a)
 {
@@ -216,7 +216,7 @@ tn_status tn__plan_attention(const tn_target *target,
     return TN_OK;
 }
 
-/* ---- texts ---------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------- */
 
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source)

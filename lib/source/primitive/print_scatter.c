@@ -44,7 +44,7 @@ static tn_strided positions(const tn_scatter_args *s)
     return at;
 }
 
-/* ---- a line a work-item, or a group -------------------------------------- */
+/* ---- one line per work-item or per group ------------------------------- */
 
 /* flags: 0, HELD or HELD | LARGE */
 static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
@@ -105,7 +105,7 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
                : 0;
 }
 
-/* ---- by sorted indices --------------------------------------------------- */
+/* ---- by sorted indices ------------------------------------------------- */
 
 /* The same scatter with its dimensions in another order: those along which
  * indices differ, those along which they are shared, the scatter's own. */
@@ -230,7 +230,7 @@ tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
                : plan_sorted(target, s, &a, plan);
 }
 
-/* ---- texts --------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------- */
 
 const char *tn__define_scatter(tn__text *text, const tn__variant *v,
                                const char *type)

@@ -322,7 +322,7 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
     return end(&w, s, &only);
 }
 
-/* ---- texts ---------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------- */
 
 /* A number that memory holds as its key: floats are a sign and a magnitude,
  * signed integers need their sign turned. */

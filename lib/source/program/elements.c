@@ -1,16 +1,12 @@
-/* elements.c: where operands lie at a point, and the loop of a printed program
- * without rows.
+/* elements.c: the loop over elements of a printed program without rows.
  *
- * TN_TARGET_CHUNKED: a work-item has neighbouring elements; a compiler makes
- * vectors of the innermost loop. Else: neighbouring work-items have
- * neighbouring elements, or neighbouring vectors where memory allows it. */
+ * With TN_TARGET_CHUNKED a work-item has contiguous elements, and the compiler
+ * vectorizes the innermost loop. Else neighbouring work-items have neighbouring
+ * elements, or neighbouring vectors where the alignment allows it. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
 
-/* ---- elements ----------------------------------------------------------------- */
-
-/* This work-item's share [first, end) of `count` things. */
 void tn__device_share(tn__device_printer *p)
 {
     tn__device_line(p, "const tk_idx items = TK_GROUPS * TK_GROUP_SIZE;");
@@ -25,7 +21,8 @@ void tn__device_share(tn__device_printer *p)
                        "first + share < count ? first + share : count;");
 }
 
-/* Runs along the innermost dimension: the inner loop has no division. */
+/* Contiguous segments along the innermost dimension: the inner loop has no
+ * division. */
 static void print_runs(tn__device_printer *p, uint32_t used)
 {
     uint32_t last = p->class.outer - 1;
@@ -43,7 +40,7 @@ static void print_runs(tn__device_printer *p, uint32_t used)
     tn__device_close(p);
 }
 
-/* A work-item takes class.vector elements at once. */
+/* A work-item processes class.vector elements at once. */
 static void print_by_vectors(tn__device_printer *p, uint32_t used)
 {
     uint32_t size = p->class.vector;

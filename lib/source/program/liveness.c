@@ -1,4 +1,4 @@
-/* liveness.c: which instructions a text has: those that stores and reductions
+/* liveness.c: which instructions are printed: those that stores and reductions
  * depend on, in the whole program and in each stage. */
 #include <string.h>
 
@@ -12,8 +12,9 @@ static bool mark(bool *live, uint32_t i)
     return live[i] = true;
 }
 
-/* What i makes needed besides; true if there was anything new. A faulting
- * load needs its indices even where its value is of no use. */
+/* Marks the operands of instruction i if it is live; true if any was not marked
+ * before. A load that may fault needs its indices even if its value is
+ * unused. */
 static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
                           const bool *listed, bool *live)
 {
@@ -27,7 +28,8 @@ static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
     return more;
 }
 
-/* A loop is needed with what decides its rounds if anything inside is. */
+/* A loop is live if anything inside is. Then what decides its number of rounds
+ * is live, too. */
 static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
                       const bool *listed, bool *live)
 {
@@ -41,7 +43,8 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
     more |= mark(live, loop);
     more |= mark(live, (uint32_t)ins[loop].imm.i);
     for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++) {
-        if (ins[i].op == TN_K_LOOP) /* its own WHILEs are its own matter */
+        if (ins[i].op == TN_K_LOOP) /* the loop's own WHILEs are marked when it
+                                     * is visited */
             i = (uint32_t)ins[i].imm.i;
         else if (ins[i].op == TN_K_WHILE)
             more |= mark(live, i);
@@ -49,20 +52,21 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
     return more;
 }
 
-/* A list of instructions, and marks for each by its number; NULL: all of them,
- * as a function has them. */
+/* A list of instructions by number; order NULL: all, in their order, as in a
+ * function. */
 typedef struct part {
     const tn_kernel_ins *ins;
-    uint32_t count;        /* of ins */
+    uint32_t count;        /* length of ins */
     const uint32_t *order;
     uint32_t order_count;
-    uint32_t available; /* an instruction whose value is there; TN_NONE: none */
+    uint32_t available; /* an instruction whose value exists already; TN_NONE:
+                         * none */
 } part;
 
-/* Marks what the stores and reductions that stand in a part hang on, and (of a
- * function) its result. What nobody reads is not printed: compilers would drop
- * it, but warn. stands: room for as many marks. of: reductions that anybody
- * reads; NULL: look only for those. */
+/* Marks what the stores and reductions of a part depend on and, for a function,
+ * its result. Dead code is not printed, since compilers warn about unused
+ * variables. listed: scratch space for as many marks. of: the live reductions;
+ * NULL: finds them. */
 static void find_live(const part *list, uint32_t result, const bool *of,
                       bool *listed, bool *live)
 {
@@ -75,7 +79,8 @@ static void find_live(const part *list, uint32_t result, const bool *of,
         live[i] = (listed[i] && (ins[i].op == TN_K_STORE ||
                                  (ins[i].op == TN_K_REDUCE && of && of[i]))) ||
                   i == result;
-    for (bool more = true; more;) { /* again where a loop carries backwards */
+    for (bool more = true; more;) { /* again, since a loop's new value may
+                                     * depend on later ones */
         more = false;
         for (uint32_t i = count; i-- > 0;) {
             if (i != list->available)
@@ -86,7 +91,7 @@ static void find_live(const part *list, uint32_t result, const bool *of,
     }
 }
 
-/* Of the marks for the whole program, those of a step whose rows are split. */
+/* Restricts the marks of the whole program to a step whose rows are split. */
 static bool mark_split_step(tn__device_printer *p, bool *listed, bool *marks)
 {
     const tn_program *program = p->program;
@@ -136,7 +141,7 @@ bool tn__liveness_program(tn__device_printer *p, bool *marks)
     return !p->class.split || mark_split_step(p, listed, marks);
 }
 
-/* ---- stages ------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------ */
 
 tn__stage_use tn__stage_find_use(const tn__device_printer *p, uint32_t s)
 {

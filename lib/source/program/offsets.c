@@ -1,10 +1,10 @@
-/* offsets.c: the offsets of operands at a point of the iteration space. */
+/* offsets.c: prints the offsets of operands at a point of the iteration
+ * space. */
 #include <stdio.h>
 #include <string.h>
 
 #include <source/program/printer.h>
 
-/* Which operands order[first .. end) has a place of. */
 uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *live,
                                 uint32_t first, uint32_t end)
 {
@@ -30,8 +30,8 @@ const char *tn__device_offset_type(const tn__device_printer *p, uint32_t k)
     return is_offset(p, k) ? "tk_i64" : "tk_idx";
 }
 
-/* " + index * stride" for dimension d of operand k; nothing where the stride
- * is 0 for the whole class. */
+/* Appends " + index * stride" for dimension d of operand k; nothing if the
+ * class says that the stride is 0. */
 static void add_term(tn__device_printer *p, char *out, size_t room, uint32_t k,
                      uint32_t d, const char *index)
 {
@@ -53,8 +53,8 @@ static void add_term(tn__device_printer *p, char *out, size_t room, uint32_t k,
              tn__device_offset_type(p, k), p->words.stride[k] + d);
 }
 
-/* Coordinates c<d> of the dimensions first .. first + ndim from a number; of
- * those that `wanted` has. */
+/* Declares those coordinates c<d> of the dimensions first .. first + ndim that
+ * `wanted` names, from the index of a point. */
 static void print_coordinates(tn__device_printer *p, const char *number,
                               uint32_t first, uint32_t ndim, uint32_t wanted)
 {
@@ -77,8 +77,7 @@ static void print_coordinates(tn__device_printer *p, const char *number,
     }
 }
 
-/* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. start
- * NULL: the operand's offset. */
+/* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. */
 void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
                         const char *start, uint32_t first, uint32_t end)
 {
@@ -100,8 +99,8 @@ void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
     }
 }
 
-/* The places at point `number` of the dimensions first .. first + ndim, after
- * the coordinates that they hang on, and those in `wanted`. */
+/* The offsets are printed to a text of their own first, to know which
+ * coordinates they use. */
 void tn__device_point_offsets(tn__device_printer *p, const char *number,
                               uint32_t used, const char *name,
                               const char *start, uint32_t first, uint32_t ndim,
@@ -120,7 +119,6 @@ void tn__device_point_offsets(tn__device_printer *p, const char *number,
     tn__text_release(&offsets);
 }
 
-/* at<k> = from<k> + number * the stride of the innermost dimension */
 void tn__device_step_offsets(tn__device_printer *p, uint32_t used,
                         const char *number)
 {

@@ -1,16 +1,15 @@
-/* print_program.c: a program as the source of one kernel, in the dialect of
- * lib/source.
+/* print_program.c: prints a program as the source of one kernel.
  *
- * What an instruction means is said there, once, by a function of its name;
- * here stands only the order of things (and in value.c, rows.c and elements.c).
- * Values are variables v<number of the instruction>, in the scope of their
- * level: the kernel's for uniform ones, a row's, an element's. */
+ * The .cl files of lib/source define each instruction once, by a function of
+ * its name. The C files print only their sequence. A value is the variable
+ * v<number of the instruction>, in the scope of its level: the kernel for
+ * uniform values, else a row or an element. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <source/plan/class.h>
 #include <source/program/printer.h>
 
-/* ---- functions ---------------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------- */
 
 static bool print_fn(tn__device_printer *p, uint32_t f)
 {
@@ -41,7 +40,7 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
     return true;
 }
 
-/* ---- the text ------------------------------------------------------------------ */
+/* ---- the text ---------------------------------------------------------- */
 
 static void print_arguments(tn__device_printer *p, const tn_target *target)
 {

@@ -1,4 +1,4 @@
-/* printer.c: lines and blocks of a text. */
+/* printer.c: appends lines and blocks to a text. */
 #include <base/plain.h>
 #include <source/program/printer.h>
 

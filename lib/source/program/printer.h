@@ -1,6 +1,6 @@
-/* print.h: what the files that print programs share. */
-#ifndef TN_LIB_KERNEL_DEVICE_PRINT_H
-#define TN_LIB_KERNEL_DEVICE_PRINT_H
+/* printer.h: what the files that print programs share. */
+#ifndef TN_LIB_SOURCE_PRINTER_H
+#define TN_LIB_SOURCE_PRINTER_H
 
 #include <base/error.h>
 #include <source/plan/class.h>
@@ -12,114 +12,123 @@ typedef struct tn__device_printer {
     tn__device_words words;
     tn__text body;
     bool chunked, faults;
-    uint32_t stage; /* of a step whose rows are split: tn__split_stage */
-    int depth; /* of blocks being printed */
+    uint32_t stage; /* the stage of a step whose rows are split
+                     * (tn__split_stage) */
+    int depth; /* open blocks: the indentation */
 
-    const tn_kernel_ins *ins; /* of the program, or of a function */
-    const bool *live;         /* by instruction: here */
-    const bool *stage_live;   /* in each stage's elem part */
-    const char *position;     /* C for where a fault would be */
-    uint32_t order_index;     /* in the list being printed */
-    uint32_t used_dims;       /* dimensions whose coordinates are used */
-    bool in_row_part;         /* a row's, which a whole team runs */
-    uint32_t vectors;         /* operands of which x<k> has the elements, */
-    uint32_t local;           /*   and local<k> at here<k> */
-    uint32_t cached;          /* operands of rows in local memory */
-    /* An instruction that a stage computes and later ones load (TN_NONE: none)
-     * from the local memory of an operand, which they have no more need of. */
+    const tn_kernel_ins *ins; /* of the program or of a function */
+    const bool *live;         /* by instruction, in the list being printed */
+    const bool *stage_live;   /* the same for the elem part of each stage */
+    const char *position;     /* C expression: the element's position, for fault
+                               * reports */
+    uint32_t order_index;     /* index in the list being printed */
+    uint32_t used_dims;       /* dimensions whose coordinates the last offsets
+                               * used */
+    bool in_row_part;         /* in the row part, which all of a team runs */
+    uint32_t vectors;         /* operands whose elements are in the vectors
+                               * x<k> */
+    uint32_t local;           /* operands whose element is local<k>[here<k>] */
+    uint32_t cached;          /* operands whose rows are in local memory */
+    /* An instruction whose value stage saved_stage writes to the local memory
+     * of an operand that nothing reads any more. Later stages load it from
+     * there. TN_NONE: none. */
     uint32_t saved, saved_stage, saved_operand;
-    uint32_t local_stage; /* whose elem part is being printed */
+    uint32_t local_stage; /* the stage whose elem part is being printed */
 } tn__device_printer;
 
 TN__PRINTF(2, 3)
 void tn__device_line(tn__device_printer *p, const char *format, ...);
 
-/* print_program.c: the text of a program. */
+/* print_program.c: prints a program. */
 tn_status tn__print_program(const tn_target *target, const tn_program *program,
                             const tn_plan *plan, tn_source *source);
 
-/* value.c: the right side of the definition of instruction i. */
+/* value.c: writes the right side of the definition of instruction i to out. */
 void tn__device_value(tn__device_printer *p, char *out, size_t room,
                       uint32_t i);
 
-/* liveness.c. Marks of a program are one for each instruction, then as many for
- * each stage's elem part, then room for as many; those of a function are one
- * for each, then room for as many. */
+/* liveness.c. The marks of a program: one for each instruction; then as many
+ * for the elem part of each stage; then as many of scratch space. The marks of
+ * a function: one for each instruction, then as many of scratch space. */
 void tn__liveness_function(const tn_kernel_fn *fn, bool *marks);
-/* What the program needs at all, and what of that each stage's elem part does:
- * a part may list more than its own stores and reductions read. False if memory
+/* Marks the live instructions of the program and of each stage's elem part,
+ * which may list more than its own stores and reductions read. False if memory
  * runs out. */
 bool tn__liveness_program(tn__device_printer *p, bool *marks);
-/* What the elem part of stage s needs, where instruction `given` is there. */
+/* Marks the live instructions of the elem part of stage s if the value of
+ * instruction `available` need not be computed. */
 void tn__liveness_stage(tn__device_printer *p, uint32_t s, uint32_t available,
                         bool *marks);
 
-/* row_cache.c: the call that is computed for a reduction and again for a later
- * stage, as the exponential of a softmax: its value replaces in local memory
- * what it was computed from. */
+/* row_cache.c: finds a call whose value a reduction uses and a later stage uses
+ * again (the exponential of a softmax), and that can replace its argument in
+ * local memory. Sets saved, saved_stage and saved_operand. */
 void tn__cache_find_saved(tn__device_printer *p, bool *marks);
 
-/* order[first .. end) as statements (order NULL: a function's own). Operand
- * k's place is a variable at<k>. */
+/* Prints order[first .. end) as statements. order NULL: all instructions of a
+ * function. The offset of operand k is the variable at<k>. */
 void tn__device_statements(tn__device_printer *p, const uint32_t *order,
                            uint32_t first, uint32_t end);
 
-/* elements.c: the loop over elements. */
+/* elements.c: the loop over the elements of a program without rows. */
 void tn__device_elements(tn__device_printer *p);
-/* Of operands, those of which a work-item takes class.vector elements at once;
- * their types tk_v_<dtype>. */
+/* vectors.c: operands among `used` of which a work-item processes class.vector
+ * elements at once; the declaration of their types tk_v_<dtype>. */
 uint32_t tn__device_vectors_of(const tn__device_printer *p, uint32_t used);
 void tn__device_vector_types(tn__device_printer *p, uint32_t operands);
-/* A vector of elements l, each of them the block between: loads the operands
- * p->vectors at from<k> (of p->cached from local memory, at here<k>), gives the
- * others at<k>, and stores in the end. */
+/* Opens the loop over the elements l of a vector. Before it, the operands
+ * p->vectors are loaded at from<k> (those of p->cached from local memory, at
+ * here<k>). In it, the other operands have the offset at<k>. Closing it stores
+ * the vectors that were written. */
 void tn__device_vectors_open(tn__device_printer *p, uint32_t used);
 void tn__device_vectors_close(tn__device_printer *p);
-/* The statements of one element. */
+/* statements.c: the statements of one element. */
 void tn__device_elem_statements(tn__device_printer *p, const char *position);
 
-/* tiles.c: the loop over squares of elements, of which operands `used` have a
- * place. */
+/* tiles.c: the loop over square tiles of elements. `used`: the operands that
+ * need an offset. */
 void tn__device_tiles(tn__device_printer *p, uint32_t used);
 
-/* A line with an opening brace, and what closes it. */
+/* Prints a line that ends in an opening brace; prints the closing one. */
 void tn__device_open(tn__device_printer *p, const char *head);
 void tn__device_close(tn__device_printer *p);
 
-/* Operands, one bit each, that needed instructions of order[first .. end) have
- * a place of. */
+/* offsets.c: operands, one bit each, whose offset the live instructions among
+ * order[first .. end) need. */
 uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *live,
                                 uint32_t first, uint32_t end);
 
-/* C's type of places: OFFSET operands are 64 bits wide for any class. */
+/* The C type of operand k's offset. OFFSET operands have 64 bits in every
+ * class. */
 const char *tn__device_offset_type(const tn__device_printer *p, uint32_t k);
 
-/* The places name<k> of the operands `used` at point `number` of dimensions
- * first .. first + ndim, from start<k> on (NULL: the operand's offset), after
- * the coordinates c<d> that they hang on and those in `wanted`. p->terms tells
- * which those were. */
+/* Declares the offsets name<k> of the operands `used` at point `number` of the
+ * dimensions first .. first + ndim. They start at start<k> (NULL: the operand's
+ * offset). Before them it declares the coordinates c<d> that they use, and
+ * those in `wanted`; p->used_dims is set to all of these. */
 void tn__device_point_offsets(tn__device_printer *p, const char *number,
                               uint32_t used, const char *name,
                               const char *start, uint32_t first, uint32_t ndim,
                               uint32_t wanted);
 
-/* The same at coordinates c<d> that stand before: dimensions first .. end. */
+/* The same where the coordinates c<d> of the dimensions first .. end exist. */
 void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
                         const char *start, uint32_t first, uint32_t end);
 
-/* at<k> = from<k> + number * the stride of the innermost dimension. */
+/* Declares at<k> = from<k> + number * the stride of the innermost dimension. */
 void tn__device_step_offsets(tn__device_printer *p, uint32_t used,
                              const char *number);
 
-/* CHUNKED: [first, end), this work-item's share of `count` things. */
+/* TN_TARGET_CHUNKED: declares [first, end), this work-item's share of
+ * `count`. */
 void tn__device_share(tn__device_printer *p);
 
-/* rows.c: what stands before the kernel, and the loops over rows and stages. */
+/* rows.c: the definitions before the kernel; the loops over rows and stages. */
 void tn__device_rows_head(tn__device_printer *p);
 void tn__device_rows(tn__device_printer *p);
-/* stage.c: does the elem part of stage s make a reduction that is needed? */
+/* liveness.c: whether the elem part of stage s computes a live reduction. */
 bool tn__device_reduces(const tn__device_printer *p, uint32_t s);
-/* reduce.c: the statement of REDUCE i. */
+/* reduce.c: prints the statement of REDUCE i. */
 void tn__device_reduce(tn__device_printer *p, uint32_t i);
 
 #endif

@@ -1,18 +1,18 @@
-/* reduce.c: the reductions of a printed program: the type, function and neutral
- * value of each, what a work-item accumulates, and how a team combines that, in
- * the order of rows.cl. */
+/* reduce.c: prints reductions: their types, combining functions and neutral
+ * values, what a work-item accumulates, and how a team combines that in the
+ * order of rows.cl. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
 
-/* ---- types and functions ------------------------------------------------ */
+/* ---- types and functions ----------------------------------------------- */
 
 static const char *operand_type(const tn__device_printer *p, uint32_t i)
 {
     return tn__device_dtype(p->ins[p->ins[i].a].dtype);
 }
 
-/* tk_<this>: the type of what is folded. */
+/* The type of an accumulator is tk_<out>. */
 static void accumulator_type(const tn__device_printer *p, uint32_t i,
                              char out[16])
 {
@@ -30,7 +30,7 @@ static void combine_name(const tn__device_printer *p, uint32_t i, char out[32])
     snprintf(out, 32, "tk_%s_%s", name[p->ins[i].sub], operand_type(p, i));
 }
 
-/* The least (greatest) value of a type. */
+/* The lowest or highest value of a type. */
 static const char *lowest(unsigned dtype, bool highest)
 {
     switch (dtype) {
@@ -50,8 +50,8 @@ static const char *lowest(unsigned dtype, bool highest)
     }
 }
 
-/* What is folded in for nothing, and (empty) what nothing at all gives: they
- * differ in the sign of 0. */
+/* The neutral value of a reduction; with `empty`, the result for an empty row.
+ * They differ in the sign of zero. */
 static void neutral(const tn__device_printer *p, uint32_t i, bool empty,
                     char out[64])
 {
@@ -80,7 +80,7 @@ static void neutral(const tn__device_printer *p, uint32_t i, bool empty,
     snprintf(out, 64, "%s", value);
 }
 
-/* Lanes that a work-item accumulates, in an array unless it is one. */
+/* Lanes that a work-item accumulates, in an array if there are several. */
 static uint32_t lanes_of(const tn__device_printer *p)
 {
     return p->chunked ? TN_LANES : p->class.lanes;
@@ -99,9 +99,9 @@ void tn__device_reduce(tn__device_printer *p, uint32_t i)
                         p->ins[i].a);
 }
 
-/* ---- of a stage --------------------------------------------------------- */
+/* ---- reductions of a stage --------------------------------------------- */
 
-/* The next REDUCE of the stage that is needed, from order[*at] on. */
+/* The next live REDUCE of the stage, from order[*at] on. */
 static bool next_reduce(const tn__device_printer *p, const tn__stage_use *use,
                         uint32_t *at, uint32_t *i)
 {
@@ -168,7 +168,7 @@ void tn__reduce_sums(tn__device_printer *p, const tn__stage_use *use)
     }
 }
 
-/* The value of REDUCE i. */
+/* Declares the value of REDUCE i. */
 static void print_result(tn__device_printer *p, uint32_t i)
 {
     if (tn__reduce_is_arg(&p->ins[i]))
@@ -213,7 +213,7 @@ void tn__reduce_shares(tn__device_printer *p, const tn__stage_use *use)
     }
 }
 
-/* ---- of a program ------------------------------------------------------- */
+/* ---- reductions of a program ------------------------------------------- */
 
 void tn__reduce_memory(tn__device_printer *p)
 {

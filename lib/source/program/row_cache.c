@@ -1,11 +1,11 @@
-/* row_cache.c: rows in local memory. Where several stages read a row and local
- * memory has room for it, the team copies it there first. A value that one
- * stage computes from it and later ones need again may then take its place. */
+/* row_cache.c: rows in local memory. Where several stages read a row and it
+ * fits local memory, the team copies it there first. A value that one stage
+ * computes from it and later stages use again may then replace it. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
 
-/* ---- marks -------------------------------------------------------------- */
+/* ---- saved values ------------------------------------------------------ */
 
 static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
 {
@@ -17,7 +17,7 @@ static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
            1;
 }
 
-/* Does stage s load the operand after it has computed instruction i? */
+/* Whether stage s loads the operand after it has computed instruction i. */
 static bool loads_after(const tn__device_printer *p, uint32_t i, uint32_t s,
                         uint32_t operand)
 {
@@ -34,7 +34,7 @@ static bool loads_after(const tn__device_printer *p, uint32_t i, uint32_t s,
     return false;
 }
 
-/* An instruction in a loop has a value for each round. */
+/* An instruction in a loop has a different value in each round. */
 static bool is_in_loop(const tn__device_printer *p, uint32_t i)
 {
     for (uint32_t loop = 0; loop < i; loop++)
@@ -43,9 +43,10 @@ static bool is_in_loop(const tn__device_printer *p, uint32_t i)
     return false;
 }
 
-/* Does the cached operand have room for the value of instruction i: it is of
- * the same type, stage s has loaded it before, and no later stage loads it
- * where that value is there? If so the later stages are marked as having it. */
+/* Whether the value of instruction i can replace the cached operand. It can if
+ * the types are equal, stage s loads the operand only before i, and no later
+ * stage loads it once that value is available. The later stages are then marked
+ * as having the value. */
 static bool can_replace(tn__device_printer *p, uint32_t i, uint32_t s,
                         uint32_t operand, bool *marks)
 {
@@ -85,7 +86,7 @@ void tn__cache_find_saved(tn__device_printer *p, bool *marks)
     }
 }
 
-/* ---- texts -------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------- */
 
 uint32_t tn__cache_operands(const tn__device_printer *p)
 {

@@ -1,12 +1,13 @@
-/* rows.c: the loops of a printed program over rows and stages; those over a
- * row's elements are in stage.c.
+/* rows.c: prints the loops over rows and stages; stage.c prints those over the
+ * elements of a row.
  *
- * TN_TARGET_CHUNKED: a work-item has whole rows with all 16 lanes of their
- * sums in an array; a compiler makes vectors of the innermost loop. Else: a
- * row belongs to a team of slots * 16 work-items, a lane of a chunk to each;
- * where memory is contiguous across rows, of slots * 4, four lanes to each; a
- * short one to one work-item; or (row_split.c) a share of it does. Bits are the same:
- * the order of a fold depends on the row alone. */
+ * With TN_TARGET_CHUNKED a work-item has whole rows with all 16 lanes in an
+ * array, and the compiler vectorizes the innermost loop. Else a team of slots *
+ * 16 work-items has a row, each work-item one lane of a chunk. Where memory is
+ * contiguous across rows the team has slots * 4 work-items with four lanes
+ * each. One work-item has a whole short row. With split rows (row_split.c) the
+ * same holds for a share of the row. All give the same bits, since the order of
+ * a reduction depends on the row alone. */
 #include <source/program/rows.h>
 
 static bool part_stores(const tn__device_printer *p, uint32_t first,
@@ -19,11 +20,11 @@ static bool part_stores(const tn__device_printer *p, uint32_t first,
     return false;
 }
 
-/* Work-items of a team see each other's stores only behind a barrier, and
- * must not read what another has overwritten. */
-static void print_barrier(tn__device_printer *p, bool live)
+/* Work-items of a team see each other's stores only after a barrier, and must
+ * not read what another has overwritten. */
+static void print_barrier(tn__device_printer *p, bool is_needed)
 {
-    if (live && tn__device_has_team(p))
+    if (is_needed && tn__device_has_team(p))
         tn__device_line(p, "TK_BARRIER();");
 }
 
@@ -51,15 +52,16 @@ static void print_stages(tn__device_printer *p)
         if (stage->row_count == 0)
             continue;
         bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
-        print_barrier(p, stored && !begins); /* a store brings its own */
+        print_barrier(p, stored && !begins); /* the store prints its own
+                                              * barrier */
         stored = part_stores(p, stage->row_first, stage->row_count);
         print_row_part(p, stage);
     }
     print_barrier(p, stored);
 }
 
-/* A step whose rows are split. No barriers: a work-item meets in memory what
- * it has read or written there itself, or what earlier steps have. */
+/* A step whose rows are split. It needs no barriers: a work-item reads only
+ * what it wrote itself or what earlier steps wrote. */
 static void print_step(tn__device_printer *p)
 {
     const tn_program *program = p->program;
@@ -75,12 +77,14 @@ static void print_step(tn__device_printer *p)
     tn__reduce_results(p, &use);
 }
 
-/* What of a row's variables anything uses. */
+/* Which variables of a row are used. */
 typedef struct rows_use {
-    uint32_t in_rows, in_elems; /* operands */
-    uint32_t in_vectors;        /* of those of elements */
+    uint32_t in_rows, in_elems; /* operands of the row parts; of the elem
+                                 * parts */
+    uint32_t in_vectors;        /* operands of elem parts that are loaded as
+                                 * vectors */
     bool row_stores, elems, reduces;
-    bool folds; /* what groups left of their shares of a row */
+    bool folds; /* combines the partial values of earlier steps */
 } rows_use;
 
 static rows_use find_rows_use(const tn__device_printer *p)
@@ -108,8 +112,8 @@ static rows_use find_rows_use(const tn__device_printer *p)
     return rows;
 }
 
-/* Rows by teams: a group takes as many rows as it has teams; those beyond the
- * last take part in barriers, and in nothing else. */
+/* Rows by teams: a work-group has as many rows as teams. Teams beyond the last
+ * row only take part in barriers. */
 static void open_team_rows(tn__device_printer *p, const rows_use *rows)
 {
     tn__device_open(p, "for (tk_idx first = TK_GROUP * TK_TEAMS; "
@@ -123,8 +127,8 @@ static void open_team_rows(tn__device_printer *p, const rows_use *rows)
         tn__device_line(p, "const tk_idx mine = active ? length : 0;");
 }
 
-/* A group has a share of each row of a block of TK_TEAMS, or is the block's
- * only one. */
+/* A work-group has one share of each row of a block of TK_TEAMS rows; in the
+ * last step it has the whole block. */
 static void open_split_row(tn__device_printer *p, const rows_use *rows)
 {
     const bool alone = p->stage == p->program->stage_count;

@@ -1,5 +1,5 @@
-/* stage.c: the loop of a stage over the elements of a row: over vectors where
- * it reduces nothing, else over chunks and their lanes. */
+/* stage.c: prints the loop of a stage over the elements of a row: by vectors if
+ * it has no reduction, else by chunks and lanes. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
@@ -16,7 +16,7 @@ static void print_list(tn__device_printer *p, const tn__stage_use *use)
     p->live = live;
 }
 
-/* Element k of the row. */
+/* The statements of element k of the row. */
 static void print_element(tn__device_printer *p, const tn__stage_use *use)
 {
     tn__device_point_offsets(p, "k", use->used, "at", "row", p->class.outer,
@@ -29,7 +29,7 @@ static void print_element(tn__device_printer *p, const tn__stage_use *use)
     p->local = 0;
 }
 
-/* The elements of a row (a share of it), some at once: neighbouring work-items
+/* The elements of a row or of its share, by vectors; neighbouring work-items
  * have neighbouring vectors. */
 static void print_vectors(tn__device_printer *p, const tn__stage_use *use)
 {
@@ -51,9 +51,9 @@ static void print_vectors(tn__device_printer *p, const tn__stage_use *use)
     tn__device_close(p);
 }
 
-/* A work-item's loads wait for memory, and its lane folds one element after the
- * other: compilers unroll such a loop four times, which is four loads at once.
- * Eight are, where an element takes few instructions. */
+/* Compilers unroll a reduction loop four times, so that four loads are in
+ * flight. Elements of at most CHEAP_INSTRUCTIONS instructions are unrolled
+ * eight times. */
 #define CHEAP_INSTRUCTIONS 12
 
 static bool is_cheap(const tn__device_printer *p, const tn__stage_use *use)
@@ -71,7 +71,7 @@ static bool is_cheap(const tn__device_printer *p, const tn__stage_use *use)
     return taken <= CHEAP_INSTRUCTIONS;
 }
 
-/* Element k of the row, which is of lane l of those that a work-item has. */
+/* Element k of the row, for each lane l of the work-item. */
 static void print_lanes(tn__device_printer *p, const tn__stage_use *use,
                         bool guarded)
 {
@@ -86,8 +86,8 @@ static void print_lanes(tn__device_printer *p, const tn__stage_use *use,
     tn__device_close(p);
 }
 
-/* Several lanes to a work-item: rounds that are whole, whose loads need no
- * condition, and the last one. */
+/* Several lanes per work-item: full rounds, whose loads need no condition, then
+ * the last one. */
 static void print_rounds(tn__device_printer *p, const tn__stage_use *use)
 {
     tn__device_line(p, "const tk_i32 rounds = most > chunk "
@@ -102,7 +102,7 @@ static void print_rounds(tn__device_printer *p, const tn__stage_use *use)
     print_lanes(p, use, true);
 }
 
-/* One pass over the chunks that are folded at once: one, or a team's. */
+/* One pass over the chunks that are reduced at once: one chunk, or a team's. */
 static void print_span(tn__device_printer *p, const tn__stage_use *use)
 {
     const char *begin = p->class.split ? "begin + " : "";

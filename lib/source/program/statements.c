@@ -1,10 +1,10 @@
-/* statements.c: instructions as statements: loads, stores, loops, and the
- * definition of each other value. */
+/* statements.c: prints instructions as statements: loads, stores, loops, and
+ * the definitions of all other values. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- loads and stores -------------------------------------------------- */
 
 static void print_indexed_load(tn__device_printer *p, uint32_t i)
 {
@@ -43,7 +43,7 @@ static void print_indexed_load(tn__device_printer *p, uint32_t i)
         tn__device_line(p, "}");
 }
 
-/* Operand k's element at hand. */
+/* The current element of operand k, as C. */
 static void element_text(const tn__device_printer *p, uint32_t k, char out[32])
 {
     if (p->vectors >> k & 1)
@@ -68,7 +68,7 @@ static void print_load(tn__device_printer *p, uint32_t i)
             tn__device_dtype(p->program->operand[k].dtype), element);
 }
 
-/* A team's row values are all its work-items' alike; one of them stores. */
+/* All work-items of a team compute the same row values; one of them stores. */
 static void print_store(tn__device_printer *p, const tn_kernel_ins *ins)
 {
     uint32_t k = (uint32_t)ins->imm.i;
@@ -79,16 +79,16 @@ static void print_store(tn__device_printer *p, const tn_kernel_ins *ins)
                     tn__device_dtype(p->program->operand[k].dtype), ins->a);
 }
 
-/* ---- lists of instructions -------------------------------------------------- */
+/* ---- lists of instructions --------------------------------------------- */
 
 static uint32_t number_at(const uint32_t *order, uint32_t i)
 {
     return order ? order[i] : i;
 }
 
-/* The region whose LOOP is order[first]; returns where its ENDLOOP is. New
- * values are all taken before the first is set: one may be another's old
- * value. */
+/* Prints the region whose LOOP is order[first] and returns the index of its
+ * ENDLOOP. All new carried values are computed before the first is set, since
+ * one may be another's old value. */
 static uint32_t print_loop(tn__device_printer *p, const uint32_t *order,
                            uint32_t first)
 {
@@ -141,9 +141,10 @@ void tn__device_statements(tn__device_printer *p, const uint32_t *order,
             tn__device_line(p, "if (!v%u)", ins->a);
             tn__device_line(p, "    break;");
         } else if (ins->op == TN_K_STORE && !p->live[i]) {
-            continue; /* another step's */
+            continue; /* another step stores it */
         } else if (ins->op == TN_K_STORE) {
-            /* what a row's team has read may lie where one now stores */
+            /* another work-item of the team may still read what this store
+             * overwrites */
             if (p->in_row_part && !p->chunked &&
                 tn__device_team(&p->class) > 1 &&
                 (at == first ||

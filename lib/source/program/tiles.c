@@ -1,13 +1,14 @@
 /* tiles.c: element programs whose operands are contiguous along different
- * dimensions, as in the copy of a transposed matrix. Work-items that are
- * neighbours along one of the two touch elements far apart along the other, so
- * a group takes a square of both: it loads the operands that are contiguous
- * along the second innermost dimension as they lie, stores them to local
- * memory, and goes on from there with neighbours along the innermost one.
+ * dimensions, as in the copy of a transposed matrix. Neighbouring work-items
+ * along one of the two dimensions access distant elements along the other. So a
+ * work-group processes a square tile of both. It loads the transposed operands,
+ * which are contiguous along the second innermost dimension, in their own order
+ * to local memory. Then it computes with neighbours along the innermost
+ * dimension.
  *
- * Elements have no order, so the plan may exchange dimensions: the innermost is
- * the one along which outputs are contiguous. Programs that may fault report
- * their elements by number; they are left alone. */
+ * Elements have no order, so the plan may exchange dimensions: the innermost
+ * one is that along which the outputs are contiguous. Programs that may fault
+ * are left as they are, since they report the number of an element. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
@@ -17,8 +18,8 @@ static unsigned bytes_of(const tn__device_printer *p, uint32_t k)
     return (unsigned)tn_dtype_bytes((tn_dtype)p->program->operand[k].dtype);
 }
 
-/* From one row of a square to the next, so that those of a column begin at
- * different banks of 4 bytes. */
+/* Elements from one row of a tile to the next, padded so that the elements of a
+ * column are in different banks of 4 bytes. */
 static unsigned pitch_of(const tn__device_printer *p, uint32_t k)
 {
     const unsigned bytes = bytes_of(p, k);
@@ -34,9 +35,9 @@ static void print_local(tn__device_printer *p, uint32_t transposed)
                             p->class.tile * pitch_of(p, k));
 }
 
-/* A square of each turned operand, to local memory. Work-items beyond its
- * edges load the edge again, so that no load waits for a condition, and all are
- * under way before the first is stored. */
+/* Loads a tile of each transposed operand to local memory. Work-items beyond
+ * the edge load the edge again. So no load waits for a condition, and all loads
+ * are issued before the first store. */
 static void load_transposed(tn__device_printer *p, uint32_t transposed)
 {
     const uint32_t last = p->class.outer - 1, side = p->class.tile;

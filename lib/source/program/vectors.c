@@ -1,11 +1,10 @@
-/* vectors.c: several neighbouring elements of a work-item, which it loads and
- * stores at once. */
+/* vectors.c: prints the loads and stores of several neighbouring elements at
+ * once. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
 
-/* Structs of one alignment, which OpenCL C and CUDA C both load and store as a
- * whole. */
+/* Aligned structs, which OpenCL C and CUDA C load and store as a whole. */
 void tn__device_vector_types(tn__device_printer *p, uint32_t operands)
 {
     bool known[TN_DTYPE_END] = {false};
@@ -23,8 +22,8 @@ void tn__device_vector_types(tn__device_printer *p, uint32_t operands)
     }
 }
 
-/* A work-item's vector of each operand: x<k>, read before its elements are
- * computed, written after. */
+/* The vector x<k> of each operand: inputs are loaded before the elements are
+ * computed, outputs stored after. */
 static void print_vectors(tn__device_printer *p, bool reads)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
