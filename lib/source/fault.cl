@@ -1,16 +1,16 @@
-/* fault.cl: index faults. A work-item keeps its first one (the lowest
- * position; of those at one position the one that comes first in the
- * program's order). When a group ends it adds the first of its work-items' to the
- * queue's buffer, if no earlier launch on the queue failed: the host takes the
- * lowest of the list, which has room for every group.
+/* fault.cl: index faults. A work-item keeps its first fault: the one with the
+ * lowest position, then the one that comes first in the program. At the end
+ * each work-group appends the first fault of its work-items to the queue's
+ * buffer, unless an earlier launch on the queue failed. The host takes the
+ * lowest record of the list, which has space for every work-group.
  *
- * The buffer: the number of the launch that failed (0: none), how many records
- * there are, then the records, of five 64-bit words each. */
+ * The buffer: the number of the launch that failed (0: none), the number of
+ * records, then the records of five 64-bit words each. */
 typedef struct {
     tk_i64 position; /* -1: none */
     tk_i64 index, extent;
-    tk_i32 order;    /* where in the program */
-    tk_i32 operand;  /* operand * 4 + which of its indices */
+    tk_i32 order;    /* index in the program's list of instructions */
+    tk_i32 operand;  /* operand * 4 + the number of the index */
 } tk_fault;
 
 TK_FN tk_fault tk_fault_none(void)
@@ -36,7 +36,7 @@ TK_FN tk_fault tk_fault_at(tk_fault f, tk_i64 position, tk_i32 order,
     return f;
 }
 
-/* Of two faults the first. */
+/* The first of two faults. */
 TK_FN tk_fault tk_fault_least(tk_fault f, tk_fault g)
 {
     return g.position < 0 ? f
@@ -44,8 +44,8 @@ TK_FN tk_fault tk_fault_least(tk_fault f, tk_fault g)
                                         g.index, g.extent);
 }
 
-/* At the end of a kernel, which all work-items of a group reach. They look one
- * after the other at what the group's fault is, but only if there is one. */
+/* At the end of a kernel, which all work-items of a work-group reach. If any
+ * has a fault, they merge theirs one after the other. */
 #define TK_FAULT_TELL(buffer, fault, tag, launch, room)                       \
     TK_SHARED(tk_fault, fault_of_group, 1);                                   \
     TK_SHARED(tk_u32, faults_of_group, 1);                                    \

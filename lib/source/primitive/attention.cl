@@ -1,15 +1,16 @@
-/* attention.cl: what the kernels of attention share. Before it stand
- *   TK_STORED, TK_FROM, TK_TO  the dtype of all but mask and lse
- *   TK_SIZE, TK_VALUES  length of a row of q and k, of v, padded with zeros
- *   TK_ROWS, TK_KEYS    rows of a tile of queries, of keys
- *   TK_SIDE             TK_SIDE * TK_SIDE work-items are a group
- *   TK_MASKED           the dtype of mask, and TK_HIDES(m) or TK_ADDS(m)
- *   TK_CAUSAL, TK_DROPS where they hold
- * Scores are in units of log 2, for exp2. Work-item (y, x) has of a tile of
- * numbers those in rows y + TK_SIDE i and columns x + TK_SIDE j. */
+/* attention.cl: what the kernels of attention share. Defined before it:
+ *   TK_STORED, TK_FROM, TK_TO  the dtype of all operands but mask and lse
+ *   TK_SIZE, TK_VALUES  length of a row of q and k, and of v, padded with zeros
+ *   TK_ROWS, TK_KEYS    rows of a tile of queries, and of a tile of keys
+ *   TK_SIDE             a work-group has TK_SIDE * TK_SIDE work-items
+ *   TK_MASKED           the dtype of mask, with TK_HIDES(m) or TK_ADDS(m)
+ *   TK_CAUSAL, TK_DROPS if they apply
+ * Scores are scaled by log2(e), so that weights are exp2 of them. Work-item (y,
+ * x) has the numbers of a tile in rows y + TK_SIDE i and columns x + TK_SIDE
+ * j. */
 #define TK_TILES ((tk_idx)TK_WORD(0))
 #define TK_HEADS ((tk_idx)TK_WORD(1))
-#define TK_SHARERS ((tk_idx)TK_WORD(2)) /* heads of q that one of k has */
+#define TK_SHARERS ((tk_idx)TK_WORD(2)) /* heads of q for each head of k */
 #define TK_QUERY_COUNT ((tk_idx)TK_WORD(3))
 #define TK_KEY_COUNT ((tk_idx)TK_WORD(4))
 #define TK_FEATURE_COUNT ((tk_i32)TK_WORD(5))
@@ -18,7 +19,7 @@
 #define TK_DROPOUT tk_of_bits_f32(TK_WORD(8))
 #define TK_SEED TK_WORD(9)
 #define TK_CALL TK_WORD(10)
-/* of operand o: offset; stride d */
+/* offset, and stride d, of operand o */
 #define TK_OFFSET(o) ((tk_idx)TK_WORD(11 + 5 * (o)))
 #define TK_STRIDE(o, d) ((tk_idx)TK_WORD(12 + 5 * (o) + (d)))
 #define TK_BASE(o, b, h)                                                      \
@@ -40,7 +41,7 @@
 #else
 TK_FN tk_f32 tk_attention_exp2(tk_f32 x)
 {
-    tk_f32 y; /* one instruction: below 2^-126 is as good as 0 */
+    tk_f32 y; /* one instruction; it flushes results below 2^-126 to 0 */
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
@@ -55,12 +56,12 @@ TK_FN tk_f32 tk_infinity(void)
     return tk_of_bits_f32(0x7f800000);
 }
 
-/* Rows have one more element in local memory, so that neighbours of a column
- * lie in different banks. */
+/* Rows are padded by one element in local memory, so that the elements of a
+ * column are in different banks. */
 #define TK_LONG(size) ((size) + 1)
 
-/* Rows [first, first + rows) of operand o, from place base on, as `to`: zeros
- * behind `count` rows and `size` elements. */
+/* Loads rows [first, first + rows) of operand o, whose first row is at offset
+ * base, to `to`. Rows from `count` and elements from `size` on are zeros. */
 #define TK_FETCH(to, from, o, base, first, rows, count, padded, size)         \
     for (tk_i32 at = TK_LOCAL; at < (rows) * (padded);                        \
          at += TK_SIDE * TK_SIDE) {                                           \
@@ -72,7 +73,8 @@ TK_FN tk_f32 tk_infinity(void)
                 : 0.0f;                                                       \
     }
 
-/* sum[i][j] += the products of rows of a and rows of b, of so many elements. */
+/* sum[i][j] += dot product of row i of a and row j of b, of `padded`
+ * elements. */
 #define TK_DOTS(sum, many_i, many_j, a, b, padded)                            \
     for (tk_i32 e = 0; e < (padded); e++)                                     \
         for (tk_i32 i = 0; i < (many_i); i++)                                 \
@@ -81,7 +83,8 @@ TK_FN tk_f32 tk_infinity(void)
                     a[(y + TK_SIDE * i) * TK_LONG(padded) + e],               \
                     b[(x + TK_SIDE * j) * TK_LONG(padded) + e], sum[i][j]);
 
-/* sum[i][j] += the product of weights (turned: their columns) with rows of b. */
+/* sum[i][j] += weights a times rows of b. The steps say whether a is
+ * transposed. */
 #define TK_BLEND(sum, many_i, many_j, a, step_i, step_k, many_k, b, padded)   \
     for (tk_i32 k = 0; k < (many_k); k++)                                     \
         for (tk_i32 i = 0; i < (many_i); i++)                                 \
@@ -95,7 +98,7 @@ TK_FN tk_f32 tk_infinity(void)
         for (tk_i32 j = 0; j < (many_j); j++)                                 \
             sum[i][j] = 0.0f;
 
-/* The score of a dot product: query i, key j. */
+/* The score of query i and key j from their dot product. */
 TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
                       tk_idx at, tk_idx i, tk_idx j, tk_idx queries,
                       tk_idx keys)
@@ -122,7 +125,8 @@ TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
                  (j) * TK_STRIDE(TK_MASK, 3),                                 \
              (i), (j), TK_QUERY_COUNT, TK_KEY_COUNT)
 
-/* x, or 0 where it is dropped; lines: rows of queries before this head. */
+/* x, or 0 if it is dropped. lines: the number of query rows before this
+ * head. */
 #ifdef TK_DROPS
 #define TK_DROP(x, lines, i, j)                                               \
     ((tk_f32)((tk_u32)tk_philox_i32(                                          \
@@ -136,8 +140,8 @@ TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
 #define TK_DROP(x, lines, i, j) (x)
 #endif
 
-/* A row's logsumexp, to be taken from its scores; what looks nowhere, and rows
- * behind the last, have no weight. */
+/* A row's logsumexp, which is subtracted from its scores. Infinity gives weight
+ * 0 to rows that attend to nothing and to rows beyond the last. */
 #define TK_WHOLE(lines, row)                                                  \
     ((row) < TK_QUERY_COUNT && lse[TK_OFFSET(TK_LSE) + (lines) + (row)] !=    \
                                    TK_NOTHING                                 \

@@ -1,6 +1,6 @@
-/* attention_forward.cl: a group has a tile of queries. For each tile of keys:
- * scores, the greatest so far of each row, weights relative to it, and what was
- * summed for another greatest is scaled down. */
+/* attention_forward.cl: a work-group has a tile of queries. For each tile of
+ * keys it computes the scores, each row's maximum so far and the weights
+ * relative to it. Sums made with an earlier maximum are scaled down. */
 #define TK_WIDEST (TK_SIZE > TK_VALUES ? TK_SIZE : TK_VALUES)
 
 TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
@@ -16,7 +16,7 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
     const tk_idx blocks = (TK_QUERY_COUNT + TK_ROWS - 1) / TK_ROWS;
     const tk_f32 scale = tk_mul_f32(TK_SCALE, TK_LOG2E);
     for (tk_idx tile = TK_GROUP; tile < TK_TILES; tile += TK_GROUPS) {
-        /* the last queries first: where TK_CAUSAL, they have most keys */
+        /* the last queries first: with TK_CAUSAL they have the most keys */
         const tk_idx line = tile / blocks;
         const tk_idx first = (blocks - 1 - tile % blocks) * TK_ROWS;
         const tk_idx batch = line / TK_HEADS, head = line % TK_HEADS;
@@ -89,7 +89,7 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                      TK_LONG(TK_KEYS), 1, TK_KEYS, others, TK_VALUES)
             TK_BARRIER();
         }
-        /* each row's sum of weights, over the work-items that have parts */
+        /* sum of the weights of each row, over its work-items */
         for (tk_i32 i = 0; i < TK_ROWS / TK_SIDE; i++)
             scores[(y + TK_SIDE * i) * TK_LONG(TK_KEYS) + x] = whole[i];
         TK_BARRIER();

@@ -1,6 +1,6 @@
-/* attention_key.cl: the gradients of keys and values: a group has a tile of
- * keys, and walks over the queries of all heads that look at them. `means`: as
- * attention_query.cl left it. */
+/* attention_key.cl: the gradients of keys and values. A work-group has a tile
+ * of keys and iterates over the queries of all heads that attend to them.
+ * attention_query.cl has written `means`. */
 TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                        TK_G const TK_STORED *v, TK_G const TK_MASKED *mask,
                        TK_G const TK_STORED *out, TK_G const tk_f32 *lse,
@@ -40,7 +40,8 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                  TK_VALUES, TK_VALUE_COUNT)
         tk_idx from = 0;
 #ifdef TK_CAUSAL
-        from = start / TK_ROWS * TK_ROWS; /* none before looks at these */
+        from = start / TK_ROWS * TK_ROWS; /* earlier queries do not attend to
+                                           * these keys */
 #endif
         for (tk_idx head = own * TK_SHARERS; head < (own + 1) * TK_SHARERS;
              head++) {

@@ -1,10 +1,11 @@
-/* attention_mma.cl: attention_forward.cl by attention_tensor.cl. The queries stay
- * in registers; keys and values are each loaded while the other is multiplied. */
+/* attention_mma.cl: attention_forward.cl on tensor cores (attention_tensor.cl).
+ * The queries stay in registers. Keys are loaded while values are multiplied,
+ * and the other way round. */
 extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
     tn_attention(const TK_STORED *q, const TK_STORED *k, const TK_STORED *v,
                  const TK_MASKED *mask, TK_STORED *out, tk_f32 *lse, TK_WORDS)
 {
-    /* queries first, where keys come later */
+    /* keys first holds the queries */
     __shared__ __align__(16) uint4 keys[TK_KEYS * TK_PIECES(TK_SIZE)];
     __shared__ __align__(16) uint4 values[TK_KEYS * TK_PIECES(TK_VALUES)];
     const int lane = TK_LOCAL % 32, warp = TK_LOCAL / 32;
@@ -77,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 }
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                /* four lanes have parts of a row */
+                /* four lanes share a row */
                 most[h] = fmaxf(most[h], tk_other_lane(most[h], 1));
                 most[h] = fmaxf(most[h], tk_other_lane(most[h], 2));
                 base[h] = most[h] == TK_NOTHING ? 0.0f : most[h];

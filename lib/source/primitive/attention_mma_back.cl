@@ -1,9 +1,10 @@
 /* attention_mma_back.cl: attention_query.cl and, with TK_BACK_KEY,
- * attention_key.cl by attention_tensor.cl. Both are one thing: a group has 64
- * rows of two operands (queries and the gradients of their results; keys and
- * values), walks over tiles of the other two, and from the products of the one
- * with the other, scores and their weights' gradients, makes what the scores'
- * gradients, times the others' rows, add to the own ones. */
+ * attention_key.cl on tensor cores (attention_tensor.cl). Both have the same
+ * structure. A work-group owns 64 rows of two operands (the queries and the
+ * output gradients; or the keys and the values) and iterates over tiles of the
+ * other two. Products of own and other rows give the scores and the gradients
+ * of the weights. From them follow the gradients of the scores, whose product
+ * with the other rows is added to the own gradient. */
 #define TK_MINE 64
 #ifdef TK_BACK_KEY
 #define TK_OTHERS TK_ROWS
@@ -45,7 +46,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_KEY_COUNT, TK_VALUES, TK_VALUE_COUNT)
         tk_idx from = 0, end = TK_QUERY_COUNT;
 #ifdef TK_CAUSAL
-        from = first / TK_OTHERS * TK_OTHERS; /* none before looks at these */
+        from = first / TK_OTHERS * TK_OTHERS; /* earlier queries do not attend
+                                               * to these keys */
 #endif
 #else
         const tk_idx first = (blocks - 1 - tile % blocks) * TK_MINE;
@@ -60,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
         if (end > first + TK_MINE)
             end = first + TK_MINE;
 #endif
-        /* of the rows row and row + 8 */
+        /* of rows `row` and `row + 8` */
         float whole[2], mean[2] = {0.0f, 0.0f};
 #endif
         const tk_idx row = first + 16 * warp + lane / 4;
@@ -81,7 +83,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
             const tk_idx at_k = TK_BASE(TK_K, batch, head / TK_SHARERS);
             const tk_idx at_v = TK_BASE(TK_V, batch, head / TK_SHARERS);
             const tk_idx at_out = TK_BASE(TK_OUT, batch, head);
-            for (int r = 0; r < 16; r++) { /* a warp's rows, by all lanes */
+            for (int r = 0; r < 16; r++) { /* all lanes work on each row of the
+                                            * warp */
                 const tk_idx i = first + 16 * warp + r;
                 float part = 0.0f;
                 for (int e = lane; i < TK_QUERY_COUNT && e < TK_VALUE_COUNT;
@@ -122,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_MULTIPLY_ROWS(score, TK_OTHERS / 8, mine, others, TK_SIZE)
                 TK_MULTIPLY_ROWS(back, TK_OTHERS / 8, my_values, their_values,
                                  TK_VALUES)
-                /* no score is hidden or masked */
+                /* whether no score of the tile is masked */
                 tk_bool all = start + TK_OTHERS <= TK_OTHER_COUNT &&
                               first + TK_MINE <= TK_MINE_COUNT;
 #if defined TK_HIDES || defined TK_ADDS
@@ -166,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_BARRIER();
             }
         }
-        tk_copies_wait(); /* where there was no tile of the others */
+        tk_copies_wait(); /* in case there was no tile of the others */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const tk_idx i = row + 8 * h;

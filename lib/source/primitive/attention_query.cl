@@ -1,6 +1,6 @@
-/* attention_query.cl: the gradient of the queries. With p the weights and d the
- * gradient of each, score (i, j) has p (d - the sum of p d over the keys), and
- * that sum is the one of out g over the values: it goes to `means` too, for
+/* attention_query.cl: the gradient of the queries. With the weights p and their
+ * gradients d, the gradient of score (i, j) is p (d - sum(p d) over the keys).
+ * That sum equals sum(out g) over the values. It is also written to `means` for
  * attention_key.cl. */
 TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                        TK_G const TK_STORED *v, TK_G const TK_MASKED *mask,

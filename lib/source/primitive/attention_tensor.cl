@@ -1,12 +1,13 @@
-/* attention_tensor.cl: tensor cores: CUDA C, compute capability 8.0 and later,
- * float16 and bfloat16 (TK_BF16). A warp has 16 rows of a tile of 64, and
- * multiplies by mma.m16n8k16: what is a result of one product is an operand of
- * the next as it lies, so scores stay in registers. Tiles come by cp.async.
+/* attention_tensor.cl: attention on tensor cores, in CUDA C for compute
+ * capability 8.0 and later, for float16 and bfloat16 (TK_BF16). A warp has 16
+ * rows of a tile of 64 and multiplies by mma.m16n8k16. The layout of one
+ * product's result is that of the next one's operand, so scores stay in
+ * registers. cp.async loads the tiles.
  *
- * Lane t has of a 16 x 8 result rows t / 4 and t / 4 + 8, columns 2 (t % 4) and
- * the next. In local memory a row of halves is cut into pieces of 16 bytes,
- * which change places with the row's number so that those that ldmatrix reads at
- * once lie in different banks. */
+ * Of a 16 x 8 result lane t has rows t / 4 and t / 4 + 8, columns 2 (t % 4) and
+ * the next. In local memory a row of halves is a sequence of 16-byte units,
+ * permuted by the row's number (XOR swizzle), so that the units that ldmatrix
+ * reads at once are in different banks. */
 #define TK_WARPS 4
 #define TK_PIECES(size) ((size) / 8)
 #define TK_FEW(size) (TK_PIECES(size) < 8 ? TK_PIECES(size) : 8)
@@ -19,7 +20,7 @@ TK_FN unsigned tk_shared_at(const void *p)
     return (unsigned)__cvta_generic_to_shared(p);
 }
 
-/* 16 bytes; zeros where it is not wanted */
+/* copies 16 bytes, or zeros if not wanted */
 TK_FN void tk_copy_piece(uint4 *to, const void *from, bool wanted)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
@@ -80,7 +81,7 @@ TK_FN unsigned tk_halves(float low, float high)
     return both;
 }
 
-/* x of the lane whose number differs by `bit` */
+/* x of the lane whose number differs in `bit` */
 TK_FN float tk_other_lane(float x, int bit)
 {
     unsigned y;
@@ -90,7 +91,7 @@ TK_FN float tk_other_lane(float x, int bit)
     return tk_of_bits_f32(y);
 }
 
-/* Rows [first, first + rows) of operand o into local memory. */
+/* Loads rows [first, first + rows) of operand o into local memory. */
 #ifdef TK_ALIGNED
 #define TK_TAKE(to, from, o, base, first, rows, count, padded, size)          \
     _Pragma("unroll") for (int at = TK_LOCAL;                                 \
@@ -127,8 +128,9 @@ TK_FN float tk_other_lane(float x, int bit)
     }
 #endif
 
-/* Operands of a product from a tile: 16 rows as its left side; 16 as its
- * columns; as its rows, of 16 columns. `piece`: the first of two. */
+/* Loads operands of a product from a tile: 16 rows as the left operand; 16 rows
+ * as columns of the right operand; 16 columns as its rows. `piece`: the first
+ * of two units. */
 #define TK_LEFT(a, tile, size, row, piece)                                    \
     tk_load_four(a, &tile[TK_PIECE(size, (row) + lane % 16,                   \
                                    (piece) + lane / 16)]);
@@ -139,7 +141,8 @@ TK_FN float tk_other_lane(float x, int bit)
     tk_load_turned(b, &tile[TK_PIECE(size, (row) + lane % 16,                 \
                                      (piece) + lane / 16)]);
 
-/* sum[many] += products of 16 own rows (TK_LEFT's, by `a`) and rows of a tile */
+/* sum[many] += products of the warp's 16 rows (TK_LEFT, by `a`) and rows of a
+ * tile */
 #define TK_MULTIPLY_ROWS(sum, many, left, tile, size)                         \
     _Pragma("unroll") for (int e = 0; e < (size) / 16; e++)                   \
     {                                                                         \
@@ -153,7 +156,7 @@ TK_FN float tk_other_lane(float x, int bit)
         }                                                                     \
     }
 
-/* sum += weights, `many` of 8 columns, times the rows of a tile */
+/* sum += weights (`many` blocks of 8 columns) times the rows of a tile */
 #define TK_MULTIPLY_WEIGHTS(sum, weights, many, tile, size)                   \
     _Pragma("unroll") for (int j = 0; j < (many) / 2; j++)                    \
     {                                                                         \
@@ -175,7 +178,7 @@ TK_FN float tk_other_lane(float x, int bit)
     _Pragma("unroll") for (int n = 0; n < (many); n++)                        \
         _Pragma("unroll") for (int i = 0; i < 4; i++) sum[n][i] = 0.0f;
 
-/* The two halves at column e of a row of an operand. */
+/* Stores two halves at column e of a row of an operand. */
 #ifdef TK_ALIGNED
 #define TK_PUT(row_at, o, e, size, low, high)                                 \
     if ((e) < (size))                                                         \

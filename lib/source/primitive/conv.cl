@@ -1,19 +1,22 @@
-/* conv.cl: a convolution and its adjoints as products by tiles, whose loads
- * compute where a window's element lies: nothing is unfolded in memory. Each of
- * the three tensors has a row index, a number of columns or one of k:
+/* conv.cl: a convolution and its adjoints as tiled matrix products. The loads
+ * compute the address of a window's element, so that nothing is unfolded in
+ * memory. Each of the three tensors is indexed by a row, a column j, k, and a
+ * reduced index f:
  *
- *            rows  columns j       k              folded f     a, b, c
+ *            rows  columns j       k              reduced f    a, b, c
  *   FORWARD  o     (n, y, x)       (c, ky, kx)                 weight, in, out
  *   INPUT    c     (n, y', x')     (o)            (ky, kx)     weight, out, in
  *   WEIGHT   o     (c, ky, kx)     (n's y, x)     (n)          out, in, weight
  *
- * b is the one that windows are in: its h is linear in j, k and f, and what
- * lies beyond it is 0. Of INPUT, y = (y' * step + turn) for turns 0 .. step - 1, an
- * outer dimension: all of a tile then have the same taps of a stride. The
- * matrices are those of groups and turns.
+ * b is the tensor that the windows slide over. Its coordinate h is linear in j,
+ * k and f; elements outside of it are 0. For INPUT, y = y' * step + turn with
+ * turns 0 .. step - 1, which are an outer dimension: all elements of a tile
+ * then meet the same taps of a strided window. There is one matrix for each
+ * group and turn.
  *
- * Sums are those of the columns' way (lib/ops/conv.c): over rising k, by fma
- * from 0 on; what is folded is folded in the order of REDUCE, of one chunk. */
+ * Sums have the bits of the product over columns (lib/ops/nn/columns.c): fma
+ * over rising k, from 0 on. The sum over f has the order of REDUCE for one
+ * chunk. */
 #define TK_M ((tk_idx)TK_OWN(0))
 #define TK_N ((tk_idx)TK_OWN(1))
 #define TK_K ((tk_idx)TK_OWN(2))
@@ -31,7 +34,7 @@
     ((h) >= 0 && (h) < (tk_idx)TK_OWN(28) && (w) >= 0 &&                      \
      (w) < (tk_idx)TK_OWN(29))
 
-/* A number by its digits in mixed radix. */
+/* A number as its digits in a mixed radix. */
 typedef struct tk_digits {
     tk_idx slow, middle, fast;
 } tk_digits;
@@ -44,7 +47,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
     return d;
 }
 
-/* TK_SIDE more, whose digits are words 38 to 40. */
+/* Adds TK_SIDE, whose digits are words 38 to 40. */
 #define TK_ADVANCE(d)                                                         \
     {                                                                         \
         d.fast += (tk_idx)TK_OWN(40);                                         \
@@ -60,7 +63,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         }                                                                     \
     }
 
-/* Behind this stands tile.cl, or conv_fold.cl. */
+/* tile.cl or conv_fold.cl follows. */
 #define TK_NAME tn_conv
 #if defined TK_BIAS
 #define TK_MORE TK_G const TK_STORED *bias,
@@ -75,7 +78,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
 #define TK_SHARES 1
 #endif
 
-/* Where the windows of this work-item's columns begin in b. */
+/* The offset and the first coordinates of this work-item's columns in b. */
 #define TK_TILE_BEGIN                                                         \
     const tk_idx turn_h = matrix / (tk_idx)TK_OWN(31) % (tk_idx)TK_OWN(30);   \
     const tk_idx turn_w = matrix % (tk_idx)TK_OWN(31);                        \
@@ -89,7 +92,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         w_j[e] = d.fast * (tk_idx)TK_OWN(25);                                 \
     }
 
-/* Of one f: what it adds to places. */
+/* What an index f adds to offsets and coordinates. */
 #define TK_F_BEGIN(f)                                                         \
     const tk_idx f_slow = (f) / TK_F_FAST, f_fast = (f) % TK_F_FAST;          \
     const tk_idx f_a = at_a + f_slow * (tk_idx)TK_OWN(13) +                   \
@@ -123,7 +126,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_FOLDED
 
-/* A lane's share of f; -0, which changes nothing, where it has none. */
+/* The share of f of one lane; -0, which changes no sum, if it has none. */
 #define TK_LANE_BEGIN(lane)                                                   \
     for (tk_i32 y = 0; y < TK_EACH; y++)                                      \
         for (tk_i32 x = 0; x < TK_EACH; x++)                                  \
@@ -139,7 +142,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_APART
 
-/* Lanes are tiles of their own; conv_fold.cl folds them. */
+/* Each lane has a tile; conv_fold.cl combines the lanes. */
 #define TK_SUMS_BEGIN                                                         \
     (void)c;                                                                  \
     (void)at_c;                                                               \
@@ -150,9 +153,9 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #else
 
-/* Lanes in the order of their bits turned around, so that a lane and the one
- * that it takes by halves follow each other, as do then these pairs: held[b]
- * waits for the other half of 2^(b+1) lanes. */
+/* The lanes in bit-reversed order, so that two lanes that are added follow each
+ * other, then two such pairs, and so on. held[b] is the sum of 2^b lanes that
+ * waits for its other half. */
 #define TK_SUMS_BEGIN                                                         \
     TK_VALUE total[TK_EACH][TK_EACH], held[4][TK_EACH][TK_EACH];              \
     for (tk_i32 turned = 0; turned < 16; turned++) {                          \
@@ -188,7 +191,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_TURNS
 
-/* Nothing is summed of a tap that no window has here, or that lies beyond b. */
+/* A tap that no window has here adds nothing, nor does one outside of b. */
 #define TK_STEPS_BEGIN                                                        \
     const tk_idx start_h = f_h / (tk_idx)TK_OWN(30);                          \
     const tk_idx start_w = f_w / (tk_idx)TK_OWN(31);                          \

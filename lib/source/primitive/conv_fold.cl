@@ -1,5 +1,5 @@
-/* conv_fold.cl: the second step where lanes were tiles of their own (conv.cl):
- * they fold by halves, an element of c after the other. */
+/* conv_fold.cl: the second step if each lane had a tile (conv.cl). It adds the
+ * lanes by halves, for each element of c. */
 TK_KERNEL tn_conv(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
                   TK_G TK_STORED *c, TK_MORE TK_WORDS)
 {

@@ -1,9 +1,8 @@
-/* matmul.cl: c = alpha a b + beta c, a matrix of the outer space after the
- * other; sums over rising k in TK_VALUE. TK_MULTIPLY_ADD(x, y, sum).
- * Own words: m, n, k, the strides of rows and columns of a, b and c, alpha,
- * beta, whether beta is not 0, and, with TK_PACKED, rows and columns
- * of a block. With
- * TK_B_UNIT the columns of b lie side by side. */
+/* matmul.cl: c = alpha a b + beta c for each matrix of the outer space. Sums
+ * run over rising k in TK_VALUE, by TK_MULTIPLY_ADD(x, y, sum). Arguments of
+ * its own: m, n, k; the strides of rows and columns of a, b and c; alpha; beta;
+ * whether beta is not 0; with TK_PACKED, rows and columns of a block. With
+ * TK_B_UNIT the rows of b are contiguous. */
 #define TK_M ((tk_idx)TK_OWN(0))
 #define TK_N ((tk_idx)TK_OWN(1))
 #define TK_K ((tk_idx)TK_OWN(2))
@@ -15,7 +14,7 @@
 #endif
 #define TK_C(i, j) c[at_c + (i) * (tk_idx)TK_OWN(7) + (j) * (tk_idx)TK_OWN(8)]
 
-/* c(i, j) from its sum. c is not read where beta is 0. */
+/* Stores c(i, j) from its sum. c is not read if beta is 0. */
 #define TK_BLEND(i, j, sum)                                                   \
     {                                                                         \
         TK_VALUE value = TK_SCALE(TK_SCALAR(9), sum);                         \
@@ -27,10 +26,10 @@
 
 #if defined TK_PACKED
 
-/* A work-item has blocks of c, a part of its rows and columns. It copies
- * TK_DEPTH rows of b to its part of the scratch memory, in strips of
- * TK_COLUMNS; 4 rows of a after the other then pass over them. A block's sums
- * wait behind the strips for the next TK_DEPTH. */
+/* A work-item computes blocks of c. It packs TK_DEPTH rows of b into its part
+ * of the scratch memory, in strips of TK_COLUMNS columns, and multiplies
+ * TK_ROWS rows of a at a time with the strips. The block's sums are kept behind
+ * the strips until the next TK_DEPTH rows. */
 TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
                     TK_G TK_STORED *c, TK_G TK_VALUE *scratch, TK_WORDS)
 {
@@ -73,7 +72,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
             for (tk_idx row = top; row < end; row += TK_ROWS) {
                 const tk_i32 rows =
                     (tk_i32)(end - row < TK_ROWS ? end - row : TK_ROWS);
-                /* Rows beyond the last are the first again. */
+                /* Rows beyond the last repeat the first. */
                 for (tk_i32 i = 0; i < TK_ROWS; i++) {
                     const tk_idx from = row + (i < rows ? i : 0);
                     for (tk_i32 k = 0; k < depth; k++)
@@ -116,7 +115,8 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 
 #elif defined TK_CHUNKED
 
-/* A work-item has tiles of 4 x 16 sums: 16 columns are a vector or two. */
+/* A work-item computes tiles of 4 x 16 sums; 16 columns are one or two
+ * vectors. */
 #define TK_COLUMNS 16
 #define TK_SUM(rows, columns)                                                 \
     for (tk_idx k = 0; k < TK_K; k++)                                         \
@@ -163,7 +163,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 
 #else
 
-/* Behind this stands tile.cl. */
+/* tile.cl follows. */
 #define TK_NAME tn_matmul
 #define TK_MORE
 #define TK_SHARES 1

@@ -1,15 +1,15 @@
-/* primitive.cl: what the texts of the primitives share. Before them stand
- *   TK_NDIM        dimensions of the outer space, after merging
- *   TK_STORED      what memory holds; TK_VALUE the type it is computed in
- *   TK_FROM, TK_TO between the two
- *   TK_CHUNKED     where one work-item does what else a group does
+/* primitive.cl: what the texts of the primitives share. Defined before it:
+ *   TK_NDIM        merged dimensions of the outer space
+ *   TK_STORED      the storage type; TK_VALUE the type of the computation
+ *   TK_FROM, TK_TO conversions between the two
+ *   TK_CHUNKED     one work-item does the work of a work-group
  *
- * Words: [0] points of the outer space, [1] ... [TK_NDIM] its extents, then
- * for each operand its offset and TK_NDIM strides, then the primitive's own,
- * TK_OWN(0) .... */
+ * Argument words: [0] points of the outer space; [1] ... [TK_NDIM] its extents;
+ * for each operand its offset and TK_NDIM strides; then the primitive's own
+ * arguments TK_OWN(0) ... */
 #define TK_OWN(i) TK_WORD(1 + TK_NDIM + TK_OPERANDS * (1 + TK_NDIM) + (i))
 
-/* Where operand o lies at point number p of the outer space. */
+/* The offset `place` of operand o at point number p of the outer space. */
 #define TK_PLACE(place, o, p)                                                 \
     tk_idx place = (tk_idx)TK_WORD(1 + TK_NDIM + (o) * (1 + TK_NDIM));        \
     {                                                                         \

@@ -1,7 +1,7 @@
-/* scan.cl: the inclusive prefix fold along the last dimension, a work-item to
- * a line: its order is fixed. TK_FOLD folds; with TK_INDEX also where the
- * running extreme stands, TK_TAKES(x, best) tells if x becomes it.
- * Own words: length, then the strides along it of in, out and index. */
+/* scan.cl: inclusive scan along the last dimension, one work-item per line, in
+ * rising order. TK_FOLD combines. With TK_INDEX it also writes the index of the
+ * running maximum or minimum; TK_TAKES(x, best) says whether x replaces it.
+ * Arguments of its own: length; the strides of in, out and index. */
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
 #ifdef TK_INDEX
                   TK_G tk_i64 *index,

@@ -1,4 +1,5 @@
-/* scan_block.cl: a block of 16 by halves, x[16] and with TK_INDEX place[16]. */
+/* scan_block.cl: scan of a block of 16 elements by halves, in x[16] and, with
+ * TK_INDEX, place[16]. */
 #ifdef TK_INDEX
 #define TK_TAKE(j, from)                                                      \
     place[j] = TK_TAKES(x[j], x[from]) ? place[j] : place[from];

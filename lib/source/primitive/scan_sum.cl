@@ -1,8 +1,9 @@
-/* scan_sum.cl: sums of floats in the order of <tenon/plugin.h>, a work-item to
- * a line: a block of 16 at a time by halves, blocks in rising order, 64 of them
- * a chunk. The finals of chunks meet as in a binary counter: tree[j] holds the
- * fold of 2^j of them while bit j of their number is set.
- * Own words: as of scan.cl. */
+/* scan_sum.cl: cumulative sums of floats in the order of <tenon/plugin.h>, one
+ * work-item per line. A block of 16 elements is scanned by halves. 64 blocks
+ * are a chunk, and its blocks follow in rising order. The totals of the chunks
+ * are combined as in a binary counter: while bit j of the number of chunks is
+ * set, tree[j] holds the sum of 2^j chunks. Arguments of its own: as in
+ * scan.cl. */
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
 {
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
@@ -33,7 +34,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
                 continue;
             const tk_idx chunk = start / 1024;
             TK_VALUE fold = carry;
-            tk_bool meets = 1; /* all below this level is one fold */
+            tk_bool meets = 1; /* whether all below this level is one sum */
             for (tk_i32 level = 0; level < 4; level++) {
                 const tk_bool is_set = (chunk >> level & 1) != 0;
                 if (meets && !is_set) {

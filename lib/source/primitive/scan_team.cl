@@ -1,19 +1,19 @@
-/* scan_team.cl: where lines are long, or lie one after the other, a group of 64
- * work-items takes a chunk of 1024 elements, a block of 16 each. TK_STEP:
- *   1  the final element of each chunk goes to scratch memory;
- *   2  these become their own prefix folds, a group to a line;
- *   3  all elements of each chunk go out, with what comes before folded in.
- * A line of one chunk needs the third alone. TK_FOLD, TK_INDEX and TK_TAKES as
- * in scan.cl, TK_BY_HALVES folds x[16] (and place[16]).
- * Own words: as of scan.cl. */
+/* scan_team.cl: scan of long or contiguous lines. A work-group of 64 work-items
+ * has a chunk of 1024 elements, and each work-item has a block of 16. TK_STEP:
+ *   1  writes the last element of each chunk's scan to scratch memory;
+ *   2  scans these, one work-group per line;
+ *   3  writes all elements of each chunk, combined with what comes before.
+ * A line of one chunk needs only the third step. TK_FOLD, TK_INDEX and TK_TAKES
+ * are those of scan.cl. TK_BY_HALVES scans x[16] (and place[16]). Arguments of
+ * its own: as in scan.cl. */
 #define TK_TEAM 64
-#define TK_AT(i) ((i) + (i) / 16) /* blocks begin at different banks */
+#define TK_AT(i) ((i) + (i) / 16) /* padded: blocks begin at different banks */
 #ifdef TK_INDEX
 #define TK_IF_INDEX(statement) statement
 #else
 #define TK_IF_INDEX(statement)
 #endif
-/* What comes before is (b, b_at). */
+/* Combines x with (b, b_at), which comes before it. */
 #define TK_BEHIND(b, b_at, x, x_at)                                           \
     {                                                                         \
         TK_IF_INDEX(x_at = TK_TAKES(x, b) ? x_at : b_at;)                     \
@@ -27,7 +27,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
                   TK_G tk_i64 *scratch, TK_WORDS)
 {
     TK_SHARED(TK_VALUE, element, TK_AT(1024));
-    TK_SHARED(TK_VALUE, final, TK_TEAM + 1); /* [0]: of what came before */
+    TK_SHARED(TK_VALUE, final, TK_TEAM + 1); /* [0]: of the chunk before */
 #ifdef TK_INDEX
     TK_SHARED(tk_idx, element_at, TK_AT(1024));
     TK_SHARED(tk_idx, final_at, TK_TEAM + 1);

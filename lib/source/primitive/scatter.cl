@@ -1,9 +1,9 @@
 /* scatter.cl: an indexed store with a reduction. Points that differ in `dim`
- * alone share their destinations; such a line is one work-item's, in rising
- * order. TK_FOLD(old, x) is what is stored.
- * Own words: length of the line, the strides along it of index and src, that
- * of dst, dst's extent, the stride of positions, and of a fault tag, launch,
- * room. Operand 3 has the position of each line's first point. */
+ * alone may have equal destinations. One work-item stores such a line in rising
+ * order. TK_FOLD(old, x) is what is stored. Arguments of its own: length of the
+ * line; strides along it of index, src and dst; dst's extent; the stride of
+ * positions; tag, launch and room of fault reports. Operand 3 has the position
+ * of each line's first point. */
 TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
                      TK_G const TK_STORED *src, TK_G tk_u32 *faults, TK_WORDS)
 {

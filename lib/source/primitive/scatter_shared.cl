@@ -1,14 +1,15 @@
-/* scatter_shared.cl: an indexed store with a reduction, each line a group's, which
- * holds the line of dst in shared memory. It takes TK_CHUNK points of the line at
- * once, in rounds. Of those that are left, the first of each destination is stored in
- * a round: each offers its number to the destination's slot, which takes the
- * least. Destinations that share a slot wait for each other.
- * TK_FOLD(old, x) is what is stored. Before it stand
- *   TK_SIZE   work-items of a group
- *   TK_EACH   points of a work-item at once
- *   TK_ROOM   elements of a line of dst, at most
+/* scatter_shared.cl: an indexed store with a reduction. A work-group has a line
+ * and holds the line of dst in shared memory. It processes TK_CHUNK points of
+ * the line at once, in rounds. Each pending point offers its number to the slot
+ * of its destination by an atomic minimum. The point that finds its number in
+ * the slot is the first of its destination and stores; the others go to the
+ * next round. Destinations that share a slot take turns. TK_FOLD(old, x) is
+ * what is stored. Defined before it:
+ *   TK_SIZE   work-items of a work-group
+ *   TK_EACH   points that a work-item processes at once
+ *   TK_ROOM   greatest number of elements of a line of dst
  *   TK_SLOTS  a power of two
- * Own words: those of scatter.cl. */
+ * Arguments of its own: as in scatter.cl. */
 #define TK_EXTENT TK_OWN(4)
 #define TK_CHUNK (TK_EACH * TK_SIZE)
 #define TK_NONE 0xffffffffu
@@ -19,8 +20,9 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
     TK_SHARED(TK_STORED, held, TK_ROOM);
     TK_SHARED(tk_u32, slot, TK_SLOTS);
     TK_SHARED(tk_u32, left, 2);
-    TK_SHARED(tk_i64, wrong, 2 * TK_SIZE); /* positions; then indices */
-    tk_i32 to[TK_EACH]; /* -1: nothing is left to do */
+    TK_SHARED(tk_i64, wrong, 2 * TK_SIZE); /* positions out of range, then their
+                                            * indices */
+    tk_i32 to[TK_EACH]; /* -1: done */
     TK_STORED x[TK_EACH];
     tk_bool is_first[TK_EACH];
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);

@@ -1,22 +1,23 @@
 /* scatter_sorted.cl: an indexed store with a reduction, by sorted indices
- * (sort.c). A line of indices is that of TK_WIDTH neighbouring lines of dst and
- * src, its columns. Where the indices of one destination begin, a team of
- * work-items takes all of them, in their order, for TK_EACH columns each.
- * TK_FOLD(old, x) is what is stored. Before it stands TK_PLACES, the type of
- * a place in a line.
+ * (print_sort.c). A line of indices serves TK_WIDTH neighbouring lines of dst
+ * and src, its columns. At the first index of each destination, a team of
+ * work-items processes all of that destination's indices in their order,
+ * TK_EACH columns per work-item. TK_FOLD(old, x) is what is stored. Defined
+ * before it: TK_PLACES, the type of a position in a line.
  *
- * Sorted are the lowest digits alone. A destination's own digits are those, so
- * it is an index that is the destination if it is one at all; others, between
- * them, are out of range. */
-#define TK_COUNT ((tk_idx)TK_OWN(0)) /* indices of a line */
+ * Only the lowest digits are sorted, enough for every valid index. So indices
+ * out of range may be among those of a valid destination; each index is
+ * compared with the destination in full. */
+#define TK_COUNT ((tk_idx)TK_OWN(0)) /* length of a line of indices */
 #define TK_SRC_STRIDE ((tk_idx)TK_OWN(1))
 #define TK_DST_STRIDE ((tk_idx)TK_OWN(2))
 #define TK_EXTENT TK_OWN(3)
-#define TK_DIGITS ((tk_u64)TK_OWN(4)) /* a mask */
+#define TK_DIGITS ((tk_u64)TK_OWN(4)) /* a mask of the sorted digits */
 #define TK_FIRST_LINE ((tk_idx)TK_OWN(5))
 #define TK_LINES ((tk_idx)TK_OWN(6))
 #define TK_WIDTH ((tk_idx)TK_OWN(7))
-#define TK_TEAM ((tk_i32)TK_OWN(8)) /* work-items, a power of two */
+#define TK_TEAM ((tk_i32)TK_OWN(8)) /* its number of work-items, a power of
+                                     * two */
 #define TK_POSITION_STRIDE TK_OWN(9)
 #define TK_INDEX_OF(key) ((tk_i64)((key) ^ (tk_u64)1 << 63))
 

@@ -1,15 +1,14 @@
-/* sort.cl: stable sorts along the last dimension, by keys: unsigned numbers of
- * TK_BITS bits whose order is the one asked for (all NaN one key, the greatest;
- * -0 that of +0; flipped for a descending order). What is moved is a key and
- * where its element stands; the element itself is read at the end. sort.c says
- * which kernel follows. Before it stand
- *   tk_keys, TK_ORDER(s)  a key; that of what memory holds, in rising order
- *   TK_EACH               elements that a work-item takes at once
- *   TK_SIZE               work-items of a group
- *   TK_HELD               a key, or a place in the line
+/* sort.cl: stable sorts along the last dimension by keys. A key is an unsigned
+ * number of TK_BITS bits whose order is the requested one: all NaNs have the
+ * same key, the greatest; -0 has that of +0; keys are inverted for a descending
+ * order. The kernels move keys and positions, and read the elements at the end.
+ * print_sort.c says which kernel follows. Defined before it:
+ *   tk_keys, TK_ORDER(s)  the type of a key; the key of a stored element
+ *   TK_EACH               elements that a work-item processes at once
+ *   TK_SIZE               work-items of a work-group
+ *   TK_HELD               a key, or a position in the line
  *
- * Numbers of the scratch memory count 64-bit words; -1: not there, but in the
- * tensor itself. */
+ * Offsets in scratch memory count 64-bit words; -1 means the tensor itself. */
 #define TK_LENGTH ((tk_idx)TK_OWN(0))
 #define TK_IN_STRIDE ((tk_idx)TK_OWN(1))
 #define TK_OUT_STRIDE ((tk_idx)TK_OWN(2))
@@ -17,13 +16,13 @@
 #define TK_FLIP ((tk_keys)TK_OWN(4))
 #define TK_WANTS_OUT ((TK_OWN(5) & 1) != 0)
 #define TK_WANTS_INDEX ((TK_OWN(5) & 2) != 0)
-#define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* of those at hand, */
-#define TK_LINES ((tk_idx)TK_OWN(7))      /* which are so many */
+#define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* first line of this batch */
+#define TK_LINES ((tk_idx)TK_OWN(7))      /* lines of this batch */
 #define TK_COUNT ((tk_idx)TK_OWN(8))      /* elements of a line */
-#define TK_LEAST ((tk_idx)TK_OWN(9))      /* places of the order from here */
-#define TK_KEEP ((tk_idx)TK_OWN(10))      /* to there are wanted */
-#define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* parts of a line, */
-#define TK_BLOCK ((tk_idx)TK_OWN(12))     /* each of so many elements */
+#define TK_LEAST ((tk_idx)TK_OWN(9))      /* first wanted rank */
+#define TK_KEEP ((tk_idx)TK_OWN(10))      /* end of the wanted ranks */
+#define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* blocks of a line */
+#define TK_BLOCK ((tk_idx)TK_OWN(12))     /* elements of a block */
 #define TK_FROM_KEYS TK_OWN(13)
 #define TK_FROM_PLACES TK_OWN(14)
 #define TK_TO_KEYS TK_OWN(15)
@@ -31,14 +30,14 @@
 #define TK_TABLE ((TK_G tk_idx *)(scratch + TK_OWN(17)))
 #define TK_TOTALS ((TK_G tk_idx *)(scratch + TK_OWN(18)))
 #define TK_SHIFT ((tk_i32)TK_OWN(19))
-#define TK_MODE ((tk_i32)TK_OWN(20))  /* which digit (TK_DIGIT) */
-#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* digits of the last one's key */
+#define TK_MODE ((tk_i32)TK_OWN(20))  /* which digit: see TK_DIGIT */
+#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* known digits of the last kept key */
 
 #define TK_SORT_ARGUMENTS                                                     \
     TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_G tk_i64 *index,        \
         TK_G tk_u64 *scratch, TK_WORDS
 
-/* Line `line` of those at hand: its first element of each tensor. */
+/* The offsets of line `line` of the batch in each tensor. */
 #define TK_SORT_LINE(line)                                                    \
     TK_PLACE(line_in, 0, TK_FIRST_LINE + (line))                              \
     TK_PLACE(line_out, 1, TK_FIRST_LINE + (line))                             \
@@ -46,7 +45,7 @@
 
 #define TK_KEY(i) (TK_ORDER(in[line_in + (i) * TK_IN_STRIDE]) ^ TK_FLIP)
 
-/* The key of element i of the line's, and where it stands in the tensor. */
+/* The key of element i of the line, and its position in the tensor. */
 #define TK_SOURCE_KEY(line, i)                                                \
     (TK_FROM_KEYS < 0 ? TK_KEY(i)                                             \
                       : ((TK_G const tk_keys *)(scratch + TK_FROM_KEYS))      \
@@ -56,7 +55,7 @@
                       : ((TK_G const tk_idx *)(scratch + TK_FROM_PLACES))     \
                             [(line) * TK_COUNT + (i)])
 
-/* Place `at` of the order is element self's. */
+/* Stores element self at rank `at`. */
 #define TK_PUT(at, self)                                                      \
     if (TK_WANTS_OUT)                                                         \
         out[line_out + (at) * TK_OUT_STRIDE] =                                \
@@ -66,14 +65,15 @@
 
 /* ---- by a group ---------------------------------------------------------- */
 
-/* Shared memory has 32 banks: so neighbours lie in different ones, and so do
- * numbers that are 2, 4, 8, 16 apart. */
+/* Padding for 32 banks: elements at distances of 1, 2, 4, 8 and 16 are in
+ * different banks. */
 #define TK_PAD(i) ((i) + ((i) >> 5))
 #define TK_SAME(i) (i)
 
-/* What stands before each of array's TK_SIZE * per numbers, added, in its
- * place; `total`: all of them. sums: room for 2 * TK_SIZE. first: added to
- * each. A work-item begins with its own numbers, per of them. */
+/* Replaces each of the TK_SIZE * per numbers of array by the sum of those
+ * before it, plus `first` (an exclusive prefix sum). Sets `total` to the sum of
+ * all. sums has 2 * TK_SIZE elements. Each work-item sums its own `per` numbers
+ * first. */
 #define TK_ADD_UP(array, type, pad, per, first)                               \
     {                                                                         \
         tk_idx own = 0;                                                       \
@@ -101,10 +101,11 @@
         TK_BARRIER();                                                         \
     }
 
-/* Sorts what `order` lists, TK_SIZE * each slots, by four bits of each:
- * NIBBLE(slot). A work-item takes `each` neighbours and counts its own in a
- * column of `counter`, two of the 16 values in one word: the number of a value
- * before it and of all lesser ones is where a slot goes. */
+/* One round of a radix sort of the slots in `order`, TK_SIZE * each of them, by
+ * the four bits NIBBLE(slot). A work-item counts the values of its `each`
+ * neighbouring slots in a column of `counter`, two of the 16 values per word. A
+ * slot's new rank is the number of lower values plus the number of equal values
+ * before it. */
 #define TK_HALF(word) ((word) >> 12 & 8u ? 16 : 0)
 #define TK_COLUMN(word) TK_PAD((tk_i32)((word) >> 12 & 7u) * TK_SIZE + TK_LOCAL)
 #define TK_ROUND(each, NIBBLE)                                                \
@@ -141,15 +142,15 @@
 /* ---- by many groups ------------------------------------------------------ */
 
 /* The digit of a key that a pass sorts by. TK_BELOW: only of keys that begin
- * with `last`, the known digits of the last one's that is kept; TK_BESIDE:
- * whether it is less than `last`, equal, or greater. */
+ * with `last`, the known digits of the last kept key. TK_BESIDE: 0, 1 or 2 as
+ * the key is lower than, equal to or higher than `last`. */
 #define TK_BELOW 1
 #define TK_BESIDE 2
 #define TK_DIGIT(key)                                                         \
     (TK_MODE == TK_BESIDE ? ((key) < last ? 0 : (key) == last ? 1 : 2)        \
                           : (tk_i32)((key) >> TK_SHIFT & 255u))
 
-/* `last`, from the sums of digits: [digit's number][line][its value]. */
+/* Finds `last` from the digit counts [number of the digit][line][value]. */
 #define TK_FIND_LAST(line)                                                    \
     tk_keys last = 0;                                                         \
     tk_idx rank = TK_KEEP - 1;                                                \

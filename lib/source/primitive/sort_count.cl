@@ -1,6 +1,6 @@
-/* sort_count.cl: the first part of a pass: how often each value of its digit is
- * in each block, [line][value][block]. Neighbours count apart: a digit is often
- * the same everywhere. */
+/* sort_count.cl: the first part of a pass: a histogram of the digit for each
+ * block, as [line][value][block]. Neighbouring work-items count in different
+ * copies, since a digit often has the same value everywhere. */
 #define TK_APART 8
 #define TK_AHEAD 4
 

@@ -1,5 +1,5 @@
-/* sort_few.cl: short lines, several of them a group's: where an element goes is
- * how many stand before it, which its work-item counts. */
+/* sort_few.cl: short lines, several per work-group. The rank of an element is
+ * the number of elements before it, which its work-item counts. */
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
 {
     TK_SHARED(tk_keys, keys, TK_SIZE);

@@ -1,5 +1,5 @@
-/* sort_group.cl: lines of at most TK_EACH * TK_SIZE elements, a group a line,
- * four bits after four bits in its shared memory. */
+/* sort_group.cl: lines of at most TK_EACH * TK_SIZE elements, one per
+ * work-group: a radix sort by four bits at a time in shared memory. */
 #define TK_NIBBLE(slot) (held[slot] >> shift & 15u)
 
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)

@@ -1,5 +1,6 @@
-/* sort_merge.cl: a line of any length by one work-item (TK_CHUNKED): runs are
- * merged, positions alone move between two halves of its scratch memory. */
+/* sort_merge.cl: a merge sort of a line of any length by one work-item
+ * (TK_CHUNKED). Only positions move, between two halves of its scratch
+ * memory. */
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
 {
     const tk_idx length = TK_LENGTH;

@@ -1,6 +1,7 @@
-/* sort_move.cl: the third part of a pass: each block's elements go where those
- * before them leave off. A group sorts as many as its shared memory holds by
- * the digit: then neighbours go to neighbouring places. */
+/* sort_move.cl: the third part of a pass: it moves each block's elements behind
+ * those of the blocks before. A work-group first sorts as many elements as its
+ * shared memory holds by the digit, so that neighbours go to neighbouring
+ * addresses. */
 #define TK_NIBBLE(slot) (TK_DIGIT(held[slot]) >> shift & 15)
 #define TK_TARGET(type, to, line, at)                                         \
     ((TK_G type *)(scratch + (to)))[(line) * TK_KEEP + (at)]

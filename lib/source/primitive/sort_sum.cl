@@ -1,6 +1,6 @@
-/* sort_sum.cl: the second part of a pass: of each line and value, how often it
- * is in the blocks before each, and in all. Of few blocks a work-item does,
- * of more than TK_FEW_BLOCKS a group. */
+/* sort_sum.cl: the second part of a pass: for each line and value, the prefix
+ * sums of its counts over the blocks, and the total. One work-item sums up to
+ * TK_FEW_BLOCKS blocks; a work-group sums more. */
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
 {
     TK_SHARED(tk_idx, sums, 2 * TK_SIZE);

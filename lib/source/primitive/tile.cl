@@ -1,15 +1,16 @@
-/* tile.cl: products by tiles, a matrix of the outer space after the other: what
- * matmul.cl and conv.cl share where work-items of a group work together. A
- * group of TK_SIDE * TK_SIDE has a square tile of c, TK_EACH * TK_EACH sums of
- * it each; TK_SIDE columns of a's rows and as many rows of b pass through local
- * memory at a time. Before it stand
- *   TK_NAME, TK_MORE  the kernel's name, its buffers beside a, b and c
- *   TK_SHARES         how many times there is each tile
- *   TK_TILE_BEGIN     what is the same for all of a work-item's elements
- *   TK_SUMS_BEGIN, TK_SUMS_END  around one sum over TK_DEPTH of k
- *   TK_LOAD_A(e, i, k), TK_LOAD_B(e, k, j), TK_NEXT  elements of a and b: the
- *                     e-th of this work-item; and, before those TK_SIDE on
- *   TK_SUM, TK_COLUMN_BEGIN(j), TK_STORE(i, j, sum)  what becomes of sums */
+/* tile.cl: tiled matrix products for each matrix of the outer space, which
+ * matmul.cl and conv.cl share where the work-items of a group cooperate. A
+ * work-group of TK_SIDE * TK_SIDE computes a square tile of c, TK_EACH *
+ * TK_EACH sums per work-item. TK_SIDE columns of a and as many rows of b are in
+ * local memory at a time. Defined before it:
+ *   TK_NAME, TK_MORE  the kernel's name; its buffers besides a, b and c
+ *   TK_SHARES         how often each tile exists
+ *   TK_TILE_BEGIN     what all elements of a work-item share
+ *   TK_SUMS_BEGIN, TK_SUMS_END  enclose one sum over TK_DEPTH values of k
+ *   TK_LOAD_A(e, i, k), TK_LOAD_B(e, k, j)  the e-th element of a and of b of
+ *                     this work-item
+ *   TK_NEXT           advances k by TK_SIDE
+ *   TK_SUM, TK_COLUMN_BEGIN(j), TK_STORE(i, j, sum)  store the sums */
 #define TK_TILE (TK_SIDE * TK_EACH)
 TK_KERNEL TK_NAME(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
                   TK_G TK_STORED *c, TK_MORE TK_WORDS)

@@ -1,17 +1,18 @@
-/* rows.cl: reductions in the fixed order of <tenon/plugin.h>: element k of a
- * row is in chunk k / 1024 and lane k % 16; a lane folds in rising k, lanes by
- * halves, chunks pairwise by index. What is absent is folded in as a value
- * that changes no bit (-0.0 for sums).
+/* rows.cl: reductions in the fixed order of <tenon/plugin.h>. Element k of a
+ * row is in chunk k / 1024 and lane k % 16. A lane is reduced by rising k, the
+ * lanes by halves, and the chunks pairwise by index. Missing elements are
+ * replaced by a value that changes no bit (-0.0 for sums).
  *
- * Chunks meet as in a binary counter: tree[j] holds the fold of 2^j of them
- * while bit j of their number is set. */
+ * The chunks are combined as in a binary counter: while bit j of the number of
+ * finished chunks is set, tree[j] holds the reduction of 2^j chunks. */
 #define TK_CHUNK 1024
 #define TK_LANES 16
 
-/* Where a row belongs to a team of TK_SLOTS * TK_WIDTH work-items (a chunk to
- * TK_WIDTH of them), a group has TK_TEAMS teams. Its work-items are numbered
- * within a team (TK_ITEM) and, for local memory, team by team (TK_SELF; TK_LEAD
- * is the team's first). TK_COLUMNS: neighbours belong to neighbouring rows. */
+/* A row belongs to a team of TK_SLOTS * TK_WIDTH work-items, TK_WIDTH for each
+ * chunk. A work-group has TK_TEAMS teams. TK_ITEM numbers the work-items within
+ * a team; TK_SELF numbers them team by team for local memory; TK_LEAD is the
+ * team's first. With TK_COLUMNS neighbouring work-items belong to neighbouring
+ * rows. */
 #ifdef TK_TEAMS
 #define TK_TEAM (TK_SLOTS * TK_WIDTH)
 #ifdef TK_COLUMNS
@@ -25,8 +26,8 @@
 #define TK_SELF (TK_LEAD + TK_ITEM)
 #define TK_LANE (TK_ITEM % TK_WIDTH)
 #define TK_SLOT (TK_ITEM / TK_WIDTH)
-/* Where element k of a team's row, in that chunk, is in local memory: lanes of
- * one number of neighbouring chunks are in different banks. */
+/* Position in local memory of element k of a team's row, in that chunk. Padding
+ * puts the same lane of neighbouring chunks into different banks. */
 #define TK_CACHED(k, chunk)                                                   \
     ((tk_i32)(k) + (tk_i32)(chunk) * TK_LANES +                               \
      TK_ROW * (TK_CHUNK + TK_LANES) * TK_SLOTS)
@@ -37,14 +38,14 @@
 #define TK_LEVELS 21 /* rows are shorter than 2^30 here */
 #endif
 
-/* One work-item has `count` lanes of a chunk, all of them or every 4th. */
+/* One work-item has `count` lanes of a chunk: all 16, or every fourth. */
 #define TK_FOLD_LANES(op, lane, count)                                        \
     for (tk_i32 step = (count) / 2; step > 0; step /= 2)                      \
         for (tk_i32 l = 0; l < step; l++)                                     \
             lane[l] = op(lane[l], lane[l + step]);
 
-/* The lanes and chunks that a team has, folded: all of it get that. shared has
- * room for the group. */
+/* Combines the lanes and chunks of a team; all its work-items get the result.
+ * shared has an element for each work-item of the work-group. */
 #define TK_FOLD_TEAM(op, value, shared)                                       \
     shared[TK_SELF] = value;                                                  \
     TK_BARRIER();                                                             \
@@ -70,7 +71,7 @@
         tree[level] = value;                                                  \
     }
 
-/* What stands further right is always the smaller tree. */
+/* The tree further right is always the smaller one. */
 #define TK_TREE_TOP(op, tree, count, value)                                   \
     {                                                                         \
         tk_bool any = 0;                                                      \
@@ -81,8 +82,8 @@
             }                                                                 \
     }
 
-/* A row's shares, of a group each: what they come to folded pairwise by index,
- * by a team, for all of it. There are TK_RUN * TK_TEAM at most. */
+/* Combines the partial values of a row's shares pairwise by index. The whole
+ * team gets the result. There are at most TK_RUN * TK_TEAM shares. */
 #define TK_RUN 8
 #define TK_FOLD_SHARES(T, op, none, part, shares, shared, value)              \
     {                                                                         \
