@@ -117,6 +117,7 @@ tn_status tn__device_check_target(const tn_target *target)
         target->flags == TN_TARGET_C)
         return TN_OK;
     return tn__fail(TN_ERR_ARGUMENT,
-                    "plain C has the flags TN_TARGET_C (0x%x) whole, not 0x%x",
+                    "a plain C target has all flags of TN_TARGET_C (0x%x), "
+                    "not 0x%x",
                     TN_TARGET_C, target->flags);
 }

@@ -268,7 +268,7 @@ static tn_status check_program(const tn_target *target,
                         "the device has no double precision (f64)");
     if (program->operand_count > TN_PLAN_BUFFERS)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "a program of %u operands: source has at most %d",
+                        "the program has %u operands; at most %d are supported",
                         program->operand_count, TN_PLAN_BUFFERS);
     return TN_OK;
 }

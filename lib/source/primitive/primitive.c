@@ -1,7 +1,8 @@
-/* primitive.c: what the plans and texts of primitives share.
+/* primitive.c: what the plans of primitives share.
  *
- * Each is a fixed text under a few definitions: dtype, dimensions of the outer
- * space (batch; all but the one walked along) after merging, and its kind. */
+ * The text of a primitive is fixed but for a few definitions: the dtype, the
+ * number of merged outer dimensions (the batch; all but the one along a line),
+ * and the kind. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,7 +118,7 @@ tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit)
     plan->group_count = (uint64_t)groups;
     plan->group_size = j->v.group;
     plan->variant = pack(&j->v);
-    plan->key[0] = 0x7072696d; /* no program's */
+    plan->key[0] = 0x7072696d; /* unlike any program's key */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, j->target->flags);

@@ -1,8 +1,8 @@
-/* print_attention.c: plans and texts of the extension "attention": a tile of queries
- * passes over all tiles of keys, and the scores live in local memory alone:
- * Dao, "FlashAttention-2", arXiv:2307.08691. BACKWARD has a kernel for the
- * gradient of the queries, then one for those of keys and values, so that every
- * sum has its one writer and its order. */
+/* print_attention.c: plans and texts of the extension "attention". A tile of
+ * queries passes over all tiles of keys, and scores exist in local memory only:
+ * Dao, "FlashAttention-2", arXiv:2307.08691. The backward pass has one kernel
+ * for the gradient of the queries, then one for those of keys and values, so
+ * that each sum has a single writer and a fixed order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +16,14 @@ enum { FORWARD, BACK_QUERY, BACK_KEY };
 enum { MASK_NONE, MASK_BOOL, MASK_SAME, MASK_F32 };
 enum { Q, K, V, MASK, OUT, LSE, G, DQ, DK, DV, OPERANDS };
 
-/* What tn_plan.variant says. */
+/* The contents of tn_plan.variant. */
 typedef struct variant {
     unsigned part, dtype, mask;
-    unsigned size, values; /* of a row in local memory: a power of two */
+    unsigned size, values; /* length of a row in local memory, a power of two */
     bool causal, drops, is_wide, in_buffer;
-    bool mma;     /* by tensor cores */
-    bool aligned; /*   and rows of q, k, v and out are whole pieces of 16 bytes
-                   *   that begin at multiples of 16 */
+    bool mma;     /* uses tensor cores */
+    bool aligned; /* mma, and rows of q, k, v and out are whole, aligned units
+                   * of 16 bytes */
 } variant;
 
 static uint64_t pack(const variant *v)
@@ -53,11 +53,11 @@ static variant unpack(uint64_t word)
 
 /* ---- tiles ------------------------------------------------------------- */
 
-#define SIDE 16 /* a group is SIDE x SIDE work-items */
+#define SIDE 16 /* a work-group has SIDE x SIDE work-items */
 #define MMA_GROUP 128 /* see attention_mma.cl */
 #define LONGEST 128
 
-/* Rows of a tile of queries, and of one of keys: as many as 48 KiB hold. */
+/* Rows of a tile of queries and of a tile of keys: as many as fit 48 KiB. */
 static int64_t tile_queries(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;
@@ -88,14 +88,19 @@ static unsigned padded(int64_t size)
 static tn_status check(const tn_target *target, const tn_attention_args *a)
 {
     if (target->flags & TN_TARGET_CHUNKED)
-        return tn__fail(TN_ERR_UNSUPPORTED, "attention: a work-item of this "
-                                            "device is no part of a group");
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "attention: the device does not run work-items in "
+                        "groups (TN_TARGET_CHUNKED)");
     if (a->q.dtype != TN_F32 && a->q.dtype != TN_F16 && a->q.dtype != TN_BF16)
-        return tn__fail(TN_ERR_UNSUPPORTED, "attention: not for %s",
+        return tn__fail(TN_ERR_UNSUPPORTED, 
+                        "attention: dtype %s; float32, float16 or bfloat16 "
+                        "is supported",
                         tn_dtype_name((tn_dtype)a->q.dtype));
     if (a->features > LONGEST || a->values > LONGEST)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "attention: rows have more than %d elements", LONGEST);
+                        "attention: rows of %lld and %lld elements; at most %d "
+                        "are supported",
+                        (long long)a->features, (long long)a->values, LONGEST);
     return TN_OK;
 }
 
@@ -116,7 +121,8 @@ static uint64_t float_word(double x)
     return bits;
 }
 
-/* Offset and strides of each operand; true if all fits 32 bits. */
+/* Writes the offset and strides of each operand; returns whether 32-bit indices
+ * suffice. */
 static bool fill_operand_words(const tn_attention_args *a, uint64_t *word)
 {
     const tn_strided *const operand[OPERANDS] = {
@@ -208,7 +214,7 @@ tn_status tn__plan_attention(const tn_target *target,
     plan->group_count = (uint64_t)tn__device_min(tiles, INT32_MAX);
     plan->group_size = v.mma ? MMA_GROUP : SIDE * SIDE;
     plan->variant = pack(&v);
-    plan->key[0] = 0x6174746e; /* no program's, and no primitive's */
+    plan->key[0] = 0x6174746e; /* unlike any program's or primitive's key */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, target->flags);

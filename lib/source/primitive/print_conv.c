@@ -1,35 +1,37 @@
-/* print_conv.c: plans and texts of the extension "conv". conv.cl has the way; here
- * stands which of the three tensors is which operand, and what the words are.
- */
+/* print_conv.c: plans and texts of the extension "conv". conv.cl explains the
+ * method; this file assigns the three tensors to operands and fills the
+ * arguments. */
 #include <stdlib.h>
 
 #include <source/primitive/primitive.h>
 
-enum { BIAS = 1, APART = 2 }; /* flags, beside TN__LARGE */
-enum { FOLD = TN_CONV_WEIGHT + 1 }; /* a kind: of what was apart */
+enum { BIAS = 1, APART = 2 }; /* flags, besides TN__LARGE. APART: each lane has
+                               * a tile */
+enum { FOLD = TN_CONV_WEIGHT + 1 }; /* a kind: the step that adds the lanes */
 
-/* The own words, in conv.cl's order. [2]: of h, of w. */
+/* The conv's own arguments, in the order of conv.cl. [2]: for h and for w. */
 typedef struct words {
     int64_t m, n, k, f;
-    int64_t f_fast, k_fast[2], j_fast[2]; /* extents of the faster digits */
+    int64_t f_fast, k_fast[2], j_fast[2]; /* extents of the faster digits of f,
+                                           * k and j */
     int64_t a_row, a_k[3], a_f[2];        /* strides */
     int64_t b_k, b_f, b_j, b_side[2];
     struct {
-        int64_t k, f, j; /* what each adds to a place along the axis of b */
+        int64_t k, f, j; /* what each adds to a coordinate of b */
     } side[2];
-    int64_t start[2], size[2]; /* of these places; of b */
-    int64_t step[2];           /* they are divided by it */
-    int64_t limit[2];          /* of c */
+    int64_t start[2], size[2]; /* start of the coordinates; extent of b */
+    int64_t step[2];           /* the coordinates are divided by it */
+    int64_t limit[2];          /* extent of c */
     int64_t c_row, c_j[3];
-    int64_t next[3];           /* TN__SIDE more of k */
+    int64_t next[3];           /* the digits of TN__SIDE in k */
     int64_t bias, bias_row;
 } words;
 
-/* A tensor with its sizes: (n, o or c, h, w), weight (o, c / groups, h, w). */
+/* A tensor with its sizes: (n, o or c, h, w); weight (o, c / groups, h, w). */
 typedef struct side {
     const tn_strided *view;
     int64_t size[4];
-    int64_t step; /* from group to group */
+    int64_t step; /* stride from group to group */
 } side;
 
 static void describe_forward(const tn_conv_args *v, words *w)
@@ -102,7 +104,8 @@ static void describe_weight(const tn_conv_args *v, words *w)
     }
 }
 
-/* a, b and c over groups and turns; how far anything of them lies. */
+/* Adds a, b and c over groups and turns, and their greatest distance from the
+ * first element. */
 static void add_operands(tn__primitive *j, const tn_conv_args *v,
                          const words *w)
 {
@@ -127,7 +130,7 @@ static void add_operands(tn__primitive *j, const tn_conv_args *v,
     for (int o = 0; o < 3; o++) {
         const side *s = of[v->kind][o];
         tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
-        if (o == 2) /* a turn begins so much further on */
+        if (o == 2) /* the distance between turns */
             for (int a = 0; a < 2; a++)
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(j, &view, TN_NONE, 0);
@@ -138,7 +141,7 @@ static void add_operands(tn__primitive *j, const tn_conv_args *v,
     }
 }
 
-/* The greatest of what is counted, besides places. */
+/* The greatest count besides offsets. */
 static int64_t longest(const tn_conv_args *v, const words *w)
 {
     int64_t most = w->n > w->k ? w->n : w->k;
@@ -163,11 +166,14 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     tn__primitive j;
     words w;
     if (target->flags & TN_TARGET_CHUNKED)
-        return tn__fail(TN_ERR_UNSUPPORTED, "conv: a work-item of this device "
-                                            "is no part of a group");
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "conv: the device does not run work-items in groups "
+                        "(TN_TARGET_CHUNKED)");
     if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_F16 &&
         dtype != TN_BF16)
-        return tn__fail(TN_ERR_UNSUPPORTED, "conv: not for %s",
+        return tn__fail(TN_ERR_UNSUPPORTED, 
+                        "conv: dtype %s; float32, float64, float16 or "
+                        "bfloat16 is supported",
                         tn_dtype_name((tn_dtype)dtype));
     describe[v->kind](v, &w);
     tn__primitive_init(&j, target, plan, TN__CONV, dtype);
@@ -192,7 +198,7 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     const int64_t each = tn__tile_sums(target, matrices * lanes, w.m, w.n);
     int64_t tiles = matrices * tn__device_divide_up(w.m, TN__SIDE * each) *
                     tn__device_divide_up(w.n, TN__SIDE * each);
-    /* Filters and taps alone may be too few tiles for the device. */
+    /* Without a split by lanes there may be too few tiles for the device. */
     const bool apart = lanes > 1 && tiles < 2 * target->units;
     const int64_t sums = apart ? lanes * matrices * w.m * w.n : 0;
     const bool folds = apart && plan->step == 1;

@@ -1,4 +1,5 @@
-/* print_primitive.c: the text of a primitive: its definitions, then its parts. */
+/* print_primitive.c: prints the text of a primitive: definitions, then .cl
+ * files. */
 #include <source/primitive/primitive.h>
 
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,

@@ -1,20 +1,25 @@
-/* print_scan.c: plans and texts of scans. Four ways: groups take chunks of lines, in
- * three steps where a line has several (scan_team.cl); a group takes a line of a
- * few chunks (scan_line.cl); a work-item takes a line, floating sums in the order
- * of chunks (scan_sum.cl), all else as it comes (scan.cl). For integers a single
- * pass with look-back would do; with three they share a text with floats. */
+/* print_scan.c: plans and texts of scans. There are four kernels:
+ *
+ *   - scan_team.cl: work-groups have chunks of lines, in three steps if a line
+ *     has several chunks;
+ *   - scan_line.cl: a work-group has a line of a few chunks;
+ *   - scan_sum.cl: a work-item has a line, for sums of floats in chunk order;
+ *   - scan.cl: a work-item has a line, in rising order.
+ *
+ * A single pass with look-back would do for integers; with three steps they
+ * share a text with floats. */
 #include <source/primitive/primitive.h>
 
-/* Flags: above WITH_INDEX the team's step, TK_STEP, or 0; or that a group has a
- * line. */
+/* Flags. The bits above WITH_INDEX are the team's step (TK_STEP), 0 without a
+ * team, or STEP_LINE. */
 enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
-#define TEAM 64 /* work-items: TK_TEAM */
-#define SHORT 32 /* a team would idle */
-#define MOST_CHUNKS 8 /* of a line that a group takes */
+#define TEAM 64 /* work-items (TK_TEAM) */
+#define SHORT 32 /* in shorter lines most of a team is idle */
+#define MOST_CHUNKS 8 /* of a line that one work-group has */
 
-/* Floating products are in rising order. Where elements of a line are apart
- * neighbouring lines most often are not: many of them are read well by a
- * work-item each. */
+/* Products of floats need rising order, so a team cannot compute them. If a
+ * line is strided, neighbouring lines are usually adjacent; one work-item for
+ * each reads them well if there are many. */
 static bool suits_team(const tn__primitive *j, const tn_scan_args *s)
 {
     const uint32_t last = s->ndim - 1;
@@ -28,9 +33,8 @@ static bool suits_team(const tn__primitive *j, const tn_scan_args *s)
            j->target->group_limit >= TEAM && j->target->local_bytes >= most;
 }
 
-/* Work-items of a group that takes a whole line of so many chunks; 0: it has
- * too many, or too few that groups of single chunks would leave anything to
- * gain. */
+/* Work-items of a work-group that has a whole line of this many chunks. 0: too
+ * many chunks, or so few that it would gain nothing over scan_team.cl. */
 static uint32_t line_group(const tn__primitive *j, const tn_scan_args *s,
                            int64_t chunks)
 {

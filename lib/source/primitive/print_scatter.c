@@ -1,40 +1,43 @@
 /* print_scatter.c: plans and texts of scatters.
  *
- * What is stored at one place is stored in the order of the indices along the
- * scatter's dimension. There are three kernels:
- *   - scatter.cl: a work-item takes a line along that dimension;
- *   - scatter_shared.cl: a group takes a line and holds its part of dst in shared
- *     memory, where that has room and the line is contiguous;
- *   - scatter_sorted.cl: indices are sorted first (print_sort.c), then a team of
- *     work-items takes those of one destination, in their order, for
- *     neighbouring lines that share them. So it is where few lines have
+ * The values of one destination are stored in the order of their indices along
+ * the scatter's dimension. There are three kernels:
+ *
+ *   - scatter.cl: a work-item has a line along that dimension;
+ *   - scatter_shared.cl: a work-group has a line and holds its part of dst in
+ *     shared memory, if that fits and the line is contiguous;
+ *   - scatter_sorted.cl: indices are sorted first (print_sort.c). Then a team
+ *     of work-items has the indices of one destination, in their order, for
+ *     the neighbouring lines that share them. It is used if few lines have
  *     indices of their own, as in the gradient of an embedding. */
 #include <string.h>
 
 #include <source/primitive/primitive.h>
 
-/* Flags of a variant: with SORTED, of the sorted kernel; without it HELD is
- * that kernel's, and LARGE its greater room. */
+/* Flags of a variant. SORTED selects the sorted kernel; without it SHARED
+ * selects scatter_shared.cl, and LARGE its larger part of dst. */
 enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
-/* Computed, not measured: a line by itself takes a microsecond an index, and a
- * sort of few indices some 30. */
+/* Estimates, not measured: a single line takes about 1 us for each index, and a
+ * sort of few indices about 30 us. */
 #define SHORT_LINE 64
 #define LINES_PER_UNIT 64
-/* Columns of a work-item and how many indices it reads ahead; columns of a
- * NARROW one, where there are less than EACH. */
+/* Columns of a work-item, and how many indices it reads ahead. A NARROW
+ * work-item has one column, if there are fewer than EACH. */
 #define EACH 4
 #define AHEAD 2
 #define NARROW_AHEAD 8
 #define TEAM 32
-/* Of the held kernel. */
+/* Of scatter_shared.cl. */
 #define SHARED_EACH 4
 #define SHARED_SLOTS 2048
-#define SHARED_BYTES 16384 /* of dst; twice as many where it is LARGE */
-#define SHARED_SPARSE 4    /* elements of dst for each index, at most */
-#define SHARED_ALONE 16384 /* indices of a line that need no other lines */
+#define SHARED_BYTES 16384 /* of dst; twice as much if LARGE */
+#define SHARED_SPARSE 4    /* greatest number of elements of dst for each
+                            * index */
+#define SHARED_ALONE 16384 /* lines of up to so many indices need no other lines
+                            * beside them */
 
-/* Where each point stands among all of the scatter's, as a fault reports it. */
+/* The strides of a point's position in the scatter, which faults report. */
 static tn_strided positions(const tn_scatter_args *s)
 {
     tn_strided at = {.offset = 0};
@@ -46,7 +49,7 @@ static tn_strided positions(const tn_scatter_args *s)
 
 /* ---- one line per work-item or per group ------------------------------- */
 
-/* flags: 0, HELD or HELD | LARGE */
+/* flags: 0, SHARED or SHARED | LARGE */
 static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
                             unsigned flags, tn_plan *plan)
 {
@@ -82,7 +85,8 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
     return tn__primitive_end(&j, j.outer.count, 16);
 }
 
-/* The flags of the kernel that holds a line in shared memory; 0: none fits. */
+/* The flags of scatter_shared.cl if a line of dst fits shared memory, else
+ * 0. */
 static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 {
     const int64_t units = target->units ? target->units : 1;
@@ -107,13 +111,14 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 
 /* ---- by sorted indices ------------------------------------------------- */
 
-/* The same scatter with its dimensions in another order: those along which
- * indices differ, those along which they are shared, the scatter's own. */
+/* The scatter with reordered dimensions: first those along which indices
+ * differ, then those that share indices, then the scatter's own. */
 typedef struct reordered {
     uint32_t ndim;
-    int64_t extent[TN_MAX_NDIM], keys, width; /* points of the first two */
+    int64_t extent[TN_MAX_NDIM], keys, width; /* keys, width: points of the
+                                               * first two */
     tn_strided dst, index, src, position;
-    bool rises; /* with a line's number, all positions of the line */
+    bool rises; /* positions rise with the line's number */
 } reordered;
 
 static void reorder_dimension(reordered *a, const tn_scatter_args *s,
@@ -203,7 +208,7 @@ static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,
     tn__sorted sorted;
     uint32_t digits = 1;
     memcpy(sort.extent, a->extent, sizeof sort.extent);
-    /* Lines that differ by more than their numbers are sorted once. */
+    /* Lines that share their indices are sorted once. */
     for (uint32_t d = 0; d + 1 < a->ndim; d++)
         if (a->index.stride[d] == 0)
             sort.extent[d] = 1;

@@ -1,33 +1,36 @@
 /* print_sort.c: plans and texts of sorts.
  *
- * Short lines are a group's, or a part of one's. Of long ones a group takes a
- * block, and each digit of the key, 8 bits of it, is a pass of three launches,
- * from the lowest digit on (sort_count.cl, sort_sum.cl, sort_move.cl): what a
- * pass leaves in order stays so. Where little of a line is kept, its last one's
- * key is found first, from the highest digit on, by the first two of the three;
- * then a pass keeps what is less, and as many of the equal ones as there is
- * room for; then these are sorted.
+ * One work-group sorts one or several short lines. Long lines are divided into
+ * blocks, one per work-group, and sorted by a stable radix sort. Each 8-bit
+ * digit of the key, from the lowest on, is a pass of three launches
+ * (sort_count.cl, sort_sum.cl, sort_move.cl). If only a small part of a line is
+ * kept, a selection comes first. Counts and sums from the highest digit on find
+ * the key of the last kept element. Then one pass keeps the lower keys and as
+ * many of the equal ones as needed, and these are sorted.
  *
- * Lines are taken some at a time: keys and places, twice, lie in the scratch
- * memory. */
+ * Lines are processed in batches. Scratch memory holds the keys and positions
+ * of a batch twice. */
 #include <source/primitive/primitive.h>
 
-enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds: the kernels */
-enum { SMALL = 1 };                           /* a flag: of GROUP's shapes */
+enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds: one for each kernel */
+enum { SMALL = 1 };                           /* a flag: small work-groups for
+                                               * GROUP */
 enum { WANTS_OUT = 1, WANTS_INDEX = 2 };
-enum { DIGIT, BELOW, BESIDE }; /* sort.cl's modes */
+enum { DIGIT, BELOW, BESIDE }; /* TK_MODE of sort.cl */
 
-/* Computed, not measured: an element of a line costs its rank FEW_MOST reads,
- * and some 100 instructions for four bits of it to be sorted by a group. */
+/* Estimates, not measured: the rank of an element among FEW_MOST costs as many
+ * reads, while a group's radix sort takes about 100 instructions for four
+ * bits. */
 #define FEW_MOST 64
 #define SMALL_GROUP 64
 #define SMALL_EACH 4
-/* Of the least memory that a group has, 32 KiB, 12 are keys then. */
-#define KEY_BYTES 12288
+/* 256 work-items have 12 KiB of 4-byte keys then, of the 32 KiB of local memory
+ * that every work-group has. */
 #define EACH 12
-#define ELEMENTS ((int64_t)1 << 23) /* of lines at a time */
-#define GROUPS_PER_UNIT 16 /* three at once, by their registers */
-#define FEW_BLOCKS 16      /* a work-item adds them; more: a group */
+#define ELEMENTS ((int64_t)1 << 23) /* greatest number of elements of a batch */
+#define GROUPS_PER_UNIT 16 /* of which registers admit three at once */
+#define FEW_BLOCKS 16      /* up to so many blocks one work-item adds; more, a
+                            * work-group */
 
 static unsigned bits_of(unsigned dtype)
 {
@@ -40,13 +43,13 @@ static bool has_wide_keys(const tn__variant *v)
     return v->is_wide || bits_of(v->dtype) > 32;
 }
 
-/* Elements that a work-item takes at once. */
+/* Elements that a work-item processes at once. */
 static int64_t elements_per_item(const tn__variant *v)
 {
     return v->flags & SMALL ? SMALL_EACH : has_wide_keys(v) ? EACH / 2 : EACH;
 }
 
-/* The parts of a line of so many elements: a group's. */
+/* The blocks of a line, one for each work-group. */
 typedef struct blocks {
     int64_t count, length;
 } blocks;
@@ -54,23 +57,24 @@ typedef struct blocks {
 /* What all steps of a sort share. */
 typedef struct work {
     tn__primitive *j;
-    int64_t length, keep, lines, lines_at_once, group_elements; /* of a group */
+    int64_t length, keep, lines, lines_at_once;
+    int64_t group_elements; /* that a work-group holds */
     bool last_only;
-    bool at_once; /* all lines */
-    bool keeps_keys;        /* in the scratch memory: keys and places */
-    uint32_t passes, steps; /* steps: for the lines of one time */
-    blocks all, kept;       /* of a line, and of what is kept of it */
+    bool at_once;           /* one batch has all lines */
+    bool keeps_keys;        /* results stay in scratch memory */
+    uint32_t passes, steps; /* steps: for one batch */
+    blocks all, kept;       /* of a line; of its kept elements */
     bool selects;
-    /* of the scratch memory, in words of 8 bytes */
+    /* Offsets in scratch memory, in units of 8 bytes. */
     int64_t keys[2], places[2], table, totals, end;
 } work;
 
-/* What differs from step to step: sort.cl's words. */
+/* What differs from step to step: the arguments of sort.cl. */
 typedef struct step {
     unsigned kind;
     int64_t first_line, lines, count, least, keep;
     blocks blocks;
-    int from, to; /* which half of the scratch memory; -1: the tensors */
+    int from, to; /* halves of the scratch memory; -1: the tensors */
     int shift, mode, known;
 } step;
 
@@ -94,7 +98,7 @@ static int64_t reserve(work *w, int64_t count, int64_t bytes)
     return at;
 }
 
-/* Lines at a time, steps, memory. */
+/* Decides on the batches, the steps and the layout of scratch memory. */
 static void plan_memory(work *w)
 {
     const tn__variant *v = &w->j->v;
@@ -111,7 +115,8 @@ static void plan_memory(work *w)
     const uint32_t between = w->keeps_keys ? w->passes : w->passes - 1;
     uint32_t halves = between > 2 ? 2 : between;
     w->steps = 3 * w->passes;
-    if (w->selects) { /* the passes for the last one's key, and one more */
+    if (w->selects) { /* two launches for each digit of the last key, and a pass
+                       * that selects */
         const bool is_one_group = w->keep <= w->group_elements;
         w->steps = 2 * w->passes + 3;
         halves = w->last_only ? 0 : is_one_group || w->passes == 1 ? 1 : 2;
@@ -130,8 +135,8 @@ static void plan_memory(work *w)
         reserve(w, rows * (w->selects ? w->passes + 1 : 1), place_bytes);
 }
 
-/* Step `at` of three for each digit, from the lowest: of count elements, which
- * lie in the tensor (from -1) or the first half. */
+/* Step `at`, of three for each digit from the lowest on. It sorts `count`
+ * elements that are in the tensor (from -1) or in the first half. */
 static void sort_step(const work *w, step *s, uint32_t at, int from)
 {
     const uint32_t pass = at / 3;
@@ -183,7 +188,7 @@ static step step_at(const work *w, uint32_t number)
     return s;
 }
 
-/* Groups that the step would keep busy. */
+/* The number of work-groups that have work in this step. */
 static int64_t groups_of(const tn__primitive *j, const step *s)
 {
     const int64_t rows = s->lines * 256;
@@ -222,7 +227,7 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         tn__primitive_argument(j, word[i]);
     j->v.kind = s->kind;
-    if (s->kind == SUM) /* one text for all dtypes */
+    if (s->kind == SUM) /* one text serves all dtypes */
         j->v.dtype = TN_I32;
     tn_status status = tn__primitive_end(j, groups_of(j, s), 32);
     j->plan->flags |= TN_PLAN_SCRATCH;
@@ -233,8 +238,8 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     return status;
 }
 
-/* What a plan begins with. at_once: lines whose elements are counted together,
- * if they may be more than ELEMENTS. */
+/* Begins a plan. at_once: lines whose elements are counted together, if they
+ * may be more than ELEMENTS. */
 static work begin(tn__primitive *j, const tn_target *target,
                   const tn_sort_args *s, int64_t at_once, tn_plan *plan)
 {
@@ -324,8 +329,8 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
 
 /* ---- texts ------------------------------------------------------------- */
 
-/* A number that memory holds as its key: floats are a sign and a magnitude,
- * signed integers need their sign turned. */
+/* Defines the key of a stored number. The code of a float is a sign and a
+ * magnitude; signed integers need their sign bit inverted. */
 static void define_keys(tn__text *text, unsigned dtype)
 {
     static const uint64_t infinity[TN_DTYPE_END] = {
