@@ -1,6 +1,6 @@
-/* narrow_float.h: the narrow floating types, all by one rounding routine. A narrow
- * type is a mantissa width, a smallest normal exponent, and what lies at the
- * top of its range. */
+/* narrow_float.h: conversions of the narrow floating types, with one rounding
+ * routine for all. A type is described by its mantissa width, its smallest
+ * normal exponent, and the codes at the top of its range. */
 #ifndef TN_LIB_KERNEL_NARROW_FLOAT_H
 #define TN_LIB_KERNEL_NARROW_FLOAT_H
 
@@ -12,10 +12,11 @@
 typedef struct tn__narrow_format {
     int mantissa_bits;
     int min_exponent; /* of the smallest normal number */
-    uint32_t sign;    /* the codes of: the sign bit, */
+    uint32_t sign;    /* code of the sign bit */
     uint32_t max_finite;
-    uint32_t infinity; /* of an infinity (max_finite where there is none) */
-    uint32_t overflow; /* what is finite but rounds beyond max_finite */
+    uint32_t infinity; /* code of infinity; max_finite if there is none */
+    uint32_t overflow; /* code of a finite number that rounds beyond
+                        * max_finite */
     uint32_t nan;      /* one NaN; all codes above infinity are NaN */
 } tn__narrow_format;
 
@@ -47,14 +48,14 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (magnitude == 0x7f800000)
         return sign | format.infinity;
 
-    /* |x| = significand * 2^(exponent - 23); an f32 subnormal has the
-     * exponent of the smallest normal and no leading one. */
+    /* |x| = significand * 2^(exponent - 23). An f32 subnormal has the exponent
+     * of the smallest normal number and no leading one. */
     bool subnormal = magnitude >> 23 == 0;
     int exponent = subnormal ? -126 : (int)(magnitude >> 23) - 127;
     uint32_t significand = (magnitude & 0x7fffff) | (subnormal ? 0 : 1u << 23);
 
-    /* Below the smallest normal number the grid gets no finer. From a shift
-     * of 25 on everything rounds to 0. */
+    /* Below the smallest normal number the spacing is constant. From a shift of
+     * 25 on, everything rounds to 0. */
     int above = exponent - format.min_exponent;
     int shift = 23 - format.mantissa_bits + (above < 0 ? -above : 0);
     if (shift > 25)
@@ -64,8 +65,8 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
 
-    /* The leading one adds itself to the exponent's field, and so does the
-     * carry of rounding up to the next power of two. */
+    /* Adding the leading one increments the exponent field, and so does the
+     * carry when rounding reaches the next power of two. */
     uint32_t code = kept;
     if (above > 0)
         code += (uint32_t)above << format.mantissa_bits;

@@ -1,9 +1,9 @@
-/* mathtext.h: the files of lib/kernel/math, made part of the library by
+/* mathtext.h: the .def files of lib/kernel/math, embedded in the library by
  * build-aux/embed.awk. */
 #ifndef TN_LIB_KERNEL_MATHTEXT_H
 #define TN_LIB_KERNEL_MATHTEXT_H
 
-/* Name, text, name, text ..., NULL, NULL. */
+/* Pairs of name and text, ended by NULL, NULL. */
 extern const char *const tn__math_text[];
 
 #endif
