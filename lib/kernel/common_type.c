@@ -51,7 +51,7 @@ static tn_dtype promote(const tn__typer *typer, tn_dtype a, tn_dtype b)
     if (both)
         return both;
     tn__type_fail(typer, typer->at,
-                  "%s and %s have no dtype in common: convert one, as by f32()",
+                  "%s and %s have no common dtype: convert one, as by f32()",
                   tn_dtype_name(a), tn_dtype_name(b));
     typer->ssa->failed = true;
     return a;

@@ -25,8 +25,8 @@ static tn__lock lock = TN__LOCK_INIT;
 static bool fail_compose(const tn__kernel *consumer, const tn__kernel *producer,
                          const char *why)
 {
-    tn__fail(TN_ERR_UNSUPPORTED, "%s cannot take in %s: %s", consumer->name,
-             producer->name, why);
+    tn__fail(TN_ERR_UNSUPPORTED, "%s cannot be composed with %s: %s",
+             consumer->name, producer->name, why);
     return false;
 }
 
@@ -40,8 +40,7 @@ static bool check(const tn__kernel *consumer, int at,
     if (consumer->has_row && producer->has_row &&
         consumer->input[at].level != producer->out[from].level)
         return fail_compose(consumer, producer,
-                            "both work on rows, and at "
-                            "different levels");
+                            "both have rows, at different levels");
     for (uint32_t i = 0; i < consumer->ins_count; i++)
         if (consumer->ins[i].op == TN_K_LOAD && consumer->ins[i].imm.i == at &&
             consumer->ins[i].a != TN_NONE)

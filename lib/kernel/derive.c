@@ -269,8 +269,8 @@ static void seed_outputs(derivation *d)
 
 static bool fail_gradient(const derivation *d, const char *why)
 {
-    tn__fail(TN_ERR_UNSUPPORTED, "the gradient of %s by %s %s", d->kernel->name,
-             d->kernel->input[d->wrt].name, why);
+    tn__fail(TN_ERR_UNSUPPORTED, "the gradient of %s with respect to %s %s",
+             d->kernel->name, d->kernel->input[d->wrt].name, why);
     return false;
 }
 
@@ -372,12 +372,11 @@ static bool propagate_all(derivation *d)
         if (!d->active[i] || d->cotangent[i] == TN_NONE)
             continue;
         if (ins->op == TN_K_CARRY)
-            return fail_gradient(d,
-                                 "flows through a loop: bring one of your own");
+            return fail_gradient(
+                d, "passes through a loop: write a gradient by hand");
         if (ins->op == TN_K_LOAD && ins->a != TN_NONE)
             return fail_gradient(
-                d, "flows into what is loaded by an index: that is "
-                   "a scatter");
+                d, "passes through an indexed load: that is a scatter");
         if (ins->op != TN_K_LOAD && !propagate(d, i))
             return false;
     }

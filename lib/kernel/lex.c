@@ -98,7 +98,7 @@ static void read_number(tn__lexer *lexer, tn__token *token)
         size_t length = token->length + 1;
         snprintf(digits, sizeof digits, "%.*s",
                  (int)(length > 30 ? 30 : length), token->text);
-        fail_token(lexer, token, "'%s' is no number", digits);
+        fail_token(lexer, token, "'%s' is not a number", digits);
         return;
     }
     memcpy(digits, token->text, token->length);

@@ -77,8 +77,7 @@ static tn__node *parse_load(tn__parser *parser, const tn__token *name,
 {
     if (!binding->input || binding->offset) {
         tn__parser_fail(parser, name,
-                        "only an input can be indexed, and '%s' is "
-                        "none",
+                        "only inputs can be indexed, and '%s' is not one",
                         binding->name);
         return NULL;
     }
@@ -95,7 +94,7 @@ static tn__node *parse_load(tn__parser *parser, const tn__token *name,
         if (!tn__parser_advance(parser))
             return NULL;
         if (parser->token.kind != TN__TOKEN_INTEGER || parser->token.integer) {
-            tn__parser_expected(parser, "0, what is read outside");
+            tn__parser_expected(parser, "0, the value of elements outside");
             return NULL;
         }
         if (!tn__parser_advance(parser))
@@ -159,9 +158,8 @@ static tn__node *parse_name(tn__parser *parser)
     tn__binding *binding = tn__parser_find(parser, name.text, name.length);
     if (!binding) {
         char names[128];
-        tn__parser_fail(parser, &name, "there is no '%.*s' here%s",
-                        (int)name.length, name.text,
-                        list_names(parser, names, sizeof names));
+        tn__parser_fail(parser, &name, "there is no '%.*s'%s", (int)name.length,
+                        name.text, list_names(parser, names, sizeof names));
         return NULL;
     }
     parser->used[binding->slot] = true;
@@ -275,10 +273,8 @@ static tn__node *parse_loop_body(tn__parser *parser, int64_t carried)
         return NULL;
     if (values.count != (uint32_t)carried) {
         tn__parser_fail(parser, &values_at,
-                        "the loop carries %d value%s, and %u "
-                        "follow",
-                        (int)carried, carried == 1 ? "" : "s",
-                        (unsigned)values.count);
+                        "the loop carries %d value%s, not %u", (int)carried,
+                        carried == 1 ? "" : "s", (unsigned)values.count);
         return NULL;
     }
     parser->binding_count = scope;

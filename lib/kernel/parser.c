@@ -66,9 +66,7 @@ bool tn__parser_bind(tn__parser *parser, const char *what,
     if (token->kind != TN__TOKEN_NAME)
         return tn__parser_expected(parser, what);
     if (tn__parser_is_reserved(parser))
-        return tn__parser_fail(parser, token,
-                               "'%.*s' is a word of the language and "
-                               "names nothing else",
+        return tn__parser_fail(parser, token, "'%.*s' is a reserved name",
                                (int)token->length, token->text);
     tn__binding *old = tn__parser_find(parser, token->text, token->length);
     if (old)

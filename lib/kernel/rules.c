@@ -138,10 +138,11 @@ static bool from_function(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
     const char *name = tn__math_fn_at((int)ins->imm.i)->name;
     const tn__math_item *item = tn__math_d_of((uint32_t)ins->imm.i);
     if (!item || item->none & 1u << k) {
-        tn__fail(TN_ERR_UNSUPPORTED,
-                 "%s has no derivative by its argument "
-                 "number %d: bring a gradient of your own",
-                 name, k);
+        tn__fail(
+            TN_ERR_UNSUPPORTED,
+            "%s has no derivative with respect to its argument %d: write a "
+            "gradient by hand",
+            name, k);
         return false;
     }
     uint32_t values[4] = {a[0], a[1], a[2], TN_NONE}, d;

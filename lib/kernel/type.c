@@ -43,8 +43,7 @@ static bool type_inlined(tn__typer *typer, const tn__node *node,
 {
     if (typer->inlined == MAX_INLINED)
         return tn__type_fail(typer, node,
-                             "%s: more than %d definitions in "
-                             "one another",
+                             "%s: definitions nested deeper than %d",
                              node->name, MAX_INLINED);
     tn__typer inner = *typer;
     inner.inlined++;
@@ -171,9 +170,8 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
                   typer->ssa->ins[bound.id].op != TN_K_CONST;
     if (varies)
         return tn__type_fail(typer, node,
-                             "a loop's bound is the same for "
-                             "all elements: made of numbers, parameters and "
-                             "rlen()");
+                             "a loop's bound is the same for all elements: use "
+                             "only numbers, parameters and rlen()");
     *out_bound = tn__ssa_cast(typer->ssa, bound.id, TN_I64);
     return true;
 }
@@ -225,7 +223,7 @@ static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
     tn__value first[TN__KERNEL_MAX_OUTPUTS];
     tn__common_type carried[TN__KERNEL_MAX_OUTPUTS];
     if (ssa->loop_depth == (int)(sizeof ssa->loop / sizeof *ssa->loop))
-        return tn__type_fail(typer, node, "too many loops in one another");
+        return tn__type_fail(typer, node, "loops nested too deep");
     if (!type_bound(typer, node->kid[0], &bound))
         return false;
     for (int i = 0; i < count; i++) {

@@ -465,7 +465,8 @@ bool tn__type_builtin(tn__typer *typer, const tn__node *node,
         return type_random(typer, node, arg, out);
     case TN__BUILTIN_rlen:
         if (typer->in_fn)
-            return tn__type_fail(typer, node, "a fn has no row");
+            return tn__type_fail(typer, node,
+                                 "rlen cannot be used inside a fn");
         *out = (tn__value){row_length(typer->ssa), TN_I64, false};
         return true;
     case TN__BUILTIN_stop:

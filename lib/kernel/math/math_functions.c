@@ -76,7 +76,7 @@ static bool type_fn(const tn__math_item *item, tn_dtype type)
             return fail_item(item, "calls itself");
     if (table.typing_count == 32 ||
         tn__math_fn_typed() == TN__MATH_MAX_FUNCTIONS)
-        return fail_item(item, "is one function too many");
+        return fail_item(item, "is one function more than fit");
     table.typing[table.typing_count] = item;
     table.typing_type[table.typing_count++] = type;
     tn_kernel_fn *fn = tn__arena_take(&table.arena, sizeof *fn);
@@ -113,9 +113,9 @@ static bool check_item(const tn__math_item *item)
     const tn__math_item *fn = find_item(item->name, TN__MATH_FN);
     int ignored;
     if (item->kind == TN__MATH_D && !fn)
-        return fail_item(item, "has a derivative but is no fn");
+        return fail_item(item, "has a derivative but is not a fn");
     if (item->kind == TN__MATH_D && fn->arg_count != item->arg_count)
-        return fail_item(item, "has another number of arguments");
+        return fail_item(item, "has more or fewer arguments than its fn");
     if (item->kind != TN__MATH_D &&
         tn__builtin_find(item->name, &ignored) != TN__BUILTIN_END)
         return fail_item(item, "is built in");

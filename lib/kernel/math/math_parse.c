@@ -35,7 +35,7 @@ static bool parse_args(tn__parser *parser, tn__math_item *item)
     for (;;) {
         int most = item->kind == TN__MATH_DEF ? TN__MATH_MAX_ARGS : 3;
         if (item->arg_count == most)
-            return fail_here(parser, "one argument too many");
+            return fail_here(parser, "too many arguments");
         if (!tn__parser_bind(parser, "the name of an argument", NULL))
             return false;
         int i = item->arg_count++;
