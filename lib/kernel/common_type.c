@@ -40,11 +40,11 @@ tn__common_type tn__common_type_of(tn_dtype dtype)
     return (tn__common_type){dtype, tn__register_type(dtype), false};
 }
 
-/* Strong dtypes promote as PyTorch's dimensioned tensors; numbers follow,
- * unless they are of a higher kind: a fraction among integers gives float32,
- * a whole number among bools int64. */
-/* float8 meets no dtype but itself. The callers go on, as they do where memory
- * runs out: a failed SSA gives no kernel. */
+/* Strong dtypes promote like PyTorch tensors with dimensions. Weak values adopt
+ * the strong dtype unless they are of a higher kind: a weak float makes
+ * integers float32, a weak integer makes bool int64. float8 promotes with no
+ * other dtype. On failure the callers continue, as they do if memory runs out;
+ * a failed SSA makes no kernel. */
 static tn_dtype promote(const tn__typer *typer, tn_dtype a, tn_dtype b)
 {
     tn_dtype both = tn_dtype_promote(a, b);
@@ -88,7 +88,7 @@ uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
                             const tn__common_type *common)
 {
     uint32_t id = tn__ssa_cast(typer->ssa, value->id, common->type);
-    /* what is promoted fits; a number may have to wrap */
+    /* a promoted value fits, but a weak number may have to wrap */
     if (value->weak && is_narrow_integer(common->dtype))
         id = tn__ssa_narrow(typer->ssa, id, common->dtype);
     return id;

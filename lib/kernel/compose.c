@@ -1,8 +1,8 @@
-/* compose.c: a producer's instructions where a consumer would load.
+/* compose.c: the instructions of a producer in place of a consumer's loads.
  *
- * A value of a half type is narrowed where its tensor would have been stored,
- * so that composing changes no bit; but not for a consumer of what it is
- * computed in. */
+ * A half-type value is narrowed as if it had been stored to its tensor, so that
+ * composing changes no bit. It is not narrowed if the consumer's input has the
+ * register type. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct composition {
     struct composition *next;
 } composition;
 
-static composition *all; /* under lock */
+static composition *all; /* protected by `lock` */
 static tn__lock lock = TN__LOCK_INIT;
 
 static bool fail_compose(const tn__kernel *consumer, const tn__kernel *producer,
@@ -52,14 +52,15 @@ static bool check(const tn__kernel *consumer, int at,
     return true;
 }
 
-/* Inputs of a pointwise kernel that runs once a row. */
+/* The level of input i, where a pointwise kernel may run once per row. */
 static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
 {
     return per_row ? TN_LEVEL_ROW : kernel->input[i].level;
 }
 
-/* Numbers the inputs: the consumer's others, then the producer's; those that
- * same[] joins get the lesser number. place[] has one entry for each. */
+/* Numbers the inputs: the consumer's others, then the producer's. Inputs that
+ * same[] makes equal get the lower number. input_map[] has an entry for
+ * each. */
 static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
                           const tn__kernel *producer, const int *same,
                           bool consumer_per_row, bool producer_per_row,
@@ -114,8 +115,8 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
                                  const tn__kernel *producer, int from,
                                  const int *same)
 {
-    /* a row's result goes into a pointwise consumer: it runs once a row, and
-     * likewise a pointwise producer of what is the same for a row */
+    /* a pointwise consumer of a row's result runs once per row, and so does a
+     * pointwise producer of a row value */
     bool consumer_per_row = !consumer->has_row && producer->has_row &&
                             producer->out[from].level == TN_LEVEL_ROW;
     bool producer_per_row =
@@ -140,7 +141,8 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
     uint32_t value = producer_map[producer->out[from].value];
     tn_dtype dtype = consumer->input[at].dtype;
     if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
-        value = tn__ssa_narrow(&ssa, value, dtype); /* integers are already */
+        value = tn__ssa_narrow(&ssa, value, dtype); /* narrow integers are
+                                                     * wrapped already */
     int input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < consumer->input_count; i++)
         input[i] = i == at ? -1 : input_map[i - (i > at)];
@@ -167,7 +169,7 @@ done:
     return kernel;
 }
 
-/* kernel with all inputs and outputs of one level, and what follows from it. */
+/* The kernel with all inputs and outputs at this level. */
 static const tn__kernel *at_level(const tn__kernel *kernel, uint8_t level)
 {
     tn__ssa ssa;

@@ -1,17 +1,17 @@
-/* derive.c: gradients, in reverse over the SSA of a kernel.
+/* derive.c: gradients by reverse-mode differentiation of a kernel's SSA.
  *
- * The forward kernel is copied, with its outputs read from memory instead of
- * being computed again; then cotangents flow from the last instruction to the
- * first. What the gradient does not need is dropped at the end, and with it
- * the inputs that nobody reads.
+ * The forward kernel is copied, with its outputs loaded instead of computed
+ * again. Then cotangents are propagated from the last instruction to the first.
+ * Dead code is dropped at the end, and with it the unused inputs.
  *
- * The derivative of a gradient takes two more steps, since there a value that
- * overflows is multiplied by what has become 0. A cotangent that where(),
- * min(), max() or abs() sent one way carries the condition along, and 0 is put
- * in its place at the end: what is not taken has no part in it, even where it
- * is infinite or NaN. And a quotient by 1 + exp(z) is differentiated as what it
- * is, a logistic function. First derivatives are those of each instruction, as
- * in PyTorch. */
+ * First derivatives are those of each instruction, as in PyTorch. In the
+ * derivative of a gradient a value that overflows may be multiplied by 0, so it
+ * has two more rules:
+ *
+ *   - where(), min(), max() and abs() pass a cotangent to one side. It carries
+ *     the condition as a mask, and the masked elements are set to 0 at the
+ *     end, so that infinities and NaNs of the other side have no effect.
+ *   - A quotient by 1 + exp(z) is differentiated as a logistic function. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@
 #include <kernel/type.h>
 
 struct tn__kernel_gradient_entry {
-    const tn__kernel *kernel; /* NULL: zero */
+    const tn__kernel *kernel; /* NULL: the gradient is zero */
     int used[TN__KERNEL_MAX_INPUTS];
 };
 
@@ -30,11 +30,12 @@ typedef struct derivation {
     const tn__kernel *kernel;
     int wrt;
     tn__ssa ssa;
-    bool *active;     /* the gradient by wrt flows through this value */
-    uint32_t *value;  /* of the forward kernel, for what computes on */
+    bool *active;     /* depends on input wrt differentiably */
+    uint32_t *value;  /* the forward values, in the new SSA */
     uint32_t *cotangent;
     bool second_order; /* kernel is a gradient itself */
-    uint32_t *mask; /* then where a cotangent is not 0; TN_NONE: everywhere */
+    uint32_t *mask; /* second order: where the cotangent is not 0; TN_NONE:
+                     * everywhere */
 } derivation;
 
 static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
@@ -63,7 +64,7 @@ static void end(derivation *d)
     tn__ssa_release(&d->ssa);
 }
 
-/* ---- what is differentiated -------------------------------------------- */
+/* ---- active values ----------------------------------------------------- */
 
 static uint32_t operand(const tn_kernel_ins *ins, int k)
 {
@@ -85,7 +86,7 @@ static bool is_active(const derivation *d, const tn_kernel_ins *ins)
 
 static void find_active(derivation *d)
 {
-    /* again while a loop's later value made its carried one active */
+    /* repeated, since a loop's next value may make its carried one active */
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < d->kernel->ins_count; i++)
@@ -96,7 +97,7 @@ static void find_active(derivation *d)
 
 /* ---- logistic functions ------------------------------------------------ */
 
-/* Is instruction i a / (1 + exp(z)), or with exp2? */
+/* Whether instruction i is a / (1 + exp(z)), or with exp2. */
 static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
                      bool *is_exp2)
 {
@@ -116,7 +117,8 @@ static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
     return *is_exp2 || strncmp(name, "exp_", 4) == 0;
 }
 
-/* 1 less a logistic function of z is that of -z, to the last digit. */
+/* Computes 1 - s for a logistic function s of z as the logistic function of -z,
+ * which is exact to the last digit. */
 static bool use_complement(derivation *d, uint32_t i)
 {
     const tn__kernel *kernel = d->kernel;
@@ -133,7 +135,7 @@ static bool use_complement(derivation *d, uint32_t i)
            tn__logistic_complement(&d->ssa, is_exp2, d->value[z], &d->value[i]);
 }
 
-/* ---- the forward values ------------------------------------------------ */
+/* ---- forward values ---------------------------------------------------- */
 
 static void add_input(tn__ssa *ssa, const char *name, tn_dtype dtype,
                       uint8_t level)
@@ -178,9 +180,10 @@ static uint32_t load(tn__ssa *ssa, int input)
                                             .imm.i = input});
 }
 
-/* The values of output o come from its tensor, if it keeps all of them. A half
- * type does not: its gradients would be up to 50 units off (a / b by b, where
- * they cancel), or infinite where the result alone is too great. */
+/* Output o is loaded from its tensor if the tensor has all bits of it. A half
+ * type does not: gradients would be up to 50 units in the last place off (a / b
+ * with respect to b, where terms cancel), or infinite where only the result
+ * overflows. */
 static void read_output(derivation *d, int o)
 {
     const tn__kernel *kernel = d->kernel;
@@ -209,7 +212,8 @@ static bool copy_forward(derivation *d)
             return false;
         depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
         if (depth)
-            continue; /* inside, a carried value is that of the round */
+            continue; /* in a loop, a carried value is that of the current
+                       * round */
         for (int o = 0; o < kernel->output_count; o++) {
             uint32_t v = kernel->out[o].value;
             if (v == i || (ins->op == TN_K_ENDLOOP && v < i &&
@@ -222,7 +226,7 @@ static bool copy_forward(derivation *d)
 
 /* ---- cotangents -------------------------------------------------------- */
 
-/* part, and 0 where it is not taken. */
+/* The cotangent `part`, set to 0 where the mask is false. */
 static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
 {
     if (mask == TN_NONE)
@@ -232,7 +236,8 @@ static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
                       tn__ssa_const(&d->ssa, dtype, 0));
 }
 
-/* A value that is the same over a row collects what all elements give. */
+/* Adds `part` to the cotangent of v. A row value sums over the elements of its
+ * row. */
 static void accumulate(derivation *d, uint32_t v, uint32_t part, uint32_t mask,
                        bool from_elem)
 {
@@ -279,8 +284,8 @@ static uint32_t bool_op(derivation *d, int op, uint32_t a, uint32_t b)
     return tn__ssa_op(&d->ssa, op, TN_BOOL, a, b, TN_NONE);
 }
 
-/* What chooses among its operands (the derivative of a gradient): what flows to
- * operand k, and *taken: where. */
+/* Second order: the contribution to operand k of an instruction that selects.
+ * Restricts *mask to where it is not 0. */
 static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
                                  const uint32_t a[3], uint32_t g,
                                  uint32_t *mask)
@@ -297,7 +302,7 @@ static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
             tn__ssa_op(&d->ssa, TN_K_NEG, dtype, g, TN_NONE, TN_NONE);
         where = bool_op(d, TN_K_OR, below, bool_op(d, TN_K_LT, zero, mine));
         g = tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, below, minus, g);
-    } else { /* MIN, MAX: equal ones share */
+    } else { /* MIN and MAX: equal operands share */
         uint32_t half = tn__ssa_op(&d->ssa, TN_K_MUL, dtype, g,
                                    tn__ssa_const(&d->ssa, dtype, 0.5), TN_NONE);
         where = ins->op == TN_K_MIN ? bool_op(d, TN_K_LT, other, mine)
@@ -316,7 +321,7 @@ static bool is_selecting(const derivation *d, const tn_kernel_ins *ins)
                                ins->op == TN_K_MIN || ins->op == TN_K_MAX);
 }
 
-/* What flows to the argument of the exponential behind a quotient. */
+/* Propagates a logistic quotient to the argument of its exponential. */
 static bool propagate_to_exponent(derivation *d, uint32_t i, uint32_t z,
                                   bool is_exp2)
 {
@@ -383,7 +388,7 @@ static bool propagate_all(derivation *d)
     return !d->ssa.failed;
 }
 
-/* The cotangent of the input; TN_NONE if none arrived. */
+/* The cotangent of the input; TN_NONE if it is zero. */
 static uint32_t input_cotangent(derivation *d)
 {
     for (uint32_t i = 0; i < d->kernel->ins_count; i++)
@@ -394,7 +399,7 @@ static uint32_t input_cotangent(derivation *d)
     return TN_NONE;
 }
 
-/* *out_kernel NULL: zero. */
+/* *out_kernel is NULL if the gradient is zero. */
 static bool derive(const tn__kernel *kernel, int wrt, int *used,
                    const tn__kernel **out_kernel)
 {

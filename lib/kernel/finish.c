@@ -1,8 +1,8 @@
-/* finish.c: from appended instructions to a kernel: what nothing uses is
- * dropped, what does not change in a loop moves before it, functions are
- * gathered, and everything is hashed.
+/* finish.c: makes a kernel of appended instructions: drops dead code, moves
+ * loop invariants before their loop, gathers the functions, and computes the
+ * hash.
  *
- * The instructions are appended anew to a second tn__ssa, which merges what
+ * The instructions are appended to a second tn__ssa, which merges values that
  * became equal by moving. */
 #include <string.h>
 
@@ -14,11 +14,12 @@ typedef struct cleaner {
     const tn__ssa *from;
     tn__ssa *to;
     bool *live;
-    uint32_t *region; /* the innermost LOOP around (of a LOOP: itself) */
-    uint32_t *target; /* the region in which it has to be computed */
-    uint32_t *parent; /* of a LOOP: the region that it lies in */
-    uint32_t *map;    /* its number in `to` */
-    uint32_t *stack;  /* marked, operands not looked at yet */
+    uint32_t *region; /* innermost LOOP around an instruction (of a LOOP:
+                       * itself) */
+    uint32_t *target; /* region in which it has to be computed */
+    uint32_t *parent; /* of a LOOP: the region around it */
+    uint32_t *map;    /* number in `to` */
+    uint32_t *stack;  /* marked, with operands still to be marked */
     size_t stack_count;
 } cleaner;
 
@@ -43,7 +44,7 @@ static void cleaner_release(cleaner *c)
     tn__free(c->region);
 }
 
-/* TN_NONE: no loop. */
+/* A region is the number of its LOOP; TN_NONE: no loop. */
 static void find_regions(cleaner *c)
 {
     uint32_t open[TN__MAX_LOOPS * 4 + 1] = {TN_NONE};
@@ -99,7 +100,7 @@ static bool is_inside(const cleaner *c, uint32_t v, uint32_t loop)
 
 static uint32_t deeper(uint32_t x, uint32_t y)
 {
-    /* both lie on one chain of nested loops: the later LOOP is deeper */
+    /* both belong to one chain of nested loops, so the later LOOP is deeper */
     return x == TN_NONE ? y : y == TN_NONE ? x : x > y ? x : y;
 }
 
@@ -111,7 +112,7 @@ static void find_targets(cleaner *c)
         c->target[i] = TN_NONE;
         if (ins->op == TN_K_LOOP || ins->op == TN_K_CARRY ||
             ins->op == TN_K_WHILE || ins->op == TN_K_ENDLOOP ||
-            /* a fault of a round that is never run must not be seen */
+            /* a round that does not run must not report a fault */
             (ins->op == TN_K_LOAD && ins->a != TN_NONE &&
              !(ins->sub & TN_LOAD_ZERO))) {
             c->target[i] = c->region[i];
@@ -144,7 +145,7 @@ static void emit(cleaner *c, uint32_t i)
         c->map[i] = tn__ssa_add(c->to, ins);
 }
 
-/* What lies in [first, end) and belongs into `loop`. */
+/* Emits what is in [first, end) and has the target region `loop`. */
 static void emit_region(cleaner *c, uint32_t first, uint32_t end,
                         uint32_t loop);
 
@@ -210,7 +211,7 @@ static bool clean_once(const tn__ssa *from, tn__ssa *to)
     return good;
 }
 
-/* Merging may leave something without a use: until nothing more goes. */
+/* Merging may leave dead code, so this repeats until nothing changes. */
 static bool clean(const tn__ssa *from, tn__ssa *to)
 {
     if (!clean_once(from, to))
@@ -248,9 +249,10 @@ static void renumber_calls(tn_kernel_ins *ins, uint32_t count,
 }
 
 typedef struct calls {
-    bool *seen;       /* by number of the function */
-    uint32_t *number; /* of those that are called (NULL: only counted), */
-    uint32_t count;   /*   so many */
+    bool *seen;       /* by function number */
+    uint32_t *number; /* numbers of the called functions; NULL: only count
+                       * them */
+    uint32_t count;   /* how many there are */
 } calls;
 
 static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
@@ -268,10 +270,9 @@ static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
     }
 }
 
-/* The functions that are called, in the order of the calls: what they call
- * themselves comes before them. Their own numbers tell when the process first
- * met them, and texts that depended on that would find nothing in the cache of
- * another process. */
+/* Lists the called functions in the order of the calls, each after those that
+ * it calls. Their numbers in the process depend on the order of first use;
+ * texts that depended on it would miss the caches of other processes. */
 static bool gather_functions(const tn__ssa *ssa, tn__kernel_box *box)
 {
     size_t all = (size_t)tn__math_fn_typed() + 1;
@@ -329,7 +330,7 @@ static void hash_kernel(tn__kernel *k)
     tn__hash_finish(h);
 }
 
-/* Numbers of the inputs that stay. */
+/* Drops unused inputs; used[] has the old numbers of the others. */
 static bool drop_inputs(tn__ssa *ssa, const char *name, int *used)
 {
     bool loaded[TN__SSA_MAX_INPUTS] = {false};
@@ -416,7 +417,7 @@ static bool fill(tn__kernel_box *box, const tn__ssa *ssa, const char *name)
     return true;
 }
 
-/* The store narrows; narrowing before it changes nothing. */
+/* A store narrows, so narrowing right before it is redundant. */
 static void strip_outputs(tn__ssa *ssa)
 {
     for (int i = 0; !ssa->failed && i < ssa->output_count; i++) {

@@ -1,13 +1,13 @@
-/* lower.c: a kernel laid out in stages, as plugin.h wants it.
+/* lower.c: lays out a kernel in stages, as plugin.h defines them.
  *
- * Between two reductions lies a stage. What a later stage needs of an element
- * is computed again there: keeping it would need memory as large as the row.
- * All stores stand in the last stage that looks at elements, so that an
- * output may lie over an input that earlier stages read.
+ * A stage is what is between two reductions. Values of elements that a later
+ * stage needs are computed again there, since storing them would need memory as
+ * large as the row. All stores are in the last stage that reads elements, so an
+ * output may share memory with an input that earlier stages read.
  *
- * Numbers of rows that are no reduction's are loaded in the row part of the
- * first stage. Where elements are read once less if all of them wait for these,
- * they do: the sums of g and of g * (x - mean) are then of one stage. */
+ * Row values that no reduction computes are loaded in the row part of the first
+ * stage. If elements are read once less when all of them wait for these values,
+ * they do. So the sums of g and of g * (x - mean) are in one stage. */
 #include <string.h>
 
 #include <base/lock.h>
@@ -20,8 +20,8 @@ typedef struct layout {
     tn__arena *arena;
     tn_kernel_ins *ins; /* with the stores at the end */
     uint32_t count;
-    uint32_t *loop;  /* the outermost LOOP around each, TN_NONE */
-    uint32_t *stage; /* in which each is first computed */
+    uint32_t *loop;  /* the outermost LOOP around each; TN_NONE: none */
+    uint32_t *stage; /* in which each is computed first */
     bool *needed;
     uint32_t *order;
     uint32_t order_count, order_room;
@@ -34,8 +34,8 @@ static bool is_stop(const tn__kernel *kernel, const tn_kernel_ins *ins)
     return ins->op == TN_K_CAST && kernel->ins[ins->a].dtype == ins->dtype;
 }
 
-/* Without reductions and outputs of rows, a row's values are read anew for
- * each element, and one stage does all. */
+/* Without reductions and row outputs, row values are loaded again for each
+ * element, and one stage does all. */
 static bool is_flat(const tn__kernel *kernel)
 {
     for (int i = 0; i < kernel->output_count; i++)
@@ -121,7 +121,7 @@ static bool in_elem_part(const tn_kernel_ins *ins)
 
 static void find_stage(layout *l, uint32_t i, uint32_t first)
 {
-    /* a loop is one thing: it waits for all that its rounds read */
+    /* a loop is in one stage, which waits for all that its rounds read */
     uint32_t end = l->ins[i].op == TN_K_LOOP ? (uint32_t)l->ins[i].imm.i : i;
     bool elem = in_elem_part(&l->ins[i]);
     uint32_t stage = elem ? first : 0;
@@ -139,8 +139,8 @@ static void find_stage(layout *l, uint32_t i, uint32_t first)
         l->stage[k] = stage;
 }
 
-/* Where elements are looked at from stage `first` on; returns how many stages
- * do so. */
+/* Assigns stages, with elements read from stage `first` on. Returns how many
+ * stages read elements. */
 static uint32_t find_stages(layout *l, uint32_t first)
 {
     uint32_t passes = 0;
@@ -204,7 +204,8 @@ static void mark_needed(layout *l, uint32_t user, uint32_t u)
         l->needed[k] = true;
 }
 
-/* What is needed of elements for the folds and stores of a stage. */
+/* Lists the element values that the reductions and stores of a stage depend
+ * on. */
 static void list_elem_part(layout *l, uint32_t stage)
 {
     memset(l->needed, 0, l->count * sizeof *l->needed);

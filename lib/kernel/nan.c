@@ -1,17 +1,18 @@
-/* nan.c: where a function may take the bits of a NaN as they are.
+/* nan.c: finds bit casts in a function that may leave a NaN's bits as they are.
  *
- * The language says that all NaNs have the bits of one, which costs two
- * instructions for each value whose bits are taken. They may be left out where
- * the argument has to be NaN for the value to be, and the result is NaN then, or
- * another number, whatever the bits. So it is known for most functions of one
- * argument, whose exponents are made and taken apart by bits. */
+ * The language defines that all NaNs have the same bits, which costs two
+ * instructions for each cast from float to bits. They can be left out under two
+ * conditions: the value is NaN only if the argument is NaN; and with a NaN
+ * argument the result does not depend on the NaN's bits. This can be shown for
+ * most functions of one argument, which take their argument apart by its
+ * bits. */
 #include <math.h>
 #include <string.h>
 
 #include <base/memory.h>
 #include <kernel/ssa.h>
 
-/* Is a float NaN for no argument but NaN? false where that is not seen. */
+/* Whether a float value is NaN only if the argument is; false if unknown. */
 static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value);
 
 static bool is_float(unsigned dtype)
@@ -38,7 +39,7 @@ static uint32_t magnitude(const tn_kernel_fn *fn, uint32_t value)
     return sign ? magnitude(fn, ins->a) : value;
 }
 
-/* where(c < y, c, y) with y = |x|, NaN by the argument alone */
+/* where(c < y, c, y) with y = |x|, NaN only if the argument is */
 static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
 {
     const tn_kernel_ins *less = &fn->ins[select->a];
@@ -48,7 +49,7 @@ static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
            nan_of_argument(fn, select->c);
 }
 
-/* from_bits(min(y & 0x7fffffff, c)): the number whose bits c are, or less */
+/* from_bits(min(y & 0x7fffffff, c)): at most the number whose bits are c */
 static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
 {
     if (least->op != TN_K_MIN || least->dtype != TN_I32)
@@ -63,8 +64,8 @@ static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
     return most >= 0 ? (double)most : INFINITY;
 }
 
-/* What a float's magnitude does not pass where the argument is no NaN: of
- * polynomials in what was clamped. INFINITY where that is not seen. */
+/* An upper bound of a float's magnitude for arguments that are not NaN, as of a
+ * polynomial of a clamped value. INFINITY if unknown. */
 static double bound(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -99,11 +100,11 @@ static double bound(const tn_kernel_fn *fn, uint32_t value)
     default:
         break;
     }
-    /* Far from where the type ends: these sums are rounded, too. */
+    /* Far from the type's maximum, since these sums are rounded, too. */
     return is_float(ins->dtype) && most < 1e30 ? most : INFINITY;
 }
 
-/* Is a * b never NaN but by the argument? 0 * inf would be. */
+/* Whether a * b is NaN only if the argument is: 0 * inf would be. */
 static bool is_product_nan_of_argument(const tn_kernel_fn *fn, uint32_t a,
                                        uint32_t b)
 {
@@ -148,9 +149,8 @@ static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
     }
 }
 
-/* What a value is where the argument is NaN: itself NaN, or the bits of one; for
- * bools what is known; the same whatever the bits of NaNs; else it hangs on
- * them. */
+/* What a value is if the argument is NaN: a NaN; a NaN's bits; a known bool;
+ * the same for all NaN bits; or dependent on them. */
 typedef enum nan_state {
     IS_NAN,
     NAN_BITS,
@@ -160,8 +160,8 @@ typedef enum nan_state {
     BITS_VARY
 } nan_state;
 
-/* Is a value x & mask, whose constant has this bit of the sign alone, or all
- * others? */
+/* Whether a value is x & mask, where mask is the sign bit alone or all other
+ * bits. */
 static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -171,7 +171,8 @@ static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
            fn->ins[ins->b].imm.i == mask;
 }
 
-/* a & mask, or a | b: still a NaN's with another sign? */
+/* Whether a & mask or a | b still has a NaN's bits, perhaps with another
+ * sign. */
 static bool keeps_nan(const tn_kernel_fn *fn, const nan_state *state,
                       uint32_t value)
 {
@@ -234,8 +235,7 @@ static nan_state nan_state_of(const tn_kernel_fn *fn, const nan_state *state,
     }
 }
 
-/* May the bits of NaNs that the argument makes be any, with no difference for
- * the result? */
+/* Whether the bits of NaNs made by the argument do not affect the result. */
 static bool ignores_nan_bits(const tn_kernel_fn *fn, nan_state *state)
 {
     if (fn->arg_count != 1 || !is_float(fn->arg_dtype[0]))

@@ -1,7 +1,8 @@
-/* parse.c: expressions, by recursive descent with climbing precedence.
+/* parse.c: parses expressions by recursive descent with precedence climbing.
  *
- * Names are resolved here, so that a wrong one is told with its place before
- * anything is typed. Nesting is bounded: every later walk may recurse. */
+ * Names are resolved here, so that an unknown name is reported with its
+ * position before typing. Nesting is bounded, so that all later walks may
+ * recurse. */
 #include <kernel/parse.h>
 
 #include <math.h>
@@ -26,7 +27,7 @@ static bool parse_values(tn__parser *parser, tn__nodes *list)
     return parser->token.kind != TN__TOKEN_BAD;
 }
 
-/* expr {"," expr} close; the opening sign has been taken. */
+/* expr {"," expr} close; the opening sign has been read. */
 static bool parse_list(tn__parser *parser, tn__nodes *list, int close,
                        const char *expected)
 {
@@ -34,7 +35,7 @@ static bool parse_list(tn__parser *parser, tn__nodes *list, int close,
            tn__parser_take(parser, close, expected);
 }
 
-/* ---- what an expression starts with ------------------------------------ */
+/* ---- names, calls and loads -------------------------------------------- */
 
 static tn__node *parse_call(tn__parser *parser, const tn__token *name)
 {
@@ -120,7 +121,7 @@ static tn__node *parse_constant(tn__parser *parser, const tn__token *at,
     return node && tn__parser_advance(parser) ? node : NULL;
 }
 
-/* ", only x, w and eps", as far as there is room. */
+/* Formats ", only x, w and eps", as far as it fits. */
 static const char *list_names(const tn__parser *parser, char *out, size_t room)
 {
     size_t length = 0;
@@ -178,8 +179,8 @@ static bool parse_let(tn__parser *parser, tn__nodes *into)
     tn__token at = parser->token;
     if (!tn__parser_advance(parser))
         return false;
-    /* The names come into scope after the expression: they are bound first
-     * for their place in the text, and hidden while it is parsed. */
+    /* The names are in scope only after the expression. They are bound first to
+     * get their slots, and hidden while the expression is parsed. */
     bool list = parser->token.kind == '(';
     uint32_t first = parser->binding_count, slot = parser->slot_count;
     if (list && !tn__parser_advance(parser))
@@ -302,7 +303,7 @@ static tn__node *parse_loop(tn__parser *parser)
         !tn__parser_bind(parser, "the name of the loop's index", &index) ||
         !tn__parser_take(parser, '<', "'<' and the loop's bound"))
         return NULL;
-    /* neither bound nor first values see the loop's own names */
+    /* the bound and the first values do not see the loop's names */
     tn__binding hidden[1 + TN__KERNEL_MAX_OUTPUTS] = {*index};
     parser->binding_count = scope;
     if (!tn__node_add(parser, &list,
@@ -318,7 +319,7 @@ static tn__node *parse_loop(tn__parser *parser)
                             TN__KERNEL_MAX_OUTPUTS);
             return NULL;
         }
-        /* in scope for a moment, so that no name comes twice */
+        /* in scope for the moment, to find duplicate names */
         memcpy(&parser->binding[scope], hidden, (1 + carried) * sizeof *hidden);
         parser->binding_count = scope + 1 + carried;
         tn__token carry_at = parser->token;
@@ -487,8 +488,8 @@ tn__node *tn__parse_expr(tn__parser *parser)
     return node;
 }
 
-/* "(a, b)" and "(a) * b" start alike: an expression is tried first, from a
- * copy of the lexer's place, and a list where a "," follows the first. */
+/* "(a, b)" and "(a) * b" start alike. An expression is parsed first; if ","
+ * follows, a list is parsed. Otherwise the lexer is reset. */
 static tn__node *parse_outputs(tn__parser *parser)
 {
     if (parser->token.kind != '(')

@@ -1,4 +1,4 @@
-/* parser.c: the state of a parser: the current token, and the names in scope. */
+/* parser.c: the parser's state: the current token and the names in scope. */
 #include <kernel/parse.h>
 
 #include <string.h>

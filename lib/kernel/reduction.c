@@ -17,7 +17,7 @@ static tn_number combine(unsigned kind, tn_dtype dtype, tn_number a,
     return tn__kernel_eval(&ins, a, b, (tn_number){.i = 0}, dtype);
 }
 
-/* Folds the lanes of the chunk at hand, `present` of which are filled. */
+/* Reduces the lanes of the current chunk, of which `present` are set. */
 static tn_number reduce_lanes(tn__reduction *f, unsigned kind, tn_dtype dtype,
                               int64_t present)
 {
@@ -52,7 +52,7 @@ static tn_number result_ordered(tn__reduction *f, unsigned kind, tn_dtype dtype)
     if (any)
         sum = reduce_lanes(f, kind, dtype,
                            in_chunk < TN_LANES ? in_chunk : TN_LANES);
-    /* What stands further right is always the smaller tree. */
+    /* The tree further right is always the smaller one. */
     for (int level = 0; f->chunks >> level; level++)
         if (f->chunks >> level & 1) {
             sum = any ? combine(kind, dtype, f->tree[level], sum)
@@ -67,8 +67,9 @@ static bool is_nan(tn_number x, tn_dtype dtype)
     return (dtype == TN_F32 || dtype == TN_F64) && isnan(x.f);
 }
 
-/* Strictly beyond the extreme so far, so the first of equals stays (-0 equals
- * +0 here, as in PyTorch's argmax); a NaN is beyond all but a NaN. */
+/* Whether x is strictly better than the best so far, so the first of equal
+ * values stays (-0 equals +0 here, as in PyTorch's argmax). NaN is better than
+ * everything but a NaN. */
 static bool is_better(unsigned kind, tn_dtype dtype, tn_number x,
                       tn_number best)
 {
@@ -99,7 +100,7 @@ void tn__reduction_add(tn__reduction *f, unsigned kind, tn_dtype dtype,
     f->count++;
 }
 
-/* The value of a fold over nothing. */
+/* The result for an empty row. */
 static tn_number empty_result(unsigned kind, tn_dtype dtype)
 {
     bool is_float = dtype == TN_F32 || dtype == TN_F64;

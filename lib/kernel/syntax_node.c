@@ -1,4 +1,4 @@
-/* syntax_node.c: the trees that texts become. */
+/* syntax_node.c: makes the nodes of syntax trees. */
 #include <string.h>
 
 #include <kernel/parse.h>

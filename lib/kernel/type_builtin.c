@@ -1,4 +1,4 @@
-/* type_builtin.c: the types of operators and built-in words. */
+/* type_builtin.c: types operators and built-in functions. */
 #include <assert.h>
 
 #include <base/guard.h>
@@ -24,7 +24,7 @@ static bool check_integers(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* op over values that meet; floats only if real. */
+/* Applies op to values of a common type, which is a float type if `real`. */
 static bool type_operator(tn__typer *typer, int op, const tn__value *arg,
                           int count, bool real, tn__value *out)
 {
@@ -68,8 +68,8 @@ static bool type_comparison(tn__typer *typer, int op, const tn__value *x,
 {
     const tn__value both[2] = {*x, *y};
     tn__common_type m = tn__type_common(typer, both, 2);
-    /* one after the other: compilers differ in the order of arguments, and
-     * the numbers of values are part of a kernel's key */
+    /* in sequence: compilers differ in the order of arguments, and the numbers
+     * of values are part of a kernel's key */
     uint32_t a = tn__type_to_common(typer, x, &m);
     uint32_t b = tn__type_to_common(typer, y, &m);
     *out = bool_value(tn__ssa_op(typer->ssa, op, TN_BOOL, a, b, TN_NONE));
@@ -84,7 +84,7 @@ static bool type_shift(tn__typer *typer, const tn__node *node, const char *what,
     tn__common_type m = tn__type_common(typer, arg, 2);
     uint32_t x = tn__type_to_common(typer, &arg[0], &m);
     uint32_t by = tn__type_to_common(typer, &arg[1], &m);
-    /* narrow signed values lie sign-extended in their register */
+    /* narrow signed values are sign-extended in their register */
     if (op == TN_K_SHRL && (m.dtype == TN_I8 || m.dtype == TN_I16))
         x = tn__ssa_op(typer->ssa, TN_K_AND, TN_I32, x,
                        tn__ssa_integer(typer->ssa, TN_I32,
@@ -172,7 +172,7 @@ static bool type_select(tn__typer *typer, const tn__value *arg, tn__value *out)
     tn__common_type m = tn__type_common(typer, &arg[1], 2);
     if (m.weak && tn__is_float(m.dtype) &&
         !tn__ssa_is_const(typer->ssa, condition))
-        m.dtype = m.type = typer->real; /* no constant, so no F64 */
+        m.dtype = m.type = typer->real; /* not constant, so not F64 */
     uint32_t b = tn__type_to_common(typer, &arg[1], &m);
     uint32_t c = tn__type_to_common(typer, &arg[2], &m);
     *out = (tn__value){
@@ -261,14 +261,15 @@ static bool type_mulhi(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Is v what an input has at this element? Else who gives a number looks. */
+/* Whether v is the element of an input. Guards check only those; the caller
+ * checks numbers. */
 static bool is_input(const tn__ssa *ssa, uint32_t v)
 {
     return !ssa->failed && ssa->ins[v].op == TN_K_LOAD &&
            ssa->ins[v].a == TN_NONE;
 }
 
-/* The input v again, read at the index `guard` where it is bad, else at 0. */
+/* Loads the input v again with index `guard` if `bad`, else 0. */
 static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
 {
     tn_kernel_ins load = ssa->ins[v];
@@ -279,7 +280,7 @@ static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
     return tn__ssa_add(ssa, load);
 }
 
-/* y, a divisor of x. Where both are whole numbers a 0 is a fault. */
+/* divisor(y, x): y, a divisor of x. If both are integers, 0 is a fault. */
 static bool type_divisor(tn__typer *typer, const tn__value *arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -293,7 +294,7 @@ static bool type_divisor(tn__typer *typer, const tn__value *arg, tn__value *out)
     return true;
 }
 
-/* x, a floating number from 0 to 1: any other and NaN is a fault. */
+/* fraction(x): x, a float in [0, 1]. Any other value, and NaN, is a fault. */
 static bool type_fraction(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -314,7 +315,8 @@ static bool type_fraction(tn__typer *typer, tn__value arg, tn__value *out)
     return true;
 }
 
-/* x, a number that is not below 0 (NaN is not): one that is, is a fault. */
+/* nonnegative(x): x, which is not below 0 (NaN is not). A lower value is a
+ * fault. */
 static bool type_nonnegative(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -371,7 +373,7 @@ static bool type_reduce(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Of integers and bool they are the value itself. */
+/* Integers and bool are rounded already. */
 static bool type_round(tn__typer *typer, int op, const tn__value *arg,
                        tn__value *out)
 {

@@ -1,5 +1,5 @@
-/* function_table.c: the typed functions, by number. A number once given stays,
- * so the table is read without a lock. */
+/* function_table.c: the typed functions by number. Entries never change, so the
+ * table is read without a lock. */
 #include <stdatomic.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
-/* math.c: the functions of the language. The texts of lib/kernel/math are
- * parsed when the first is asked for, each function is typed when it is.
+/* math_functions.c: parses the texts of lib/kernel/math on first use, and types
+ * each function on first use.
  *
- * Functions are numbered as they are typed, and typing one types those that
- * it calls first: a number is always higher than those it calls. A number once
- * given stays, so what is published is read without a lock. */
+ * Functions are numbered when they are typed. Typing a function types those
+ * that it calls first, so its number is higher than theirs. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static void hash_fn(tn_kernel_fn *fn)
         tn__hash_word(h, fn->arg_dtype[i]);
     for (uint32_t i = 0; i < fn->ins_count; i++) {
         tn_kernel_ins ins = fn->ins[i];
-        if (ins.op == TN_K_CALL) /* by what it computes, not by its number */
+        if (ins.op == TN_K_CALL) /* by its hash, not by its number */
             ins.imm.i = (int64_t)tn__math_fn_at((int)ins.imm.i)->hash;
         tn__hash_ins(h, &ins);
     }
@@ -135,7 +134,7 @@ static bool parse_all(void)
     return true;
 }
 
-/* After a failure (of memory) the next call tries again. */
+/* After a failure (out of memory) the next call tries again. */
 static bool load(void)
 {
     if (atomic_load_explicit(&parsed, memory_order_acquire))
@@ -152,7 +151,7 @@ static bool load(void)
     return good;
 }
 
-/* ---- questions --------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------- */
 
 const tn__math_item *tn__math_find(const char *name, enum tn__math_kind kind)
 {
@@ -169,7 +168,7 @@ bool tn__math_args(const char *name, int *arg_count)
     return item != NULL;
 }
 
-/* TN_NONE where there is none, or where typing it failed. */
+/* TN_NONE if there is none, or if typing it failed. */
 static uint32_t type_named(const char *name, tn_dtype type)
 {
     for (const tn__math_item *item = table.items; item; item = item->next)

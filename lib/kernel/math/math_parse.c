@@ -1,4 +1,4 @@
-/* mathfile.c: parses the files of lib/kernel/math: items fn, def and d. */
+/* math_parse.c: parses the files of lib/kernel/math: items fn, def and d. */
 #include <string.h>
 
 #include <kernel/math/functions.h>
@@ -56,7 +56,7 @@ static bool parse_args(tn__parser *parser, tn__math_item *item)
            tn__parser_take(parser, '=', "'='");
 }
 
-/* expr or `none`; "(" one for each ")" where there are several arguments. */
+/* expr or `none`; "(" one per argument ")" if there are several arguments. */
 static bool parse_derivatives(tn__parser *parser, tn__math_item *item)
 {
     tn__node **kid = tn__arena_take(parser->arena, 3 * sizeof(tn__node *));
