@@ -64,7 +64,7 @@ bool tn__type_binary(tn__typer *typer, const tn__node *node, int sign,
 bool tn__type_unary(tn__typer *typer, const tn__node *node, int sign,
                     tn__value arg, tn__value *out);
 bool tn__type_builtin(tn__typer *typer, const tn__node *node,
-                      enum tn__builtin word, const tn__value *arg,
+                      enum tn__builtin builtin, const tn__value *arg,
                       tn__value *out);
 
 #endif

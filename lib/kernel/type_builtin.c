@@ -164,7 +164,7 @@ bool tn__type_unary(tn__typer *typer, const tn__node *node, int sign,
     return true;
 }
 
-/* ---- words ------------------------------------------------------------- */
+/* ---- built-in functions ------------------------------------------------ */
 
 static bool type_select(tn__typer *typer, const tn__value *arg, tn__value *out)
 {
