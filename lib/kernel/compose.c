@@ -141,8 +141,7 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
     uint32_t value = producer_map[producer->out[from].value];
     tn_dtype dtype = consumer->input[at].dtype;
     if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
-        value = tn__ssa_narrow(&ssa, value, dtype); /* narrow integers are
-                                                     * wrapped already */
+        value = tn__ssa_narrow(&ssa, value, dtype); /* integers are wrapped */
     int input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < consumer->input_count; i++)
         input[i] = i == at ? -1 : input_map[i - (i > at)];

@@ -63,8 +63,7 @@ static bool fold(const tn__ssa *ssa, tn_kernel_ins *ins)
             return false;
         value[i].i = at(ssa, operand[i])->imm.i;
     }
-    tn__fpu_state before = tn__fpu_set(); /* in the mode in which programs
-                                           * run */
+    tn__fpu_state before = tn__fpu_set(); /* as programs run */
     tn_number result = tn__kernel_eval(ins, value[0], value[1], value[2],
                                        at(ssa, ins->a)->dtype);
     tn__fpu_restore(before);

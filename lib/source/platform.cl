@@ -78,11 +78,11 @@ TK_ROUNDING(trunc, f64, 0x1p52)
 TK_ROUNDING(rint, f64, 0x1p52)
 #endif
 
-#define tk_swap_if(p, old, new)                                               \
+#define tk_compare_exchange(p, old, new)                                      \
     atomic_cmpxchg((volatile TK_G tk_u32 *)(p), (old), (new))
-#define tk_take_one(p) atomic_inc((volatile TK_G tk_u32 *)(p))
-#define tk_count_one(p) atomic_inc((volatile TK_S tk_u32 *)(p))
-#define tk_take_least(p, x) atomic_min((volatile TK_S tk_u32 *)(p), (x))
+#define tk_fetch_increment(p) atomic_inc((volatile TK_G tk_u32 *)(p))
+#define tk_local_increment(p) atomic_inc((volatile TK_S tk_u32 *)(p))
+#define tk_local_min(p, x) atomic_min((volatile TK_S tk_u32 *)(p), (x))
 
 #elif defined(TK_PLAIN)
 
@@ -153,13 +153,13 @@ TK_REINTERPRET(f64, i64)
 #define tk_trunc_f64(x) trunc(x)
 #define tk_rint_f64(x) rint(x)
 
-TK_FN tk_u32 tk_swap_if(tk_u32 *p, tk_u32 old, tk_u32 value)
+TK_FN tk_u32 tk_compare_exchange(tk_u32 *p, tk_u32 old, tk_u32 value)
 {
     atomic_compare_exchange_strong((_Atomic tk_u32 *)p, &old, value);
     return old;
 }
-#define tk_take_one(p) atomic_fetch_add((_Atomic tk_u32 *)(p), 1u)
-#define tk_count_one(p) (++*(p)) /* a work-group is one work-item */
+#define tk_fetch_increment(p) atomic_fetch_add((_Atomic tk_u32 *)(p), 1u)
+#define tk_local_increment(p) (++*(p)) /* a work-group is one work-item */
 
 #else /* CUDA C */
 
@@ -246,10 +246,10 @@ TK_CHOICE(lesser, "min.f64", f64, "d")
 TK_CHOICE(greater, "max.f64", f64, "d")
 #undef TK_CHOICE
 
-#define tk_swap_if(p, old, new) atomicCAS((p), (old), (new))
-#define tk_take_one(p) atomicAdd((p), 1u)
-#define tk_count_one(p) atomicAdd((p), 1u)
-#define tk_take_least(p, x) atomicMin((p), (x))
+#define tk_compare_exchange(p, old, new) atomicCAS((p), (old), (new))
+#define tk_fetch_increment(p) atomicAdd((p), 1u)
+#define tk_local_increment(p) atomicAdd((p), 1u)
+#define tk_local_min(p, x) atomicMin((p), (x))
 
 #endif
 

@@ -11,7 +11,8 @@ TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
     tk_u32 minus = bits >> 31 ? sign : 0u;
     tk_i32 field = (tk_i32)(magnitude >> 23);
     tk_i32 exponent = field == 0 ? -126 : field - 127;
-    tk_u32 significand = (magnitude & 0x7fffffu) | (field == 0 ? 0u : 0x800000u);
+    tk_u32 significand =
+        (magnitude & 0x7fffffu) | (field == 0 ? 0u : 0x800000u);
 
     /* Below the smallest normal number the spacing is constant. From a shift of
      * 25 on, everything rounds to 0. */

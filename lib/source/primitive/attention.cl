@@ -3,14 +3,15 @@
  *   TK_SIZE, TK_VALUES  length of a row of q and k, and of v, padded with zeros
  *   TK_ROWS, TK_KEYS    rows of a tile of queries, and of a tile of keys
  *   TK_SIDE             a work-group has TK_SIDE * TK_SIDE work-items
- *   TK_MASKED           the dtype of mask, with TK_HIDES(m) or TK_ADDS(m)
+ *   TK_MASKED           the dtype of mask
+ *   TK_IS_HIDDEN(m), TK_MASK_VALUE(m)  one of them, if there is a mask
  *   TK_CAUSAL, TK_DROPS if they apply
  * Scores are scaled by log2(e), so that weights are exp2 of them. Work-item (y,
  * x) has the numbers of a tile in rows y + TK_SIDE i and columns x + TK_SIDE
  * j. */
 #define TK_TILES ((tk_idx)TK_WORD(0))
 #define TK_HEADS ((tk_idx)TK_WORD(1))
-#define TK_SHARERS ((tk_idx)TK_WORD(2)) /* heads of q for each head of k */
+#define TK_GROUP_HEADS ((tk_idx)TK_WORD(2)) /* heads of q for each head of k */
 #define TK_QUERY_COUNT ((tk_idx)TK_WORD(3))
 #define TK_KEY_COUNT ((tk_idx)TK_WORD(4))
 #define TK_FEATURE_COUNT ((tk_i32)TK_WORD(5))
@@ -50,7 +51,7 @@ TK_FN tk_f32 tk_attention_exp2(tk_f32 x)
 
 #define TK_LOG2E 1.44269504f
 #define TK_LN2 0.693147181f
-#define TK_NOTHING (-tk_infinity())
+#define TK_MINUS_INF (-tk_infinity())
 TK_FN tk_f32 tk_infinity(void)
 {
     return tk_of_bits_f32(0x7f800000);
@@ -58,15 +59,15 @@ TK_FN tk_f32 tk_infinity(void)
 
 /* Rows are padded by one element in local memory, so that the elements of a
  * column are in different banks. */
-#define TK_LONG(size) ((size) + 1)
+#define TK_PITCH(size) ((size) + 1)
 
 /* Loads rows [first, first + rows) of operand o, whose first row is at offset
  * base, to `to`. Rows from `count` and elements from `size` on are zeros. */
-#define TK_FETCH(to, from, o, base, first, rows, count, padded, size)         \
+#define TK_LOAD_ROWS(to, from, o, base, first, rows, count, padded, size)     \
     for (tk_i32 at = TK_LOCAL; at < (rows) * (padded);                        \
          at += TK_SIDE * TK_SIDE) {                                           \
         const tk_i32 i = at / (padded), e = at % (padded);                    \
-        to[i * TK_LONG(padded) + e] =                                         \
+        to[i * TK_PITCH(padded) + e] =                                        \
             (first) + i < (count) && e < (size)                               \
                 ? TK_FROM(from[(base) + ((first) + i) * TK_STRIDE(o, 2) +     \
                                e * TK_STRIDE(o, 3)])                          \
@@ -80,18 +81,18 @@ TK_FN tk_f32 tk_infinity(void)
         for (tk_i32 i = 0; i < (many_i); i++)                                 \
             for (tk_i32 j = 0; j < (many_j); j++)                             \
                 sum[i][j] = tk_fma_f32(                                       \
-                    a[(y + TK_SIDE * i) * TK_LONG(padded) + e],               \
-                    b[(x + TK_SIDE * j) * TK_LONG(padded) + e], sum[i][j]);
+                    a[(y + TK_SIDE * i) * TK_PITCH(padded) + e],              \
+                    b[(x + TK_SIDE * j) * TK_PITCH(padded) + e], sum[i][j]);
 
 /* sum[i][j] += weights a times rows of b. The steps say whether a is
  * transposed. */
-#define TK_BLEND(sum, many_i, many_j, a, step_i, step_k, many_k, b, padded)   \
+#define TK_PRODUCTS(sum, many_i, many_j, a, step_i, step_k, many_k, b, padded) \
     for (tk_i32 k = 0; k < (many_k); k++)                                     \
         for (tk_i32 i = 0; i < (many_i); i++)                                 \
             for (tk_i32 j = 0; j < (many_j); j++)                             \
                 sum[i][j] = tk_fma_f32(                                       \
                     a[(y + TK_SIDE * i) * (step_i) + k * (step_k)],           \
-                    b[k * TK_LONG(padded) + x + TK_SIDE * j], sum[i][j]);
+                    b[k * TK_PITCH(padded) + x + TK_SIDE * j], sum[i][j]);
 
 #define TK_ZERO(sum, many_i, many_j)                                          \
     for (tk_i32 i = 0; i < (many_i); i++)                                     \
@@ -108,16 +109,16 @@ TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
 #ifdef TK_CAUSAL
     seen = seen && j <= i;
 #endif
-#if defined TK_HIDES
-    seen = seen && !TK_HIDES(mask[seen ? at : 0]);
-#elif defined TK_ADDS
+#if defined TK_IS_HIDDEN
+    seen = seen && !TK_IS_HIDDEN(mask[seen ? at : 0]);
+#elif defined TK_MASK_VALUE
     if (seen)
-        score = tk_fma_f32(TK_ADDS(mask[at]), TK_LOG2E, score);
+        score = tk_fma_f32(TK_MASK_VALUE(mask[at]), TK_LOG2E, score);
 #else
     (void)mask;
     (void)at;
 #endif
-    return seen ? score : TK_NOTHING;
+    return seen ? score : TK_MINUS_INF;
 }
 #define TK_SCORE(dot, i, j)                                                   \
     tk_score((dot), scale, mask,                                              \
@@ -142,8 +143,8 @@ TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
 
 /* A row's logsumexp, which is subtracted from its scores. Infinity gives weight
  * 0 to rows that attend to nothing and to rows beyond the last. */
-#define TK_WHOLE(lines, row)                                                  \
+#define TK_LOGSUMEXP(lines, row)                                              \
     ((row) < TK_QUERY_COUNT && lse[TK_OFFSET(TK_LSE) + (lines) + (row)] !=    \
-                                   TK_NOTHING                                 \
+                                   TK_MINUS_INF                               \
          ? tk_mul_f32(lse[TK_OFFSET(TK_LSE) + (lines) + (row)], TK_LOG2E)     \
          : tk_infinity())

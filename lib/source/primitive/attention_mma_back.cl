@@ -22,11 +22,11 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                  const tk_f32 *lse, const TK_STORED *g, TK_STORED *dq,
                  TK_STORED *dk, TK_STORED *dv, tk_f32 *means, TK_WORDS)
 {
-    __shared__ __align__(16) uint4 mine[TK_MINE * TK_PIECES(TK_SIZE)];
-    __shared__ __align__(16) uint4 my_values[TK_MINE * TK_PIECES(TK_VALUES)];
-    __shared__ __align__(16) uint4 others[TK_OTHERS * TK_PIECES(TK_SIZE)];
+    __shared__ __align__(16) uint4 mine[TK_MINE * TK_UNITS(TK_SIZE)];
+    __shared__ __align__(16) uint4 my_values[TK_MINE * TK_UNITS(TK_VALUES)];
+    __shared__ __align__(16) uint4 others[TK_OTHERS * TK_UNITS(TK_SIZE)];
     __shared__
-        __align__(16) uint4 their_values[TK_OTHERS * TK_PIECES(TK_VALUES)];
+        __align__(16) uint4 their_values[TK_OTHERS * TK_UNITS(TK_VALUES)];
     const int lane = TK_LOCAL % 32, warp = TK_LOCAL / 32;
     const tk_idx blocks = (TK_MINE_COUNT + TK_MINE - 1) / TK_MINE;
     const float scale = tk_mul_f32(TK_SCALE, TK_LOG2E);
@@ -35,14 +35,14 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
         float sum[TK_SIZE / 8][4];
         TK_CLEAR(sum, TK_SIZE / 8)
 #ifdef TK_BACK_KEY
-        const tk_idx tops = TK_HEADS / TK_SHARERS; /* heads of k */
+        const tk_idx key_heads = TK_HEADS / TK_GROUP_HEADS; /* heads of k */
         const tk_idx first = tile % blocks * TK_MINE;
-        const tk_idx batch = line / tops, own = line % tops;
+        const tk_idx batch = line / key_heads, own = line % key_heads;
         float by_v[TK_VALUES / 8][4];
         TK_CLEAR(by_v, TK_VALUES / 8)
-        TK_TAKE(mine, k, TK_K, TK_BASE(TK_K, batch, own), first, TK_MINE,
+        TK_LOAD(mine, k, TK_K, TK_BASE(TK_K, batch, own), first, TK_MINE,
                 TK_KEY_COUNT, TK_SIZE, TK_FEATURE_COUNT)
-        TK_TAKE(my_values, v, TK_V, TK_BASE(TK_V, batch, own), first, TK_MINE,
+        TK_LOAD(my_values, v, TK_V, TK_BASE(TK_V, batch, own), first, TK_MINE,
                 TK_KEY_COUNT, TK_VALUES, TK_VALUE_COUNT)
         tk_idx from = 0, end = TK_QUERY_COUNT;
 #ifdef TK_CAUSAL
@@ -52,9 +52,9 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
 #else
         const tk_idx first = (blocks - 1 - tile % blocks) * TK_MINE;
         const tk_idx batch = line / TK_HEADS;
-        TK_TAKE(mine, q, TK_Q, TK_BASE(TK_Q, batch, line % TK_HEADS), first,
+        TK_LOAD(mine, q, TK_Q, TK_BASE(TK_Q, batch, line % TK_HEADS), first,
                 TK_MINE, TK_QUERY_COUNT, TK_SIZE, TK_FEATURE_COUNT)
-        TK_TAKE(my_values, g, TK_GRADIENT,
+        TK_LOAD(my_values, g, TK_GRADIENT,
                 TK_BASE(TK_GRADIENT, batch, line % TK_HEADS), first, TK_MINE,
                 TK_QUERY_COUNT, TK_VALUES, TK_VALUE_COUNT)
         tk_idx from = 0, end = TK_KEY_COUNT;
@@ -63,12 +63,12 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
             end = first + TK_MINE;
 #endif
         /* of rows `row` and `row + 8` */
-        float whole[2], mean[2] = {0.0f, 0.0f};
+        float logsumexp[2], mean[2] = {0.0f, 0.0f};
 #endif
         const tk_idx row = first + 16 * warp + lane / 4;
 #ifdef TK_BACK_KEY
-        for (tk_idx head = own * TK_SHARERS; head < (own + 1) * TK_SHARERS;
-             head++) {
+        for (tk_idx head = own * TK_GROUP_HEADS;
+             head < (own + 1) * TK_GROUP_HEADS; head++) {
 #else
         {
             const tk_idx head = line % TK_HEADS;
@@ -80,8 +80,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
 #ifdef TK_BACK_KEY
             const tk_idx at_q = TK_BASE(TK_Q, batch, head);
 #else
-            const tk_idx at_k = TK_BASE(TK_K, batch, head / TK_SHARERS);
-            const tk_idx at_v = TK_BASE(TK_V, batch, head / TK_SHARERS);
+            const tk_idx at_k = TK_BASE(TK_K, batch, head / TK_GROUP_HEADS);
+            const tk_idx at_v = TK_BASE(TK_V, batch, head / TK_GROUP_HEADS);
             const tk_idx at_out = TK_BASE(TK_OUT, batch, head);
             for (int r = 0; r < 16; r++) { /* all lanes work on each row of the
                                             * warp */
@@ -102,33 +102,33 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 mean[0] = r == lane / 4 ? part : mean[0];
                 mean[1] = r == lane / 4 + 8 ? part : mean[1];
             }
-            whole[0] = TK_WHOLE(lines, row);
-            whole[1] = TK_WHOLE(lines, row + 8);
+            logsumexp[0] = TK_LOGSUMEXP(lines, row);
+            logsumexp[1] = TK_LOGSUMEXP(lines, row + 8);
 #endif
             for (tk_idx start = from; start < end; start += TK_OTHERS) {
-                float score[TK_OTHERS / 8][4], back[TK_OTHERS / 8][4];
+                float score[TK_OTHERS / 8][4], dp[TK_OTHERS / 8][4];
 #ifdef TK_BACK_KEY
-                TK_TAKE(others, q, TK_Q, at_q, start, TK_OTHERS,
+                TK_LOAD(others, q, TK_Q, at_q, start, TK_OTHERS,
                         TK_QUERY_COUNT, TK_SIZE, TK_FEATURE_COUNT)
-                TK_TAKE(their_values, g, TK_GRADIENT, at_g, start, TK_OTHERS,
+                TK_LOAD(their_values, g, TK_GRADIENT, at_g, start, TK_OTHERS,
                         TK_QUERY_COUNT, TK_VALUES, TK_VALUE_COUNT)
 #else
-                TK_TAKE(others, k, TK_K, at_k, start, TK_OTHERS, TK_KEY_COUNT,
+                TK_LOAD(others, k, TK_K, at_k, start, TK_OTHERS, TK_KEY_COUNT,
                         TK_SIZE, TK_FEATURE_COUNT)
-                TK_TAKE(their_values, v, TK_V, at_v, start, TK_OTHERS,
+                TK_LOAD(their_values, v, TK_V, at_v, start, TK_OTHERS,
                         TK_KEY_COUNT, TK_VALUES, TK_VALUE_COUNT)
 #endif
                 tk_copies_wait();
                 TK_BARRIER();
                 TK_CLEAR(score, TK_OTHERS / 8)
-                TK_CLEAR(back, TK_OTHERS / 8)
+                TK_CLEAR(dp, TK_OTHERS / 8)
                 TK_MULTIPLY_ROWS(score, TK_OTHERS / 8, mine, others, TK_SIZE)
-                TK_MULTIPLY_ROWS(back, TK_OTHERS / 8, my_values, their_values,
+                TK_MULTIPLY_ROWS(dp, TK_OTHERS / 8, my_values, their_values,
                                  TK_VALUES)
                 /* whether no score of the tile is masked */
                 tk_bool all = start + TK_OTHERS <= TK_OTHER_COUNT &&
                               first + TK_MINE <= TK_MINE_COUNT;
-#if defined TK_HIDES || defined TK_ADDS
+#if defined TK_IS_HIDDEN || defined TK_MASK_VALUE
                 all = false;
 #elif defined TK_CAUSAL && defined TK_BACK_KEY
                 all = all && first + TK_MINE <= start + 1;
@@ -144,24 +144,24 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                             start + 8 * n + lane % 4 * 2 + i % 2;
 #ifdef TK_BACK_KEY
                         const tk_idx query = their, key = my;
-                        const float w = TK_WHOLE(lines, query);
+                        const float w = TK_LOGSUMEXP(lines, query);
                         const float m = query < TK_QUERY_COUNT
                                             ? means[lines + query]
                                             : 0.0f;
 #else
                         const tk_idx query = my, key = their;
-                        const float w = whole[i / 2], m = mean[i / 2];
+                        const float w = logsumexp[i / 2], m = mean[i / 2];
 #endif
                         const float p = tk_attention_exp2(
                             (all ? score[n][i] * scale
                                  : TK_SCORE(score[n][i], query, key)) -
                             w);
                         const float d =
-                            TK_DROP(back[n][i], lines, query, key);
-                        back[n][i] = p * (d - m);
+                            TK_DROP(dp[n][i], lines, query, key);
+                        dp[n][i] = p * (d - m);
                         score[n][i] = TK_DROP(p, lines, query, key);
                     }
-                TK_MULTIPLY_WEIGHTS(sum, back, TK_OTHERS / 8, others, TK_SIZE)
+                TK_MULTIPLY_WEIGHTS(sum, dp, TK_OTHERS / 8, others, TK_SIZE)
 #ifdef TK_BACK_KEY
                 TK_MULTIPLY_WEIGHTS(by_v, score, TK_OTHERS / 8, their_values,
                                     TK_VALUES)
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                               i * TK_STRIDE(TK_DV, 2);
 #pragma unroll
             for (int n = 0; n < TK_VALUES / 8; n++)
-                TK_PUT(to_v, TK_DV, 8 * n + lane % 4 * 2, TK_VALUE_COUNT,
+                TK_STORE_PAIR(to_v, TK_DV, 8 * n + lane % 4 * 2, TK_VALUE_COUNT,
                        by_v[n][2 * h], by_v[n][2 * h + 1])
 #define TK_MADE TK_DK
 #else
@@ -192,9 +192,9 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
 #endif
 #pragma unroll
             for (int n = 0; n < TK_SIZE / 8; n++)
-                TK_PUT(to, TK_MADE, 8 * n + lane % 4 * 2, TK_FEATURE_COUNT,
-                       sum[n][2 * h] * TK_SCALE,
-                       sum[n][2 * h + 1] * TK_SCALE)
+                TK_STORE_PAIR(to, TK_MADE, 8 * n + lane % 4 * 2,
+                              TK_FEATURE_COUNT, sum[n][2 * h] * TK_SCALE,
+                              sum[n][2 * h + 1] * TK_SCALE)
         }
         TK_BARRIER();
     }

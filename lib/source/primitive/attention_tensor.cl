@@ -9,11 +9,11 @@
  * permuted by the row's number (XOR swizzle), so that the units that ldmatrix
  * reads at once are in different banks. */
 #define TK_WARPS 4
-#define TK_PIECES(size) ((size) / 8)
-#define TK_FEW(size) (TK_PIECES(size) < 8 ? TK_PIECES(size) : 8)
-#define TK_PIECE(size, row, piece)                                            \
-    ((row) * TK_PIECES(size) +                                                \
-     ((piece) ^ ((row) / (8 / TK_FEW(size)) % TK_FEW(size))))
+#define TK_UNITS(size) ((size) / 8)
+#define TK_SWIZZLED(size) (TK_UNITS(size) < 8 ? TK_UNITS(size) : 8)
+#define TK_UNIT(size, row, unit)                                              \
+    ((row) * TK_UNITS(size) +                                                 \
+     ((unit) ^ ((row) / (8 / TK_SWIZZLED(size)) % TK_SWIZZLED(size))))
 
 TK_FN unsigned tk_shared_at(const void *p)
 {
@@ -21,7 +21,7 @@ TK_FN unsigned tk_shared_at(const void *p)
 }
 
 /* copies 16 bytes, or zeros if not wanted */
-TK_FN void tk_copy_piece(uint4 *to, const void *from, bool wanted)
+TK_FN void tk_copy_unit(uint4 *to, const void *from, bool wanted)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                      tk_shared_at(to)),
@@ -39,21 +39,21 @@ TK_FN void tk_copies_wait(void)
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
-TK_FN void tk_load_four(unsigned r[4], const uint4 *piece)
+TK_FN void tk_load_four(unsigned r[4], const uint4 *unit)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, "
                  "[%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(tk_shared_at(piece))
+                 : "r"(tk_shared_at(unit))
                  : "memory");
 }
 
-TK_FN void tk_load_turned(unsigned r[4], const uint4 *piece)
+TK_FN void tk_load_transposed(unsigned r[4], const uint4 *unit)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, "
                  "%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(tk_shared_at(piece))
+                 : "r"(tk_shared_at(unit))
                  : "memory");
 }
 
@@ -93,29 +93,29 @@ TK_FN float tk_other_lane(float x, int bit)
 
 /* Loads rows [first, first + rows) of operand o into local memory. */
 #ifdef TK_ALIGNED
-#define TK_TAKE(to, from, o, base, first, rows, count, padded, size)          \
+#define TK_LOAD(to, from, o, base, first, rows, count, padded, size)          \
     _Pragma("unroll") for (int at = TK_LOCAL;                                 \
-                           at < (rows) * TK_PIECES(padded);                   \
+                           at < (rows) * TK_UNITS(padded);                    \
                            at += 32 * TK_WARPS)                               \
     {                                                                         \
-        const int row = at / TK_PIECES(padded), piece = at % TK_PIECES(padded); \
-        const bool is = (first) + row < (count) && piece * 8 < (size);        \
-        tk_copy_piece(&to[TK_PIECE(padded, row, piece)],                      \
+        const int row = at / TK_UNITS(padded), unit = at % TK_UNITS(padded);  \
+        const bool is = (first) + row < (count) && unit * 8 < (size);         \
+        tk_copy_unit(&to[TK_UNIT(padded, row, unit)],                         \
                       &from[is ? (base) + ((first) + row) * TK_STRIDE(o, 2) + \
-                                     piece * 8                                \
+                                     unit * 8                                 \
                                : (base)],                                     \
                       is);                                                    \
     }                                                                         \
     tk_copies_commit();
 #else
-#define TK_TAKE(to, from, o, base, first, rows, count, padded, size)          \
-    for (int at = TK_LOCAL; at < (rows) * TK_PIECES(padded);                  \
+#define TK_LOAD(to, from, o, base, first, rows, count, padded, size)          \
+    for (int at = TK_LOCAL; at < (rows) * TK_UNITS(padded);                   \
          at += 32 * TK_WARPS) {                                               \
-        const int row = at / TK_PIECES(padded), piece = at % TK_PIECES(padded); \
+        const int row = at / TK_UNITS(padded), unit = at % TK_UNITS(padded);  \
         unsigned word[4];                                                     \
         _Pragma("unroll") for (int e = 0; e < 8; e++)                         \
         {                                                                     \
-            const int column = piece * 8 + e;                                 \
+            const int column = unit * 8 + e;                                  \
             const unsigned half =                                             \
                 (first) + row < (count) && column < (size)                    \
                     ? from[(base) + ((first) + row) * TK_STRIDE(o, 2) +       \
@@ -123,7 +123,7 @@ TK_FN float tk_other_lane(float x, int bit)
                     : 0;                                                      \
             word[e / 2] = e % 2 ? word[e / 2] | half << 16 : half;            \
         }                                                                     \
-        to[TK_PIECE(padded, row, piece)] =                                    \
+        to[TK_UNIT(padded, row, unit)] =                                      \
             make_uint4(word[0], word[1], word[2], word[3]);                   \
     }
 #endif
@@ -131,15 +131,15 @@ TK_FN float tk_other_lane(float x, int bit)
 /* Loads operands of a product from a tile: 16 rows as the left operand; 16 rows
  * as columns of the right operand; 16 columns as its rows. `piece`: the first
  * of two units. */
-#define TK_LEFT(a, tile, size, row, piece)                                    \
-    tk_load_four(a, &tile[TK_PIECE(size, (row) + lane % 16,                   \
-                                   (piece) + lane / 16)]);
-#define TK_COLUMNS(b, tile, size, row, piece)                                 \
-    tk_load_four(b, &tile[TK_PIECE(size, (row) + lane / 16 * 8 + lane % 8,    \
-                                   (piece) + lane / 8 % 2)]);
-#define TK_RIGHT(b, tile, size, row, piece)                                   \
-    tk_load_turned(b, &tile[TK_PIECE(size, (row) + lane % 16,                 \
-                                     (piece) + lane / 16)]);
+#define TK_LEFT(a, tile, size, row, unit)                                     \
+    tk_load_four(a, &tile[TK_UNIT(size, (row) + lane % 16,                    \
+                                   (unit) + lane / 16)]);
+#define TK_COLUMNS(b, tile, size, row, unit)                                  \
+    tk_load_four(b, &tile[TK_UNIT(size, (row) + lane / 16 * 8 + lane % 8,     \
+                                   (unit) + lane / 8 % 2)]);
+#define TK_RIGHT(b, tile, size, row, unit)                                    \
+    tk_load_transposed(b, &tile[TK_UNIT(size, (row) + lane % 16,              \
+                                     (unit) + lane / 16)]);
 
 /* sum[many] += products of the warp's 16 rows (TK_LEFT, by `a`) and rows of a
  * tile */
@@ -180,11 +180,11 @@ TK_FN float tk_other_lane(float x, int bit)
 
 /* Stores two halves at column e of a row of an operand. */
 #ifdef TK_ALIGNED
-#define TK_PUT(row_at, o, e, size, low, high)                                 \
+#define TK_STORE_PAIR(row_at, o, e, size, low, high)                          \
     if ((e) < (size))                                                         \
         *(unsigned *)((row_at) + (e)) = tk_halves(low, high);
 #else
-#define TK_PUT(row_at, o, e, size, low, high)                                 \
+#define TK_STORE_PAIR(row_at, o, e, size, low, high)                          \
     {                                                                         \
         const unsigned both = tk_halves(low, high);                           \
         if ((e) < (size))                                                     \

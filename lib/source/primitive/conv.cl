@@ -9,10 +9,10 @@
  *   WEIGHT   o     (c, ky, kx)     (n's y, x)     (n)          out, in, weight
  *
  * b is the tensor that the windows slide over. Its coordinate h is linear in j,
- * k and f; elements outside of it are 0. For INPUT, y = y' * step + turn with
- * turns 0 .. step - 1, which are an outer dimension: all elements of a tile
+ * k and f; elements outside of it are 0. For INPUT, y = y' * step + phase with
+ * phases 0 .. step - 1, which are an outer dimension: all elements of a tile
  * then meet the same taps of a strided window. There is one matrix for each
- * group and turn.
+ * group and phase.
  *
  * Sums have the bits of the product over columns (lib/ops/nn/columns.c): fma
  * over rising k, from 0 on. The sum over f has the order of REDUCE for one
@@ -26,7 +26,7 @@
     tk_digits_of((k), (tk_idx)TK_OWN(5), (tk_idx)TK_OWN(6))
 #define TK_J_DIGITS(j)                                                        \
     tk_digits_of((j), (tk_idx)TK_OWN(7), (tk_idx)TK_OWN(8))
-#define TK_WEIGH(d, first)                                                    \
+#define TK_AT_DIGITS(d, first)                                                \
     ((d).slow * (tk_idx)TK_OWN(first) +                                       \
      (d).middle * (tk_idx)TK_OWN(first + 1) +                                 \
      (d).fast * (tk_idx)TK_OWN(first + 2))
@@ -66,13 +66,13 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
 /* tile.cl or conv_fold.cl follows. */
 #define TK_NAME tn_conv
 #if defined TK_BIAS
-#define TK_MORE TK_G const TK_STORED *bias,
-#elif defined TK_APART
-#define TK_MORE TK_G TK_VALUE *scratch,
+#define TK_EXTRA_BUFFERS TK_G const TK_STORED *bias,
+#elif defined TK_LANE_TILES
+#define TK_EXTRA_BUFFERS TK_G TK_VALUE *scratch,
 #else
-#define TK_MORE
+#define TK_EXTRA_BUFFERS
 #endif
-#ifdef TK_APART
+#ifdef TK_LANE_TILES
 #define TK_SHARES (TK_F < 16 ? TK_F : 16)
 #else
 #define TK_SHARES 1
@@ -80,8 +80,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
 
 /* The offset and the first coordinates of this work-item's columns in b. */
 #define TK_TILE_BEGIN                                                         \
-    const tk_idx turn_h = matrix / (tk_idx)TK_OWN(31) % (tk_idx)TK_OWN(30);   \
-    const tk_idx turn_w = matrix % (tk_idx)TK_OWN(31);                        \
+    const tk_idx phase_h = matrix / (tk_idx)TK_OWN(31) % (tk_idx)TK_OWN(30);  \
+    const tk_idx phase_w = matrix % (tk_idx)TK_OWN(31);                       \
     const tk_digits first_a = TK_K_DIGITS(j), first_b = TK_K_DIGITS(i);       \
     tk_idx at_j[TK_EACH], h_j[TK_EACH], w_j[TK_EACH];                         \
     for (tk_i32 e = 0; e < TK_EACH; e++) {                                    \
@@ -98,14 +98,14 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
     const tk_idx f_a = at_a + f_slow * (tk_idx)TK_OWN(13) +                   \
                        f_fast * (tk_idx)TK_OWN(14);                           \
     const tk_idx f_b = f_slow * (tk_idx)TK_OWN(16);                           \
-    const tk_idx f_h = turn_h + (tk_idx)TK_OWN(26) +                          \
+    const tk_idx f_h = phase_h + (tk_idx)TK_OWN(26) +                         \
                        f_slow * (tk_idx)TK_OWN(21);                           \
-    const tk_idx f_w = turn_w + (tk_idx)TK_OWN(27) +                          \
+    const tk_idx f_w = phase_w + (tk_idx)TK_OWN(27) +                         \
                        f_fast * (tk_idx)TK_OWN(24);                           \
     tk_digits k_a = first_a, k_b = first_b;
 
 #define TK_LOAD_A(e, i, k)                                                    \
-    TK_FROM(a[f_a + (i) * (tk_idx)TK_OWN(9) + TK_WEIGH(k_a, 10)])
+    TK_FROM(a[f_a + (i) * (tk_idx)TK_OWN(9) + TK_AT_DIGITS(k_a, 10)])
 #define TK_LOAD_B(e, k, j)                                                    \
     tk_window_element(b, at_j[e] + f_b + k_b.slow * (tk_idx)TK_OWN(15),       \
                       start_h + h_j[e] + k_b.middle * (tk_idx)TK_OWN(20),     \
@@ -124,7 +124,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
     TK_ADVANCE(k_a)                                                           \
     TK_ADVANCE(k_b)
 
-#ifdef TK_FOLDED
+#ifdef TK_REDUCED
 
 /* The share of f of one lane; -0, which changes no sum, if it has none. */
 #define TK_LANE_BEGIN(lane)                                                   \
@@ -140,7 +140,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
                 total[y][x] = TK_PLUS(total[y][x], TK_OF_WINDOW(y, x));       \
     }
 
-#ifdef TK_APART
+#ifdef TK_LANE_TILES
 
 /* Each lane has a tile; conv_fold.cl combines the lanes. */
 #define TK_SUMS_BEGIN                                                         \
@@ -154,24 +154,24 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 #else
 
 /* The lanes in bit-reversed order, so that two lanes that are added follow each
- * other, then two such pairs, and so on. held[b] is the sum of 2^b lanes that
- * waits for its other half. */
+ * other, then two such pairs, and so on. partial[b] is the sum of 2^b lanes
+ * that waits for its other half. */
 #define TK_SUMS_BEGIN                                                         \
-    TK_VALUE total[TK_EACH][TK_EACH], held[4][TK_EACH][TK_EACH];              \
-    for (tk_i32 turned = 0; turned < 16; turned++) {                          \
-        TK_LANE_BEGIN((turned & 1) << 3 | (turned & 2) << 1 |                 \
-                      (turned & 4) >> 1 | turned >> 3)
+    TK_VALUE total[TK_EACH][TK_EACH], partial[4][TK_EACH][TK_EACH];           \
+    for (tk_i32 reversed = 0; reversed < 16; reversed++) {                    \
+        TK_LANE_BEGIN((reversed & 1) << 3 | (reversed & 2) << 1 |             \
+                      (reversed & 4) >> 1 | reversed >> 3)
 #define TK_SUMS_END                                                           \
         TK_LANE_END                                                           \
         tk_bool rises = 1;                                                    \
         for (tk_i32 b = 0; b < 4; b++) {                                      \
-            const tk_bool meets = rises && (turned >> b & 1);                 \
+            const tk_bool meets = rises && (reversed >> b & 1);               \
             for (tk_i32 y = 0; y < TK_EACH; y++)                              \
                 for (tk_i32 x = 0; x < TK_EACH; x++)                          \
                     if (meets)                                                \
-                        total[y][x] = TK_PLUS(held[b][y][x], total[y][x]);    \
+                        total[y][x] = TK_PLUS(partial[b][y][x], total[y][x]); \
                     else if (rises)                                           \
-                        held[b][y][x] = total[y][x];                          \
+                        partial[b][y][x] = total[y][x];                       \
             rises = meets;                                                    \
         }                                                                     \
     }
@@ -189,7 +189,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #endif
 
-#ifdef TK_TURNS
+#ifdef TK_PHASES
 
 /* A tap that no window has here adds nothing, nor does one outside of b. */
 #define TK_STEPS_BEGIN                                                        \
@@ -211,15 +211,15 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #endif
 
-#ifdef TK_APART
+#ifdef TK_LANE_TILES
 #define TK_COLUMN_BEGIN(j)
 #else
 #define TK_COLUMN_BEGIN(j)                                                    \
     const tk_digits d = TK_J_DIGITS(j);                                       \
-    const tk_idx in_c = at_c + TK_WEIGH(d, 35);                               \
+    const tk_idx in_c = at_c + TK_AT_DIGITS(d, 35);                           \
     const tk_bool is_c =                                                      \
-        d.middle * (tk_idx)TK_OWN(30) + turn_h < (tk_idx)TK_OWN(32) &&        \
-        d.fast * (tk_idx)TK_OWN(31) + turn_w < (tk_idx)TK_OWN(33);
+        d.middle * (tk_idx)TK_OWN(30) + phase_h < (tk_idx)TK_OWN(32) &&       \
+        d.fast * (tk_idx)TK_OWN(31) + phase_w < (tk_idx)TK_OWN(33);
 #endif
 #ifdef TK_BIAS
 #define TK_ADD_BIAS(i, sum)                                                   \
@@ -228,7 +228,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 #else
 #define TK_ADD_BIAS(i, sum) (sum)
 #endif
-#ifdef TK_APART
+#ifdef TK_LANE_TILES
 #define TK_STORE(i, j, sum)                                                   \
     scratch[((share * (tk_idx)TK_WORD(0) + matrix) * TK_M + (i)) * TK_N +     \
             (j)] = (sum);

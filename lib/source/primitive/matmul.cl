@@ -15,7 +15,7 @@
 #define TK_C(i, j) c[at_c + (i) * (tk_idx)TK_OWN(7) + (j) * (tk_idx)TK_OWN(8)]
 
 /* Stores c(i, j) from its sum. c is not read if beta is 0. */
-#define TK_BLEND(i, j, sum)                                                   \
+#define TK_STORE_SUM(i, j, sum)                                               \
     {                                                                         \
         TK_VALUE value = TK_SCALE(TK_SCALAR(9), sum);                         \
         if (TK_OWN(11) != 0)                                                  \
@@ -40,12 +40,12 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
     TK_G TK_VALUE *pack =
         scratch + (tk_i64)TK_FIRST * ((TK_DEPTH + height) * width);
     TK_G TK_VALUE *sums = pack + TK_DEPTH * width;
-    TK_VALUE few[TK_DEPTH][TK_ROWS];
+    TK_VALUE a_rows[TK_DEPTH][TK_ROWS];
     for (tk_idx block = TK_FIRST; block < blocks; block += TK_ITEMS) {
         const tk_idx matrix = block / across / down;
-        TK_PLACE(at_a, 0, matrix)
-        TK_PLACE(at_b, 1, matrix)
-        TK_PLACE(at_c, 2, matrix)
+        TK_POINT_OFFSET(at_a, 0, matrix)
+        TK_POINT_OFFSET(at_b, 1, matrix)
+        TK_POINT_OFFSET(at_c, 2, matrix)
         const tk_idx top = block % down * height;
         const tk_idx end = TK_M - top < height ? TK_M : top + height;
         const tk_idx left = block / down % across * width;
@@ -76,13 +76,13 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
                 for (tk_i32 i = 0; i < TK_ROWS; i++) {
                     const tk_idx from = row + (i < rows ? i : 0);
                     for (tk_i32 k = 0; k < depth; k++)
-                        few[k][i] = TK_FROM(TK_A(from, start + k));
+                        a_rows[k][i] = TK_FROM(TK_A(from, start + k));
                 }
                 for (tk_idx column = left; column < right;
                      column += TK_COLUMNS) {
                     TK_G const TK_VALUE *strip =
                         pack + (column - left) * TK_DEPTH;
-                    TK_G TK_VALUE *kept =
+                    TK_G TK_VALUE *saved =
                         sums + (row - top) * width + (column - left) * TK_ROWS;
                     const tk_i32 columns = (tk_i32)(
                         right - column < TK_COLUMNS ? right - column
@@ -91,21 +91,21 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
                     for (tk_i32 i = 0; i < TK_ROWS; i++)
                         for (tk_i32 j = 0; j < TK_COLUMNS; j++)
                             sum[i][j] = start == 0 ? (TK_VALUE)0
-                                                   : kept[i * TK_COLUMNS + j];
+                                                   : saved[i * TK_COLUMNS + j];
                     for (tk_i32 k = 0; k < depth; k++)
                         for (tk_i32 i = 0; i < TK_ROWS; i++)
                             for (tk_i32 j = 0; j < TK_COLUMNS; j++)
                                 sum[i][j] = TK_MULTIPLY_ADD(
-                                    few[k][i], strip[k * TK_COLUMNS + j],
+                                    a_rows[k][i], strip[k * TK_COLUMNS + j],
                                     sum[i][j]);
                     if (TK_K - start > TK_DEPTH)
                         for (tk_i32 i = 0; i < TK_ROWS; i++)
                             for (tk_i32 j = 0; j < TK_COLUMNS; j++)
-                                kept[i * TK_COLUMNS + j] = sum[i][j];
+                                saved[i * TK_COLUMNS + j] = sum[i][j];
                     else
                         for (tk_i32 i = 0; i < rows; i++)
                             for (tk_i32 j = 0; j < columns; j++)
-                                TK_BLEND(row + i, column + j, sum[i][j])
+                                TK_STORE_SUM(row + i, column + j, sum[i][j])
                 }
             }
             start += TK_DEPTH;
@@ -137,9 +137,9 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
     const tk_idx first = TK_FIRST * share;
     for (tk_idx tile = first; tile < first + share && tile < tiles; tile++) {
         const tk_idx matrix = tile / across / down;
-        TK_PLACE(at_a, 0, matrix)
-        TK_PLACE(at_b, 1, matrix)
-        TK_PLACE(at_c, 2, matrix)
+        TK_POINT_OFFSET(at_a, 0, matrix)
+        TK_POINT_OFFSET(at_b, 1, matrix)
+        TK_POINT_OFFSET(at_c, 2, matrix)
         const tk_idx row = tile % down * TK_ROWS;
         const tk_idx column = tile / down % across * TK_COLUMNS;
         const tk_i32 rows =
@@ -157,7 +157,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
         }
         for (tk_i32 i = 0; i < rows; i++)
             for (tk_i32 j = 0; j < columns; j++)
-                TK_BLEND(row + i, column + j, sum[i][j])
+                TK_STORE_SUM(row + i, column + j, sum[i][j])
     }
 }
 
@@ -165,7 +165,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 
 /* tile.cl follows. */
 #define TK_NAME tn_matmul
-#define TK_MORE
+#define TK_EXTRA_BUFFERS
 #define TK_SHARES 1
 #define TK_TILE_BEGIN
 #define TK_SUMS_BEGIN
@@ -176,6 +176,6 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 #define TK_SUMS_END
 #define TK_SUM sum
 #define TK_COLUMN_BEGIN(j)
-#define TK_STORE(i, j, sum) TK_BLEND(i, j, sum)
+#define TK_STORE(i, j, sum) TK_STORE_SUM(i, j, sum)
 
 #endif

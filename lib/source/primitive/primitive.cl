@@ -10,7 +10,7 @@
 #define TK_OWN(i) TK_WORD(1 + TK_NDIM + TK_OPERANDS * (1 + TK_NDIM) + (i))
 
 /* The offset `place` of operand o at point number p of the outer space. */
-#define TK_PLACE(place, o, p)                                                 \
+#define TK_POINT_OFFSET(place, o, p)                                          \
     tk_idx place = (tk_idx)TK_WORD(1 + TK_NDIM + (o) * (1 + TK_NDIM));        \
     {                                                                         \
         tk_idx rest = (p);                                                    \

@@ -12,8 +12,7 @@ enum { TN__MATMUL, TN__SCATTER, TN__SCAN, TN__SORT, TN__CONV };
 
 /* The contents of tn_plan.variant. */
 typedef struct tn__variant {
-    unsigned primitive, dtype, ndim, kind; /* kind: the reduction, the conv's
-                                            * kind, or 0 */
+    unsigned primitive, dtype, ndim, kind; /* kind: reduction, conv, or 0 */
     bool is_wide, in_buffer;
     unsigned flags; /* specific to the primitive, at most 15 */
     uint32_t group;
@@ -91,7 +90,7 @@ typedef struct tn__sorted {
                                 * of the sort */
     bool is_wide;              /* positions have 64 bits */
     int64_t first_line, lines; /* lines of this step's batch */
-    int64_t keys, places;      /* offsets in scratch memory, in units of 8
+    int64_t keys, positions;      /* offsets in scratch memory, in units of 8
                                 * bytes */
     uint32_t steps;            /* of the whole plan */
     uint64_t scratch_bytes;

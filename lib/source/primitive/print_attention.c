@@ -92,7 +92,7 @@ static tn_status check(const tn_target *target, const tn_attention_args *a)
                         "attention: the device does not run work-items in "
                         "groups (TN_TARGET_CHUNKED)");
     if (a->q.dtype != TN_F32 && a->q.dtype != TN_F16 && a->q.dtype != TN_BF16)
-        return tn__fail(TN_ERR_UNSUPPORTED, 
+        return tn__fail(TN_ERR_UNSUPPORTED,
                         "attention: dtype %s; float32, float16 or bfloat16 "
                         "is supported",
                         tn_dtype_name((tn_dtype)a->q.dtype));
@@ -249,9 +249,9 @@ tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                  stored, stored, v.size, v.values, (int)tile_queries(&v),
                  (int)tile_keys(&v), SIDE, mask);
     if (v.mask == MASK_BOOL)
-        tn__text_add(&text, "#define TK_HIDES(m) ((m) == 0)\n");
+        tn__text_add(&text, "#define TK_IS_HIDDEN(m) ((m) == 0)\n");
     else if (v.mask != MASK_NONE)
-        tn__text_add(&text, "#define TK_ADDS(m) tk_from_%s(m)\n", mask);
+        tn__text_add(&text, "#define TK_MASK_VALUE(m) tk_from_%s(m)\n", mask);
     if (v.causal)
         tn__text_add(&text, "#define TK_CAUSAL 1\n");
     if (v.drops)

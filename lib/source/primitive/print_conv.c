@@ -5,9 +5,9 @@
 
 #include <source/primitive/primitive.h>
 
-enum { BIAS = 1, APART = 2 }; /* flags, besides TN__LARGE. APART: each lane has
-                               * a tile */
-enum { FOLD = TN_CONV_WEIGHT + 1 }; /* a kind: the step that adds the lanes */
+enum { BIAS = 1, LANE_TILES = 2 }; /* flags, besides TN__LARGE */
+/* A kind: the step that adds the lanes. */
+enum { ADD_LANES = TN_CONV_WEIGHT + 1 };
 
 /* The conv's own arguments, in the order of conv.cl. [2]: for h and for w. */
 typedef struct words {
@@ -104,7 +104,7 @@ static void describe_weight(const tn_conv_args *v, words *w)
     }
 }
 
-/* Adds a, b and c over groups and turns, and their greatest distance from the
+/* Adds a, b and c over groups and phases, and their greatest distance from the
  * first element. */
 static void add_operands(tn__primitive *j, const tn_conv_args *v,
                          const words *w)
@@ -130,7 +130,7 @@ static void add_operands(tn__primitive *j, const tn_conv_args *v,
     for (int o = 0; o < 3; o++) {
         const side *s = of[v->kind][o];
         tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
-        if (o == 2) /* the distance between turns */
+        if (o == 2) /* the distance between phases */
             for (int a = 0; a < 2; a++)
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(j, &view, TN_NONE, 0);
@@ -171,7 +171,7 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
                         "(TN_TARGET_CHUNKED)");
     if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_F16 &&
         dtype != TN_BF16)
-        return tn__fail(TN_ERR_UNSUPPORTED, 
+        return tn__fail(TN_ERR_UNSUPPORTED,
                         "conv: dtype %s; float32, float64, float16 or "
                         "bfloat16 is supported",
                         tn_dtype_name((tn_dtype)dtype));
@@ -199,19 +199,19 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     int64_t tiles = matrices * tn__device_divide_up(w.m, TN__SIDE * each) *
                     tn__device_divide_up(w.n, TN__SIDE * each);
     /* Without a split by lanes there may be too few tiles for the device. */
-    const bool apart = lanes > 1 && tiles < 2 * target->units;
-    const int64_t sums = apart ? lanes * matrices * w.m * w.n : 0;
-    const bool folds = apart && plan->step == 1;
-    if (apart)
+    const bool lane_tiles = lanes > 1 && tiles < 2 * target->units;
+    const int64_t sums = lane_tiles ? lanes * matrices * w.m * w.n : 0;
+    const bool adds_lanes = lane_tiles && plan->step == 1;
+    if (lane_tiles)
         tiles *= lanes;
     tn__primitive_space(&j, longest(v, &w));
     if (tiles >= TN__DEVICE_NARROW || sums >= TN__DEVICE_NARROW)
         j.v.is_wide = true;
-    j.v.kind = folds ? FOLD : v->kind;
-    j.v.flags = (v->bias.buffer ? BIAS : 0) | (apart ? APART : 0) |
-                (each > 1 && !folds ? TN__LARGE : 0);
+    j.v.kind = adds_lanes ? ADD_LANES : v->kind;
+    j.v.flags = (v->bias.buffer ? BIAS : 0) | (lane_tiles ? LANE_TILES : 0) |
+                (each > 1 && !adds_lanes ? TN__LARGE : 0);
     j.v.group = TN__SIDE * TN__SIDE;
-    if (apart) {
+    if (lane_tiles) {
         plan->step_count = 2;
         plan->flags |= TN_PLAN_SCRATCH;
         plan->scratch_bytes =
@@ -221,18 +221,20 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     for (size_t i = 0; i < sizeof w / sizeof *word; i++)
         tn__primitive_argument(&j, word[i]);
     return tn__primitive_end(
-        &j, folds ? tn__device_divide_up(sums / lanes, j.v.group) : tiles, 64);
+        &j,
+        adds_lanes ? tn__device_divide_up(sums / lanes, j.v.group) : tiles,
+        64);
 }
 
 const char *tn__define_conv(tn__text *text, const tn__variant *v)
 {
-    if (v->flags & APART)
-        tn__text_add(text, "#define TK_APART 1\n");
+    if (v->flags & LANE_TILES)
+        tn__text_add(text, "#define TK_LANE_TILES 1\n");
     if (v->flags & BIAS)
         tn__text_add(text, "#define TK_BIAS 1\n");
     if (v->kind != TN_CONV_FORWARD)
-        tn__text_add(text, "#define TK_FOLDED 1\n");
+        tn__text_add(text, "#define TK_REDUCED 1\n");
     if (v->kind == TN_CONV_INPUT)
-        tn__text_add(text, "#define TK_TURNS 1\n");
-    return v->kind == FOLD ? "conv_fold.cl" : "tile.cl";
+        tn__text_add(text, "#define TK_PHASES 1\n");
+    return v->kind == ADD_LANES ? "conv_fold.cl" : "tile.cl";
 }

@@ -104,17 +104,18 @@ const char *tn__define_scan(tn__text *text, const tn__variant *v,
     const bool index = v->flags & WITH_INDEX;
     const bool is_float = tn__is_float(tn__primitive_type(v->dtype));
     const bool sums = v->kind == TN_REDUCE_SUM && is_float;
-    tn__text_add(text, "#define TK_FOLD(x, y) tk_%s_%s((x), (y))\n",
+    tn__text_add(text, "#define TK_COMBINE(x, y) tk_%s_%s((x), (y))\n",
                  name[v->kind], type);
     if (index) {
         const char *sign = v->kind == TN_REDUCE_MAX ? ">=" : "<=";
         tn__text_add(text, "#define TK_INDEX 1\n");
         if (is_float)
             tn__text_add(text,
-                         "#define TK_TAKES(x, best) (tk_isnan_%s(x) || (x) %s "
-                         "(best))\n", type, sign);
+                         "#define TK_REPLACES(x, best) "
+                         "(tk_isnan_%s(x) || (x) %s (best))\n",
+                         type, sign);
         else
-            tn__text_add(text, "#define TK_TAKES(x, best) ((x) %s (best))\n",
+            tn__text_add(text, "#define TK_REPLACES(x, best) ((x) %s (best))\n",
                          sign);
     }
     if (step == STEP_LINE)

@@ -16,7 +16,7 @@
 
 /* Flags of a variant. SORTED selects the sorted kernel; without it SHARED
  * selects scatter_shared.cl, and LARGE its larger part of dst. */
-enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
+enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
 /* Estimates, not measured: a single line takes about 1 us for each index, and a
  * sort of few indices about 30 us. */
@@ -38,7 +38,7 @@ enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
                             * beside them */
 
 /* The strides of a point's position in the scatter, which faults report. */
-static tn_strided positions(const tn_scatter_args *s)
+static tn_strided point_positions(const tn_scatter_args *s)
 {
     tn_strided at = {.offset = 0};
     int64_t behind = 1;
@@ -55,7 +55,7 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
 {
     tn__primitive j;
     const int64_t length = s->extent[s->dim];
-    const tn_strided position = positions(s);
+    const tn_strided position = point_positions(s);
     tn__primitive_init(&j, target, plan, TN__SCATTER, s->dst.dtype);
     j.v.kind = s->reduce;
     plan->flags = TN_PLAN_FAULTS;
@@ -115,8 +115,7 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
  * differ, then those that share indices, then the scatter's own. */
 typedef struct reordered {
     uint32_t ndim;
-    int64_t extent[TN_MAX_NDIM], keys, width; /* keys, width: points of the
-                                               * first two */
+    int64_t extent[TN_MAX_NDIM], keys, width; /* of the first two */
     tn_strided dst, index, src, position;
     bool rises; /* positions rise with the line's number */
 } reordered;
@@ -134,7 +133,7 @@ static void reorder_dimension(reordered *a, const tn_scatter_args *s,
 
 static reordered reorder(const tn_scatter_args *s)
 {
-    const tn_strided position = positions(s);
+    const tn_strided position = point_positions(s);
     reordered a = {.dst = s->dst,
                    .index = s->index,
                    .src = s->src,
@@ -185,13 +184,13 @@ static tn_status plan_sorted_step(const tn_target *target,
     tn__primitive_space(&j, tasks);
     j.v.group = (uint32_t)group;
     j.v.kind = s->reduce;
-    j.v.flags = SORTED | (sorted->is_wide ? WIDE_PLACES : 0) |
+    j.v.flags = SORTED | (sorted->is_wide ? WIDE_POSITIONS : 0) |
                 (narrow ? NARROW : 0);
     const int64_t word[] = {
         length, a->src.stride[last], a->dst.stride[last], s->dst_extent,
         (int64_t)(UINT64_MAX >> (64 - 8 * digits)), sorted->first_line,
         sorted->lines, a->width, team, a->position.stride[last], sorted->keys,
-        sorted->places};
+        sorted->positions};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         tn__primitive_argument(&j, word[i]);
     tn__device_fault_words(j.argument + j.argument_count, target, s->tag);
@@ -243,9 +242,9 @@ const char *tn__define_scatter(tn__text *text, const tn__variant *v,
     static const char *const name[TN_SCATTER_END] = {"set", "add", "mul",
                                                      "min", "max"};
     if (v->kind == TN_SCATTER_SET)
-        tn__text_add(text, "#define TK_FOLD(old, x) (x)\n");
+        tn__text_add(text, "#define TK_COMBINE(old, x) (x)\n");
     else
-        tn__text_add(text, "#define TK_FOLD(old, x) tk_%s_%s((old), (x))\n",
+        tn__text_add(text, "#define TK_COMBINE(old, x) tk_%s_%s((old), (x))\n",
                      name[v->kind], type);
     if (!v->flags)
         return "scatter.cl";
@@ -260,9 +259,9 @@ const char *tn__define_scatter(tn__text *text, const tn__variant *v,
         return "scatter_shared.cl";
     }
     tn__text_add(text,
-                 "#define TK_PLACES tk_u%d\n#define TK_EACH %d\n"
+                 "#define TK_POSITION tk_u%d\n#define TK_EACH %d\n"
                  "#define TK_AHEAD %d\n",
-                 v->flags & WIDE_PLACES ? 64 : 32,
+                 v->flags & WIDE_POSITIONS ? 64 : 32,
                  v->flags & NARROW ? 1 : EACH,
                  v->flags & NARROW ? NARROW_AHEAD : AHEAD);
     return "scatter_sorted.cl";

@@ -13,10 +13,9 @@
 #include <source/primitive/primitive.h>
 
 enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds: one for each kernel */
-enum { SMALL = 1 };                           /* a flag: small work-groups for
-                                               * GROUP */
+enum { SMALL = 1 }; /* a flag of GROUP: few work-items */
 enum { WANTS_OUT = 1, WANTS_INDEX = 2 };
-enum { DIGIT, BELOW, BESIDE }; /* TK_MODE of sort.cl */
+enum { DIGIT, WITH_PREFIX, COMPARED }; /* TK_MODE of sort.cl */
 
 /* Estimates, not measured: the rank of an element among FEW_MOST costs as many
  * reads, while a group's radix sort takes about 100 instructions for four
@@ -66,13 +65,13 @@ typedef struct work {
     blocks all, kept;       /* of a line; of its kept elements */
     bool selects;
     /* Offsets in scratch memory, in units of 8 bytes. */
-    int64_t keys[2], places[2], table, totals, end;
+    int64_t keys[2], positions[2], table, totals, end;
 } work;
 
 /* What differs from step to step: the arguments of sort.cl. */
 typedef struct step {
     unsigned kind;
-    int64_t first_line, lines, count, least, keep;
+    int64_t first_line, lines, count, first_rank, keep;
     blocks blocks;
     int from, to; /* halves of the scratch memory; -1: the tensors */
     int shift, mode, known;
@@ -125,7 +124,7 @@ static void plan_memory(work *w)
     }
     for (uint32_t h = 0; h < halves; h++) {
         w->keys[h] = reserve(w, w->lines_at_once * held, key_bytes);
-        w->places[h] = reserve(w, w->lines_at_once * held, place_bytes);
+        w->positions[h] = reserve(w, w->lines_at_once * held, place_bytes);
     }
     const int64_t rows = w->lines_at_once * 256;
     const int64_t most =
@@ -163,7 +162,7 @@ static step step_at(const work *w, uint32_t number)
     }
     if (at < 2 * w->passes) {
         s.kind = at % 2 ? SUM : COUNT;
-        s.mode = BELOW;
+        s.mode = WITH_PREFIX;
         s.known = (int)(at / 2);
         s.shift = 8 * (int)(w->passes - 1 - at / 2);
         return s;
@@ -171,9 +170,9 @@ static step step_at(const work *w, uint32_t number)
     at -= 2 * w->passes;
     if (at < 3) {
         s.kind = COUNT + at;
-        s.mode = BESIDE;
+        s.mode = COMPARED;
         s.known = (int)w->passes;
-        s.least = w->last_only ? w->keep - 1 : 0;
+        s.first_rank = w->last_only ? w->keep - 1 : 0;
         s.to = w->last_only ? -1 : 0;
         return s;
     }
@@ -217,12 +216,12 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
             : 0,
         (args->out.buffer ? WANTS_OUT : 0) |
             (args->out_index.buffer ? WANTS_INDEX : 0),
-        s->first_line, s->lines, s->count, s->least, s->keep,
+        s->first_line, s->lines, s->count, s->first_rank, s->keep,
         s->blocks.count, s->blocks.length,
         s->from < 0 ? -1 : w->keys[s->from],
-        s->from < 0 ? -1 : w->places[s->from],
+        s->from < 0 ? -1 : w->positions[s->from],
         s->to < 0 ? -1 : w->keys[s->to],
-        s->to < 0 ? -1 : w->places[s->to],
+        s->to < 0 ? -1 : w->positions[s->to],
         w->table, w->totals, s->shift, s->mode, s->known};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         tn__primitive_argument(j, word[i]);
@@ -285,7 +284,7 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
         .is_wide = j.v.is_wide,
         .first_line = plan->step / (w.steps + 1) * w.lines_at_once,
         .keys = w.keys[half],
-        .places = w.places[half],
+        .positions = w.positions[half],
         .steps = (w.steps + 1) * (uint32_t)tn__device_divide_up(
                                      w.lines, w.lines_at_once),
         .scratch_bytes = 8 * (uint64_t)w.end};
@@ -312,7 +311,7 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
         only.count = length > 0 ? length : 1;
     } else if (length <= w.group_elements) {
         only.kind = GROUP;
-        only.least = w.last_only ? w.keep - 1 : 0;
+        only.first_rank = w.last_only ? w.keep - 1 : 0;
         if (length <= SMALL_EACH * SMALL_GROUP && j.v.group > SMALL_GROUP) {
             j.v.flags = SMALL;
             j.v.group = SMALL_GROUP;
@@ -376,7 +375,7 @@ const char *tn__define_sort(tn__text *text, const tn__variant *v)
     define_keys(text, v->dtype);
     tn__text_add(text,
                  "#define TK_SIZE %u\n#define TK_EACH %d\n"
-                 "#define TK_HELD tk_u%d\n#define TK_FEW_BLOCKS %d\n",
+                 "#define TK_STAGED tk_u%d\n#define TK_FEW_BLOCKS %d\n",
                  v->group, (int)elements_per_item(v),
                  has_wide_keys(v) ? 64 : 32, FEW_BLOCKS);
     return part[v->kind];

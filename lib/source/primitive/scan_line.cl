@@ -17,8 +17,8 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
     const tk_idx start = chunk * 1024, left = length - start;
     const tk_i32 n = (tk_i32)(left < 0 ? 0 : left < 1024 ? left : 1024);
     for (tk_idx line = TK_GROUP; line < lines; line += TK_GROUPS) {
-        TK_PLACE(from, 0, line)
-        TK_PLACE(to, 1, line)
+        TK_POINT_OFFSET(from, 0, line)
+        TK_POINT_OFFSET(to, 1, line)
 #pragma unroll 8
         for (tk_i32 i = item; i < n; i += TK_TEAM)
             element[here + TK_AT(i)] =
@@ -30,7 +30,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
             TK_VALUE x[16];
             for (tk_i32 j = 0; j < 16; j++)
                 x[j] = element[block + (j < size ? j : 0)];
-            TK_BY_HALVES
+            TK_SCAN_BLOCK
             for (tk_i32 j = 0; j < 16; j++)
                 if (j < size)
                     element[block + j] = x[j];
@@ -41,7 +41,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
             TK_VALUE fold = final[blocks];
 #pragma unroll 16
             for (tk_i32 b = 1; b < (n + 15) / 16; b++) {
-                fold = TK_FOLD(fold, final[blocks + b]);
+                fold = TK_COMBINE(fold, final[blocks + b]);
                 final[blocks + b] = fold;
             }
             total[chunk] = fold;
@@ -52,7 +52,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
             const tk_i32 chunks = (tk_i32)((length + 1023) / 1024);
             for (tk_i32 j = 0; j < 16; j++)
                 x[j] = total[j < chunks ? j : 0];
-            TK_BY_HALVES
+            TK_SCAN_BLOCK
             for (tk_i32 j = 0; j < TK_CHUNKS; j++)
                 total[j] = x[j];
         }
@@ -61,9 +61,9 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
         for (tk_i32 i = item; i < n; i += TK_TEAM) {
             TK_VALUE x = element[here + TK_AT(i)];
             if (i >= 16)
-                x = TK_FOLD(final[blocks + i / 16 - 1], x);
+                x = TK_COMBINE(final[blocks + i / 16 - 1], x);
             if (chunk > 0)
-                x = TK_FOLD(total[chunk - 1], x);
+                x = TK_COMBINE(total[chunk - 1], x);
             out[to + (start + i) * (tk_idx)TK_OWN(2)] = TK_TO(x);
         }
         TK_BARRIER();

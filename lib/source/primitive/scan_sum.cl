@@ -9,8 +9,8 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
     const tk_idx in_step = (tk_idx)TK_OWN(1), out_step = (tk_idx)TK_OWN(2);
     for (tk_idx line = TK_FIRST; line < lines; line += TK_ITEMS) {
-        TK_PLACE(from, 0, line)
-        TK_PLACE(to, 1, line)
+        TK_POINT_OFFSET(from, 0, line)
+        TK_POINT_OFFSET(to, 1, line)
         TK_VALUE carry = 0, before = 0, last = 0, tree[4];
         for (tk_i32 level = 0; level < 4; level++)
             tree[level] = 0;
@@ -20,12 +20,12 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
             TK_VALUE x[16];
             for (tk_i32 j = 0; j < 16; j++)
                 x[j] = TK_FROM(in[from + (j < n ? j : 0) * in_step]);
-            TK_BY_HALVES
+            TK_SCAN_BLOCK
             for (tk_i32 j = 0; j < 16; j++) {
-                x[j] = start % 1024 != 0 ? TK_FOLD(carry, x[j]) : x[j];
+                x[j] = start % 1024 != 0 ? TK_COMBINE(carry, x[j]) : x[j];
                 if (j < n)
                     out[to + j * out_step] = TK_TO(
-                        start >= 1024 ? TK_FOLD(before, x[j]) : x[j]);
+                        start >= 1024 ? TK_COMBINE(before, x[j]) : x[j]);
             }
             carry = x[15];
             from += 16 * in_step;
@@ -41,13 +41,13 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
                     tree[level] = before = fold;
                     for (tk_i32 above = level + 1; above < 4; above++)
                         before = (chunk >> above & 1) != 0
-                                     ? TK_FOLD(tree[above], before) : before;
+                                     ? TK_COMBINE(tree[above], before) : before;
                     meets = 0;
                 }
                 if (meets)
-                    before = fold = TK_FOLD(tree[level], fold);
+                    before = fold = TK_COMBINE(tree[level], fold);
             }
-            before = chunk >= 16 ? TK_FOLD(last, before) : before;
+            before = chunk >= 16 ? TK_COMBINE(last, before) : before;
             last = chunk % 16 == 15 ? before : last;
         }
     }

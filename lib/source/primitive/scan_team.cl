@@ -3,9 +3,9 @@
  *   1  writes the last element of each chunk's scan to scratch memory;
  *   2  scans these, one work-group per line;
  *   3  writes all elements of each chunk, combined with what comes before.
- * A line of one chunk needs only the third step. TK_FOLD, TK_INDEX and TK_TAKES
- * are those of scan.cl. TK_BY_HALVES scans x[16] (and place[16]). Arguments of
- * its own: as in scan.cl. */
+ * A line of one chunk needs only the third step. TK_COMBINE, TK_INDEX and
+ * TK_REPLACES are those of scan.cl. TK_SCAN_BLOCK scans x[16] (and
+ * position[16]). Arguments of its own: as in scan.cl. */
 #define TK_TEAM 64
 #define TK_AT(i) ((i) + (i) / 16) /* padded: blocks begin at different banks */
 #ifdef TK_INDEX
@@ -14,10 +14,10 @@
 #define TK_IF_INDEX(statement)
 #endif
 /* Combines x with (b, b_at), which comes before it. */
-#define TK_BEHIND(b, b_at, x, x_at)                                           \
+#define TK_PREPEND(b, b_at, x, x_at)                                          \
     {                                                                         \
-        TK_IF_INDEX(x_at = TK_TAKES(x, b) ? x_at : b_at;)                     \
-        x = TK_FOLD(b, x);                                                    \
+        TK_IF_INDEX(x_at = TK_REPLACES(x, b) ? x_at : b_at;)                  \
+        x = TK_COMBINE(b, x);                                                 \
     }
 
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
@@ -48,11 +48,11 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
 #else
         const tk_idx line = job / chunks, begin = job % chunks * 1024;
         const tk_idx end = length - begin < 1024 ? length : begin + 1024;
-        TK_PLACE(from, 0, line)
+        TK_POINT_OFFSET(from, 0, line)
 #endif
 #if TK_STEP == 3
-        TK_PLACE(to, 1, line)
-        TK_IF_INDEX(TK_PLACE(to_at, 2, line))
+        TK_POINT_OFFSET(to, 1, line)
+        TK_IF_INDEX(TK_POINT_OFFSET(to_at, 2, line))
 #endif
         for (tk_idx start = begin; start < end; start += 1024) {
             const tk_i32 n = (tk_i32)(end - start < 1024 ? end - start : 1024);
@@ -72,17 +72,17 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
             if (size > 0) {
                 const tk_i32 block = TK_AT(TK_LOCAL * 16);
                 TK_VALUE x[16];
-                TK_IF_INDEX(tk_idx place[16];)
+                TK_IF_INDEX(tk_idx position[16];)
                 for (tk_i32 j = 0; j < 16; j++) {
                     const tk_i32 k = block + (j < size ? j : 0);
                     x[j] = element[k];
-                    TK_IF_INDEX(place[j] = element_at[k];)
+                    TK_IF_INDEX(position[j] = element_at[k];)
                 }
-                TK_BY_HALVES
+                TK_SCAN_BLOCK
                 for (tk_i32 j = 0; j < 16; j++)
                     if (j < size) {
                         element[block + j] = x[j];
-                        TK_IF_INDEX(element_at[block + j] = place[j];)
+                        TK_IF_INDEX(element_at[block + j] = position[j];)
                     }
                 final[TK_LOCAL + 1] = element[block + size - 1];
                 TK_IF_INDEX(final_at[TK_LOCAL + 1] =
@@ -91,7 +91,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
             TK_BARRIER();
             if (TK_LOCAL == 0)
                 for (tk_i32 b = start > begin ? 0 : 1; b * 16 < n; b++)
-                    TK_BEHIND(final[b], final_at[b], final[b + 1],
+                    TK_PREPEND(final[b], final_at[b], final[b + 1],
                               final_at[b + 1])
             TK_BARRIER();
 #if TK_STEP == 1
@@ -102,19 +102,19 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
 #else
             for (tk_i32 i = TK_LOCAL; i < n; i += TK_TEAM) {
                 TK_VALUE x = element[TK_AT(i)];
-                TK_IF_INDEX(tk_idx place = element_at[TK_AT(i)];)
+                TK_IF_INDEX(tk_idx position = element_at[TK_AT(i)];)
                 if (i >= 16 || start > begin)
-                    TK_BEHIND(final[i / 16], final_at[i / 16], x, place)
+                    TK_PREPEND(final[i / 16], final_at[i / 16], x, position)
 #if TK_STEP == 2
                 total[job * chunks + start + i] = x;
-                TK_IF_INDEX(total_at[job * chunks + start + i] = place;)
+                TK_IF_INDEX(total_at[job * chunks + start + i] = position;)
 #else
                 const tk_idx k = start + i;
                 if (begin > 0)
-                    TK_BEHIND(total[job - 1], (tk_idx)total_at[job - 1], x,
-                              place)
+                    TK_PREPEND(total[job - 1], (tk_idx)total_at[job - 1], x,
+                              position)
                 out[to + k * (tk_idx)TK_OWN(2)] = TK_TO(x);
-                TK_IF_INDEX(index[to_at + k * (tk_idx)TK_OWN(3)] = place;)
+                TK_IF_INDEX(index[to_at + k * (tk_idx)TK_OWN(3)] = position;)
 #endif
             }
 #endif

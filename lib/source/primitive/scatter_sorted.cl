@@ -2,8 +2,8 @@
  * (print_sort.c). A line of indices serves TK_WIDTH neighbouring lines of dst
  * and src, its columns. At the first index of each destination, a team of
  * work-items processes all of that destination's indices in their order,
- * TK_EACH columns per work-item. TK_FOLD(old, x) is what is stored. Defined
- * before it: TK_PLACES, the type of a position in a line.
+ * TK_EACH columns per work-item. TK_COMBINE(old, x) is what is stored. Defined
+ * before it: TK_POSITION, the type of a position in a line.
  *
  * Only the lowest digits are sorted, enough for every valid index. So indices
  * out of range may be among those of a valid destination; each index is
@@ -40,8 +40,8 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
         const tk_idx first = task / tiles % TK_COUNT;
         TK_G const tk_u64 *const keys =
             scratch + TK_OWN(10) + line * TK_COUNT;
-        TK_G const TK_PLACES *const places =
-            (TK_G const TK_PLACES *)(scratch + TK_OWN(11)) + line * TK_COUNT;
+        TK_G const TK_POSITION *const line_positions =
+            (TK_G const TK_POSITION *)(scratch + TK_OWN(11)) + line * TK_COUNT;
         const tk_u64 digits = keys[first] & TK_DIGITS;
         if (first > 0 && (keys[first - 1] & TK_DIGITS) == digits)
             continue;
@@ -51,8 +51,8 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
             is_there[k] = column < TK_WIDTH && is_inside;
             const tk_idx point = (TK_FIRST_LINE + line) * TK_WIDTH +
                                  (is_there[k] ? column : 0);
-            TK_PLACE(at, 0, point)
-            TK_PLACE(begin, 2, point)
+            TK_POINT_OFFSET(at, 0, point)
+            TK_POINT_OFFSET(begin, 2, point)
             to[k] = is_inside ? at + (tk_idx)digits * TK_DST_STRIDE : 0;
             from[k] = begin;
         }
@@ -67,11 +67,12 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
             for (tk_i32 i = 0; i < TK_AHEAD; i++)
                 count += count == i && (found[i] & TK_DIGITS) == digits;
             for (tk_i32 i = 0; i < TK_AHEAD; i++) {
-                const tk_idx place =
-                    i < count ? (tk_idx)places[next + i] * TK_SRC_STRIDE : 0;
+                const tk_idx src_offset =
+                    i < count ? (tk_idx)line_positions[next + i] * TK_SRC_STRIDE
+                              : 0;
                 for (tk_i32 k = 0; k < TK_EACH; k++)
                     if (i < count && is_there[k])
-                        x[i * TK_EACH + k] = src[from[k] + place];
+                        x[i * TK_EACH + k] = src[from[k] + src_offset];
             }
             for (tk_i32 i = 0; i < TK_AHEAD; i++) {
                 if (i >= count)
@@ -79,14 +80,15 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
                 if (is_inside && TK_INDEX_OF(found[i]) == (tk_i64)digits) {
                     for (tk_i32 k = 0; k < TK_EACH; k++)
                         if (is_there[k])
-                            sum[k] = TK_TO(TK_FOLD(
+                            sum[k] = TK_TO(TK_COMBINE(
                                 TK_FROM(sum[k]),
                                 TK_FROM(x[i * TK_EACH + k])));
                 } else if (lane == 0 && tile == 0) {
-                    TK_PLACE(position, 3, (TK_FIRST_LINE + line) * TK_WIDTH)
+                    TK_POINT_OFFSET(position, 3,
+                                    (TK_FIRST_LINE + line) * TK_WIDTH)
                     const tk_i64 here =
                         (tk_i64)position +
-                        (tk_i64)places[next + i] * TK_POSITION_STRIDE;
+                        (tk_i64)line_positions[next + i] * TK_POSITION_STRIDE;
                     if (wrong < 0 || here < wrong) {
                         wrong = here;
                         wrong_index = TK_INDEX_OF(found[i]);
@@ -101,5 +103,5 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
     tk_fault fault = tk_fault_none();
     if (wrong >= 0)
         fault = tk_fault_at(fault, wrong, 0, 0, wrong_index, TK_EXTENT);
-    TK_FAULT_TELL(faults, fault, TK_OWN(12), TK_OWN(13), TK_OWN(14))
+    TK_FAULT_REPORT(faults, fault, TK_OWN(12), TK_OWN(13), TK_OWN(14))
 }

@@ -20,8 +20,8 @@ TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
                 const tk_keys other = keys[own * length + k];
                 before += other < key || (other == key && k < i) ? 1 : 0;
             }
-            if (before < TK_KEEP) {
-                TK_PUT(before, i)
+            if (before < TK_END_RANK) {
+                TK_STORE_RANK(before, i)
             }
         }
         TK_BARRIER();

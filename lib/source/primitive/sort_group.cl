@@ -1,6 +1,6 @@
 /* sort_group.cl: lines of at most TK_EACH * TK_SIZE elements, one per
  * work-group: a radix sort by four bits at a time in shared memory. */
-#define TK_NIBBLE(slot) (held[slot] >> shift & 15u)
+#define TK_NIBBLE(slot) (staged[slot] >> shift & 15u)
 
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
 {
@@ -10,18 +10,18 @@ TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
     for (tk_idx line = TK_GROUP; line < TK_LINES; line += TK_GROUPS) {
         TK_SORT_LINE(line)
         for (tk_i32 i = TK_LOCAL; i < each * TK_SIZE; i += TK_SIZE) {
-            held[i] = i < count ? TK_SOURCE_KEY(line, i) : ~(tk_keys)0;
+            staged[i] = i < count ? TK_SOURCE_KEY(line, i) : ~(tk_keys)0;
             order[TK_PAD(i)] = (tk_u16)i;
         }
         TK_BARRIER();
         for (tk_i32 shift = 0; shift < TK_BITS; shift += 4) {
-            TK_ROUND(each, TK_NIBBLE)
+            TK_RADIX_ROUND(each, TK_NIBBLE)
         }
-        for (tk_i32 i = (tk_i32)TK_LEAST + TK_LOCAL; i < TK_KEEP;
+        for (tk_i32 i = (tk_i32)TK_FIRST_RANK + TK_LOCAL; i < TK_END_RANK;
              i += TK_SIZE) {
             const tk_idx slot = order[TK_PAD(i)];
-            const tk_idx self = TK_SOURCE_PLACE(line, slot);
-            TK_PUT(i, self)
+            const tk_idx self = TK_SOURCE_POSITION(line, slot);
+            TK_STORE_RANK(i, self)
         }
         TK_BARRIER();
     }

@@ -36,9 +36,9 @@ TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
             sorted = merged;
             merged = kept;
         }
-        for (tk_idx i = 0; i < TK_KEEP; i++) {
+        for (tk_idx i = 0; i < TK_END_RANK; i++) {
             const tk_idx self = sorted[i];
-            TK_PUT(i, self)
+            TK_STORE_RANK(i, self)
         }
     }
 }

@@ -29,7 +29,7 @@ TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
             for (tk_idx start = 0; start < blocks; start += TK_SIZE) {
                 const tk_idx block = start + TK_LOCAL;
                 part[TK_LOCAL] = block < blocks ? table[block] : 0;
-                TK_ADD_UP(part, tk_idx, TK_SAME, 1, before)
+                TK_PREFIX_SUMS(part, tk_idx, TK_UNPADDED, 1, before)
                 if (block < blocks)
                     table[block] = part[TK_LOCAL];
                 before += total;

@@ -3,7 +3,8 @@
  * work-group of TK_SIDE * TK_SIDE computes a square tile of c, TK_EACH *
  * TK_EACH sums per work-item. TK_SIDE columns of a and as many rows of b are in
  * local memory at a time. Defined before it:
- *   TK_NAME, TK_MORE  the kernel's name; its buffers besides a, b and c
+ *   TK_NAME           the kernel's name
+ *   TK_EXTRA_BUFFERS  its buffers besides a, b and c
  *   TK_SHARES         how often each tile exists
  *   TK_TILE_BEGIN     what all elements of a work-item share
  *   TK_SUMS_BEGIN, TK_SUMS_END  enclose one sum over TK_DEPTH values of k
@@ -13,7 +14,7 @@
  *   TK_SUM, TK_COLUMN_BEGIN(j), TK_STORE(i, j, sum)  store the sums */
 #define TK_TILE (TK_SIDE * TK_EACH)
 TK_KERNEL TK_NAME(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
-                  TK_G TK_STORED *c, TK_MORE TK_WORDS)
+                  TK_G TK_STORED *c, TK_EXTRA_BUFFERS TK_WORDS)
 {
     TK_SHARED(TK_VALUE, tile_a, TK_TILE * (TK_SIDE + 1));
     TK_SHARED(TK_VALUE, tile_b, TK_SIDE * (TK_TILE + 1));
@@ -23,9 +24,9 @@ TK_KERNEL TK_NAME(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
     const tk_i32 i = TK_LOCAL / TK_SIDE, j = TK_LOCAL % TK_SIDE;
     for (tk_idx tile = TK_GROUP; tile < tiles; tile += TK_GROUPS) {
         const tk_idx matrix = tile / across / down % (tk_idx)TK_WORD(0);
-        TK_PLACE(at_a, 0, matrix)
-        TK_PLACE(at_b, 1, matrix)
-        TK_PLACE(at_c, 2, matrix)
+        TK_POINT_OFFSET(at_a, 0, matrix)
+        TK_POINT_OFFSET(at_b, 1, matrix)
+        TK_POINT_OFFSET(at_c, 2, matrix)
         const tk_idx row = tile / across % down * TK_TILE + i;
         const tk_idx column = tile % across * TK_TILE + j;
         TK_VALUE sum[TK_EACH][TK_EACH];

@@ -104,7 +104,7 @@ static bool print_kernel(tn__device_printer *p, const tn_target *target)
         tn__device_elements(p);
     if (p->faults)
         tn__device_line(p,
-                        "TK_FAULT_TELL(faults, fault, TK_WORD(%u), "
+                        "TK_FAULT_REPORT(faults, fault, TK_WORD(%u), "
                         "TK_WORD(%u), TK_WORD(%u))",
                         p->words.tag, p->words.launch, p->words.room);
     tn__text_add(&p->body, "}\n");

@@ -142,10 +142,10 @@ void tn__reduce_combine(tn__device_printer *p, const tn__stage_use *use)
         combine_name(p, i, fold);
         snprintf(one, sizeof one, lanes_of(p) > 1 ? "acc%u[0]" : "acc%u", i);
         if (lanes_of(p) > 1)
-            tn__device_line(p, "TK_FOLD_LANES(%s, acc%u, %u)", fold, i,
+            tn__device_line(p, "TK_COMBINE_LANES(%s, acc%u, %u)", fold, i,
                             lanes_of(p));
         if (tn__device_has_team(p))
-            tn__device_line(p, "TK_FOLD_TEAM(%s, %s, shared_%s)", fold, one,
+            tn__device_line(p, "TK_COMBINE_TEAM(%s, %s, shared_%s)", fold, one,
                             type);
         if (p->class.is_short)
             tn__device_line(p, "sum%u = %s;", i, one);
@@ -206,7 +206,7 @@ void tn__reduce_shares(tn__device_printer *p, const tn__stage_use *use)
         combine_name(p, i, fold);
         neutral(p, i, false, none);
         tn__device_line(p, "tk_%s sum%u;", type, i);
-        tn__device_line(p, "TK_FOLD_SHARES(tk_%s, %s, %s, part%u, shares, "
+        tn__device_line(p, "TK_COMBINE_SHARES(tk_%s, %s, %s, part%u, shares, "
                            "shared_%s, sum%u)",
                         type, fold, none, i, type, i);
         print_result(p, i);

@@ -52,8 +52,7 @@ static void print_stages(tn__device_printer *p)
         if (stage->row_count == 0)
             continue;
         bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
-        print_barrier(p, stored && !begins); /* the store prints its own
-                                              * barrier */
+        print_barrier(p, stored && !begins); /* a store prints its own */
         stored = part_stores(p, stage->row_first, stage->row_count);
         print_row_part(p, stage);
     }

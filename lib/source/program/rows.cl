@@ -39,14 +39,14 @@
 #endif
 
 /* One work-item has `count` lanes of a chunk: all 16, or every fourth. */
-#define TK_FOLD_LANES(op, lane, count)                                        \
+#define TK_COMBINE_LANES(op, lane, count)                                     \
     for (tk_i32 step = (count) / 2; step > 0; step /= 2)                      \
         for (tk_i32 l = 0; l < step; l++)                                     \
             lane[l] = op(lane[l], lane[l + step]);
 
 /* Combines the lanes and chunks of a team; all its work-items get the result.
  * shared has an element for each work-item of the work-group. */
-#define TK_FOLD_TEAM(op, value, shared)                                       \
+#define TK_COMBINE_TEAM(op, value, shared)                                    \
     shared[TK_SELF] = value;                                                  \
     TK_BARRIER();                                                             \
     for (tk_i32 step = TK_WIDTH / 2; step > 0; step /= 2) {                   \
@@ -85,7 +85,7 @@
 /* Combines the partial values of a row's shares pairwise by index. The whole
  * team gets the result. There are at most TK_RUN * TK_TEAM shares. */
 #define TK_RUN 8
-#define TK_FOLD_SHARES(T, op, none, part, shares, shared, value)              \
+#define TK_COMBINE_SHARES(T, op, none, part, shares, shared, value)           \
     {                                                                         \
         T run[TK_RUN];                                                        \
         for (tk_i32 j = 0; j < TK_RUN; j++) {                                 \
