@@ -30,118 +30,118 @@ tn__variant tn__variant_unpack(uint64_t word)
                      .group = (uint32_t)(word >> 21 & 0xffff)};
 }
 
-void tn__primitive_init(tn__primitive *j, const tn_target *target,
+void tn__primitive_init(tn__primitive *p, const tn_target *target,
                         tn_plan *plan, unsigned primitive, uint32_t dtype)
 {
-    memset(j, 0, sizeof *j);
-    j->target = target;
-    j->plan = plan;
-    j->v.primitive = primitive;
-    j->v.dtype = dtype;
+    memset(p, 0, sizeof *p);
+    p->target = target;
+    p->plan = plan;
+    p->v.primitive = primitive;
+    p->v.dtype = dtype;
     plan->flags = 0;
     plan->buffer_count = 0;
     plan->scratch_bytes = 0;
     plan->step_count = 1;
 }
 
-void tn__primitive_operand(tn__primitive *j, const tn_strided *s,
+void tn__primitive_operand(tn__primitive *p, const tn_strided *s,
                            uint32_t without, int64_t length)
 {
-    uint32_t o = j->operands++;
-    for (uint32_t d = 0, to = 0; to < j->ndim; d++)
+    uint32_t o = p->operands++;
+    for (uint32_t d = 0, to = 0; to < p->ndim; d++)
         if (d != without)
-            j->stride[o][to++] = s->stride[d];
-    j->offset[o] = s->offset;
+            p->stride[o][to++] = s->stride[d];
+    p->offset[o] = s->offset;
     int64_t reach = llabs(s->offset);
     if (without != TN_NONE && length > 0)
         reach += (length - 1) * llabs(s->stride[without]);
-    if (reach > j->reach)
-        j->reach = reach;
+    if (reach > p->reach)
+        p->reach = reach;
 }
 
-void tn__primitive_buffer(tn__primitive *j, tn_buffer *buffer)
+void tn__primitive_buffer(tn__primitive *p, tn_buffer *buffer)
 {
-    j->plan->buffer[j->plan->buffer_count++] = buffer;
+    p->plan->buffer[p->plan->buffer_count++] = buffer;
 }
 
-void tn__primitive_argument(tn__primitive *j, int64_t word)
+void tn__primitive_argument(tn__primitive *p, int64_t word)
 {
-    j->argument[j->argument_count++] = (uint64_t)word;
+    p->argument[p->argument_count++] = (uint64_t)word;
 }
 
-void tn__primitive_space(tn__primitive *j, int64_t longest)
+void tn__primitive_space(tn__primitive *p, int64_t longest)
 {
     tn_launch_operand operand[TN__OPERANDS];
-    tn_launch launch = {.extent = j->extent, .operand = operand};
+    tn_launch launch = {.extent = p->extent, .operand = operand};
     int64_t reach = 0;
-    for (uint32_t o = 0; o < j->operands; o++) {
-        operand[o] = (tn_launch_operand){.stride = j->stride[o]};
-        int64_t far = tn__device_reach(j->extent, j->stride[o], j->ndim);
+    for (uint32_t o = 0; o < p->operands; o++) {
+        operand[o] = (tn_launch_operand){.stride = p->stride[o]};
+        int64_t far = tn__device_reach(p->extent, p->stride[o], p->ndim);
         reach = far > reach ? far : reach;
     }
-    tn__device_space_init(&j->outer, &launch, j->operands, 0, j->ndim);
-    j->v.ndim = j->outer.ndim;
-    j->v.is_wide = reach + j->reach >= TN__DEVICE_NARROW ||
-                   j->outer.count >= TN__DEVICE_NARROW ||
+    tn__device_space_init(&p->outer, &launch, p->operands, 0, p->ndim);
+    p->v.ndim = p->outer.ndim;
+    p->v.is_wide = reach + p->reach >= TN__DEVICE_NARROW ||
+                   p->outer.count >= TN__DEVICE_NARROW ||
                    longest >= TN__DEVICE_NARROW;
 }
 
-tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit)
+tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit)
 {
-    tn_plan *plan = j->plan;
-    int64_t units = j->target->units ? j->target->units : 1;
+    tn_plan *plan = p->plan;
+    int64_t units = p->target->units ? p->target->units : 1;
     uint64_t *word = plan->argument;
-    tn_status status = tn__device_check_target(j->target);
+    tn_status status = tn__device_check_target(p->target);
     if (status != TN_OK)
         return status;
-    if (j->v.dtype == TN_F64 && !(j->target->flags & TN_TARGET_F64))
+    if (p->v.dtype == TN_F64 && !(p->target->flags & TN_TARGET_F64))
         return tn__fail(TN_ERR_UNSUPPORTED,
                         "the device has no double precision (f64)");
-    *word++ = (uint64_t)j->outer.count;
-    for (uint32_t d = 0; d < j->outer.ndim; d++)
-        *word++ = (uint64_t)j->outer.extent[d];
-    for (uint32_t o = 0; o < j->operands; o++) {
-        *word++ = (uint64_t)j->offset[o];
-        for (uint32_t d = 0; d < j->outer.ndim; d++)
-            *word++ = (uint64_t)j->outer.stride[o][d];
+    *word++ = (uint64_t)p->outer.count;
+    for (uint32_t d = 0; d < p->outer.ndim; d++)
+        *word++ = (uint64_t)p->outer.extent[d];
+    for (uint32_t o = 0; o < p->operands; o++) {
+        *word++ = (uint64_t)p->offset[o];
+        for (uint32_t d = 0; d < p->outer.ndim; d++)
+            *word++ = (uint64_t)p->outer.stride[o][d];
     }
-    memcpy(word, j->argument, j->argument_count * sizeof *word);
-    word += j->argument_count;
+    memcpy(word, p->argument, p->argument_count * sizeof *word);
+    word += p->argument_count;
     plan->argument_bytes = (uint32_t)(8 * (word - plan->argument));
-    j->v.in_buffer = plan->argument_bytes + 8 * (plan->buffer_count + 2) >
-                     j->target->argument_room;
-    if (j->v.in_buffer)
+    p->v.in_buffer = plan->argument_bytes + 8 * (plan->buffer_count + 2) >
+                     p->target->argument_room;
+    if (p->v.in_buffer)
         plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
     groups = tn__device_min(groups, units * per_unit);
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_min(groups, j->target->fault_room);
+        groups = tn__device_min(groups, p->target->fault_room);
     plan->group_count = (uint64_t)groups;
-    plan->group_size = j->v.group;
-    plan->variant = pack(&j->v);
+    plan->group_size = p->v.group;
+    plan->variant = pack(&p->v);
     plan->key[0] = 0x7072696d; /* unlike any program's key */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
-    tn__hash_word(plan->key, j->target->flags);
+    tn__hash_word(plan->key, p->target->flags);
     tn__hash_finish(plan->key);
     return TN_OK;
 }
 
-bool tn__primitive_is_chunked(const tn__primitive *j)
+bool tn__primitive_is_chunked(const tn__primitive *p)
 {
-    return j->target->flags & TN_TARGET_CHUNKED;
+    return p->target->flags & TN_TARGET_CHUNKED;
 }
 
-tn_status tn__primitive_end_lines(tn__primitive *j)
+tn_status tn__primitive_end_lines(tn__primitive *p)
 {
-    j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(j->target);
+    p->v.group = tn__primitive_is_chunked(p) ? 1 : tn__device_group(p->target);
     return tn__primitive_end(
-        j, tn__device_divide_up(j->outer.count, j->v.group), 64);
+        p, tn__device_divide_up(p->outer.count, p->v.group), 64);
 }
 
-void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
+void tn__primitive_extents(tn__primitive *p, const int64_t *extent,
                            uint32_t ndim, uint32_t without)
 {
     for (uint32_t d = 0; d < ndim; d++)
         if (d != without)
-            j->extent[j->ndim++] = extent[d];
+            p->extent[p->ndim++] = extent[d];
 }

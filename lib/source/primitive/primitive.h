@@ -39,27 +39,27 @@ typedef struct tn__primitive {
 
 tn__variant tn__variant_unpack(uint64_t word);
 
-void tn__primitive_init(tn__primitive *j, const tn_target *target,
+void tn__primitive_init(tn__primitive *p, const tn_target *target,
                         tn_plan *plan, unsigned primitive, uint32_t dtype);
 /* Appends the extents, without dimension `without`. */
-void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
+void tn__primitive_extents(tn__primitive *p, const int64_t *extent,
                            uint32_t ndim, uint32_t without);
 /* Appends an operand over these extents. Dimension `without` is the inner one,
  * with `length` elements of the operand along it. */
-void tn__primitive_operand(tn__primitive *j, const tn_strided *s,
+void tn__primitive_operand(tn__primitive *p, const tn_strided *s,
                            uint32_t without, int64_t length);
-void tn__primitive_buffer(tn__primitive *j, tn_buffer *buffer);
+void tn__primitive_buffer(tn__primitive *p, tn_buffer *buffer);
 /* Appends an argument word that is specific to the primitive. */
-void tn__primitive_argument(tn__primitive *j, int64_t word);
+void tn__primitive_argument(tn__primitive *p, int64_t word);
 /* Merges the outer dimensions and decides on 32 or 64-bit indices. longest: the
  * greatest count besides the number of points. */
-void tn__primitive_space(tn__primitive *j, int64_t longest);
+void tn__primitive_space(tn__primitive *p, int64_t longest);
 /* Completes the plan. groups: how many work-groups have work; the plan has at
  * most per_unit for each compute unit. */
-tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit);
+tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit);
 /* The same where each work-item processes one line. */
-tn_status tn__primitive_end_lines(tn__primitive *j);
-bool tn__primitive_is_chunked(const tn__primitive *j);
+tn_status tn__primitive_end_lines(tn__primitive *p);
+bool tn__primitive_is_chunked(const tn__primitive *p);
 
 /* The register type in which a dtype is computed. */
 static inline tn_dtype tn__primitive_type(unsigned dtype)

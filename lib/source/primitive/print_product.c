@@ -71,14 +71,14 @@ static bool is_packed(const tn_matmul_args *m, bool unit)
 
 /* The largest block with which each compute unit has some; returns how many
  * blocks there are. */
-static int64_t block_choose(const tn__primitive *j, const tn_matmul_args *m,
+static int64_t block_choose(const tn__primitive *p, const tn_matmul_args *m,
                             int64_t columns, int64_t *height, int64_t *width)
 {
-    const int64_t least = j->target->units * ITEMS_PER_UNIT;
+    const int64_t least = p->target->units * ITEMS_PER_UNIT;
     int64_t count;
     *height = HEIGHT;
     *width = WIDTH;
-    while ((count = j->outer.count * tn__device_divide_up(m->m, *height) *
+    while ((count = p->outer.count * tn__device_divide_up(m->m, *height) *
                     tn__device_divide_up(m->n, *width)) < least &&
            (*height > 4 * ROWS || *width > columns))
         if (*width > columns && *width >= *height)
@@ -91,23 +91,23 @@ static int64_t block_choose(const tn__primitive *j, const tn_matmul_args *m,
 tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
                           tn_plan *plan)
 {
-    tn__primitive j;
+    tn__primitive p;
     uint32_t row = m->batch_ndim, column = row + 1;
     const tn_strided *const operand[3] = {&m->a, &m->b, &m->c};
     const int64_t size[3][2] = {{m->m, m->k}, {m->k, m->n}, {m->m, m->n}};
-    tn__primitive_init(&j, target, plan, TN__MATMUL, m->c.dtype);
+    tn__primitive_init(&p, target, plan, TN__MATMUL, m->c.dtype);
     int64_t matrices = 1;
     for (uint32_t d = 0; d < m->batch_ndim; d++)
-        matrices *= j.extent[d] = m->batch[d];
-    j.ndim = m->batch_ndim;
+        matrices *= p.extent[d] = m->batch[d];
+    p.ndim = m->batch_ndim;
     for (int o = 0; o < 3; o++) {
-        tn__primitive_operand(&j, operand[o], TN_NONE, 0);
-        tn__primitive_buffer(&j, operand[o]->buffer);
+        tn__primitive_operand(&p, operand[o], TN_NONE, 0);
+        tn__primitive_buffer(&p, operand[o]->buffer);
         int64_t reach = llabs(operand[o]->offset) +
                         tn__device_reach(size[o], operand[o]->stride + row, 2);
-        j.reach = reach > j.reach ? reach : j.reach;
+        p.reach = reach > p.reach ? reach : p.reach;
     }
-    const bool chunked = tn__primitive_is_chunked(&j);
+    const bool chunked = tn__primitive_is_chunked(&p);
     const bool unit = m->b.stride[column] == 1;
     const bool packed = chunked && is_packed(m, unit);
     const int64_t each =
@@ -118,31 +118,31 @@ tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
                                : TN__SIDE * each;
     int64_t across = tn__device_divide_up(m->n, tile_n);
     int64_t down = tn__device_divide_up(m->m, tile_m);
-    tn__primitive_space(&j, across * down);
-    if (j.outer.count * across * down >= TN__DEVICE_NARROW ||
+    tn__primitive_space(&p, across * down);
+    if (p.outer.count * across * down >= TN__DEVICE_NARROW ||
         m->k >= TN__DEVICE_NARROW)
-        j.v.is_wide = true;
-    j.v.flags = (unit ? B_UNIT : 0) | (packed ? PACKED : 0) |
+        p.v.is_wide = true;
+    p.v.flags = (unit ? B_UNIT : 0) | (packed ? PACKED : 0) |
                 (each > 1 ? TN__LARGE : 0);
-    tn__primitive_argument(&j, m->m);
-    tn__primitive_argument(&j, m->n);
-    tn__primitive_argument(&j, m->k);
+    tn__primitive_argument(&p, m->m);
+    tn__primitive_argument(&p, m->n);
+    tn__primitive_argument(&p, m->k);
     for (int o = 0; o < 3; o++) {
-        tn__primitive_argument(&j, operand[o]->stride[row]);
-        tn__primitive_argument(&j, operand[o]->stride[column]);
+        tn__primitive_argument(&p, operand[o]->stride[row]);
+        tn__primitive_argument(&p, operand[o]->stride[column]);
     }
-    tn__primitive_argument(&j, scalar_word(m->c.dtype, m->alpha));
-    tn__primitive_argument(&j, scalar_word(m->c.dtype, m->beta));
-    tn__primitive_argument(&j, m->beta != 0);
-    j.v.group = chunked ? 1 : TN__SIDE * TN__SIDE;
+    tn__primitive_argument(&p, scalar_word(m->c.dtype, m->alpha));
+    tn__primitive_argument(&p, scalar_word(m->c.dtype, m->beta));
+    tn__primitive_argument(&p, m->beta != 0);
+    p.v.group = chunked ? 1 : TN__SIDE * TN__SIDE;
     if (!packed)
-        return tn__primitive_end(&j, j.outer.count * across * down, 64);
+        return tn__primitive_end(&p, p.outer.count * across * down, 64);
     int64_t height, width;
-    int64_t blocks = block_choose(&j, m, tile_n, &height, &width);
-    tn__primitive_argument(&j, height);
-    tn__primitive_argument(&j, width);
+    int64_t blocks = block_choose(&p, m, tile_n, &height, &width);
+    tn__primitive_argument(&p, height);
+    tn__primitive_argument(&p, width);
     plan->flags |= TN_PLAN_SCRATCH;
-    tn_status status = tn__primitive_end(&j, blocks, ITEMS_PER_UNIT);
+    tn_status status = tn__primitive_end(&p, blocks, ITEMS_PER_UNIT);
     plan->scratch_bytes =
         plan->group_count * (uint64_t)((DEPTH + height) * width) *
         tn_dtype_bytes(tn__primitive_type(m->c.dtype));

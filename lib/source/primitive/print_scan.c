@@ -20,22 +20,22 @@ enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
 /* Products of floats need rising order, so a team cannot compute them. If a
  * line is strided, neighbouring lines are usually adjacent; one work-item for
  * each reads them well if there are many. */
-static bool suits_team(const tn__primitive *j, const tn_scan_args *s)
+static bool suits_team(const tn__primitive *p, const tn_scan_args *s)
 {
     const uint32_t last = s->ndim - 1;
     const tn_dtype type = tn__primitive_type(s->in.dtype);
     const bool apart = s->in.stride[last] != 1 && s->out.stride[last] != 1;
     const uint32_t most = TEAM * 2 * 17 * 16 + 2048; /* bytes of local memory */
-    return !tn__primitive_is_chunked(j) && type != TN_BOOL &&
+    return !tn__primitive_is_chunked(p) && type != TN_BOOL &&
            !(s->kind == TN_REDUCE_PROD && tn__is_float(type)) &&
            s->extent[last] > SHORT &&
-           !(apart && j->outer.count >= 256 * (int64_t)j->target->units) &&
-           j->target->group_limit >= TEAM && j->target->local_bytes >= most;
+           !(apart && p->outer.count >= 256 * (int64_t)p->target->units) &&
+           p->target->group_limit >= TEAM && p->target->local_bytes >= most;
 }
 
 /* Work-items of a work-group that has a whole line of this many chunks. 0: too
  * many chunks, or so few that it would gain nothing over scan_team.cl. */
-static uint32_t line_group(const tn__primitive *j, const tn_scan_args *s,
+static uint32_t line_group(const tn__primitive *p, const tn_scan_args *s,
                            int64_t chunks)
 {
     const uint32_t value =
@@ -45,8 +45,8 @@ static uint32_t line_group(const tn__primitive *j, const tn_scan_args *s,
         teams *= 2;
     const uint32_t bytes = value * (teams * (1088 + TEAM) + 16);
     if (chunks < 2 || chunks > teams || s->out_index.buffer ||
-        j->outer.count < j->target->units ||
-        teams * TEAM > j->target->group_limit || bytes > j->target->local_bytes)
+        p->outer.count < p->target->units ||
+        teams * TEAM > p->target->group_limit || bytes > p->target->local_bytes)
         return 0;
     return teams * TEAM;
 }
@@ -54,46 +54,46 @@ static uint32_t line_group(const tn__primitive *j, const tn_scan_args *s,
 tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
                         tn_plan *plan)
 {
-    tn__primitive j;
+    tn__primitive p;
     uint32_t last = s->ndim - 1;
     int64_t length = s->extent[last];
-    tn__primitive_init(&j, target, plan, TN__SCAN, s->in.dtype);
-    j.v.kind = s->kind;
-    j.v.flags = s->out_index.buffer ? WITH_INDEX : 0;
-    tn__primitive_extents(&j, s->extent, s->ndim, last);
-    tn__primitive_operand(&j, &s->in, last, length);
-    tn__primitive_operand(&j, &s->out, last, length);
-    tn__primitive_operand(
-        &j, s->out_index.buffer ? &s->out_index : &s->out, last, length);
-    tn__primitive_buffer(&j, s->in.buffer);
-    tn__primitive_buffer(&j, s->out.buffer);
+    tn__primitive_init(&p, target, plan, TN__SCAN, s->in.dtype);
+    p.v.kind = s->kind;
+    p.v.flags = s->out_index.buffer ? WITH_INDEX : 0;
+    tn__primitive_extents(&p, s->extent, s->ndim, last);
+    tn__primitive_operand(&p, &s->in, last, length);
+    tn__primitive_operand(&p, &s->out, last, length);
+    tn__primitive_operand(&p, s->out_index.buffer ? &s->out_index : &s->out,
+                          last, length);
+    tn__primitive_buffer(&p, s->in.buffer);
+    tn__primitive_buffer(&p, s->out.buffer);
     if (s->out_index.buffer)
-        tn__primitive_buffer(&j, s->out_index.buffer);
-    tn__primitive_space(&j, length);
-    tn__primitive_argument(&j, length);
-    tn__primitive_argument(&j, s->in.stride[last]);
-    tn__primitive_argument(&j, s->out.stride[last]);
-    tn__primitive_argument(&j, s->out_index.stride[last]);
+        tn__primitive_buffer(&p, s->out_index.buffer);
+    tn__primitive_space(&p, length);
+    tn__primitive_argument(&p, length);
+    tn__primitive_argument(&p, s->in.stride[last]);
+    tn__primitive_argument(&p, s->out.stride[last]);
+    tn__primitive_argument(&p, s->out_index.stride[last]);
     if (length == 0)
-        j.outer.count = 0;
-    if (!suits_team(&j, s))
-        return tn__primitive_end_lines(&j);
+        p.outer.count = 0;
+    if (!suits_team(&p, s))
+        return tn__primitive_end_lines(&p);
     const int64_t chunks = tn__device_divide_up(length, TN_CHUNK);
-    const uint32_t group = line_group(&j, s, chunks);
+    const uint32_t group = line_group(&p, s, chunks);
     if (group) {
-        j.v.flags |= STEP_LINE << STEP;
-        j.v.group = group;
-        return tn__primitive_end(&j, j.outer.count, 64);
+        p.v.flags |= STEP_LINE << STEP;
+        p.v.group = group;
+        return tn__primitive_end(&p, p.outer.count, 64);
     }
     const unsigned step = chunks > 1 ? plan->step + 1 : STEP_ALL;
     plan->step_count = chunks > 1 ? 3 : 1;
     plan->flags |= TN_PLAN_SCRATCH;
-    plan->scratch_bytes = (uint64_t)(j.outer.count * chunks) *
-                          (s->out_index.buffer ? 16 : 8);
-    j.v.flags |= step << STEP;
-    j.v.group = TEAM;
+    plan->scratch_bytes =
+        (uint64_t)(p.outer.count * chunks) * (s->out_index.buffer ? 16 : 8);
+    p.v.flags |= step << STEP;
+    p.v.group = TEAM;
     return tn__primitive_end(
-        &j, step == 2 ? j.outer.count : j.outer.count * chunks, 64);
+        &p, step == 2 ? p.outer.count : p.outer.count * chunks, 64);
 }
 
 const char *tn__define_scan(tn__text *text, const tn__variant *v,

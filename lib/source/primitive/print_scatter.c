@@ -53,36 +53,36 @@ static tn_strided point_positions(const tn_scatter_args *s)
 static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
                             unsigned flags, tn_plan *plan)
 {
-    tn__primitive j;
+    tn__primitive p;
     const int64_t length = s->extent[s->dim];
     const tn_strided position = point_positions(s);
-    tn__primitive_init(&j, target, plan, TN__SCATTER, s->dst.dtype);
-    j.v.kind = s->reduce;
+    tn__primitive_init(&p, target, plan, TN__SCATTER, s->dst.dtype);
+    p.v.kind = s->reduce;
     plan->flags = TN_PLAN_FAULTS;
-    tn__primitive_extents(&j, s->extent, s->ndim, s->dim);
-    tn__primitive_operand(&j, &s->dst, s->dim, s->dst_extent);
-    tn__primitive_operand(&j, &s->index, s->dim, length);
-    tn__primitive_operand(&j, &s->src, s->dim, length);
-    tn__primitive_operand(&j, &position, s->dim, length);
-    tn__primitive_buffer(&j, s->dst.buffer);
-    tn__primitive_buffer(&j, s->index.buffer);
-    tn__primitive_buffer(&j, s->src.buffer);
-    tn__primitive_space(&j, length);
-    tn__primitive_argument(&j, length);
-    tn__primitive_argument(&j, s->index.stride[s->dim]);
-    tn__primitive_argument(&j, s->src.stride[s->dim]);
-    tn__primitive_argument(&j, s->dst.stride[s->dim]);
-    tn__primitive_argument(&j, s->dst_extent);
-    tn__primitive_argument(&j, position.stride[s->dim]);
+    tn__primitive_extents(&p, s->extent, s->ndim, s->dim);
+    tn__primitive_operand(&p, &s->dst, s->dim, s->dst_extent);
+    tn__primitive_operand(&p, &s->index, s->dim, length);
+    tn__primitive_operand(&p, &s->src, s->dim, length);
+    tn__primitive_operand(&p, &position, s->dim, length);
+    tn__primitive_buffer(&p, s->dst.buffer);
+    tn__primitive_buffer(&p, s->index.buffer);
+    tn__primitive_buffer(&p, s->src.buffer);
+    tn__primitive_space(&p, length);
+    tn__primitive_argument(&p, length);
+    tn__primitive_argument(&p, s->index.stride[s->dim]);
+    tn__primitive_argument(&p, s->src.stride[s->dim]);
+    tn__primitive_argument(&p, s->dst.stride[s->dim]);
+    tn__primitive_argument(&p, s->dst_extent);
+    tn__primitive_argument(&p, position.stride[s->dim]);
     if (length == 0)
-        j.outer.count = 0;
-    tn__device_fault_words(j.argument + j.argument_count, target, s->tag);
-    j.argument_count += 3;
-    j.v.flags = flags;
+        p.outer.count = 0;
+    tn__device_fault_words(p.argument + p.argument_count, target, s->tag);
+    p.argument_count += 3;
+    p.v.flags = flags;
     if (!flags)
-        return tn__primitive_end_lines(&j);
-    j.v.group = tn__device_group(target);
-    return tn__primitive_end(&j, j.outer.count, 16);
+        return tn__primitive_end_lines(&p);
+    p.v.group = tn__device_group(target);
+    return tn__primitive_end(&p, p.outer.count, 16);
 }
 
 /* The flags of scatter_shared.cl if a line of dst fits shared memory, else
@@ -160,20 +160,20 @@ static tn_status plan_sorted_step(const tn_target *target,
                                   const tn__sorted *sorted, uint32_t digits,
                                   tn_plan *plan)
 {
-    tn__primitive j;
+    tn__primitive p;
     const uint32_t last = a->ndim - 1;
     const int64_t length = a->extent[last];
-    tn__primitive_init(&j, target, plan, TN__SCATTER, s->dst.dtype);
+    tn__primitive_init(&p, target, plan, TN__SCATTER, s->dst.dtype);
     plan->step_count = sorted->steps;
     plan->flags = TN_PLAN_FAULTS | TN_PLAN_SCRATCH;
     plan->scratch_bytes = sorted->scratch_bytes;
-    tn__primitive_extents(&j, a->extent, a->ndim, last);
-    tn__primitive_operand(&j, &a->dst, last, s->dst_extent);
-    tn__primitive_operand(&j, &a->index, last, length);
-    tn__primitive_operand(&j, &a->src, last, length);
-    tn__primitive_operand(&j, &a->position, last, length);
-    tn__primitive_buffer(&j, s->dst.buffer);
-    tn__primitive_buffer(&j, s->src.buffer);
+    tn__primitive_extents(&p, a->extent, a->ndim, last);
+    tn__primitive_operand(&p, &a->dst, last, s->dst_extent);
+    tn__primitive_operand(&p, &a->index, last, length);
+    tn__primitive_operand(&p, &a->src, last, length);
+    tn__primitive_operand(&p, &a->position, last, length);
+    tn__primitive_buffer(&p, s->dst.buffer);
+    tn__primitive_buffer(&p, s->src.buffer);
     const bool narrow = a->width < EACH;
     const int64_t each = narrow ? 1 : EACH, group = tn__device_group(target);
     int64_t team = 1;
@@ -181,21 +181,21 @@ static tn_status plan_sorted_step(const tn_target *target,
         team *= 2;
     const int64_t tiles = tn__device_divide_up(a->width, team * each);
     const int64_t tasks = sorted->lines * length * tiles;
-    tn__primitive_space(&j, tasks);
-    j.v.group = (uint32_t)group;
-    j.v.kind = s->reduce;
-    j.v.flags = SORTED | (sorted->is_wide ? WIDE_POSITIONS : 0) |
-                (narrow ? NARROW : 0);
+    tn__primitive_space(&p, tasks);
+    p.v.group = (uint32_t)group;
+    p.v.kind = s->reduce;
+    p.v.flags =
+        SORTED | (sorted->is_wide ? WIDE_POSITIONS : 0) | (narrow ? NARROW : 0);
     const int64_t word[] = {
         length, a->src.stride[last], a->dst.stride[last], s->dst_extent,
         (int64_t)(UINT64_MAX >> (64 - 8 * digits)), sorted->first_line,
         sorted->lines, a->width, team, a->position.stride[last], sorted->keys,
         sorted->positions};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        tn__primitive_argument(&j, word[i]);
-    tn__device_fault_words(j.argument + j.argument_count, target, s->tag);
-    j.argument_count += 3;
-    return tn__primitive_end(&j, tn__device_divide_up(tasks, group / team), 64);
+        tn__primitive_argument(&p, word[i]);
+    tn__device_fault_words(p.argument + p.argument_count, target, s->tag);
+    p.argument_count += 3;
+    return tn__primitive_end(&p, tn__device_divide_up(tasks, group / team), 64);
 }
 
 static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,

@@ -55,7 +55,7 @@ typedef struct blocks {
 
 /* What all steps of a sort share. */
 typedef struct work {
-    tn__primitive *j;
+    tn__primitive *p;
     int64_t length, keep, lines, lines_at_once;
     int64_t group_elements; /* that a work-group holds */
     bool last_only;
@@ -79,7 +79,7 @@ typedef struct step {
 
 static blocks divide_into_blocks(const work *w, int64_t count)
 {
-    const tn_target *target = w->j->target;
+    const tn_target *target = w->p->target;
     const int64_t tiles = tn__device_divide_up(count, w->group_elements);
     const int64_t groups =
         GROUPS_PER_UNIT * (int64_t)(target->units ? target->units : 1);
@@ -100,7 +100,7 @@ static int64_t reserve(work *w, int64_t count, int64_t bytes)
 /* Decides on the batches, the steps and the layout of scratch memory. */
 static void plan_memory(work *w)
 {
-    const tn__variant *v = &w->j->v;
+    const tn__variant *v = &w->p->v;
     const int64_t key_bytes = bits_of(v->dtype) > 32 ? 8 : 4;
     const int64_t place_bytes = v->is_wide ? 8 : 4;
     w->lines_at_once = w->at_once          ? w->lines
@@ -188,17 +188,17 @@ static step step_at(const work *w, uint32_t number)
 }
 
 /* The number of work-groups that have work in this step. */
-static int64_t groups_of(const tn__primitive *j, const step *s)
+static int64_t groups_of(const tn__primitive *p, const step *s)
 {
     const int64_t rows = s->lines * 256;
     switch (s->kind) {
     case FEW:
-        return tn__device_divide_up(s->lines, j->v.group / s->count);
+        return tn__device_divide_up(s->lines, p->v.group / s->count);
     case COUNT:
     case MOVE:
         return s->lines * s->blocks.count;
     case SUM:
-        return s->blocks.count > FEW_BLOCKS ? rows : rows / j->v.group;
+        return s->blocks.count > FEW_BLOCKS ? rows : rows / p->v.group;
     default:
         return s->lines;
     }
@@ -206,61 +206,72 @@ static int64_t groups_of(const tn__primitive *j, const step *s)
 
 static tn_status end(const work *w, const tn_sort_args *args, const step *s)
 {
-    tn__primitive *j = w->j;
+    tn__primitive *p = w->p;
     const uint32_t last = args->ndim - 1;
     const int64_t word[] = {
-        w->length, args->in.stride[last], args->out.stride[last],
+        w->length,
+        args->in.stride[last],
+        args->out.stride[last],
         args->out_index.stride[last],
         args->flags & TN_SORT_DESCENDING
-            ? (int64_t)(UINT64_MAX >> (64 - bits_of(j->v.dtype)))
+            ? (int64_t)(UINT64_MAX >> (64 - bits_of(p->v.dtype)))
             : 0,
         (args->out.buffer ? WANTS_OUT : 0) |
             (args->out_index.buffer ? WANTS_INDEX : 0),
-        s->first_line, s->lines, s->count, s->first_rank, s->keep,
-        s->blocks.count, s->blocks.length,
+        s->first_line,
+        s->lines,
+        s->count,
+        s->first_rank,
+        s->keep,
+        s->blocks.count,
+        s->blocks.length,
         s->from < 0 ? -1 : w->keys[s->from],
         s->from < 0 ? -1 : w->positions[s->from],
         s->to < 0 ? -1 : w->keys[s->to],
         s->to < 0 ? -1 : w->positions[s->to],
-        w->table, w->totals, s->shift, s->mode, s->known};
+        w->table,
+        w->totals,
+        s->shift,
+        s->mode,
+        s->known};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        tn__primitive_argument(j, word[i]);
-    j->v.kind = s->kind;
+        tn__primitive_argument(p, word[i]);
+    p->v.kind = s->kind;
     if (s->kind == SUM) /* one text serves all dtypes */
-        j->v.dtype = TN_I32;
-    tn_status status = tn__primitive_end(j, groups_of(j, s), 32);
-    j->plan->flags |= TN_PLAN_SCRATCH;
-    j->plan->scratch_bytes =
-        s->kind == MERGE ? j->plan->group_count * 2 * (uint64_t)w->length *
-                               (j->v.is_wide ? 8 : 4)
-                         : 8 * (uint64_t)w->end;
+        p->v.dtype = TN_I32;
+    tn_status status = tn__primitive_end(p, groups_of(p, s), 32);
+    p->plan->flags |= TN_PLAN_SCRATCH;
+    p->plan->scratch_bytes = s->kind == MERGE ? p->plan->group_count * 2 *
+                                                    (uint64_t)w->length *
+                                                    (p->v.is_wide ? 8 : 4)
+                                              : 8 * (uint64_t)w->end;
     return status;
 }
 
 /* Begins a plan. at_once: lines whose elements are counted together, if they
  * may be more than ELEMENTS. */
-static work begin(tn__primitive *j, const tn_target *target,
+static work begin(tn__primitive *p, const tn_target *target,
                   const tn_sort_args *s, int64_t at_once, tn_plan *plan)
 {
     const uint32_t last = s->ndim - 1;
     const int64_t length = s->extent[last];
-    tn__primitive_init(j, target, plan, TN__SORT, s->in.dtype);
-    tn__primitive_extents(j, s->extent, s->ndim, last);
-    tn__primitive_operand(j, &s->in, last, length);
-    tn__primitive_operand(j, s->out.buffer ? &s->out : &s->in, last, length);
-    tn__primitive_operand(
-        j, s->out_index.buffer ? &s->out_index : &s->in, last, length);
-    tn__primitive_buffer(j, s->in.buffer);
-    tn__primitive_buffer(j, s->out.buffer);
-    tn__primitive_buffer(j, s->out_index.buffer);
-    tn__primitive_space(j, at_once * length);
-    j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(target);
-    return (work){.j = j,
+    tn__primitive_init(p, target, plan, TN__SORT, s->in.dtype);
+    tn__primitive_extents(p, s->extent, s->ndim, last);
+    tn__primitive_operand(p, &s->in, last, length);
+    tn__primitive_operand(p, s->out.buffer ? &s->out : &s->in, last, length);
+    tn__primitive_operand(p, s->out_index.buffer ? &s->out_index : &s->in, last,
+                          length);
+    tn__primitive_buffer(p, s->in.buffer);
+    tn__primitive_buffer(p, s->out.buffer);
+    tn__primitive_buffer(p, s->out_index.buffer);
+    tn__primitive_space(p, at_once * length);
+    p->v.group = tn__primitive_is_chunked(p) ? 1 : tn__device_group(target);
+    return (work){.p = p,
                   .length = length,
-                  .lines = j->outer.count,
+                  .lines = p->outer.count,
                   .keep = tn__device_min(s->keep, length),
                   .last_only = s->flags & TN_SORT_LAST,
-                  .group_elements = elements_per_item(&j->v) * j->v.group,
+                  .group_elements = elements_per_item(&p->v) * p->v.group,
                   .passes = (bits_of(s->in.dtype) + 7) / 8};
 }
 
@@ -268,26 +279,26 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
                           uint32_t digits, bool at_once, tn_plan *plan,
                           tn__sorted *out)
 {
-    tn__primitive j;
+    tn__primitive p;
     int64_t lines = 1;
     for (uint32_t d = 0; at_once && d + 1 < s->ndim; d++)
         lines *= s->extent[d];
-    work w = begin(&j, target, s, lines, plan);
+    work w = begin(&p, target, s, lines, plan);
     w.keeps_keys = true;
     w.at_once = at_once;
     w.passes = digits;
     plan_memory(&w);
     const uint32_t number = plan->step / (w.steps + 1) * w.steps;
     const uint32_t at = plan->step % (w.steps + 1), half = (digits - 1) % 2;
-    *out = (tn__sorted){
-        .is_ready = at == w.steps,
-        .is_wide = j.v.is_wide,
-        .first_line = plan->step / (w.steps + 1) * w.lines_at_once,
-        .keys = w.keys[half],
-        .positions = w.positions[half],
-        .steps = (w.steps + 1) * (uint32_t)tn__device_divide_up(
-                                     w.lines, w.lines_at_once),
-        .scratch_bytes = 8 * (uint64_t)w.end};
+    *out =
+        (tn__sorted){.is_ready = at == w.steps,
+                     .is_wide = p.v.is_wide,
+                     .first_line = plan->step / (w.steps + 1) * w.lines_at_once,
+                     .keys = w.keys[half],
+                     .positions = w.positions[half],
+                     .steps = (w.steps + 1) * (uint32_t)tn__device_divide_up(
+                                                  w.lines, w.lines_at_once),
+                     .scratch_bytes = 8 * (uint64_t)w.end};
     out->lines = tn__device_min(w.lines_at_once, w.lines - out->first_line);
     plan->step_count = out->steps;
     if (out->is_ready)
@@ -299,22 +310,22 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
 tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
                         tn_plan *plan)
 {
-    tn__primitive j;
-    work w = begin(&j, target, s, 1, plan);
+    tn__primitive p;
+    work w = begin(&p, target, s, 1, plan);
     const int64_t length = w.length;
     step only = {.lines = w.keep > 0 ? w.lines : 0, .count = length,
                  .keep = w.keep, .from = -1, .to = -1};
-    if (tn__primitive_is_chunked(&j)) {
+    if (tn__primitive_is_chunked(&p)) {
         only.kind = MERGE;
-    } else if (length <= FEW_MOST && length <= j.v.group) {
+    } else if (length <= FEW_MOST && length <= p.v.group) {
         only.kind = FEW;
         only.count = length > 0 ? length : 1;
     } else if (length <= w.group_elements) {
         only.kind = GROUP;
         only.first_rank = w.last_only ? w.keep - 1 : 0;
-        if (length <= SMALL_EACH * SMALL_GROUP && j.v.group > SMALL_GROUP) {
-            j.v.flags = SMALL;
-            j.v.group = SMALL_GROUP;
+        if (length <= SMALL_EACH * SMALL_GROUP && p.v.group > SMALL_GROUP) {
+            p.v.flags = SMALL;
+            p.v.group = SMALL_GROUP;
         }
     } else if (only.lines > 0) {
         plan_memory(&w);
