@@ -4,6 +4,6 @@
 #define TN_LIB_SOURCE_DEVICE_TEXT_H
 
 /* Pairs of name and text, ended by NULL, NULL. */
-extern const char *const tn__device_text[];
+extern const char *const tn__source_texts[];
 
 #endif

@@ -64,7 +64,7 @@ BUILT_SOURCES += lib/source/device_text.c
 MAINTAINERCLEANFILES += lib/source/device_text.c
 lib/source/device_text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
 	$(AM_V_GEN)$(MKDIR_P) lib/source && LC_ALL=C $(AWK) \
-	    -v list=tn__device_text -v header=source/device_text.h \
+	    -v list=tn__source_texts -v header=source/device_text.h \
 	    -v folder= -v comment=C \
 	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_device) > $@.part && \
 	    mv $@.part $@

@@ -90,8 +90,8 @@ static tn_status print(const tn_target *target, const tn_program *program,
     return status ? status : tn__print(target, program, plan, source);
 }
 
-const tn_host tn__device_source = {
-    .size = sizeof tn__device_source,
+const tn_host tn__source_host = {
+    .size = sizeof tn__source_host,
     .plan_program = plan_program,
     .plan_matmul = plan_matmul,
     .plan_scatter = plan_scatter,

@@ -33,6 +33,6 @@ tn_status tn__fault_read(const void *buffer, uint32_t fault_room,
                          tn_fault *fault);
 
 /* All of these functions as the source entries of a host table. */
-extern const tn_host tn__device_source;
+extern const tn_host tn__source_host;
 
 #endif

@@ -12,20 +12,20 @@ static const char *const dtype_name[TN_DTYPE_END] = {
     [TN_F8E5M2] = "f8e5m2", [TN_U8] = "u8",     [TN_BOOL] = "bool",
 };
 
-const char *tn__device_dtype(unsigned dtype)
+const char *tn__source_dtype(unsigned dtype)
 {
     return dtype_name[dtype];
 }
 
-const char *tn__device_text_of(const char *name)
+const char *tn__source_text(const char *name)
 {
-    for (const char *const *at = tn__device_text; *at; at += 2)
+    for (const char *const *at = tn__source_texts; *at; at += 2)
         if (strcmp(*at, name) == 0)
             return at[1];
     return NULL;
 }
 
-void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
+void tn__source_head(tn__text *text, const tn_target *target, bool is_wide,
                      bool in_buffer, uint32_t words)
 {
     if (target->flags & TN_TARGET_PLAIN)
@@ -36,9 +36,9 @@ void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
         tn__text_add(text, "#define TK_EXACT_DIVIDE 1\n");
     if (is_wide)
         tn__text_add(text, "#define TK_WIDE 1\n");
-    tn__text_add(text, "%s%s%s", tn__device_text_of("platform.cl"),
-                 tn__device_text_of("instructions.cl"),
-                 tn__device_text_of("storage.cl"));
+    tn__text_add(text, "%s%s%s", tn__source_text("platform.cl"),
+                 tn__source_text("instructions.cl"),
+                 tn__source_text("storage.cl"));
     if (in_buffer)
         tn__text_add(text, "#define TK_WORD(i) words[i]\n");
     else
@@ -47,7 +47,7 @@ void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
                      "#define TK_WORD(i) words.w[i]\n", words);
 }
 
-const char *tn__device_parameters(const tn_target *target, bool in_buffer)
+const char *tn__source_parameters(const tn_target *target, bool in_buffer)
 {
     if (target->flags & TN_TARGET_PLAIN)
         return in_buffer
@@ -56,7 +56,7 @@ const char *tn__device_parameters(const tn_target *target, bool in_buffer)
     return in_buffer ? "TK_G const tk_i64 *words" : "tk_words words";
 }
 
-const char *tn__device_entry(tn__text *text, const tn_target *target,
+const char *tn__source_entry(tn__text *text, const tn_target *target,
                              const tn_plan *plan, bool in_buffer,
                              const char *kernel)
 {

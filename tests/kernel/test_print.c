@@ -157,7 +157,7 @@ static void teams_fit_rows(void)
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         tn_plan plan = {.size = sizeof plan};
         plan_sum(&plan, 132, of[i].rows, of[i].length);
-        fit += tn__device_class_unpack(plan.variant).slots == of[i].slots;
+        fit += tn__launch_class_unpack(plan.variant).slots == of[i].slots;
     }
     is_int(fit, (int)(sizeof of / sizeof *of), "teams have a row's chunks, or "
                                                "all of a group");
@@ -235,7 +235,7 @@ static void plans_follow_strides(void)
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         const tn_plan plan = plan_of(program_of(of[i].text), of[i].rows,
                                      of[i].extent, of[i].x, of[i].out);
-        const tn__device_class class = tn__device_class_unpack(plan.variant);
+        const tn__launch_class class = tn__launch_class_unpack(plan.variant);
         ok(class.lanes == of[i].lanes && class.tile == of[i].tile &&
                class.cached == of[i].cached && plan.group_count >= 64,
            "%s: lanes %u, tile %u, cached %d, %d groups", of[i].what,

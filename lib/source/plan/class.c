@@ -11,7 +11,7 @@ static uint32_t log2_of(uint32_t power)
     return log;
 }
 
-uint64_t tn__device_class_pack(const tn__device_class *class)
+uint64_t tn__launch_class_pack(const tn__launch_class *class)
 {
     /* rows have slots, elements have tiles */
     uint64_t slots = class->slots ? log2_of(class->slots) + 1
@@ -28,11 +28,11 @@ uint64_t tn__device_class_pack(const tn__device_class *class)
            (uint64_t)(class->tile ? class->transposed : class->zero) << 32;
 }
 
-tn__device_class tn__device_class_unpack(uint64_t variant)
+tn__launch_class tn__launch_class_unpack(uint64_t variant)
 {
     uint32_t slots = variant >> 13 & 7, mask = (uint32_t)(variant >> 32);
     bool is_rows = variant & 1, has_tiles = !is_rows && slots;
-    return (tn__device_class){
+    return (tn__launch_class){
         .is_rows = is_rows,
         .outer = variant >> 1 & 15,
         .row = variant >> 5 & 15,
@@ -53,8 +53,8 @@ tn__device_class tn__device_class_unpack(uint64_t variant)
     };
 }
 
-bool tn__device_words_init(tn__device_words *words, const tn_program *program,
-                           const tn__device_class *class)
+bool tn__launch_words_init(tn__launch_words *words, const tn_program *program,
+                           const tn__launch_class *class)
 {
     uint32_t ndim = class->outer + class->row, at = 0;
     words->count = at++;
@@ -82,22 +82,22 @@ bool tn__device_words_init(tn__device_words *words, const tn_program *program,
     return at <= TN_PLAN_WORDS;
 }
 
-bool tn__device_faults(const tn_kernel_ins *ins)
+bool tn__ins_faults(const tn_kernel_ins *ins)
 {
     return ins->op == TN_K_LOAD && !(ins->sub & TN_LOAD_ZERO) &&
            (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE);
 }
 
-bool tn__device_may_fault(const tn_program *program)
+bool tn__program_may_fault(const tn_program *program)
 {
     for (uint32_t i = 0; i < program->ins_count; i++)
-        if (tn__device_faults(&program->ins[i]))
+        if (tn__ins_faults(&program->ins[i]))
             return true;
     return false;
 }
 
-bool tn__device_is_contiguous(const tn_program *program,
-                              const tn__device_class *class, uint32_t k)
+bool tn__operand_is_contiguous(const tn_program *program,
+                               const tn__launch_class *class, uint32_t k)
 {
     const tn_kernel_operand *operand = &program->operand[k];
     return class->is_unit && !(class->zero >> k & 1) &&
@@ -106,12 +106,12 @@ bool tn__device_is_contiguous(const tn_program *program,
 
 #define GROUPS_PER_UNIT 16
 
-int64_t tn__device_max_groups(const tn_target *target)
+int64_t tn__target_max_groups(const tn_target *target)
 {
     return (int64_t)(target->units ? target->units : 1) * GROUPS_PER_UNIT;
 }
 
-tn_status tn__device_check_target(const tn_target *target)
+tn_status tn__target_check(const tn_target *target)
 {
     if (!(target->flags & TN_TARGET_PLAIN) ||
         target->flags == TN_TARGET_C)

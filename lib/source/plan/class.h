@@ -5,14 +5,14 @@
 
 #include <source/source.h>
 
-struct tn__device_space;
+struct tn__launch_space;
 
 /* The class of a launch: everything that the text depends on besides the
  * program and the target. It is packed into tn_plan.variant.
  *
  * A chunk is TN_CHUNK elements of a row. A team is the work-items that share a
  * row. A lane is one of the TN_LANES accumulators of a reduction. */
-typedef struct tn__device_class {
+typedef struct tn__launch_class {
     bool is_rows;      /* the program has rows, not elements alone */
     uint32_t outer;    /* merged dimensions of the elements, or of the rows */
     uint32_t row;      /* merged dimensions within a row; 0 without rows */
@@ -44,24 +44,24 @@ typedef struct tn__device_class {
     uint32_t split;    /* 0, or 1 + the plan's step where several work-groups
                         * share a row; is_short then means that each has one
                         * span of its row */
-} tn__device_class;
+} tn__launch_class;
 
-uint64_t tn__device_class_pack(const tn__device_class *class);
-tn__device_class tn__device_class_unpack(uint64_t variant);
+uint64_t tn__launch_class_pack(const tn__launch_class *class);
+tn__launch_class tn__launch_class_unpack(uint64_t variant);
 
 /* Work-items that share a chunk, and work-items that share a row (a team). */
-static inline uint32_t tn__device_width(const tn__device_class *class)
+static inline uint32_t tn__launch_class_width(const tn__launch_class *class)
 {
     return TN_LANES / class->lanes;
 }
 
-static inline uint32_t tn__device_team(const tn__device_class *class)
+static inline uint32_t tn__launch_class_team(const tn__launch_class *class)
 {
-    return class->slots * tn__device_width(class);
+    return class->slots * tn__launch_class_width(class);
 }
 
 /* Positions among the argument words. */
-typedef struct tn__device_words {
+typedef struct tn__launch_words {
     uint32_t count, length;     /* elements or rows; elements of a row */
     uint32_t extent;            /* of the outer dimensions, then of the row's */
     uint32_t offset[TN_PLAN_BUFFERS];
@@ -73,24 +73,24 @@ typedef struct tn__device_words {
     uint32_t share, shares;     /* split rows: elements of a share, shares of a
                                  * row */
     uint32_t total;
-} tn__device_words;
+} tn__launch_words;
 
 /* False if the launch needs more words than a plan holds. */
-bool tn__device_words_init(tn__device_words *words, const tn_program *program,
-                           const tn__device_class *class);
+bool tn__launch_words_init(tn__launch_words *words, const tn_program *program,
+                           const tn__launch_class *class);
 
 /* Rejects a target whose flags contradict each other. */
-tn_status tn__device_check_target(const tn_target *target);
+tn_status tn__target_check(const tn_target *target);
 
 /* Whether the instruction reports indices that are out of range. */
-bool tn__device_faults(const tn_kernel_ins *ins);
+bool tn__ins_faults(const tn_kernel_ins *ins);
 
 /* Whether any instruction of the program does. */
-bool tn__device_may_fault(const tn_program *program);
+bool tn__program_may_fault(const tn_program *program);
 
 /* Whether operand k is contiguous along the innermost dimension. */
-bool tn__device_is_contiguous(const tn_program *program,
-                              const tn__device_class *class, uint32_t k);
+bool tn__operand_is_contiguous(const tn_program *program,
+                               const tn__launch_class *class, uint32_t k);
 
 /* Elements from one chunk of a cached row to the next in local memory: padded,
  * so that chunks begin at different banks. */
@@ -99,7 +99,7 @@ bool tn__device_is_contiguous(const tn_program *program,
 /* plan_cache.c: chooses to copy rows of `length` elements to local memory if
  * they fit. Work-groups are small then, so that some load while others compute.
  * A quarter of local memory stays free for reductions. */
-void tn__cache_choose(tn__device_class *class, const tn_program *program,
+void tn__cache_choose(tn__launch_class *class, const tn_program *program,
                       const tn_target *target, int64_t length);
 
 /* Operands, one bit each, that the elem parts of several stages load without an
@@ -107,31 +107,31 @@ void tn__cache_choose(tn__device_class *class, const tn_program *program,
 uint32_t tn__cache_candidates(const tn_program *program);
 
 /* The number of work-groups that hides the latency of memory. */
-int64_t tn__device_max_groups(const tn_target *target);
+int64_t tn__target_max_groups(const tn_target *target);
 
 /* team.c: sets lanes and slots of a class, or that its rows are cached. */
-void tn__device_size_team(tn__device_class *class, const tn_program *program,
-                          const tn_target *target,
-                          const struct tn__device_space *outer,
-                          const struct tn__device_space *row);
+void tn__launch_class_set_team(tn__launch_class *class,
+                               const tn_program *program,
+                               const tn_target *target,
+                               const struct tn__launch_space *outer,
+                               const struct tn__launch_space *row);
 /* Makes work-groups smaller where full ones would leave compute units idle. */
-void tn__device_shrink_groups(tn__device_class *class, const tn_target *target,
-                              int64_t count);
+void tn__launch_class_shrink_groups(tn__launch_class *class,
+                                    const tn_target *target, int64_t count);
 
 /* plan_tiles.c: sets `tile` and `transposed` if the class has tiles. The two
  * innermost dimensions of the space are then those of the tiles. */
-void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
-                           const tn_target *target,
-                           struct tn__device_space *space);
+void tn__tiles_choose(tn__launch_class *class, const tn_program *program,
+                      const tn_target *target, struct tn__launch_space *space);
 /* The number of tiles in the space of such a class. */
-int64_t tn__device_tile_count(const tn__device_class *class,
-                              const struct tn__device_space *space);
+int64_t tn__tiles_count(const tn__launch_class *class,
+                        const struct tn__launch_space *space);
 
 /* row_split.c: how many elements of a row a work-group gets if the device
  * should have `groups` work-groups and there are `count` rows. 0: rows are not
  * split. */
 int64_t tn__split_share(const tn_program *program,
-                        const tn__device_class *class, int64_t groups,
+                        const tn__launch_class *class, int64_t groups,
                         int64_t count, int64_t length);
 
 /* The steps of a plan whose rows are split; and the stage whose elem part a

@@ -6,7 +6,7 @@
 #include <source/plan/launch_space.h>
 #include <kernel/kernel.h>
 
-static bool merges(const tn__device_space *s, const tn_launch *launch,
+static bool merges(const tn__launch_space *s, const tn_launch *launch,
                    uint32_t operands, uint32_t d)
 {
     for (uint32_t k = 0; k < operands; k++)
@@ -17,7 +17,7 @@ static bool merges(const tn__device_space *s, const tn_launch *launch,
 }
 
 /* Adds dimension d of the launch inside the present ones. */
-static void push(tn__device_space *s, const tn_launch *launch,
+static void push(tn__launch_space *s, const tn_launch *launch,
                  uint32_t operands, uint32_t d)
 {
     int64_t extent = launch->extent[d];
@@ -34,7 +34,7 @@ static void push(tn__device_space *s, const tn_launch *launch,
     s->ndim++;
 }
 
-void tn__device_space_init(tn__device_space *s, const tn_launch *launch,
+void tn__launch_space_init(tn__launch_space *s, const tn_launch *launch,
                            uint32_t operands, uint32_t first, uint32_t end)
 {
     s->ndim = 0;
@@ -60,7 +60,7 @@ static void move(int64_t *number, uint32_t from, uint32_t to)
     number[to] = moved;
 }
 
-void tn__device_space_move(tn__device_space *s, uint32_t operands,
+void tn__launch_space_move(tn__launch_space *s, uint32_t operands,
                            uint32_t from, uint32_t to)
 {
     move(s->extent, from, to);
@@ -68,8 +68,8 @@ void tn__device_space_move(tn__device_space *s, uint32_t operands,
         move(s->stride[k], from, to);
 }
 
-int64_t tn__device_reach(const int64_t *extent, const int64_t *stride,
-                         uint32_t ndim)
+int64_t tn__strides_reach(const int64_t *extent, const int64_t *stride,
+                          uint32_t ndim)
 {
     int64_t reach = 0;
     for (uint32_t d = 0; d < ndim; d++)
@@ -80,7 +80,7 @@ int64_t tn__device_reach(const int64_t *extent, const int64_t *stride,
 
 /* At most 256: with a few tens of registers per work-item, larger work-groups
  * are not faster. */
-uint32_t tn__device_group(const tn_target *target)
+uint32_t tn__target_group(const tn_target *target)
 {
     uint32_t group = 256;
     while (group > target->group_limit && group > 16)
@@ -90,8 +90,7 @@ uint32_t tn__device_group(const tn_target *target)
 
 /* ---- faults ------------------------------------------------------------ */
 
-void tn__device_fault_words(uint64_t word[3], const tn_target *target,
-                            uint64_t tag)
+void tn__fault_words(uint64_t word[3], const tn_target *target, uint64_t tag)
 {
     static _Atomic uint32_t launches;
     uint32_t launch;

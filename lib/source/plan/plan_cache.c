@@ -29,7 +29,7 @@ uint32_t tn__cache_candidates(const tn_program *program)
     return cached;
 }
 
-void tn__cache_choose(tn__device_class *class, const tn_program *program,
+void tn__cache_choose(tn__launch_class *class, const tn_program *program,
                       const tn_target *target, int64_t length)
 {
     const uint32_t cached = program->stage_count > 1

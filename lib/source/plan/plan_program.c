@@ -55,8 +55,8 @@ static bool are_distinct(const tn_program *program, const tn_launch *launch)
 /* Sets is_unit if all operands that are read or written per element have an
  * innermost stride of 0 or 1. The strides of ROW operands along a row do not
  * matter. */
-static void find_unit(tn__device_class *class, const tn_program *program,
-                      const tn__device_space *inner)
+static void find_unit(tn__launch_class *class, const tn_program *program,
+                      const tn__launch_space *inner)
 {
     class->is_unit = true;
     for (uint32_t k = 0; k < program->operand_count; k++) {
@@ -91,14 +91,14 @@ static bool vectors_align(const int64_t *stride, uint32_t ndim,
  * vectors, so that a GPU coalesces the accesses. (CPUs need no vectors here:
  * the compiler vectorizes the loop over work-items.) rows: the space of the
  * rows that `inner` is within; NULL: none. */
-static void find_vector(tn__device_class *class, const tn_program *program,
-                        const tn_launch *launch, const tn__device_space *inner,
-                        const tn__device_space *rows)
+static void find_vector(tn__launch_class *class, const tn_program *program,
+                        const tn_launch *launch, const tn__launch_space *inner,
+                        const tn__launch_space *rows)
 {
     size_t widest = 0;
     for (uint32_t k = 0; k < program->operand_count; k++) {
         size_t bytes = tn_dtype_bytes((tn_dtype)program->operand[k].dtype);
-        if (tn__device_is_contiguous(program, class, k) && bytes > widest)
+        if (tn__operand_is_contiguous(program, class, k) && bytes > widest)
             widest = bytes;
     }
     if (widest == 0)
@@ -106,7 +106,7 @@ static void find_vector(tn__device_class *class, const tn_program *program,
     uint32_t vector = (uint32_t)(16 / widest);
     bool fits = inner->extent[inner->ndim - 1] % vector == 0;
     for (uint32_t k = 0; k < program->operand_count; k++)
-        if (tn__device_is_contiguous(program, class, k))
+        if (tn__operand_is_contiguous(program, class, k))
             fits = fits && launch->operand[k].offset % vector == 0 &&
                    vectors_align(inner->stride[k], inner->ndim - 1, vector) &&
                    (!rows ||
@@ -119,7 +119,7 @@ static void find_vector(tn__device_class *class, const tn_program *program,
 static bool needs_wide(const tn_program *program, const tn_launch *launch,
                        int64_t count)
 {
-    if (count >= TN__DEVICE_NARROW)
+    if (count >= TN__NARROW_LIMIT)
         return true;
     uint32_t ndim = launch->outer_ndim + launch->row_ndim;
     for (uint32_t k = 0; k < program->operand_count; k++) {
@@ -127,10 +127,10 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
         if (program->operand[k].access == TN_OPERAND_OFFSET)
             continue; /* always 64 bits */
         int64_t reach = llabs(operand->offset);
-        reach += tn__device_reach(launch->extent, operand->stride, ndim);
-        reach += tn__device_reach(operand->index_extent, operand->index_stride,
-                                  program->operand[k].index_count);
-        if (reach >= TN__DEVICE_NARROW)
+        reach += tn__strides_reach(launch->extent, operand->stride, ndim);
+        reach += tn__strides_reach(operand->index_extent, operand->index_stride,
+                                   program->operand[k].index_count);
+        if (reach >= TN__NARROW_LIMIT)
             return true;
     }
     return false;
@@ -146,8 +146,8 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 #define BALANCED 16 /* factor on the number of work-groups */
 
 static void size_launch(tn_plan *plan, const tn_target *target,
-                        const tn__device_class *class,
-                        const tn__device_space *space, int64_t length)
+                        const tn__launch_class *class,
+                        const tn__launch_space *space, int64_t length)
 {
     const int64_t count = space->count;
     int64_t units = target->units ? target->units : 1, groups;
@@ -156,38 +156,38 @@ static void size_launch(tn_plan *plan, const tn_target *target,
         groups = 0;
     } else if (target->flags & TN_TARGET_CHUNKED) {
         int64_t each = class->is_rows ? length + 16 : 1;
-        const int64_t rows = tn__device_divide_up(SHARE_ELEMENTS, each);
-        groups = tn__device_min(units * SHARES_PER_UNIT,
-                                tn__device_divide_up(count, rows));
+        const int64_t rows = tn__divide_up(SHARE_ELEMENTS, each);
+        groups =
+            tn__min_i64(units * SHARES_PER_UNIT, tn__divide_up(count, rows));
     } else {
         int64_t each = class->is_rows
-                           ? class->group / tn__device_team(class)
+                           ? class->group / tn__launch_class_team(class)
                            : class->group * class->vector;
-        int64_t things = class->tile ? tn__device_tile_count(class, space)
-                                     : tn__device_divide_up(count, each);
+        int64_t things = class->tile ? tn__tiles_count(class, space)
+                                     : tn__divide_up(count, each);
         /* The device balances small or slow work-groups better than equal
          * shares do. */
-        int64_t most = tn__device_max_groups(target);
+        int64_t most = tn__target_max_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;
-        groups = tn__device_min(most, things);
+        groups = tn__min_i64(most, things);
     }
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_min(groups, target->fault_room);
+        groups = tn__min_i64(groups, target->fault_room);
     plan->group_count = (uint64_t)groups;
 }
 
 /* Rows over several work-groups: the number of groups of this step, and its
  * words. */
 static void split_launch(tn_plan *plan, const tn_program *program,
-                         const tn__device_class *class,
-                         const tn__device_words *words, int64_t count,
+                         const tn__launch_class *class,
+                         const tn__launch_words *words, int64_t count,
                          int64_t length, int64_t share)
 {
-    const uint64_t shares = (uint64_t)tn__device_divide_up(length, share);
+    const uint64_t shares = (uint64_t)tn__divide_up(length, share);
     const uint32_t parts = tn__split_reduce_index(program, TN_NONE);
     const int64_t blocks =
-        tn__device_divide_up(count, class->group / tn__device_team(class));
+        tn__divide_up(count, class->group / tn__launch_class_team(class));
     const bool stores_rows =
         tn__split_stage(program, plan->step) == program->stage_count;
     plan->step_count = tn__split_steps(program);
@@ -222,11 +222,11 @@ static uint64_t param_word(tn_dtype dtype, tn_number param)
     }
 }
 
-static void fill_argument_words(uint64_t *word, const tn__device_words *at,
+static void fill_argument_words(uint64_t *word, const tn__launch_words *at,
                                 const tn_program *program,
                                 const tn_launch *launch,
-                                const tn__device_space *outer,
-                                const tn__device_space *row)
+                                const tn__launch_space *outer,
+                                const tn__launch_space *row)
 {
     word[at->count] = (uint64_t)outer->count;
     /* Programs without a reduction may read the length of a row, too. */
@@ -260,7 +260,7 @@ static void fill_argument_words(uint64_t *word, const tn__device_words *at,
 static tn_status check_program(const tn_target *target,
                                const tn_program *program)
 {
-    tn_status status = tn__device_check_target(target);
+    tn_status status = tn__target_check(target);
     if (status != TN_OK)
         return status;
     if (!(target->flags & TN_TARGET_F64) && uses_double(program))
@@ -282,20 +282,20 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     uint32_t outer_ndim = launch->outer_ndim,
              ndim = outer_ndim + launch->row_ndim;
     bool chunked = target->flags & TN_TARGET_CHUNKED;
-    tn__device_class class = {
+    tn__launch_class class = {
         .is_rows = is_rows(program), .vector = 1, .lanes = 1};
-    tn__device_space outer, row;
-    tn__device_space_init(&outer, launch, program->operand_count, 0,
+    tn__launch_space outer, row;
+    tn__launch_space_init(&outer, launch, program->operand_count, 0,
                           class.is_rows ? outer_ndim : ndim);
     if (class.is_rows)
-        tn__device_space_init(&row, launch, program->operand_count, outer_ndim,
+        tn__launch_space_init(&row, launch, program->operand_count, outer_ndim,
                               ndim);
     int64_t length = class.is_rows ? row.count : 1;
 
-    class.group = chunked ? 1 : tn__device_group(target);
+    class.group = chunked ? 1 : tn__target_group(target);
     class.distinct = !chunked && are_distinct(program, launch);
     if (!chunked && !class.is_rows)
-        tn__device_find_tiles(&class, program, target, &outer);
+        tn__tiles_choose(&class, program, target, &outer);
     if (!class.tile)
         find_unit(&class, program, class.is_rows ? &row : &outer);
     class.outer = outer.ndim;
@@ -303,7 +303,7 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     class.is_wide = needs_wide(program, launch, outer.count > length
                                                     ? outer.count : length);
     if (class.is_rows && !chunked)
-        tn__device_size_team(&class, program, target, &outer, &row);
+        tn__launch_class_set_team(&class, program, target, &outer, &row);
     if (!chunked && class.is_rows && class.lanes == 1)
         find_vector(&class, program, launch, &row, &outer);
     else if (!chunked && !class.is_rows && !class.tile)
@@ -312,25 +312,25 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
                      length <= TN_CHUNK * (class.slots ? class.slots : 1);
     const int64_t share =
         class.slots
-            ? tn__split_share(program, &class, tn__device_max_groups(target),
+            ? tn__split_share(program, &class, tn__target_max_groups(target),
                               outer.count, length)
             : 0;
     if (share) {
         class.split = plan->step + 1;
         class.is_short = share == TN_CHUNK * class.slots;
     } else if (class.lanes > 1) {
-        tn__device_shrink_groups(&class, target, outer.count);
+        tn__launch_class_shrink_groups(&class, target, outer.count);
     }
 
-    plan->flags = tn__device_may_fault(program) ? TN_PLAN_FAULTS : 0;
+    plan->flags = tn__program_may_fault(program) ? TN_PLAN_FAULTS : 0;
     plan->step_count = 1;
     plan->scratch_bytes = 0;
     plan->buffer_count = 0;
     for (uint32_t k = 0; k < program->operand_count; k++)
         if (program->operand[k].access != TN_OPERAND_OFFSET)
             plan->buffer[plan->buffer_count++] = launch->operand[k].buffer;
-    tn__device_words words;
-    if (!tn__device_words_init(&words, program, &class))
+    tn__launch_words words;
+    if (!tn__launch_words_init(&words, program, &class))
         return tn__fail(TN_ERR_UNSUPPORTED,
                         "a program of %u operands over %u dimensions needs "
                         "more than %d argument words",
@@ -349,10 +349,10 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     fill_argument_words(plan->argument, &words, program, launch, &outer,
                         class.is_rows ? &row : NULL);
     if (plan->flags & TN_PLAN_FAULTS)
-        tn__device_fault_words(plan->argument + words.tag, target, launch->tag);
+        tn__fault_words(plan->argument + words.tag, target, launch->tag);
     else
         memset(plan->argument + words.tag, 0, 3 * sizeof *plan->argument);
-    plan->variant = tn__device_class_pack(&class);
+    plan->variant = tn__launch_class_pack(&class);
     plan->key[0] = program->key[0];
     plan->key[1] = program->key[1];
     tn__hash_word(plan->key, plan->variant);

@@ -16,7 +16,7 @@ static bool is_element(const tn_kernel_operand *operand)
 
 /* The first dimension of at least LEAST_EXTENT along which operand k is
  * contiguous; ndim if there is none. */
-static uint32_t contiguous(const tn__device_space *s, uint32_t k)
+static uint32_t contiguous(const tn__launch_space *s, uint32_t k)
 {
     uint32_t d = 0;
     while (d < s->ndim &&
@@ -27,7 +27,7 @@ static uint32_t contiguous(const tn__device_space *s, uint32_t k)
 
 /* The dimension along which all outputs are contiguous; ndim if there is
  * none. */
-static uint32_t inner_of(const tn_program *program, const tn__device_space *s)
+static uint32_t inner_of(const tn_program *program, const tn__launch_space *s)
 {
     uint32_t inner = s->ndim;
     for (uint32_t k = 0; k < program->operand_count; k++) {
@@ -41,11 +41,11 @@ static uint32_t inner_of(const tn_program *program, const tn__device_space *s)
     return inner;
 }
 
-void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
-                           const tn_target *target, tn__device_space *s)
+void tn__tiles_choose(tn__launch_class *class, const tn_program *program,
+                      const tn_target *target, tn__launch_space *s)
 {
     const uint32_t ndim = s->ndim;
-    if (ndim < 2 || tn__device_may_fault(program))
+    if (ndim < 2 || tn__program_may_fault(program))
         return;
     const uint32_t inner = inner_of(program, s);
     uint32_t other = ndim, transposed = 0, bytes = 0;
@@ -69,21 +69,20 @@ void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
         side * (side + 4) * bytes > target->local_bytes)
         return;
     /* New order: the others, `other`, `inner`. */
-    tn__device_space_move(s, program->operand_count, inner, ndim - 1);
-    tn__device_space_move(s, program->operand_count,
+    tn__launch_space_move(s, program->operand_count, inner, ndim - 1);
+    tn__launch_space_move(s, program->operand_count,
                           other > inner ? other - 1 : other, ndim - 2);
     class->tile = side;
     class->transposed = transposed;
 }
 
-int64_t tn__device_tile_count(const tn__device_class *class,
-                              const tn__device_space *s)
+int64_t tn__tiles_count(const tn__launch_class *class,
+                        const tn__launch_space *s)
 {
     const int64_t width = s->extent[s->ndim - 1],
                   height = s->extent[s->ndim - 2];
     if (s->count == 0)
         return 0;
-    return s->count / (width * height) *
-           tn__device_divide_up(width, class->tile) *
-           tn__device_divide_up(height, class->tile);
+    return s->count / (width * height) * tn__divide_up(width, class->tile) *
+           tn__divide_up(height, class->tile);
 }

@@ -28,7 +28,7 @@
 #define LEAST_SPANS 4
 /* With fewer shares, whole rows keep most of the device busy. */
 #define LEAST_SHARES 4
-/* Steps that fit in tn__device_class_pack. */
+/* Steps that fit in tn__launch_class_pack. */
 #define MOST_STEPS 31
 
 static bool part_has(const tn_program *program, uint32_t first, uint32_t count,
@@ -117,23 +117,23 @@ static bool may_split(const tn_program *program)
             return false;
     return tn__split_stage(program, 0) <= last &&
            tn__split_steps(program) <= MOST_STEPS &&
-           !tn__device_may_fault(program);
+           !tn__program_may_fault(program);
 }
 
 int64_t tn__split_share(const tn_program *program,
-                        const tn__device_class *class, int64_t groups,
+                        const tn__launch_class *class, int64_t groups,
                         int64_t count, int64_t length)
 {
-    const uint32_t team = tn__device_team(class);
+    const uint32_t team = tn__launch_class_team(class);
     const int64_t span = (int64_t)class->slots * TN_CHUNK;
-    const int64_t spans = tn__device_divide_up(length, span);
-    const int64_t blocks = tn__device_divide_up(count, class->group / team);
+    const int64_t spans = tn__divide_up(length, span);
+    const int64_t blocks = tn__divide_up(count, class->group / team);
     if (count == 0 || spans < LEAST_SPANS || blocks * LEAST_SHARES > groups ||
         !may_split(program))
         return 0;
-    const int64_t most = tn__device_min(groups / blocks, TN__SPLIT_RUN * team);
+    const int64_t most = tn__min_i64(groups / blocks, TN__SPLIT_RUN * team);
     int64_t each = 1;
-    while (tn__device_divide_up(spans, each) > most)
+    while (tn__divide_up(spans, each) > most)
         each *= 2;
     return each * span;
 }

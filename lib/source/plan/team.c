@@ -17,7 +17,7 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
         return slots;
     while (slots < most &&
            ((int64_t)slots * TN_CHUNK < length ||
-            count * slots < tn__device_max_groups(target) * most))
+            count * slots < tn__target_max_groups(target) * most))
         slots *= 2;
     return slots;
 }
@@ -36,8 +36,8 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
 
 /* Whether memory is contiguous across rows and along no row. */
 static bool find_columns(const tn_program *program,
-                         const tn__device_space *outer,
-                         const tn__device_space *row)
+                         const tn__launch_space *outer,
+                         const tn__launch_space *row)
 {
     bool across = false;
     for (uint32_t k = 0; k < program->operand_count; k++) {
@@ -76,10 +76,11 @@ static bool is_brief(const tn_program *program)
     return program->order_count <= BRIEF && program->fn_count <= 2;
 }
 
-void tn__device_size_team(tn__device_class *class, const tn_program *program,
-                          const tn_target *target,
-                          const tn__device_space *outer,
-                          const tn__device_space *row)
+void tn__launch_class_set_team(tn__launch_class *class,
+                               const tn_program *program,
+                               const tn_target *target,
+                               const tn__launch_space *outer,
+                               const tn__launch_space *row)
 {
     if (row->count <= SHORT && is_brief(program)) {
         class->lanes = TN_LANES;
@@ -95,11 +96,11 @@ void tn__device_size_team(tn__device_class *class, const tn_program *program,
     }
 }
 
-void tn__device_shrink_groups(tn__device_class *class, const tn_target *target,
-                              int64_t count)
+void tn__launch_class_shrink_groups(tn__launch_class *class,
+                                    const tn_target *target, int64_t count)
 {
-    const uint32_t team = tn__device_team(class);
+    const uint32_t team = tn__launch_class_team(class);
     while (class->group > 64 && class->group > 8 * team &&
-           tn__device_divide_up(count, class->group / team) < target->units)
+           tn__divide_up(count, class->group / team) < target->units)
         class->group /= 2;
 }

@@ -76,14 +76,14 @@ void tn__primitive_space(tn__primitive *p, int64_t longest)
     int64_t reach = 0;
     for (uint32_t o = 0; o < p->operands; o++) {
         operand[o] = (tn_launch_operand){.stride = p->stride[o]};
-        int64_t far = tn__device_reach(p->extent, p->stride[o], p->ndim);
+        int64_t far = tn__strides_reach(p->extent, p->stride[o], p->ndim);
         reach = far > reach ? far : reach;
     }
-    tn__device_space_init(&p->outer, &launch, p->operands, 0, p->ndim);
+    tn__launch_space_init(&p->outer, &launch, p->operands, 0, p->ndim);
     p->v.ndim = p->outer.ndim;
-    p->v.is_wide = reach + p->reach >= TN__DEVICE_NARROW ||
-                   p->outer.count >= TN__DEVICE_NARROW ||
-                   longest >= TN__DEVICE_NARROW;
+    p->v.is_wide = reach + p->reach >= TN__NARROW_LIMIT ||
+                   p->outer.count >= TN__NARROW_LIMIT ||
+                   longest >= TN__NARROW_LIMIT;
 }
 
 tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit)
@@ -91,7 +91,7 @@ tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit)
     tn_plan *plan = p->plan;
     int64_t units = p->target->units ? p->target->units : 1;
     uint64_t *word = plan->argument;
-    tn_status status = tn__device_check_target(p->target);
+    tn_status status = tn__target_check(p->target);
     if (status != TN_OK)
         return status;
     if (p->v.dtype == TN_F64 && !(p->target->flags & TN_TARGET_F64))
@@ -112,9 +112,9 @@ tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit)
                      p->target->argument_room;
     if (p->v.in_buffer)
         plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
-    groups = tn__device_min(groups, units * per_unit);
+    groups = tn__min_i64(groups, units * per_unit);
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_min(groups, p->target->fault_room);
+        groups = tn__min_i64(groups, p->target->fault_room);
     plan->group_count = (uint64_t)groups;
     plan->group_size = p->v.group;
     plan->variant = pack(&p->v);
@@ -133,9 +133,8 @@ bool tn__primitive_is_chunked(const tn__primitive *p)
 
 tn_status tn__primitive_end_lines(tn__primitive *p)
 {
-    p->v.group = tn__primitive_is_chunked(p) ? 1 : tn__device_group(p->target);
-    return tn__primitive_end(
-        p, tn__device_divide_up(p->outer.count, p->v.group), 64);
+    p->v.group = tn__primitive_is_chunked(p) ? 1 : tn__target_group(p->target);
+    return tn__primitive_end(p, tn__divide_up(p->outer.count, p->v.group), 64);
 }
 
 void tn__primitive_extents(tn__primitive *p, const int64_t *extent,

@@ -32,7 +32,7 @@ typedef struct tn__primitive {
     uint32_t ndim;
     int64_t reach; /* greatest distance, in elements, along the inner
                     * dimensions */
-    tn__device_space outer;
+    tn__launch_space outer;
     uint64_t argument[48];
     uint32_t argument_count;
 } tn__primitive;

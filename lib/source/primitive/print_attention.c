@@ -135,9 +135,8 @@ static bool fill_operand_words(const tn_attention_args *a, uint64_t *word)
         unsigned char heads, length, size;
     } of[OPERANDS] = {{0, 0, 0}, {1, 1, 0}, {1, 1, 1}, {0, 0, 2}, {0, 0, 1},
                       {0, 0, 1}, {0, 0, 1}, {0, 0, 0}, {1, 1, 0}, {1, 1, 1}};
-    bool narrow = a->batch * a->heads * (a->queries + 64) <
-                      TN__DEVICE_NARROW &&
-                  a->keys < TN__DEVICE_NARROW;
+    bool narrow = a->batch * a->heads * (a->queries + 64) < TN__NARROW_LIMIT &&
+                  a->keys < TN__NARROW_LIMIT;
     for (int o = 0; o < OPERANDS; o++) {
         const int64_t extent[] = {a->batch, heads[of[o].heads],
                                   length[of[o].length], size[of[o].size]};
@@ -146,8 +145,8 @@ static bool fill_operand_words(const tn_attention_args *a, uint64_t *word)
         for (int d = 0; d < 4; d++)
             *word++ = (uint64_t)s->stride[d];
         if (o != LSE && s->buffer &&
-            llabs(s->offset) + tn__device_reach(extent, s->stride, 4) >=
-                TN__DEVICE_NARROW)
+            llabs(s->offset) + tn__strides_reach(extent, s->stride, 4) >=
+                TN__NARROW_LIMIT)
             narrow = false;
     }
     return narrow;
@@ -187,11 +186,10 @@ tn_status tn__plan_attention(const tn_target *target,
                                  a->mask.buffer, a->out.buffer, a->lse.buffer,
                                  a->g.buffer,   a->dq.buffer, a->dk.buffer,
                                  a->dv.buffer};
-    int64_t tiles = v.part == BACK_KEY
-                        ? tn__device_divide_up(a->keys, tile_keys(&v)) *
-                              a->batch * a->kv_heads
-                        : tn__device_divide_up(a->queries, tile_queries(&v)) *
-                              a->batch * a->heads;
+    int64_t tiles =
+        v.part == BACK_KEY
+            ? tn__divide_up(a->keys, tile_keys(&v)) * a->batch * a->kv_heads
+            : tn__divide_up(a->queries, tile_queries(&v)) * a->batch * a->heads;
     const uint64_t head[] = {
         (uint64_t)tiles, (uint64_t)a->heads,
         (uint64_t)(a->heads / a->kv_heads), (uint64_t)a->queries,
@@ -211,7 +209,7 @@ tn_status tn__plan_attention(const tn_target *target,
                   (back ? TN_PLAN_SCRATCH : 0);
     plan->scratch_bytes =
         back ? 4 * (uint64_t)(a->batch * a->heads * a->queries) : 0;
-    plan->group_count = (uint64_t)tn__device_min(tiles, INT32_MAX);
+    plan->group_count = (uint64_t)tn__min_i64(tiles, INT32_MAX);
     plan->group_size = v.mma ? MMA_GROUP : SIDE * SIDE;
     plan->variant = pack(&v);
     plan->key[0] = 0x6174746e; /* unlike any program's or primitive's key */
@@ -231,12 +229,12 @@ tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                                        "attention_query.cl",
                                        "attention_key.cl"};
     variant v = unpack(plan->variant);
-    const char *stored = tn__device_dtype(v.dtype);
+    const char *stored = tn__source_dtype(v.dtype);
     const char *mask = v.mask == MASK_BOOL  ? "bool"
                        : v.mask == MASK_F32 ? "f32"
                                             : stored;
     tn__text text = {.data = NULL};
-    tn__device_head(&text, target, v.is_wide, v.in_buffer,
+    tn__source_head(&text, target, v.is_wide, v.in_buffer,
                     plan->argument_bytes / 8);
     tn__text_add(&text,
                  "#define TK_WORDS %s words\n#define TK_STORED tk_s_%s\n"
@@ -262,12 +260,12 @@ tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
         tn__text_add(&text, "#define TK_BF16 1\n");
     if (v.part == BACK_KEY)
         tn__text_add(&text, "#define TK_BACK_KEY 1\n");
-    tn__text_add(&text, "%s%s%s", tn__device_text_of("attention.cl"),
-                 v.mma ? tn__device_text_of("attention_tensor.cl") : "",
-                 tn__device_text_of(!v.mma ? part[v.part]
-                                    : v.part == FORWARD
-                                        ? "attention_mma.cl"
-                                        : "attention_mma_back.cl"));
+    tn__text_add(&text, "%s%s%s", tn__source_text("attention.cl"),
+                 v.mma ? tn__source_text("attention_tensor.cl") : "",
+                 tn__source_text(!v.mma ? part[v.part]
+                                 : v.part == FORWARD
+                                     ? "attention_mma.cl"
+                                     : "attention_mma_back.cl"));
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);
     source->kernel = "tn_attention";

@@ -81,7 +81,7 @@ static void describe_input(const tn_conv_args *v, arguments *w)
                      .c_row = in[1],
                      .c_j = {in[0]}};
     for (int a = 0; a < 2; a++) {
-        w->j_fast[a] = tn__device_divide_up(v->in_size[a], v->stride[a]);
+        w->j_fast[a] = tn__divide_up(v->in_size[a], v->stride[a]);
         w->n *= w->j_fast[a];
         w->limit[a] = v->in_size[a];
         w->b_side[a] = out[2 + a];
@@ -155,8 +155,8 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(p, &view, TN_NONE, 0);
         tn__primitive_buffer(p, s->view->buffer);
-        int64_t reach = llabs(view.offset) +
-                        tn__device_reach(s->size, s->view->stride, 4);
+        int64_t reach =
+            llabs(view.offset) + tn__strides_reach(s->size, s->view->stride, 4);
         p->reach = reach > p->reach ? reach : p->reach;
     }
 }
@@ -214,10 +214,10 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     }
     const int64_t matrices = v->groups * w.step[0] * w.step[1];
     const int64_t lanes =
-        v->kind == TN_CONV_WEIGHT ? tn__device_min(w.f, TN_LANES) : 1;
+        v->kind == TN_CONV_WEIGHT ? tn__min_i64(w.f, TN_LANES) : 1;
     const int64_t each = tn__tile_sums(target, matrices * lanes, w.m, w.n);
-    int64_t tiles = matrices * tn__device_divide_up(w.m, TN__SIDE * each) *
-                    tn__device_divide_up(w.n, TN__SIDE * each);
+    int64_t tiles = matrices * tn__divide_up(w.m, TN__SIDE * each) *
+                    tn__divide_up(w.n, TN__SIDE * each);
     /* Without a split by lanes there may be too few tiles for the device. */
     const bool lane_tiles = lanes > 1 && tiles < 2 * target->units;
     const int64_t sums = lane_tiles ? lanes * matrices * w.m * w.n : 0;
@@ -225,7 +225,7 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     if (lane_tiles)
         tiles *= lanes;
     tn__primitive_space(&p, longest(v, &w));
-    if (tiles >= TN__DEVICE_NARROW || sums >= TN__DEVICE_NARROW)
+    if (tiles >= TN__NARROW_LIMIT || sums >= TN__NARROW_LIMIT)
         p.v.is_wide = true;
     p.v.kind = adds_lanes ? ADD_LANES : v->kind;
     p.v.flags = (v->bias.buffer ? BIAS : 0) | (lane_tiles ? LANE_TILES : 0) |
@@ -241,8 +241,7 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     for (size_t i = 0; i < sizeof w / sizeof *word; i++)
         tn__primitive_argument(&p, word[i]);
     return tn__primitive_end(
-        &p, adds_lanes ? tn__device_divide_up(sums / lanes, p.v.group) : tiles,
-        64);
+        &p, adds_lanes ? tn__divide_up(sums / lanes, p.v.group) : tiles, 64);
 }
 
 const char *tn__define_conv(tn__text *text, const tn__variant *v)

@@ -12,10 +12,10 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     tn__variant v = tn__variant_unpack(plan->variant);
     if (v.primitive == TN__PLAN_ATTENTION)
         return tn__print_attention(target, plan, source);
-    const char *stored = tn__device_dtype(v.dtype);
-    const char *type = tn__device_dtype(tn__primitive_type(v.dtype));
+    const char *stored = tn__source_dtype(v.dtype);
+    const char *type = tn__source_dtype(tn__primitive_type(v.dtype));
     tn__text text = {.data = NULL};
-    tn__device_head(&text, target, v.is_wide, v.in_buffer,
+    tn__source_head(&text, target, v.is_wide, v.in_buffer,
                     plan->argument_bytes / 8);
     tn__text_add(&text,
                  "#define TK_WORDS %s\n#define TK_NDIM %u\n"
@@ -23,7 +23,7 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                  "#define TK_STORED tk_s_%s\n#define TK_VALUE tk_%s\n"
                  "#define TK_FROM(s) tk_from_%s(s)\n"
                  "#define TK_TO(x) tk_to_%s(x)\n",
-                 tn__device_parameters(target, v.in_buffer), v.ndim,
+                 tn__source_parameters(target, v.in_buffer), v.ndim,
                  v.primitive == TN__SCATTER ? TN__OPERANDS : 3, stored, type,
                  stored, stored);
     const bool chunked = target->flags & TN_TARGET_CHUNKED;
@@ -44,12 +44,11 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
         body = tn__define_scan(&text, &v, type);
     else
         behind = tn__define_sort(&text, &v);
-    tn__text_add(
-        &text, "%s%s%s%s", tn__device_text_of("primitive.cl"),
-        v.primitive == TN__SCATTER ? tn__device_text_of("fault.cl") : "",
-        tn__device_text_of(body), behind ? tn__device_text_of(behind) : "");
-    source->kernel = tn__device_entry(&text, target, plan, v.in_buffer,
-                                      name[v.primitive]);
+    tn__text_add(&text, "%s%s%s%s", tn__source_text("primitive.cl"),
+                 v.primitive == TN__SCATTER ? tn__source_text("fault.cl") : "",
+                 tn__source_text(body), behind ? tn__source_text(behind) : "");
+    source->kernel =
+        tn__source_entry(&text, target, plan, v.in_buffer, name[v.primitive]);
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);
     return source->text ? TN_OK : TN_ERR_MEMORY;

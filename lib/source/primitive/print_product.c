@@ -48,8 +48,8 @@ int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
 {
     enum { LARGEST = 4 };
     const int64_t side = TN__SIDE * LARGEST;
-    const int64_t tiles = matrices * tn__device_divide_up(m, side) *
-                          tn__device_divide_up(n, side);
+    const int64_t tiles =
+        matrices * tn__divide_up(m, side) * tn__divide_up(n, side);
     return m > side / 2 && n > side / 2 && tiles >= 2 * target->units ? LARGEST
                                                                       : 1;
 }
@@ -78,8 +78,8 @@ static int64_t block_choose(const tn__primitive *p, const tn_matmul_args *m,
     int64_t count;
     *height = HEIGHT;
     *width = WIDTH;
-    while ((count = p->outer.count * tn__device_divide_up(m->m, *height) *
-                    tn__device_divide_up(m->n, *width)) < least &&
+    while ((count = p->outer.count * tn__divide_up(m->m, *height) *
+                    tn__divide_up(m->n, *width)) < least &&
            (*height > 4 * ROWS || *width > columns))
         if (*width > columns && *width >= *height)
             *width /= 2;
@@ -104,7 +104,7 @@ tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
         tn__primitive_operand(&p, operand[o], TN_NONE, 0);
         tn__primitive_buffer(&p, operand[o]->buffer);
         int64_t reach = llabs(operand[o]->offset) +
-                        tn__device_reach(size[o], operand[o]->stride + row, 2);
+                        tn__strides_reach(size[o], operand[o]->stride + row, 2);
         p.reach = reach > p.reach ? reach : p.reach;
     }
     const bool chunked = tn__primitive_is_chunked(&p);
@@ -116,11 +116,11 @@ tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
     int64_t tile_n = packed    ? packed_columns(m->c.dtype)
                      : chunked ? COLUMNS
                                : TN__SIDE * each;
-    int64_t across = tn__device_divide_up(m->n, tile_n);
-    int64_t down = tn__device_divide_up(m->m, tile_m);
+    int64_t across = tn__divide_up(m->n, tile_n);
+    int64_t down = tn__divide_up(m->m, tile_m);
     tn__primitive_space(&p, across * down);
-    if (p.outer.count * across * down >= TN__DEVICE_NARROW ||
-        m->k >= TN__DEVICE_NARROW)
+    if (p.outer.count * across * down >= TN__NARROW_LIMIT ||
+        m->k >= TN__NARROW_LIMIT)
         p.v.is_wide = true;
     p.v.flags = (unit ? B_UNIT : 0) | (packed ? PACKED : 0) |
                 (each > 1 ? TN__LARGE : 0);

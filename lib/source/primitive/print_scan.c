@@ -78,7 +78,7 @@ tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
         p.outer.count = 0;
     if (!suits_team(&p, s))
         return tn__primitive_end_lines(&p);
-    const int64_t chunks = tn__device_divide_up(length, TN_CHUNK);
+    const int64_t chunks = tn__divide_up(length, TN_CHUNK);
     const uint32_t group = line_group(&p, s, chunks);
     if (group) {
         p.v.flags |= STEP_LINE << STEP;
@@ -123,7 +123,7 @@ const char *tn__define_scan(tn__text *text, const tn__variant *v,
     else if (step)
         tn__text_add(text, "#define TK_STEP %u\n", step);
     if (step || sums)
-        tn__text_add(text, "%s", tn__device_text_of("scan_block.cl"));
+        tn__text_add(text, "%s", tn__source_text("scan_block.cl"));
     return step == STEP_LINE ? "scan_line.cl"
            : step            ? "scan_team.cl"
            : sums            ? "scan_sum.cl"

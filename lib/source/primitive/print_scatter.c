@@ -76,12 +76,12 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
     tn__primitive_argument(&p, position.stride[s->dim]);
     if (length == 0)
         p.outer.count = 0;
-    tn__device_fault_words(p.argument + p.argument_count, target, s->tag);
+    tn__fault_words(p.argument + p.argument_count, target, s->tag);
     p.argument_count += 3;
     p.v.flags = flags;
     if (!flags)
         return tn__primitive_end_lines(&p);
-    p.v.group = tn__device_group(target);
+    p.v.group = tn__target_group(target);
     return tn__primitive_end(&p, p.outer.count, 16);
 }
 
@@ -90,7 +90,7 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
 static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 {
     const int64_t units = target->units ? target->units : 1;
-    const int64_t length = s->extent[s->dim], group = tn__device_group(target);
+    const int64_t length = s->extent[s->dim], group = tn__target_group(target);
     const int64_t bytes =
         s->dst_extent * (int64_t)tn_dtype_bytes(s->dst.dtype);
     const unsigned flags = SHARED | (bytes > SHARED_BYTES ? LARGE : 0);
@@ -175,11 +175,11 @@ static tn_status plan_sorted_step(const tn_target *target,
     tn__primitive_buffer(&p, s->dst.buffer);
     tn__primitive_buffer(&p, s->src.buffer);
     const bool narrow = a->width < EACH;
-    const int64_t each = narrow ? 1 : EACH, group = tn__device_group(target);
+    const int64_t each = narrow ? 1 : EACH, group = tn__target_group(target);
     int64_t team = 1;
     while (team < TEAM && team < group && team * each < a->width)
         team *= 2;
-    const int64_t tiles = tn__device_divide_up(a->width, team * each);
+    const int64_t tiles = tn__divide_up(a->width, team * each);
     const int64_t tasks = sorted->lines * length * tiles;
     tn__primitive_space(&p, tasks);
     p.v.group = (uint32_t)group;
@@ -193,9 +193,9 @@ static tn_status plan_sorted_step(const tn_target *target,
         sorted->positions};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         tn__primitive_argument(&p, word[i]);
-    tn__device_fault_words(p.argument + p.argument_count, target, s->tag);
+    tn__fault_words(p.argument + p.argument_count, target, s->tag);
     p.argument_count += 3;
-    return tn__primitive_end(&p, tn__device_divide_up(tasks, group / team), 64);
+    return tn__primitive_end(&p, tn__divide_up(tasks, group / team), 64);
 }
 
 static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,

@@ -80,20 +80,19 @@ typedef struct step {
 static blocks divide_into_blocks(const work *w, int64_t count)
 {
     const tn_target *target = w->p->target;
-    const int64_t tiles = tn__device_divide_up(count, w->group_elements);
+    const int64_t tiles = tn__divide_up(count, w->group_elements);
     const int64_t groups =
         GROUPS_PER_UNIT * (int64_t)(target->units ? target->units : 1);
-    const int64_t each =
-        tn__device_divide_up(tiles * w->lines_at_once, groups);
-    blocks b = {.length = tn__device_min(each, tiles) * w->group_elements};
-    b.count = tn__device_divide_up(count, b.length);
+    const int64_t each = tn__divide_up(tiles * w->lines_at_once, groups);
+    blocks b = {.length = tn__min_i64(each, tiles) * w->group_elements};
+    b.count = tn__divide_up(count, b.length);
     return b;
 }
 
 static int64_t reserve(work *w, int64_t count, int64_t bytes)
 {
     const int64_t at = w->end;
-    w->end += tn__device_divide_up(count * bytes, 8);
+    w->end += tn__divide_up(count * bytes, 8);
     return at;
 }
 
@@ -106,7 +105,7 @@ static void plan_memory(work *w)
     w->lines_at_once = w->at_once          ? w->lines
                        : w->length < ELEMENTS ? ELEMENTS / w->length
                                               : 1;
-    w->lines_at_once = tn__device_min(w->lines_at_once, w->lines);
+    w->lines_at_once = tn__min_i64(w->lines_at_once, w->lines);
     w->selects = !w->keeps_keys && (w->last_only || w->keep <= w->length / 4);
     w->all = divide_into_blocks(w, w->length);
     w->kept = divide_into_blocks(w, w->keep);
@@ -155,7 +154,7 @@ static step step_at(const work *w, uint32_t number)
     step s = {.count = w->length, .keep = w->keep, .blocks = w->all,
               .from = -1, .to = -1};
     s.first_line = number / w->steps * w->lines_at_once;
-    s.lines = tn__device_min(w->lines_at_once, w->lines - s.first_line);
+    s.lines = tn__min_i64(w->lines_at_once, w->lines - s.first_line);
     if (!w->selects) {
         sort_step(w, &s, at, -1);
         return s;
@@ -193,7 +192,7 @@ static int64_t groups_of(const tn__primitive *p, const step *s)
     const int64_t rows = s->lines * 256;
     switch (s->kind) {
     case FEW:
-        return tn__device_divide_up(s->lines, p->v.group / s->count);
+        return tn__divide_up(s->lines, p->v.group / s->count);
     case COUNT:
     case MOVE:
         return s->lines * s->blocks.count;
@@ -265,11 +264,11 @@ static work begin(tn__primitive *p, const tn_target *target,
     tn__primitive_buffer(p, s->out.buffer);
     tn__primitive_buffer(p, s->out_index.buffer);
     tn__primitive_space(p, at_once * length);
-    p->v.group = tn__primitive_is_chunked(p) ? 1 : tn__device_group(target);
+    p->v.group = tn__primitive_is_chunked(p) ? 1 : tn__target_group(target);
     return (work){.p = p,
                   .length = length,
                   .lines = p->outer.count,
-                  .keep = tn__device_min(s->keep, length),
+                  .keep = tn__min_i64(s->keep, length),
                   .last_only = s->flags & TN_SORT_LAST,
                   .group_elements = elements_per_item(&p->v) * p->v.group,
                   .passes = (bits_of(s->in.dtype) + 7) / 8};
@@ -296,10 +295,10 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
                      .first_line = plan->step / (w.steps + 1) * w.lines_at_once,
                      .keys = w.keys[half],
                      .positions = w.positions[half],
-                     .steps = (w.steps + 1) * (uint32_t)tn__device_divide_up(
-                                                  w.lines, w.lines_at_once),
+                     .steps = (w.steps + 1) *
+                              (uint32_t)tn__divide_up(w.lines, w.lines_at_once),
                      .scratch_bytes = 8 * (uint64_t)w.end};
-    out->lines = tn__device_min(w.lines_at_once, w.lines - out->first_line);
+    out->lines = tn__min_i64(w.lines_at_once, w.lines - out->first_line);
     plan->step_count = out->steps;
     if (out->is_ready)
         return TN_OK;
@@ -331,8 +330,7 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
         plan_memory(&w);
         only = step_at(&w, plan->step);
         plan->step_count =
-            w.steps *
-            (uint32_t)tn__device_divide_up(w.lines, w.lines_at_once);
+            w.steps * (uint32_t)tn__divide_up(w.lines, w.lines_at_once);
     }
     return end(&w, s, &only);
 }
@@ -356,7 +354,7 @@ static void define_keys(tn__text *text, unsigned dtype)
                  bits > 32 ? 64 : 32);
     if (dtype == TN_F32 || dtype == TN_F64)
         tn__text_add(text, "#define TK_CODE(s) ((tk_keys)tk_bits_%s(s))\n",
-                     tn__device_dtype(dtype));
+                     tn__source_dtype(dtype));
     else if (dtype == TN_BOOL)
         tn__text_add(text, "#define TK_CODE(s) ((tk_keys)((s) != 0))\n");
     else

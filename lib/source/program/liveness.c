@@ -20,7 +20,7 @@ static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
 {
     bool more = false;
     const tn_kernel_ins *x = &ins[i];
-    if (!listed[i] || !(live[i] || tn__device_faults(x)))
+    if (!listed[i] || !(live[i] || tn__ins_faults(x)))
         return false;
     more |= mark(live, x->a);
     more |= mark(live, x->b);
@@ -35,9 +35,8 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
 {
     bool used = live[loop], more = false;
     for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++)
-        used =
-            used || ((live[i] || (tn__device_faults(&ins[i]) && listed[i])) &&
-                     ins[i].level >= ins[loop].level);
+        used = used || ((live[i] || (tn__ins_faults(&ins[i]) && listed[i])) &&
+                        ins[i].level >= ins[loop].level);
     if (!used)
         return false;
     more |= mark(live, loop);
@@ -92,7 +91,7 @@ static void find_live(const part *list, uint32_t result, const bool *of,
 }
 
 /* Restricts the marks of the whole program to a step whose rows are split. */
-static bool mark_split_step(tn__device_printer *p, bool *listed, bool *marks)
+static bool mark_split_step(tn__printer *p, bool *listed, bool *marks)
 {
     const tn_program *program = p->program;
     uint32_t *order = tn__calloc((size_t)program->order_count + 1,
@@ -106,7 +105,7 @@ static bool mark_split_step(tn__device_printer *p, bool *listed, bool *marks)
     return true;
 }
 
-void tn__liveness_stage(tn__device_printer *p, uint32_t s, uint32_t available,
+void tn__liveness_stage(tn__printer *p, uint32_t s, uint32_t available,
                         bool *marks)
 {
     const tn_program *program = p->program;
@@ -125,7 +124,7 @@ void tn__liveness_function(const tn_kernel_fn *fn, bool *marks)
               fn->result, NULL, marks + fn->ins_count, marks);
 }
 
-bool tn__liveness_program(tn__device_printer *p, bool *marks)
+bool tn__liveness_program(tn__printer *p, bool *marks)
 {
     const tn_program *program = p->program;
     size_t count = program->ins_count;
@@ -143,12 +142,12 @@ bool tn__liveness_program(tn__device_printer *p, bool *marks)
 
 /* ---- stages ------------------------------------------------------------ */
 
-tn__stage_use tn__stage_find_use(const tn__device_printer *p, uint32_t s)
+tn__stage_use tn__stage_find_use(const tn__printer *p, uint32_t s)
 {
     const tn_kernel_stage *stage = &p->program->stage[s];
     const bool *live = p->stage_live + (size_t)s * p->program->ins_count;
     uint32_t end = stage->elem_first + stage->elem_count;
-    uint32_t operands = tn__device_operands_of(p, live, stage->elem_first, end);
+    uint32_t operands = tn__operands_of(p, live, stage->elem_first, end);
     if (p->saved != TN_NONE && live[p->saved])
         operands |= 1u << p->saved_operand;
     tn__stage_use use = {.stage = stage,
@@ -161,15 +160,15 @@ tn__stage_use tn__stage_find_use(const tn__device_printer *p, uint32_t s)
         use.reduces = use.reduces || reduce;
         use.needs_index = use.needs_index ||
                           (reduce && tn__reduce_is_arg(&p->ins[i])) ||
-                          tn__device_faults(&p->ins[i]);
+                          tn__ins_faults(&p->ins[i]);
         use.has_effect = use.has_effect || reduce ||
                          p->ins[i].op == TN_K_STORE ||
-                         tn__device_faults(&p->ins[i]);
+                         tn__ins_faults(&p->ins[i]);
     }
     return use;
 }
 
-bool tn__device_reduces(const tn__device_printer *p, uint32_t s)
+bool tn__stage_reduces(const tn__printer *p, uint32_t s)
 {
     return tn__stage_find_use(p, s).reduces;
 }

@@ -5,8 +5,8 @@
 
 #include <source/program/printer.h>
 
-uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *live,
-                                uint32_t first, uint32_t end)
+uint32_t tn__operands_of(const tn__printer *p, const bool *live, uint32_t first,
+                         uint32_t end)
 {
     uint32_t used = 0;
     for (uint32_t at = first; at < end; at++) {
@@ -20,19 +20,19 @@ uint32_t tn__device_operands_of(const tn__device_printer *p, const bool *live,
     return used;
 }
 
-static bool is_offset(const tn__device_printer *p, uint32_t k)
+static bool is_offset(const tn__printer *p, uint32_t k)
 {
     return p->program->operand[k].access == TN_OPERAND_OFFSET;
 }
 
-const char *tn__device_offset_type(const tn__device_printer *p, uint32_t k)
+const char *tn__offset_type(const tn__printer *p, uint32_t k)
 {
     return is_offset(p, k) ? "tk_i64" : "tk_idx";
 }
 
 /* Appends " + index * stride" for dimension d of operand k; nothing if the
  * class says that the stride is 0. */
-static void add_term(tn__device_printer *p, char *out, size_t room, uint32_t k,
+static void add_term(tn__printer *p, char *out, size_t room, uint32_t k,
                      uint32_t d, const char *index)
 {
     const tn_kernel_operand *operand = &p->program->operand[k];
@@ -50,12 +50,12 @@ static void add_term(tn__device_printer *p, char *out, size_t room, uint32_t k,
         return;
     }
     snprintf(out + length, room - length, " + %s * (%s)TK_WORD(%u)", index,
-             tn__device_offset_type(p, k), p->words.stride[k] + d);
+             tn__offset_type(p, k), p->words.stride[k] + d);
 }
 
 /* Declares those coordinates c<d> of the dimensions first .. first + ndim that
  * `wanted` names, from the index of a point. */
-static void print_coordinates(tn__device_printer *p, const char *number,
+static void print_coordinates(tn__printer *p, const char *number,
                               uint32_t first, uint32_t ndim, uint32_t wanted)
 {
     char rest[32];
@@ -63,23 +63,23 @@ static void print_coordinates(tn__device_printer *p, const char *number,
     for (uint32_t d = first + ndim; d-- > first && wanted;) {
         uint32_t word = p->words.extent + d;
         if (d == first) {
-            tn__device_line(p, "const tk_idx c%u = %s;", d, rest);
+            tn__print_line(p, "const tk_idx c%u = %s;", d, rest);
             return;
         }
         if (wanted >> d & 1)
-            tn__device_line(p, "const tk_idx c%u = %s %% (tk_idx)TK_WORD(%u);",
-                            d, rest, word);
+            tn__print_line(p, "const tk_idx c%u = %s %% (tk_idx)TK_WORD(%u);",
+                           d, rest, word);
         wanted &= ~(1u << d);
         if (wanted)
-            tn__device_line(p, "const tk_idx q%u = %s / (tk_idx)TK_WORD(%u);",
-                            d, rest, word);
+            tn__print_line(p, "const tk_idx q%u = %s / (tk_idx)TK_WORD(%u);", d,
+                           rest, word);
         snprintf(rest, sizeof rest, "q%u", d);
     }
 }
 
 /* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. */
-void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
-                        const char *start, uint32_t first, uint32_t end)
+void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
+                       const char *start, uint32_t first, uint32_t end)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
         char offset[480], coordinate[16];
@@ -89,27 +89,26 @@ void tn__device_offsets(tn__device_printer *p, uint32_t used, const char *name,
             snprintf(offset, sizeof offset, "%s%u", start, k);
         else
             snprintf(offset, sizeof offset, "(%s)TK_WORD(%u)",
-                     tn__device_offset_type(p, k), p->words.offset[k]);
+                     tn__offset_type(p, k), p->words.offset[k]);
         for (uint32_t d = first; d < end; d++) {
             snprintf(coordinate, sizeof coordinate, "c%u", d);
             add_term(p, offset, sizeof offset, k, d, coordinate);
         }
-        tn__device_line(p, "const %s %s%u = %s;", tn__device_offset_type(p, k),
-                        name, k, offset);
+        tn__print_line(p, "const %s %s%u = %s;", tn__offset_type(p, k), name, k,
+                       offset);
     }
 }
 
 /* The offsets are printed to a text of their own first, to know which
  * coordinates they use. */
-void tn__device_point_offsets(tn__device_printer *p, const char *number,
-                              uint32_t used, const char *name,
-                              const char *start, uint32_t first, uint32_t ndim,
-                              uint32_t wanted)
+void tn__print_point_offsets(tn__printer *p, const char *number, uint32_t used,
+                             const char *name, const char *start,
+                             uint32_t first, uint32_t ndim, uint32_t wanted)
 {
     tn__text before = p->body;
     p->body = (tn__text){.data = NULL};
     p->used_dims = wanted;
-    tn__device_offsets(p, used, name, start, first, first + ndim);
+    tn__print_offsets(p, used, name, start, first, first + ndim);
     tn__text offsets = p->body;
     p->body = before;
     print_coordinates(p, number, first, ndim, p->used_dims);
@@ -119,8 +118,7 @@ void tn__device_point_offsets(tn__device_printer *p, const char *number,
     tn__text_release(&offsets);
 }
 
-void tn__device_step_offsets(tn__device_printer *p, uint32_t used,
-                        const char *number)
+void tn__print_step_offsets(tn__printer *p, uint32_t used, const char *number)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
         char offset[128];
@@ -129,7 +127,7 @@ void tn__device_step_offsets(tn__device_printer *p, uint32_t used,
         snprintf(offset, sizeof offset, "from%u", k);
         add_term(p, offset, sizeof offset, k, p->class.outer + p->class.row - 1,
                  number);
-        tn__device_line(p, "const %s at%u = %s;", tn__device_offset_type(p, k),
-                        k, offset);
+        tn__print_line(p, "const %s at%u = %s;", tn__offset_type(p, k), k,
+                       offset);
     }
 }

@@ -11,7 +11,7 @@
 
 /* ---- functions --------------------------------------------------------- */
 
-static bool print_fn(tn__device_printer *p, uint32_t f)
+static bool print_fn(tn__printer *p, uint32_t f)
 {
     const tn_kernel_fn *fn = &p->program->fn[f];
     bool *marks = tn__calloc(2 * ((size_t)fn->ins_count + 1), sizeof *marks);
@@ -20,10 +20,10 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
     p->ins = fn->ins;
     p->live = marks;
     tn__liveness_function(fn, marks);
-    tn__text_add(&p->body, "TK_FN tk_%s fn%u(", tn__device_dtype(fn->dtype), f);
+    tn__text_add(&p->body, "TK_FN tk_%s fn%u(", tn__source_dtype(fn->dtype), f);
     for (uint32_t i = 0; i < fn->arg_count; i++)
         tn__text_add(&p->body, "%stk_%s a%u", i ? ", " : "",
-                     tn__device_dtype(fn->arg_dtype[i]), i);
+                     tn__source_dtype(fn->arg_dtype[i]), i);
     tn__text_add(&p->body, ")\n{\n");
     p->depth = 1;
     bool used[4] = {false};
@@ -32,9 +32,9 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
             used[fn->ins[i].imm.i] = true;
     for (uint32_t i = 0; i < fn->arg_count; i++)
         if (!used[i])
-            tn__device_line(p, "(void)a%u;", i);
-    tn__device_statements(p, NULL, 0, fn->ins_count);
-    tn__device_line(p, "return v%u;", fn->result);
+            tn__print_line(p, "(void)a%u;", i);
+    tn__print_statements(p, NULL, 0, fn->ins_count);
+    tn__print_line(p, "return v%u;", fn->result);
     tn__text_add(&p->body, "}\n\n");
     tn__free(marks);
     return true;
@@ -42,7 +42,7 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
 
 /* ---- the text ---------------------------------------------------------- */
 
-static void print_arguments(tn__device_printer *p, const tn_target *target)
+static void print_arguments(tn__printer *p, const tn_target *target)
 {
     const tn_program *program = p->program;
     tn__text_add(&p->body, "TK_KERNEL tn_program(");
@@ -51,7 +51,7 @@ static void print_arguments(tn__device_printer *p, const tn_target *target)
         if (operand->access != TN_OPERAND_OFFSET)
             tn__text_add(&p->body, "TK_G %stk_s_%s *%sp%u, ",
                          operand->access == TN_OPERAND_READ ? "const " : "",
-                         tn__device_dtype(operand->dtype),
+                         tn__source_dtype(operand->dtype),
                          p->class.distinct ? "TK_RESTRICT " : "", k);
     }
     if (p->class.split && tn__split_reduce_index(program, TN_NONE) > 0)
@@ -59,10 +59,10 @@ static void print_arguments(tn__device_printer *p, const tn_target *target)
     if (p->faults)
         tn__text_add(&p->body, "TK_G tk_u32 *faults, ");
     tn__text_add(&p->body, "%s)\n",
-                 tn__device_parameters(target, p->class.in_buffer));
+                 tn__source_parameters(target, p->class.in_buffer));
 }
 
-static void print_unused_operands(tn__device_printer *p)
+static void print_unused_operands(tn__printer *p)
 {
     uint32_t used = 0;
     for (uint32_t i = 0; i < p->program->ins_count; i++)
@@ -72,10 +72,10 @@ static void print_unused_operands(tn__device_printer *p)
     for (uint32_t k = 0; k < p->program->operand_count; k++)
         if (!(used >> k & 1) &&
             p->program->operand[k].access != TN_OPERAND_OFFSET)
-            tn__device_line(p, "(void)p%u;", k);
+            tn__print_line(p, "(void)p%u;", k);
 }
 
-static bool print_kernel(tn__device_printer *p, const tn_target *target)
+static bool print_kernel(tn__printer *p, const tn_target *target)
 {
     const tn_program *program = p->program;
     for (uint32_t f = 0; f < program->fn_count; f++)
@@ -96,17 +96,17 @@ static bool print_kernel(tn__device_printer *p, const tn_target *target)
     p->depth = 1;
     print_unused_operands(p);
     if (p->faults)
-        tn__device_line(p, "tk_fault fault = tk_fault_none();");
-    tn__device_statements(p, program->order, 0, program->uniform_count);
+        tn__print_line(p, "tk_fault fault = tk_fault_none();");
+    tn__print_statements(p, program->order, 0, program->uniform_count);
     if (p->class.is_rows)
-        tn__device_rows(p);
+        tn__print_rows(p);
     else
-        tn__device_elements(p);
+        tn__print_elements(p);
     if (p->faults)
-        tn__device_line(p,
-                        "TK_FAULT_REPORT(faults, fault, TK_WORD(%u), "
-                        "TK_WORD(%u), TK_WORD(%u))",
-                        p->words.tag, p->words.launch, p->words.room);
+        tn__print_line(p,
+                       "TK_FAULT_REPORT(faults, fault, TK_WORD(%u), "
+                       "TK_WORD(%u), TK_WORD(%u))",
+                       p->words.tag, p->words.launch, p->words.room);
     tn__text_add(&p->body, "}\n");
     tn__free(marks);
     return true;
@@ -116,26 +116,26 @@ tn_status tn__print_program(const tn_target *target,
                                const tn_program *program, const tn_plan *plan,
                                tn_source *source)
 {
-    tn__device_printer p = {.program = program,
-                            .class = tn__device_class_unpack(plan->variant),
-                            .chunked = target->flags & TN_TARGET_CHUNKED,
-                            .saved = TN_NONE,
-                            .faults = tn__device_may_fault(program)};
-    tn__device_words_init(&p.words, program, &p.class);
+    tn__printer p = {.program = program,
+                     .class = tn__launch_class_unpack(plan->variant),
+                     .chunked = target->flags & TN_TARGET_CHUNKED,
+                     .saved = TN_NONE,
+                     .faults = tn__program_may_fault(program)};
+    tn__launch_words_init(&p.words, program, &p.class);
     if (p.class.split)
         p.stage = tn__split_stage(program, p.class.split - 1);
-    tn__device_head(&p.body, target, p.class.is_wide, p.class.in_buffer,
+    tn__source_head(&p.body, target, p.class.is_wide, p.class.in_buffer,
                     p.words.total);
     if (p.faults)
-        tn__text_add(&p.body, "%s", tn__device_text_of("fault.cl"));
+        tn__text_add(&p.body, "%s", tn__source_text("fault.cl"));
     if (p.class.is_rows)
-        tn__device_rows_head(&p);
+        tn__print_rows_head(&p);
     if (!print_kernel(&p, target)) {
         tn__text_release(&p.body);
         return TN_ERR_MEMORY;
     }
-    source->kernel = tn__device_entry(&p.body, target, plan,
-                                      p.class.in_buffer, "tn_program");
+    source->kernel = tn__source_entry(&p.body, target, plan, p.class.in_buffer,
+                                      "tn_program");
     source->text_bytes = p.body.length;
     source->text = tn__text_finish(&p.body);
     return source->text ? TN_OK : TN_ERR_MEMORY;

@@ -2,7 +2,7 @@
 #include <base/plain.h>
 #include <source/program/printer.h>
 
-void tn__device_line(tn__device_printer *p, const char *format, ...)
+void tn__print_line(tn__printer *p, const char *format, ...)
 {
     va_list args;
     char line[512];
@@ -12,14 +12,14 @@ void tn__device_line(tn__device_printer *p, const char *format, ...)
     tn__text_add(&p->body, "%*s%s\n", 4 * p->depth, "", line);
 }
 
-void tn__device_open(tn__device_printer *p, const char *head)
+void tn__print_open(tn__printer *p, const char *head)
 {
-    tn__device_line(p, "%s{", head);
+    tn__print_line(p, "%s{", head);
     p->depth++;
 }
 
-void tn__device_close(tn__device_printer *p)
+void tn__print_close(tn__printer *p)
 {
     p->depth--;
-    tn__device_line(p, "}");
+    tn__print_line(p, "}");
 }

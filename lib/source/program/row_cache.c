@@ -7,18 +7,18 @@
 
 /* ---- saved values ------------------------------------------------------ */
 
-static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
+static bool loads(const tn__printer *p, uint32_t s, uint32_t operand)
 {
     const tn_kernel_stage *stage = &p->program->stage[s];
     const bool *live = p->stage_live + (size_t)s * p->program->ins_count;
-    return tn__device_operands_of(p, live, stage->elem_first,
-                                  stage->elem_first + stage->elem_count) >>
+    return tn__operands_of(p, live, stage->elem_first,
+                           stage->elem_first + stage->elem_count) >>
                operand &
            1;
 }
 
 /* Whether stage s loads the operand after it has computed instruction i. */
-static bool loads_after(const tn__device_printer *p, uint32_t i, uint32_t s,
+static bool loads_after(const tn__printer *p, uint32_t i, uint32_t s,
                         uint32_t operand)
 {
     const tn_kernel_stage *stage = &p->program->stage[s];
@@ -35,7 +35,7 @@ static bool loads_after(const tn__device_printer *p, uint32_t i, uint32_t s,
 }
 
 /* An instruction in a loop has a different value in each round. */
-static bool is_in_loop(const tn__device_printer *p, uint32_t i)
+static bool is_in_loop(const tn__printer *p, uint32_t i)
 {
     for (uint32_t loop = 0; loop < i; loop++)
         if (p->ins[loop].op == TN_K_LOOP && i < p->ins[loop].imm.i)
@@ -47,7 +47,7 @@ static bool is_in_loop(const tn__device_printer *p, uint32_t i)
  * the types are equal, stage s loads the operand only before i, and no later
  * stage loads it once that value is available. The later stages are then marked
  * as having the value. */
-static bool can_replace(tn__device_printer *p, uint32_t i, uint32_t s,
+static bool can_replace(tn__printer *p, uint32_t i, uint32_t s,
                         uint32_t operand, bool *marks)
 {
     const uint32_t stages = p->program->stage_count;
@@ -62,7 +62,7 @@ static bool can_replace(tn__device_printer *p, uint32_t i, uint32_t s,
     return is_free;
 }
 
-void tn__cache_find_saved(tn__device_printer *p, bool *marks)
+void tn__cache_find_saved(tn__printer *p, bool *marks)
 {
     const tn_program *program = p->program;
     const uint32_t cached = tn__cache_candidates(program) & ~p->class.zero;
@@ -74,7 +74,7 @@ void tn__cache_find_saved(tn__device_printer *p, bool *marks)
                 first = s;
             }
         if (p->ins[i].op != TN_K_CALL || p->ins[i].level != TN_LEVEL_ELEM ||
-            in < 2 || is_in_loop(p, i) || !tn__device_reduces(p, first))
+            in < 2 || is_in_loop(p, i) || !tn__stage_reduces(p, first))
             continue;
         for (uint32_t k = 0; k < program->operand_count; k++)
             if (cached >> k & 1 && can_replace(p, i, first, k, marks)) {
@@ -88,7 +88,7 @@ void tn__cache_find_saved(tn__device_printer *p, bool *marks)
 
 /* ---- texts ------------------------------------------------------------- */
 
-uint32_t tn__cache_operands(const tn__device_printer *p)
+uint32_t tn__cache_operands(const tn__printer *p)
 {
     uint32_t before = 0, cached = 0;
     for (uint32_t s = 0; p->class.cached && s < p->program->stage_count; s++) {
@@ -101,50 +101,52 @@ uint32_t tn__cache_operands(const tn__device_printer *p)
     return cached & tn__cache_candidates(p->program) & ~p->class.zero;
 }
 
-void tn__cache_memory(tn__device_printer *p)
+void tn__cache_memory(tn__printer *p)
 {
     const uint32_t size =
         TN__CACHED_CHUNK * p->class.group / TN_LANES / p->class.vector;
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
-        const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
+        const char *dtype = tn__source_dtype(p->program->operand[k].dtype);
         if (!(p->cached >> k & 1))
             continue;
-        tn__device_line(p, "TK_SHARED(tk_v_%s, vectors%u, %u);", dtype, k,
-                        size);
-        tn__device_line(p, "TK_S tk_s_%s *const local%u = "
-                           "(TK_S tk_s_%s *)vectors%u;", dtype, k, dtype, k);
+        tn__print_line(p, "TK_SHARED(tk_v_%s, vectors%u, %u);", dtype, k, size);
+        tn__print_line(p,
+                       "TK_S tk_s_%s *const local%u = "
+                       "(TK_S tk_s_%s *)vectors%u;",
+                       dtype, k, dtype, k);
     }
 }
 
-void tn__cache_positions(tn__device_printer *p, uint32_t operands,
-                         const char *k, const char *chunk)
+void tn__cache_positions(tn__printer *p, uint32_t operands, const char *k,
+                         const char *chunk)
 {
     for (uint32_t o = 0; o < p->program->operand_count; o++)
         if (operands >> o & 1)
-            tn__device_line(p, "const tk_i32 here%u = TK_CACHED(%s, %s);", o,
-                            k, chunk);
+            tn__print_line(p, "const tk_i32 here%u = TK_CACHED(%s, %s);", o, k,
+                           chunk);
 }
 
-void tn__cache_fill(tn__device_printer *p)
+void tn__cache_fill(tn__printer *p)
 {
-    tn__device_line(p, "TK_BARRIER();");
+    tn__print_line(p, "TK_BARRIER();");
     const uint32_t size = p->class.vector;
     char head[120];
     snprintf(head, sizeof head,
              "for (tk_idx i = TK_ITEM * %u; i < mine; i += TK_TEAM * %u) ",
              size, size);
     tn__text_add(&p->body, "#pragma unroll 8\n");
-    tn__device_open(p, head);
-    tn__device_point_offsets(p, "i", p->cached, "at", "row", p->class.outer,
-                             p->class.row, 0);
+    tn__print_open(p, head);
+    tn__print_point_offsets(p, "i", p->cached, "at", "row", p->class.outer,
+                            p->class.row, 0);
     tn__cache_positions(p, p->cached, "i", "i / TK_CHUNK");
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
-        const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
+        const char *dtype = tn__source_dtype(p->program->operand[k].dtype);
         if (p->cached >> k & 1)
-            tn__device_line(p, "*(TK_S tk_v_%s *)(local%u + here%u) = "
-                               "*(TK_G const tk_v_%s *)(p%u + at%u);",
-                            dtype, k, k, dtype, k, k);
+            tn__print_line(p,
+                           "*(TK_S tk_v_%s *)(local%u + here%u) = "
+                           "*(TK_G const tk_v_%s *)(p%u + at%u);",
+                           dtype, k, k, dtype, k, k);
     }
-    tn__device_close(p);
-    tn__device_line(p, "TK_BARRIER();");
+    tn__print_close(p);
+    tn__print_line(p, "TK_BARRIER();");
 }

@@ -61,16 +61,16 @@ static void print_cast(char *out, size_t room, const tn_kernel_ins *ins,
     if (ins->dtype == TN_BOOL)
         snprintf(out, room, "v%u != 0", ins->a);
     else if (is_float(from) && !is_float(ins->dtype))
-        snprintf(out, room, "tk_%s_of_%s(v%u)", tn__device_dtype(ins->dtype),
-                 tn__device_dtype(from), ins->a);
+        snprintf(out, room, "tk_%s_of_%s(v%u)", tn__source_dtype(ins->dtype),
+                 tn__source_dtype(from), ins->a);
     else
-        snprintf(out, room, "(tk_%s)v%u", tn__device_dtype(ins->dtype), ins->a);
+        snprintf(out, room, "(tk_%s)v%u", tn__source_dtype(ins->dtype), ins->a);
 }
 
-static void print_param(tn__device_printer *p, char *out, size_t room,
+static void print_param(tn__printer *p, char *out, size_t room,
                         const tn_kernel_ins *ins)
 {
-    const char *type = tn__device_dtype(ins->dtype);
+    const char *type = tn__source_dtype(ins->dtype);
     uint32_t word = p->words.param + (uint32_t)ins->imm.i;
     snprintf(out, room, is_float(ins->dtype) ? "tk_of_bits_%s(TK_WORD(%u))"
                         : ins->dtype == TN_BOOL ? "(tk_%s)(TK_WORD(%u) != 0)"
@@ -102,7 +102,7 @@ static void print_function(char *out, size_t room, const tn_kernel_ins *ins,
     };
     char name[48];
     snprintf(name, sizeof name, "tk_%s_%s", names[ins->op],
-             tn__device_dtype(type));
+             tn__source_dtype(type));
     for (char *c = name; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     print_call(out, room, name, ins);
@@ -130,8 +130,7 @@ static const char *infix_of(const tn_kernel_ins *ins)
     }
 }
 
-void tn__device_value(tn__device_printer *p, char *out, size_t room,
-                      uint32_t i)
+void tn__print_value(tn__printer *p, char *out, size_t room, uint32_t i)
 {
     const tn_kernel_ins *ins = &p->ins[i];
     char name[32];
@@ -160,7 +159,7 @@ void tn__device_value(tn__device_printer *p, char *out, size_t room,
         break;
     case TN_K_NARROW:
         if (is_narrow(ins->sub))
-            snprintf(out, room, "tk_narrow_%s(v%u)", tn__device_dtype(ins->sub),
+            snprintf(out, room, "tk_narrow_%s(v%u)", tn__source_dtype(ins->sub),
                      ins->a);
         else
             snprintf(out, room, "v%u", ins->a);
