@@ -79,7 +79,7 @@ enum { TN__LARGE = 4 }; /* a flag of matmul and conv */
 int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n);
 
-/* ---- sorted places (print_sort.c), for scatter ------------------------- */
+/* ---- sorted positions (print_sort.c), for scatter --------------------- */
 
 /* Indices and their positions in the line, sorted stably by the indices' lowest
  * digits. Both are in scratch memory as [line][rank]: an index as 64 bits with
@@ -90,7 +90,7 @@ typedef struct tn__sorted {
                                 * of the sort */
     bool is_wide;              /* positions have 64 bits */
     int64_t first_line, lines; /* lines of this step's batch */
-    int64_t keys, positions;      /* offsets in scratch memory, in units of 8
+    int64_t keys, positions;   /* offsets in scratch memory, in units of 8
                                 * bytes */
     uint32_t steps;            /* of the whole plan */
     uint64_t scratch_bytes;
