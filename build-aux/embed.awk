@@ -1,6 +1,6 @@
 # embed.awk: text files as C. Run with LC_ALL=C:
 #
-#   awk -v list=tn__math_text -v header=kernel/mathtext.h -v folder=math/ \
+#   awk -v list=tn__math_text -v header=kernel/math/mathtext.h -v folder=math/ \
 #       -v comment='#' -f embed.awk a.def b.def > out.c
 #
 # gives tn__math_text[], which the header declares: a list of a file's name

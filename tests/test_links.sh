@@ -126,7 +126,6 @@ train.c
 CL/cl.h
 gpu-results/results.md
 tests/sim/nvrtc
-fold.c
 END
 is_empty "$(xargs awk -f "$scratch/links.awk" "$scratch/tree" \
     "$scratch/others" <"$scratch/pages")" "what the documents name is there"

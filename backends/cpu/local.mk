@@ -30,15 +30,16 @@ MAINTAINERCLEANFILES += backends/cpu/simd/math_routines.inc
 CLEANFILES += build-aux/print_math
 EXTRA_DIST += backends/cpu/simd/math_routines.inc build-aux/print_math.c
 backends/cpu/simd/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
-		lib/kernel/mathtext.c $(kernel_math) \
-		$(srcdir)/lib/kernel/*.[ch]
+		lib/kernel/math/mathtext.c $(kernel_math) \
+		$(srcdir)/lib/kernel/*.[ch] $(srcdir)/lib/kernel/math/*.[ch]
 	$(AM_V_GEN)$(MKDIR_P) backends/cpu/simd build-aux
-	$(AM_V_at)text=lib/kernel/mathtext.c; \
+	$(AM_V_at)text=lib/kernel/math/mathtext.c; \
 	test -f $$text || text=$(srcdir)/$$text; \
 	$(CC_FOR_BUILD) -std=c11 -ffp-contract=off $(CFLAGS_FOR_BUILD) \
 	    $(AM_CPPFLAGS) -I$(srcdir) -o build-aux/print_math \
 	    $(top_srcdir)/build-aux/print_math.c $$text \
-	    `ls $(srcdir)/lib/kernel/*.c | grep -v mathtext` \
+	    `ls $(srcdir)/lib/kernel/*.c $(srcdir)/lib/kernel/math/*.c | \
+	        grep -v mathtext` \
 	    $(srcdir)/lib/base/*.c -lpthread -lm
 	$(AM_V_at)build-aux/print_math > $@.part && mv $@.part $@
 

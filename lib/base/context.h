@@ -47,7 +47,7 @@ typedef struct tn__context {
     struct tn__object *waiting;
     bool destroying;
     bool in_job;      /* runs a part of a tn__parallel_for */
-    bool typing;      /* kernel/math.c: this thread holds the lock */
+    bool typing;      /* kernel/math/math_functions.c: this thread holds the lock */
     bool captures;    /* autograd/backward_walk.c: the walk keeps its values */
     int native_depth; /* ops/engine/call.c: native rows that are running */
     int hooks_running;

@@ -1,4 +1,4 @@
-/* arena.c: a list of blocks, filled from the front. */
+/* arena.c: a list of blocks, each filled from the front. */
 #include <kernel/arena.h>
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* arena.h: memory that is given back all at once. Syntax trees and definitions
- * live in one; nothing in it is freed alone. */
+/* arena.h: memory that is freed all at once. Syntax trees and definitions are
+ * allocated in arenas; nothing in an arena is freed separately. */
 #ifndef TN_LIB_KERNEL_ARENA_H
 #define TN_LIB_KERNEL_ARENA_H
 

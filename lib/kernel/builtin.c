@@ -1,4 +1,4 @@
-/* builtin.c: the names that the language itself knows. */
+/* builtin.c: the built-in functions by name. */
 #include <string.h>
 
 #include <kernel/def.h>

@@ -1,8 +1,8 @@
-/* compose.c: a producer's instructions where a consumer would load.
+/* compose.c: the instructions of a producer in place of a consumer's loads.
  *
- * A value of a half type is narrowed where its tensor would have been stored,
- * so that composing changes no bit; but not for a consumer of what it is
- * computed in. */
+ * A half-type value is narrowed as if it had been stored to its tensor, so that
+ * composing changes no bit. It is not narrowed if the consumer's input has the
+ * register type. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,14 +19,14 @@ typedef struct composition {
     struct composition *next;
 } composition;
 
-static composition *all; /* under lock */
+static composition *all; /* protected by `lock` */
 static tn__lock lock = TN__LOCK_INIT;
 
-static bool refuse(const tn__kernel *consumer, const tn__kernel *producer,
-                   const char *why)
+static bool fail_compose(const tn__kernel *consumer, const tn__kernel *producer,
+                         const char *why)
 {
-    tn__fail(TN_ERR_UNSUPPORTED, "%s cannot take in %s: %s", consumer->name,
-             producer->name, why);
+    tn__fail(TN_ERR_UNSUPPORTED, "%s cannot be composed with %s: %s",
+             consumer->name, producer->name, why);
     return false;
 }
 
@@ -36,46 +36,46 @@ static bool check(const tn__kernel *consumer, int at,
     tn_dtype given = producer->out[from].dtype;
     if (consumer->input[at].dtype != given &&
         consumer->input[at].dtype != tn__register_type(given))
-        return refuse(consumer, producer, "the dtypes differ");
+        return fail_compose(consumer, producer, "the dtypes differ");
     if (consumer->has_row && producer->has_row &&
         consumer->input[at].level != producer->out[from].level)
-        return refuse(consumer, producer,
-                      "both work on rows, and at "
-                      "different levels");
+        return fail_compose(consumer, producer,
+                            "both have rows, at different levels");
     for (uint32_t i = 0; i < consumer->ins_count; i++)
         if (consumer->ins[i].op == TN_K_LOAD && consumer->ins[i].imm.i == at &&
             consumer->ins[i].a != TN_NONE)
-            return refuse(consumer, producer,
-                          "what is loaded by an index "
-                          "has to be a tensor");
+            return fail_compose(consumer, producer,
+                                "what is loaded by an index "
+                                "has to be a tensor");
     if (consumer->param_count + producer->param_count > TN__KERNEL_MAX_PARAMS)
-        return refuse(consumer, producer, "too many parameters");
+        return fail_compose(consumer, producer, "too many parameters");
     return true;
 }
 
-/* Inputs of a pointwise kernel that runs once a row. */
+/* The level of input i, where a pointwise kernel may run once per row. */
 static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
 {
     return per_row ? TN_LEVEL_ROW : kernel->input[i].level;
 }
 
-/* Numbers the inputs: the consumer's others, then the producer's; those that
- * same[] joins get the lesser number. place[] has one entry for each. */
+/* Numbers the inputs: the consumer's others, then the producer's. Inputs that
+ * same[] makes equal get the lower number. input_map[] has an entry for
+ * each. */
 static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
                           const tn__kernel *producer, const int *same,
                           bool consumer_per_row, bool producer_per_row,
-                          int *place)
+                          int *input_map)
 {
     int total = consumer->input_count - 1 + producer->input_count;
-    int join[2 * TN__KERNEL_MAX_INPUTS];
+    int merged[2 * TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < total; i++)
-        join[i] = i;
+        merged[i] = i;
     for (; same && same[0] >= 0; same += 2) {
-        int low = join[same[0] < same[1] ? same[0] : same[1]];
-        int high = join[same[0] < same[1] ? same[1] : same[0]];
+        int low = merged[same[0] < same[1] ? same[0] : same[1]];
+        int high = merged[same[0] < same[1] ? same[1] : same[0]];
         for (int i = 0; i < total; i++)
-            if (join[i] == high)
-                join[i] = low;
+            if (merged[i] == high)
+                merged[i] = low;
     }
     for (int i = 0; i < total; i++) {
         bool mine = i < consumer->input_count - 1;
@@ -83,31 +83,31 @@ static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
         int k = mine ? i + (i >= at) : i - (consumer->input_count - 1);
         uint8_t level =
             level_in(kernel, k, mine ? consumer_per_row : producer_per_row);
-        if (join[i] < i) {
-            place[i] = place[join[i]];
-            if (ssa->input[place[i]].dtype != kernel->input[k].dtype ||
-                ssa->input[place[i]].level != level)
-                return refuse(consumer, producer,
-                              "inputs called the same "
-                              "differ in dtype or level");
+        if (merged[i] < i) {
+            input_map[i] = input_map[merged[i]];
+            if (ssa->input[input_map[i]].dtype != kernel->input[k].dtype ||
+                ssa->input[input_map[i]].level != level)
+                return fail_compose(consumer, producer,
+                                    "inputs called the same "
+                                    "differ in dtype or level");
             continue;
         }
         if (ssa->input_count == TN__KERNEL_MAX_INPUTS)
-            return refuse(consumer, producer, "too many inputs");
-        place[i] = ssa->input_count++;
-        ssa->input[place[i]].name = kernel->input[k].name;
-        ssa->input[place[i]].dtype = kernel->input[k].dtype;
-        ssa->input[place[i]].level = level;
+            return fail_compose(consumer, producer, "too many inputs");
+        input_map[i] = ssa->input_count++;
+        ssa->input[input_map[i]].name = kernel->input[k].name;
+        ssa->input[input_map[i]].dtype = kernel->input[k].dtype;
+        ssa->input[input_map[i]].level = level;
     }
     return true;
 }
 
-static void add_params(tn__ssa *ssa, const tn__kernel *kernel, int *place)
+static void add_params(tn__ssa *ssa, const tn__kernel *kernel, int *input_map)
 {
     for (int i = 0; i < kernel->param_count; i++) {
-        place[i] = ssa->param_count++;
-        ssa->param[place[i]].name = kernel->param[i].name;
-        ssa->param[place[i]].dtype = kernel->param[i].dtype;
+        input_map[i] = ssa->param_count++;
+        ssa->param[input_map[i]].name = kernel->param[i].name;
+        ssa->param[input_map[i]].dtype = kernel->param[i].dtype;
     }
 }
 
@@ -115,8 +115,8 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
                                  const tn__kernel *producer, int from,
                                  const int *same)
 {
-    /* a row's result goes into a pointwise consumer: it runs once a row, and
-     * likewise a pointwise producer of what is the same for a row */
+    /* a pointwise consumer of a row's result runs once per row, and so does a
+     * pointwise producer of a row value */
     bool consumer_per_row = !consumer->has_row && producer->has_row &&
                             producer->out[from].level == TN_LEVEL_ROW;
     bool producer_per_row =
@@ -126,25 +126,25 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
     tn__ssa ssa;
     tn__ssa_init(&ssa);
     tn__kernel *kernel = NULL;
-    int place[2 * TN__KERNEL_MAX_INPUTS], param[2][TN__KERNEL_MAX_PARAMS];
+    int input_map[2 * TN__KERNEL_MAX_INPUTS], param[2][TN__KERNEL_MAX_PARAMS];
     size_t count = consumer->ins_count + producer->ins_count + 1;
     uint32_t *map = tn__alloc(count * sizeof *map);
     uint32_t *producer_map = map ? map + consumer->ins_count : NULL;
     if (!map || !number_inputs(&ssa, consumer, at, producer, same,
-                               consumer_per_row, producer_per_row, place))
+                               consumer_per_row, producer_per_row, input_map))
         goto done;
     add_params(&ssa, consumer, param[0]);
     add_params(&ssa, producer, param[1]);
     for (uint32_t i = 0; i < producer->ins_count; i++)
         tn__ssa_copy(&ssa, producer, i, producer_map,
-                     place + consumer->input_count - 1, param[1]);
+                     input_map + consumer->input_count - 1, param[1]);
     uint32_t value = producer_map[producer->out[from].value];
     tn_dtype dtype = consumer->input[at].dtype;
     if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
-        value = tn__ssa_narrow(&ssa, value, dtype); /* integers are already */
+        value = tn__ssa_narrow(&ssa, value, dtype); /* integers are wrapped */
     int input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < consumer->input_count; i++)
-        input[i] = i == at ? -1 : place[i - (i > at)];
+        input[i] = i == at ? -1 : input_map[i - (i > at)];
     for (uint32_t i = 0; i < consumer->ins_count; i++) {
         if (consumer->ins[i].op == TN_K_LOAD && consumer->ins[i].imm.i == at)
             map[i] = value;
@@ -168,24 +168,24 @@ done:
     return kernel;
 }
 
-/* kernel with all inputs and outputs of one level, and what follows from it. */
+/* The kernel with all inputs and outputs at this level. */
 static const tn__kernel *at_level(const tn__kernel *kernel, uint8_t level)
 {
     tn__ssa ssa;
-    int place[TN__KERNEL_MAX_INPUTS], param[TN__KERNEL_MAX_PARAMS];
+    int input_map[TN__KERNEL_MAX_INPUTS], param[TN__KERNEL_MAX_PARAMS];
     uint32_t *map = tn__alloc((kernel->ins_count + 1) * sizeof *map);
     if (!map)
         return NULL;
     tn__ssa_init(&ssa);
     for (int i = 0; i < kernel->input_count; i++) {
-        place[i] = ssa.input_count++;
+        input_map[i] = ssa.input_count++;
         ssa.input[i].name = kernel->input[i].name;
         ssa.input[i].dtype = kernel->input[i].dtype;
         ssa.input[i].level = level;
     }
     add_params(&ssa, kernel, param);
     for (uint32_t i = 0; i < kernel->ins_count; i++)
-        tn__ssa_copy(&ssa, kernel, i, map, place, param);
+        tn__ssa_copy(&ssa, kernel, i, map, input_map, param);
     ssa.output_count = kernel->output_count;
     for (int i = 0; i < kernel->output_count; i++) {
         ssa.out[i].dtype = kernel->out[i].dtype;

@@ -1,4 +1,4 @@
-/* def.c: whole definitions, and their kernels by dtypes. */
+/* def.c: parses whole definitions, and caches their kernels by dtypes. */
 #include <kernel/parse.h>
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 
 #include <base/lock.h>
 #include <base/memory.h>
+#include <kernel/math/functions.h>
 #include <kernel/ssa.h>
 
 static tn__lock lock = TN__LOCK_INIT;
@@ -130,7 +131,8 @@ static bool parse_rest(tn__parser *parser, tn__def *def)
     return true;
 }
 
-/* A definition lives in its own arena, so it is moved there at the end. */
+/* A definition is allocated in its own arena, so it is copied there at the
+ * end. */
 static tn__def *finish(tn__def *draft, bool good)
 {
     tn__def *def = good ? tn__arena_take(&draft->arena, sizeof *def) : NULL;
@@ -156,7 +158,7 @@ void tn__def_drop(const tn__def *def)
         at = &(*at)->next;
     *at = def->next;
     tn__lock_give(&lock);
-    tn__arena arena = def->arena; /* in which def lies */
+    tn__arena arena = def->arena; /* def itself is in this arena */
     tn__arena_release(&arena);
 }
 
@@ -165,7 +167,7 @@ tn__def *tn__def_parse(const char *text, const char *where)
     tn__def draft = {0};
     tn__parser parser;
     tn__parser_init(&parser, text, where, &draft.arena);
-    parser.check_calls = true;
+    parser.find_function = tn__math_args;
     draft.where = tn__arena_text(&draft.arena, where, strlen(where));
     return finish(&draft, draft.where && tn__parser_advance(&parser) &&
                               parse_head(&parser, &draft) &&
@@ -174,7 +176,7 @@ tn__def *tn__def_parse(const char *text, const char *where)
 
 /* ---- gradients written by hand ----------------------------------------- */
 
-/* "out" or "g" where there is one output, else "out0" ... */
+/* Binds "out" or "g" if there is one output, else "out0" ... */
 static bool bind_numbered(tn__parser *parser, const char *stem, int i,
                           int count)
 {
@@ -186,7 +188,7 @@ static bool bind_numbered(tn__parser *parser, const char *stem, int i,
     uint32_t slot = parser->slot_count++;
     for (uint32_t k = 0; k < parser->binding_count; k++)
         if (!strcmp(parser->binding[k].name, name))
-            return true; /* the definition's own name hides this one */
+            return true; /* hidden by a name of the definition */
     parser->binding[parser->binding_count++] =
         (tn__binding){.name = tn__arena_text(parser->arena, name, strlen(name)),
                       .slot = slot,
@@ -208,8 +210,8 @@ static void bind_known(tn__parser *parser, const char *name, bool input,
                       .offset = offset};
 }
 
-/* The slots that the text named become the inputs, in their order; the
- * others keep their slot and are never read. */
+/* The slots that the text uses become the inputs, in their order; the others
+ * are never read. */
 static void renumber(tn__node *node, const uint32_t *slot_of)
 {
     if (node->kind == TN__NODE_NAME || node->kind == TN__NODE_LOAD ||
@@ -270,7 +272,7 @@ tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
     tn__def draft = {0};
     tn__parser parser;
     tn__parser_init(&parser, text, where, &draft.arena);
-    parser.check_calls = true;
+    parser.find_function = tn__math_args;
     for (int i = 0; i < def->input_count; i++)
         bind_known(&parser, def->input[i].name, true, def->input[i].offset);
     for (int i = 0; i < def->param_count; i++)
@@ -290,7 +292,7 @@ tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
            parse_rest(&parser, &draft);
     if (good && draft.output_count != 1)
         good = tn__lexer_fail(&parser.lexer, 1, 1,
-                              "a gradient is one value, this gives %d",
+                              "a gradient has one value, not %d",
                               draft.output_count);
     return finish(&draft, good && choose_inputs(&parser, def, &draft));
 }
@@ -303,7 +305,7 @@ int tn__def_gradient_used(const tn__def *gradient,
     return gradient->input_count;
 }
 
-/* ---- questions --------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------- */
 
 const char *tn__def_name(const tn__def *def)
 {
@@ -363,7 +365,7 @@ const tn__kernel *tn__def_kernel(const tn__def *def,
     tn__lock_take(&lock);
     kernel = find(def, dtypes);
     if (!kernel && (kernel = tn__def_type(def, input_dtype))) {
-        /* the list is a cache: adding to it changes no meaning */
+        /* the list is a cache, so def may be const */
         tn__def *cache = (tn__def *)def;
         tn__def_entry *entry = tn__alloc(sizeof *entry);
         if (entry) {

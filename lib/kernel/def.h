@@ -1,4 +1,5 @@
-/* def.h: a parsed definition: names resolved to slots, nothing typed yet.
+/* def.h: a parsed definition, with names resolved to slots and nothing typed
+ * yet.
  *
  * Slots number everything that has a name: inputs, then parameters, then each
  * `let` and loop variable in the order of the text. */
@@ -19,24 +20,25 @@ enum tn__node_kind {
     TN__NODE_UNARY,   /* op: the token; kid[0] */
     TN__NODE_BINARY,  /* op: the token; kid[0], kid[1] */
     TN__NODE_CALL,    /* name; kids are the arguments */
-    TN__NODE_LOAD,    /* slot of an input; kids are the indices; op: 1 where
-                         outside reads 0 */
+    TN__NODE_LOAD,    /* slot of an input; kids are the indices; op is 1 if
+                       * elements outside are read as 0 */
     TN__NODE_BLOCK,   /* kids are LETs, at most one WHILE, and the value */
     TN__NODE_LET,     /* slot, integer: first and count of slots; kid[0] */
     TN__NODE_WHILE,   /* kid[0] */
-    TN__NODE_LOOP,    /* slot: of the index; integer: values carried; kids:
-                         the bound, a LET for each carried value, the body (a
-                         BLOCK that ends in a LIST) */
-    TN__NODE_LIST     /* several values: kids */
+    TN__NODE_LOOP,    /* slot: the index's; integer: number of carried values;
+                       * kids: the bound, a LET for each carried value, the body
+                       * (a BLOCK that ends in a LIST) */
+    TN__NODE_LIST     /* kids are the values */
 };
 
 typedef struct tn__node {
     uint8_t kind;
-    uint16_t depth; /* of the tree below: bounded, so walks may recurse */
+    uint16_t depth; /* depth of the tree below; bounded, so that walks may
+                     * recurse */
     int op;
     int line, column;
     uint32_t slot;
-    uint32_t count; /* of kids */
+    uint32_t count; /* number of kids */
     int64_t integer;
     double number;
     const char *name;
@@ -48,7 +50,7 @@ typedef struct tn__node {
 #define TN__MAX_LOOPS 3
 
 typedef struct tn__def_entry { /* a kernel of a definition */
-    uint64_t dtypes;           /* of the inputs, four bits each */
+    uint64_t dtypes;           /* dtypes of the inputs, four bits each */
     const tn__kernel *kernel;
     struct tn__def_entry *next;
 } tn__def_entry;
@@ -64,53 +66,28 @@ struct tn__def {
     } input[TN__KERNEL_MAX_INPUTS];
     struct {
         const char *name;
-        tn_dtype dtype; /* TN_DTYPE_NONE: weak, a float of the kernel's;
-                           TN__WEAK_INTEGER: weak, an i64 as numbers in the
-                           text are */
+        tn_dtype dtype; /* TN_DTYPE_NONE: weak, the kernel's float type;
+                         * TN__WEAK_INTEGER: weak, an i64 like integer
+                         * literals */
     } param[TN__KERNEL_MAX_PARAMS];
     uint32_t slot_count;
     const tn__node *body;
     bool of_gradient;
-    int used[TN__KERNEL_MAX_INPUTS]; /* of a gradient: what each input is */
+    int used[TN__KERNEL_MAX_INPUTS]; /* of a gradient: what each input is; see
+                                      * tn__def_gradient_used */
     _Atomic(tn__def_entry *) entries;
     tn__arena arena; /* holds all of this */
-    tn__def *next;   /* of all definitions, so that they stay reachable */
+    tn__def *next;   /* in the list of all definitions, which keeps them
+                      * reachable */
 };
 
-/* What lib/kernel/math holds: one `fn`, `def` or `d`. */
-#define TN__MATH_MAX_ARGS 8 /* of a def; a fn has at most 3 */
-enum tn__math_kind { TN__MATH_FN, TN__MATH_DEF, TN__MATH_D };
-typedef struct tn__math_item {
-    enum tn__math_kind kind;
-    bool rare; /* of a fn: tn__math_fn_is_rare */
-    const char *name, *where;
-    int line, column;
-    tn_dtype type; /* fn: of the suffix; NONE: both float types */
-    int arg_count; /* slots 0 .. arg_count are the arguments; a `d` has the
-                      result as one more */
-    /* NONE: the type that the arguments share */
-    tn_dtype arg_type[TN__MATH_MAX_ARGS];
-    uint32_t slot_count;
-    const tn__node *body; /* of a d: a LIST of one for each argument */
-    uint32_t none;        /* d: bit i: argument i has no derivative */
-    struct tn__math_item *next;
-} tn__math_item;
-
-/* Parses one file of items, appended at *end; false with the error recorded.
- * Names of functions are looked up when the item is used. */
-bool tn__math_parse(const char *text, const char *where, tn__arena *arena,
-                    tn__math_item ***end);
-
-/* Whether there is a `fn` or `def` of that name, and its arguments. */
-bool tn__math_args(const char *name, int *arg_count);
-
-/* How many values a node gives. */
+/* The number of values of a node. */
 int tn__node_values(const tn__node *node);
 
 /* The level of each output of def, from its marks and reductions alone. */
 void tn__def_levels(const tn__def *def, uint8_t *level);
 
-/* ---- the words that are built in (builtin.c) --------------------------- */
+/* ---- built-in functions (builtin.c) ------------------------------------ */
 
 enum tn__builtin {
 #define TN__BUILTIN_MAP(X)                                                     \
@@ -131,7 +108,7 @@ enum tn__builtin {
 #undef TN__BUILTIN_ENUM
         TN__BUILTIN_END
 };
-/* TN__BUILTIN_END if name is none. */
+/* TN__BUILTIN_END if there is no such name. */
 enum tn__builtin tn__builtin_find(const char *name, int *arg_count);
 
 #endif

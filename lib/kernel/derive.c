@@ -1,17 +1,17 @@
-/* derive.c: gradients, in reverse over the SSA of a kernel.
+/* derive.c: gradients by reverse-mode differentiation of a kernel's SSA.
  *
- * The forward kernel is copied, with its outputs read from memory instead of
- * being computed again; then cotangents flow from the last instruction to the
- * first. What the gradient does not need is dropped at the end, and with it
- * the inputs that nobody reads.
+ * The forward kernel is copied, with its outputs loaded instead of computed
+ * again. Then cotangents are propagated from the last instruction to the first.
+ * Dead code is dropped at the end, and with it the unused inputs.
  *
- * The derivative of a gradient takes two more steps, since there a value that
- * overflows is multiplied by what has become 0. A cotangent that where(),
- * min(), max() or abs() sent one way carries the condition along, and 0 is put
- * in its place at the end: what is not taken has no part in it, even where it
- * is infinite or NaN. And a quotient by 1 + exp(z) is differentiated as what it
- * is, a logistic function. First derivatives are those of each instruction, as
- * in PyTorch. */
+ * First derivatives are those of each instruction, as in PyTorch. In the
+ * derivative of a gradient a value that overflows may be multiplied by 0, so it
+ * has two more rules:
+ *
+ *   - where(), min(), max() and abs() pass a cotangent to one side. It carries
+ *     the condition as a mask, and the masked elements are set to 0 at the
+ *     end, so that infinities and NaNs of the other side have no effect.
+ *   - A quotient by 1 + exp(z) is differentiated as a logistic function. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@
 #include <kernel/type.h>
 
 struct tn__kernel_gradient_entry {
-    const tn__kernel *kernel; /* NULL: zero */
+    const tn__kernel *kernel; /* NULL: the gradient is zero */
     int used[TN__KERNEL_MAX_INPUTS];
 };
 
@@ -30,11 +30,12 @@ typedef struct derivation {
     const tn__kernel *kernel;
     int wrt;
     tn__ssa ssa;
-    bool *active;     /* the gradient by wrt flows through this value */
-    uint32_t *value;  /* of the forward kernel, for what computes on */
+    bool *active;     /* depends on input wrt differentiably */
+    uint32_t *value;  /* the forward values, in the new SSA */
     uint32_t *cotangent;
-    bool again;       /* kernel is a gradient itself */
-    uint32_t *taken;  /* then where a cotangent is not 0; TN_NONE: everywhere */
+    bool second_order; /* kernel is a gradient itself */
+    uint32_t *mask; /* second order: where the cotangent is not 0; TN_NONE:
+                     * everywhere */
 } derivation;
 
 static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
@@ -49,9 +50,9 @@ static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
     if (!d->active || !d->value)
         return false;
     d->cotangent = d->value + count;
-    d->taken = d->cotangent + count;
+    d->mask = d->cotangent + count;
     memset(d->cotangent, 0xff, 2 * count * sizeof *d->cotangent);
-    d->again = tn__kernel_box_of(kernel)->of_gradient;
+    d->second_order = tn__kernel_box_of(kernel)->of_gradient;
     d->ssa.of_gradient = true;
     return true;
 }
@@ -63,7 +64,7 @@ static void end(derivation *d)
     tn__ssa_release(&d->ssa);
 }
 
-/* ---- what is differentiated -------------------------------------------- */
+/* ---- active values ----------------------------------------------------- */
 
 static uint32_t operand(const tn_kernel_ins *ins, int k)
 {
@@ -77,7 +78,7 @@ static bool is_active(const derivation *d, const tn_kernel_ins *ins)
     for (int k = 0; k < 3; k++) {
         uint32_t u = operand(ins, k);
         if (u != TN_NONE && d->active[u] &&
-            tn__derivative_flows(ins, k, d->kernel->ins[u].dtype))
+            tn__passes_gradient(ins, k, d->kernel->ins[u].dtype))
             return true;
     }
     return false;
@@ -85,7 +86,7 @@ static bool is_active(const derivation *d, const tn_kernel_ins *ins)
 
 static void find_active(derivation *d)
 {
-    /* again while a loop's later value made its carried one active */
+    /* repeated, since a loop's next value may make its carried one active */
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < d->kernel->ins_count; i++)
@@ -96,12 +97,13 @@ static void find_active(derivation *d)
 
 /* ---- logistic functions ------------------------------------------------ */
 
-/* Is instruction i a / (1 + exp(z)), or with exp2? */
-static bool logistic(const derivation *d, uint32_t i, uint32_t *z, bool *two)
+/* Whether instruction i is a / (1 + exp(z)), or with exp2. */
+static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
+                     bool *is_exp2)
 {
     const tn__kernel *kernel = d->kernel;
     const tn_kernel_ins *ins = &kernel->ins[i];
-    if (!d->again || ins->op != TN_K_DIV || !tn__is_float(ins->dtype))
+    if (!d->second_order || ins->op != TN_K_DIV || !tn__is_float(ins->dtype))
         return false;
     const tn_kernel_ins *sum = &kernel->ins[ins->b];
     if (sum->op != TN_K_ADD || kernel->ins[sum->b].op != TN_K_CONST ||
@@ -111,12 +113,13 @@ static bool logistic(const derivation *d, uint32_t i, uint32_t *z, bool *two)
     uint32_t fn = tn__kernel_box_of(kernel)->fn_number[call->imm.i];
     const char *name = tn__math_fn_at((int)fn)->name;
     *z = call->a;
-    *two = strncmp(name, "exp2_", 5) == 0;
-    return *two || strncmp(name, "exp_", 4) == 0;
+    *is_exp2 = strncmp(name, "exp2_", 5) == 0;
+    return *is_exp2 || strncmp(name, "exp_", 4) == 0;
 }
 
-/* 1 less a logistic function of z is that of -z, to the last digit. */
-static bool read_rest(derivation *d, uint32_t i)
+/* Computes 1 - s for a logistic function s of z as the logistic function of -z,
+ * which is exact to the last digit. */
+static bool use_complement(derivation *d, uint32_t i)
 {
     const tn__kernel *kernel = d->kernel;
     const tn_kernel_ins *ins = &kernel->ins[i];
@@ -124,15 +127,15 @@ static bool read_rest(derivation *d, uint32_t i)
         kernel->ins[ins->a].imm.f != 1)
         return true;
     uint32_t z;
-    bool two;
-    if (!logistic(d, ins->b, &z, &two))
+    bool is_exp2;
+    if (!logistic(d, ins->b, &z, &is_exp2))
         return true;
-    const tn_kernel_ins *whole = &kernel->ins[kernel->ins[ins->b].a];
-    return whole->op != TN_K_CONST || whole->imm.f != 1 ||
-           tn__logistic_rest(&d->ssa, two, d->value[z], &d->value[i]);
+    const tn_kernel_ins *apply_mask = &kernel->ins[kernel->ins[ins->b].a];
+    return apply_mask->op != TN_K_CONST || apply_mask->imm.f != 1 ||
+           tn__logistic_complement(&d->ssa, is_exp2, d->value[z], &d->value[i]);
 }
 
-/* ---- the forward values ------------------------------------------------ */
+/* ---- forward values ---------------------------------------------------- */
 
 static void add_input(tn__ssa *ssa, const char *name, tn_dtype dtype,
                       uint8_t level)
@@ -177,9 +180,10 @@ static uint32_t load(tn__ssa *ssa, int input)
                                             .imm.i = input});
 }
 
-/* The values of output o come from its tensor, if it keeps all of them. A half
- * type does not: its gradients would be up to 50 units off (a / b by b, where
- * they cancel), or infinite where the result alone is too great. */
+/* Output o is loaded from its tensor if the tensor has all bits of it. A half
+ * type does not: gradients would be up to 50 units in the last place off (a / b
+ * with respect to b, where terms cancel), or infinite where only the result
+ * overflows. */
 static void read_output(derivation *d, int o)
 {
     const tn__kernel *kernel = d->kernel;
@@ -204,11 +208,12 @@ static bool copy_forward(derivation *d)
     for (uint32_t i = 0; i < kernel->ins_count; i++) {
         const tn_kernel_ins *ins = &kernel->ins[i];
         tn__ssa_copy(&d->ssa, kernel, i, d->value, same, same);
-        if (!read_rest(d, i))
+        if (!use_complement(d, i))
             return false;
         depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
         if (depth)
-            continue; /* inside, a carried value is that of the round */
+            continue; /* in a loop, a carried value is that of the current
+                       * round */
         for (int o = 0; o < kernel->output_count; o++) {
             uint32_t v = kernel->out[o].value;
             if (v == i || (ins->op == TN_K_ENDLOOP && v < i &&
@@ -221,174 +226,180 @@ static bool copy_forward(derivation *d)
 
 /* ---- cotangents -------------------------------------------------------- */
 
-/* part, and 0 where it is not taken. */
-static uint32_t whole(derivation *d, uint32_t part, uint32_t taken)
+/* The cotangent `part`, set to 0 where the mask is false. */
+static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
 {
-    if (taken == TN_NONE)
+    if (mask == TN_NONE)
         return part;
     tn_dtype dtype = tn__ssa_dtype(&d->ssa, part);
-    return tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, taken, part,
+    return tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, mask, part,
                       tn__ssa_const(&d->ssa, dtype, 0));
 }
 
-/* A value that is the same over a row collects what all elements give. */
-static void collect(derivation *d, uint32_t v, uint32_t part, uint32_t taken,
-                    bool from_elem)
+/* Adds `part` to the cotangent of v. A row value sums over the elements of its
+ * row. */
+static void accumulate(derivation *d, uint32_t v, uint32_t part, uint32_t mask,
+                       bool from_elem)
 {
     if (from_elem && d->kernel->ins[v].level == TN_LEVEL_ROW) {
-        part = tn__ssa_reduce(&d->ssa, TN_REDUCE_SUM, whole(d, part, taken));
-        taken = TN_NONE;
+        part =
+            tn__ssa_reduce(&d->ssa, TN_REDUCE_SUM, apply_mask(d, part, mask));
+        mask = TN_NONE;
     }
     uint32_t *sum = &d->cotangent[v];
-    if (*sum != TN_NONE && d->taken[v] != taken) {
-        *sum = whole(d, *sum, d->taken[v]);
-        part = whole(d, part, taken);
-        taken = TN_NONE;
+    if (*sum != TN_NONE && d->mask[v] != mask) {
+        *sum = apply_mask(d, *sum, d->mask[v]);
+        part = apply_mask(d, part, mask);
+        mask = TN_NONE;
     }
-    d->taken[v] = taken;
+    d->mask[v] = mask;
     *sum = *sum == TN_NONE
                ? part
                : tn__ssa_op(&d->ssa, TN_K_ADD, d->kernel->ins[v].dtype, *sum,
                             part, TN_NONE);
 }
 
-static void start_at_outputs(derivation *d)
+static void seed_outputs(derivation *d)
 {
     const tn__kernel *kernel = d->kernel;
     for (int o = 0; o < kernel->output_count; o++) {
         uint32_t v = kernel->out[o].value;
         if (d->active[v])
-            collect(
+            accumulate(
                 d, v,
                 load(&d->ssa, kernel->input_count + kernel->output_count + o),
                 TN_NONE, kernel->out[o].level == TN_LEVEL_ELEM);
     }
 }
 
-static bool refuse(const derivation *d, const char *why)
+static bool fail_gradient(const derivation *d, const char *why)
 {
-    tn__fail(TN_ERR_UNSUPPORTED, "the gradient of %s by %s %s", d->kernel->name,
-             d->kernel->input[d->wrt].name, why);
+    tn__fail(TN_ERR_UNSUPPORTED, "the gradient of %s with respect to %s %s",
+             d->kernel->name, d->kernel->input[d->wrt].name, why);
     return false;
 }
 
-static uint32_t truth(derivation *d, int op, uint32_t a, uint32_t b)
+static uint32_t bool_op(derivation *d, int op, uint32_t a, uint32_t b)
 {
     return tn__ssa_op(&d->ssa, op, TN_BOOL, a, b, TN_NONE);
 }
 
-/* What chooses among its operands (the derivative of a gradient): what flows to
- * operand k, and *taken: where. */
-static uint32_t chosen(derivation *d, const tn_kernel_ins *ins, int k,
-                       const uint32_t a[3], uint32_t g, uint32_t *taken)
+/* Second order: the contribution to operand k of an instruction that selects.
+ * Restricts *mask to where it is not 0. */
+static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
+                                 const uint32_t a[3], uint32_t g,
+                                 uint32_t *mask)
 {
     tn_dtype dtype = tn__ssa_dtype(&d->ssa, g);
     uint32_t where = a[0], mine = a[k], other = a[!k];
     if (ins->op == TN_K_SELECT) {
         if (k == 2)
-            where = truth(d, TN_K_NOT, where, TN_NONE);
+            where = bool_op(d, TN_K_NOT, where, TN_NONE);
     } else if (ins->op == TN_K_ABS) {
         uint32_t zero = tn__ssa_const(&d->ssa, dtype, 0);
-        uint32_t below = truth(d, TN_K_LT, mine, zero);
+        uint32_t below = bool_op(d, TN_K_LT, mine, zero);
         uint32_t minus =
             tn__ssa_op(&d->ssa, TN_K_NEG, dtype, g, TN_NONE, TN_NONE);
-        where = truth(d, TN_K_OR, below, truth(d, TN_K_LT, zero, mine));
+        where = bool_op(d, TN_K_OR, below, bool_op(d, TN_K_LT, zero, mine));
         g = tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, below, minus, g);
-    } else { /* MIN, MAX: equal ones share */
+    } else { /* MIN and MAX: equal operands share */
         uint32_t half = tn__ssa_op(&d->ssa, TN_K_MUL, dtype, g,
                                    tn__ssa_const(&d->ssa, dtype, 0.5), TN_NONE);
-        where = ins->op == TN_K_MIN ? truth(d, TN_K_LT, other, mine)
-                                    : truth(d, TN_K_LT, mine, other);
-        where = truth(d, TN_K_NOT, where, TN_NONE);
+        where = ins->op == TN_K_MIN ? bool_op(d, TN_K_LT, other, mine)
+                                    : bool_op(d, TN_K_LT, mine, other);
+        where = bool_op(d, TN_K_NOT, where, TN_NONE);
         g = tn__ssa_op(&d->ssa, TN_K_SELECT, dtype,
-                       truth(d, TN_K_EQ, mine, other), half, g);
+                       bool_op(d, TN_K_EQ, mine, other), half, g);
     }
-    *taken = *taken == TN_NONE ? where : truth(d, TN_K_AND, *taken, where);
+    *mask = *mask == TN_NONE ? where : bool_op(d, TN_K_AND, *mask, where);
     return g;
 }
 
-static bool chooses(const derivation *d, const tn_kernel_ins *ins)
+static bool is_selecting(const derivation *d, const tn_kernel_ins *ins)
 {
-    return d->again && (ins->op == TN_K_SELECT || ins->op == TN_K_ABS ||
-                        ins->op == TN_K_MIN || ins->op == TN_K_MAX);
+    return d->second_order && (ins->op == TN_K_SELECT || ins->op == TN_K_ABS ||
+                               ins->op == TN_K_MIN || ins->op == TN_K_MAX);
 }
 
-/* What flows to the argument of the exponential behind a quotient. */
-static bool pass_to_exponent(derivation *d, uint32_t i, uint32_t z, bool two)
+/* Propagates a logistic quotient to the argument of its exponential. */
+static bool propagate_to_exponent(derivation *d, uint32_t i, uint32_t z,
+                                  bool is_exp2)
 {
     uint32_t part;
     if (!d->active[z])
         return true;
-    if (!tn__logistic_slope(&d->ssa, two, d->value[z], d->value[i],
-                            d->cotangent[i], &part))
+    if (!tn__logistic_gradient(&d->ssa, is_exp2, d->value[z], d->value[i],
+                               d->cotangent[i], &part))
         return false;
-    collect(d, z, part, d->taken[i], d->kernel->ins[i].level == TN_LEVEL_ELEM);
+    accumulate(d, z, part, d->mask[i],
+               d->kernel->ins[i].level == TN_LEVEL_ELEM);
     return true;
 }
 
-static bool pass_on(derivation *d, uint32_t i)
+static bool propagate(derivation *d, uint32_t i)
 {
     const tn_kernel_ins *ins = &d->kernel->ins[i];
     uint32_t a[3] = {TN_NONE, TN_NONE, TN_NONE}, z;
     tn_kernel_ins called = *ins;
-    bool two, exponential = logistic(d, i, &z, &two);
+    bool is_exp2, exponential = logistic(d, i, &z, &is_exp2);
     if (ins->op == TN_K_CALL)
         called.imm.i = tn__kernel_box_of(d->kernel)->fn_number[ins->imm.i];
     for (int k = 0; k < 3; k++)
         if (operand(ins, k) != TN_NONE)
             a[k] = d->value[operand(ins, k)];
     for (int k = 0; k < 3; k++) {
-        uint32_t u = operand(ins, k), part, taken = d->taken[i];
+        uint32_t u = operand(ins, k), part, mask = d->mask[i];
         if (u == TN_NONE || !d->active[u] ||
-            !tn__derivative_flows(ins, k, d->kernel->ins[u].dtype))
+            !tn__passes_gradient(ins, k, d->kernel->ins[u].dtype))
             continue;
         if (exponential && k == 1) {
-            if (!pass_to_exponent(d, i, z, two))
+            if (!propagate_to_exponent(d, i, z, is_exp2))
                 return false;
             continue;
         }
-        if (chooses(d, ins)) {
-            part = chosen(d, ins, k, a, d->cotangent[i], &taken);
+        if (is_selecting(d, ins)) {
+            part = select_cotangent(d, ins, k, a, d->cotangent[i], &mask);
         } else if (!tn__derivative(&d->ssa, &called, k, a, d->value[i],
                                    d->cotangent[i], &part)) {
             return false;
         }
         if (part != TN_NONE)
-            collect(d, u, part, taken,
-                    ins->level == TN_LEVEL_ELEM || ins->op == TN_K_REDUCE);
+            accumulate(d, u, part, mask,
+                       ins->level == TN_LEVEL_ELEM || ins->op == TN_K_REDUCE);
     }
     return true;
 }
 
-static bool walk_back(derivation *d)
+static bool propagate_all(derivation *d)
 {
     for (uint32_t i = d->kernel->ins_count; i-- > 0;) {
         const tn_kernel_ins *ins = &d->kernel->ins[i];
         if (!d->active[i] || d->cotangent[i] == TN_NONE)
             continue;
         if (ins->op == TN_K_CARRY)
-            return refuse(d, "flows through a loop: bring one of your own");
+            return fail_gradient(
+                d, "passes through a loop: write a gradient by hand");
         if (ins->op == TN_K_LOAD && ins->a != TN_NONE)
-            return refuse(d, "flows into what is loaded by an index: that is "
-                             "a scatter");
-        if (ins->op != TN_K_LOAD && !pass_on(d, i))
+            return fail_gradient(
+                d, "passes through an indexed load: that is a scatter");
+        if (ins->op != TN_K_LOAD && !propagate(d, i))
             return false;
     }
     return !d->ssa.failed;
 }
 
-/* The cotangent of the input; TN_NONE if none arrived. */
-static uint32_t arrived(derivation *d)
+/* The cotangent of the input; TN_NONE if it is zero. */
+static uint32_t input_cotangent(derivation *d)
 {
     for (uint32_t i = 0; i < d->kernel->ins_count; i++)
         if (d->kernel->ins[i].op == TN_K_LOAD &&
             d->kernel->ins[i].imm.i == d->wrt && d->active[i] &&
             d->cotangent[i] != TN_NONE)
-            return whole(d, d->cotangent[i], d->taken[i]);
+            return apply_mask(d, d->cotangent[i], d->mask[i]);
     return TN_NONE;
 }
 
-/* *out_kernel NULL: zero. */
+/* *out_kernel is NULL if the gradient is zero. */
 static bool derive(const tn__kernel *kernel, int wrt, int *used,
                    const tn__kernel **out_kernel)
 {
@@ -402,10 +413,10 @@ static bool derive(const tn__kernel *kernel, int wrt, int *used,
         add_inputs(&d.ssa, kernel);
         good = copy_forward(&d);
         if (good)
-            start_at_outputs(&d);
-        good = good && walk_back(&d);
+            seed_outputs(&d);
+        good = good && propagate_all(&d);
     }
-    uint32_t result = good ? arrived(&d) : TN_NONE;
+    uint32_t result = good ? input_cotangent(&d) : TN_NONE;
     if (result != TN_NONE) {
         char name[160];
         snprintf(name, sizeof name, "%.90s_grad_%.60s", kernel->name,

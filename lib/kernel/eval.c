@@ -1,15 +1,15 @@
-/* eval.c: the meaning of every scalar instruction: the table TN_KERNEL_MAP of
- * plugin.h, said in C. The interpreter runs programs with it, and constants
- * are folded with it, so folding never changes a bit.
+/* eval.c: the meaning of every scalar instruction, which is the table
+ * TN_KERNEL_MAP of plugin.h in C. The interpreter and constant folding use it,
+ * so folding never changes a bit.
  *
- * A float value is held in a double, which loses nothing; what rounds is
- * computed in float itself. Integers of 32 bits are held sign-extended and are
- * wrapped after each instruction. */
+ * A float value is stored in a double, which is exact; operations that round
+ * are computed in float. 32-bit integers are stored sign-extended and wrapped
+ * after each instruction. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include <kernel/halves.h>
+#include <kernel/narrow_float.h>
 #include <kernel/kernel.h>
 #include <kernel/philox.h>
 
@@ -23,7 +23,7 @@ static tn_number number_i(int64_t i)
     return (tn_number){.i = i};
 }
 
-/* i as a register of dtype I32, I64 or BOOL holds it. */
+/* i in a register of dtype I32, I64 or BOOL. */
 static tn_number wrap(int64_t i, tn_dtype dtype)
 {
     switch (dtype) {
@@ -43,8 +43,8 @@ static bool is_float(tn_dtype dtype)
 
 /* ---- conversions ------------------------------------------------------- */
 
-/* Truncates; what lies outside [low, high] gives the bound, NaN gives 0. Both
- * tests are exact: -2^31, 2^31, -2^63 and 2^63 are doubles. */
+/* Truncates x, clamps it to [low, high] and maps NaN to 0. Both comparisons are
+ * exact, since -2^31, 2^31, -2^63 and 2^63 are doubles. */
 static int64_t saturate(double x, int64_t low, int64_t high)
 {
     if (isnan(x))
@@ -74,7 +74,8 @@ static tn_number cast(tn_number a, tn_dtype from, tn_dtype to)
     }
     switch (to) {
     case TN_F32:
-        return number_f((float)a.i); /* at once: through f64 it rounds twice */
+        return number_f((float)a.i); /* directly, since by way of f64 it would
+                                      * round twice */
     case TN_F64:
         return number_f((double)a.i);
     default:
@@ -82,8 +83,8 @@ static tn_number cast(tn_number a, tn_dtype from, tn_dtype to)
     }
 }
 
-/* A NaN's bits are those of the one positive quiet NaN: which NaN an operation
- * makes differs from processor to processor. */
+/* The bits of any NaN are those of the positive quiet NaN, since processors
+ * differ in the NaN that an operation makes. */
 static tn_number bitcast(tn_number a, tn_dtype to)
 {
     int32_t i32;
@@ -130,7 +131,7 @@ static tn_number narrow(tn_number a, tn_dtype to)
 
 /* ---- arithmetic -------------------------------------------------------- */
 
-/* -0 < +0; NaN if one is NaN. */
+/* The lower of x and y with -0 < +0; NaN if either is NaN. */
 static double lesser(double x, double y)
 {
     if (isnan(x) || isnan(y))
@@ -149,8 +150,8 @@ static double greater(double x, double y)
     return x > y ? x : y;
 }
 
-/* F32 and F64. Only what rounds differs between them: the others give a float
- * for floats (fmod too: it is exact). */
+/* F32 and F64 differ only in operations that round. The others map floats to
+ * floats (fmod too, which is exact). */
 static double eval_float(unsigned op, bool single, double x, double y, double z)
 {
     float xs = (float)x, ys = (float)y, zs = (float)z;

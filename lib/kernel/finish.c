@@ -1,8 +1,8 @@
-/* finish.c: from appended instructions to a kernel: what nothing uses is
- * dropped, what does not change in a loop moves before it, functions are
- * gathered, and everything is hashed.
+/* finish.c: makes a kernel of appended instructions: drops dead code, moves
+ * loop invariants before their loop, gathers the functions, and computes the
+ * hash.
  *
- * The instructions are appended anew to a second tn__ssa, which merges what
+ * The instructions are appended to a second tn__ssa, which merges values that
  * became equal by moving. */
 #include <string.h>
 
@@ -14,11 +14,12 @@ typedef struct cleaner {
     const tn__ssa *from;
     tn__ssa *to;
     bool *live;
-    uint32_t *region; /* the innermost LOOP around (of a LOOP: itself) */
-    uint32_t *home;   /* the region in which it has to be computed */
-    uint32_t *around; /* of a LOOP: the region that it lies in */
-    uint32_t *map;    /* its number in `to` */
-    uint32_t *stack;  /* marked, operands not looked at yet */
+    uint32_t *region; /* innermost LOOP around an instruction (of a LOOP:
+                       * itself) */
+    uint32_t *target; /* region in which it has to be computed */
+    uint32_t *parent; /* of a LOOP: the region around it */
+    uint32_t *map;    /* number in `to` */
+    uint32_t *stack;  /* marked, with operands still to be marked */
     size_t stack_count;
 } cleaner;
 
@@ -30,9 +31,9 @@ static bool cleaner_init(cleaner *c, const tn__ssa *from, tn__ssa *to)
     c->region = tn__calloc(5 * count, sizeof *c->region);
     if (!c->live || !c->region)
         return false;
-    c->home = c->region + count;
-    c->around = c->home + count;
-    c->map = c->around + count;
+    c->target = c->region + count;
+    c->parent = c->target + count;
+    c->map = c->parent + count;
     c->stack = c->map + count;
     return true;
 }
@@ -43,14 +44,14 @@ static void cleaner_release(cleaner *c)
     tn__free(c->region);
 }
 
-/* TN_NONE: no loop. */
+/* A region is the number of its LOOP; TN_NONE: no loop. */
 static void find_regions(cleaner *c)
 {
     uint32_t open[TN__MAX_LOOPS * 4 + 1] = {TN_NONE};
     int depth = 0;
     for (uint32_t i = 0; i < c->from->count; i++) {
         if (c->from->ins[i].op == TN_K_LOOP) {
-            c->around[i] = open[depth];
+            c->parent[i] = open[depth];
             open[++depth] = i;
         }
         c->region[i] = open[depth];
@@ -99,22 +100,22 @@ static bool is_inside(const cleaner *c, uint32_t v, uint32_t loop)
 
 static uint32_t deeper(uint32_t x, uint32_t y)
 {
-    /* both lie on one chain of nested loops: the later LOOP is deeper */
+    /* both belong to one chain of nested loops, so the later LOOP is deeper */
     return x == TN_NONE ? y : y == TN_NONE ? x : x > y ? x : y;
 }
 
-static void find_homes(cleaner *c)
+static void find_targets(cleaner *c)
 {
     for (uint32_t i = 0; i < c->from->count; i++) {
         const tn_kernel_ins *ins = &c->from->ins[i];
         const uint32_t operand[3] = {ins->a, ins->b, ins->c};
-        c->home[i] = TN_NONE;
+        c->target[i] = TN_NONE;
         if (ins->op == TN_K_LOOP || ins->op == TN_K_CARRY ||
             ins->op == TN_K_WHILE || ins->op == TN_K_ENDLOOP ||
-            /* a fault of a round that is never run must not be seen */
+            /* a round that does not run must not report a fault */
             (ins->op == TN_K_LOAD && ins->a != TN_NONE &&
              !(ins->sub & TN_LOAD_ZERO))) {
-            c->home[i] = c->region[i];
+            c->target[i] = c->region[i];
             continue;
         }
         for (int k = 0; k < 3; k++) {
@@ -122,10 +123,11 @@ static void find_homes(cleaner *c)
             if (u == TN_NONE)
                 continue;
             int op = c->from->ins[u].op;
-            uint32_t home = c->home[u];
-            if ((op == TN_K_CARRY || op == TN_K_LOOP) && !is_inside(c, i, home))
-                home = c->around[home];
-            c->home[i] = deeper(c->home[i], home);
+            uint32_t target = c->target[u];
+            if ((op == TN_K_CARRY || op == TN_K_LOOP) &&
+                !is_inside(c, i, target))
+                target = c->parent[target];
+            c->target[i] = deeper(c->target[i], target);
         }
     }
 }
@@ -143,17 +145,17 @@ static void emit(cleaner *c, uint32_t i)
         c->map[i] = tn__ssa_add(c->to, ins);
 }
 
-/* What lies in [first, end) and belongs into `loop`. */
+/* Emits what is in [first, end) and has the target region `loop`. */
 static void emit_region(cleaner *c, uint32_t first, uint32_t end,
                         uint32_t loop);
 
-static void emit_loop(cleaner *c, uint32_t loop, uint32_t around)
+static void emit_loop(cleaner *c, uint32_t loop, uint32_t parent)
 {
     const tn_kernel_ins *ins = c->from->ins;
     uint32_t end = (uint32_t)ins[loop].imm.i, i = loop + 1;
     uint32_t next[TN__KERNEL_MAX_OUTPUTS], count = 0;
     for (uint32_t k = i; k < end; k++)
-        if (c->live[k] && c->home[k] == around)
+        if (c->live[k] && c->target[k] == parent)
             emit(c, k);
     c->map[loop] = tn__ssa_loop(c->to, c->map[ins[loop].a]);
     for (; ins[i].op == TN_K_CARRY; i++)
@@ -173,7 +175,7 @@ static void emit_region(cleaner *c, uint32_t first, uint32_t end, uint32_t loop)
             if (c->live[i])
                 emit_loop(c, i, loop);
             i = (uint32_t)c->from->ins[i].imm.i;
-        } else if (c->live[i] && c->home[i] == loop) {
+        } else if (c->live[i] && c->target[i] == loop) {
             emit(c, i);
         }
     }
@@ -198,7 +200,7 @@ static bool clean_once(const tn__ssa *from, tn__ssa *to)
     if (good) {
         find_regions(&c);
         mark_live(&c);
-        find_homes(&c);
+        find_targets(&c);
         emit_region(&c, 0, (uint32_t)from->count, TN_NONE);
         for (int i = 0; i < to->output_count; i++)
             to->out[i].value = c.map[from->out[i].value];
@@ -209,7 +211,7 @@ static bool clean_once(const tn__ssa *from, tn__ssa *to)
     return good;
 }
 
-/* Merging may leave something without a use: until nothing more goes. */
+/* Merging may leave dead code, so this repeats until nothing changes. */
 static bool clean(const tn__ssa *from, tn__ssa *to)
 {
     if (!clean_once(from, to))
@@ -247,9 +249,10 @@ static void renumber_calls(tn_kernel_ins *ins, uint32_t count,
 }
 
 typedef struct calls {
-    bool *seen;       /* by number of the function */
-    uint32_t *number; /* of those that are called (NULL: only counted), */
-    uint32_t count;   /*   so many */
+    bool *seen;       /* by function number */
+    uint32_t *number; /* numbers of the called functions; NULL: only count
+                       * them */
+    uint32_t count;   /* how many there are */
 } calls;
 
 static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
@@ -267,10 +270,9 @@ static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
     }
 }
 
-/* The functions that are called, in the order of the calls: what they call
- * themselves comes before them. Their own numbers tell when the process first
- * met them, and texts that depended on that would find nothing in the cache of
- * another process. */
+/* Lists the called functions in the order of the calls, each after those that
+ * it calls. Their numbers in the process depend on the order of first use;
+ * texts that depended on it would miss the caches of other processes. */
 static bool gather_functions(const tn__ssa *ssa, tn__kernel_box *box)
 {
     size_t all = (size_t)tn__math_fn_typed() + 1;
@@ -328,7 +330,7 @@ static void hash_kernel(tn__kernel *k)
     tn__hash_finish(h);
 }
 
-/* Numbers of the inputs that stay. */
+/* Drops unused inputs; used[] has the old numbers of the others. */
 static bool drop_inputs(tn__ssa *ssa, const char *name, int *used)
 {
     bool loaded[TN__SSA_MAX_INPUTS] = {false};
@@ -415,7 +417,7 @@ static bool fill(tn__kernel_box *box, const tn__ssa *ssa, const char *name)
     return true;
 }
 
-/* The store narrows; narrowing before it changes nothing. */
+/* A store narrows, so narrowing right before it is redundant. */
 static void strip_outputs(tn__ssa *ssa)
 {
     for (int i = 0; !ssa->failed && i < ssa->output_count; i++) {

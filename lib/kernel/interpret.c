@@ -1,11 +1,11 @@
-/* interpret.c: runs a program over host memory, one scalar at a time, exactly
- * as plugin.h words it. Nothing here is clever: every device is compared with
- * it, and constant folding and this file share one definition of each
- * instruction (eval.c).
+/* interpret.c: runs a program over host memory, one scalar at a time, as
+ * plugin.h defines it. Every device is compared with this file, so it is kept
+ * simple. Constant folding uses the same definition of each instruction
+ * (eval.c).
  *
- * Rows are taken in row-major order; for each row, each stage passes over all
- * elements and recomputes what it needs. Nothing is allocated after the start
- * of a launch. */
+ * Rows run in row-major order. For each row, each stage passes over all
+ * elements and recomputes what it needs. A launch allocates memory only at its
+ * start. */
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -13,8 +13,8 @@
 
 #include <base/fpu.h>
 #include <base/memory.h>
-#include <kernel/constant_fold.h>
-#include <kernel/halves.h>
+#include <kernel/reduction.h>
+#include <kernel/narrow_float.h>
 #include <kernel/kernel.h>
 
 static _Atomic int64_t interpret_count;
@@ -26,8 +26,8 @@ int64_t tn__interpret_count(void)
 
 /* ---- memory ------------------------------------------------------------ */
 
-/* Element i of an array of dtype. memcpy: any address is legal, and no type
- * is read as another. */
+/* Loads element i of an array of dtype. memcpy allows any alignment and
+ * respects aliasing rules. */
 static tn_number load_element(tn_dtype dtype, const void *memory, int64_t i)
 {
     const char *at = memory;
@@ -116,7 +116,7 @@ static void store_element(tn_dtype dtype, void *memory, int64_t i,
         i16 = (int16_t)(uint16_t)value.i;
         memcpy(at + 2 * i, &i16, 2);
         return;
-    default: /* I8, U8, and BOOL, which is held as 0 or 1 */
+    default: /* I8, U8, and BOOL, which is stored as 0 or 1 */
         byte = (uint8_t)value.i;
         memcpy(at + i, &byte, 1);
         return;
@@ -137,23 +137,25 @@ typedef struct run {
     const tn_launch *launch;
     void *const *memory;
     frame main;
-    frame *fn;      /* one for each function: they do not recurse */
-    tn__fold *fold; /* by instruction number of the REDUCE: fold_of[] */
-    uint32_t *fold_of;
-    /* Where we are: the offset of this row's (element's) point in each
-     * operand, and its number in row-major order. */
+    frame *fn;      /* one for each function: functions do not recurse */
+    tn__reduction
+        *reduction; /* indexed by reduction_of[number of the REDUCE] */
+    uint32_t *reduction_of;
+    /* The offset of the current row and of the current element in each operand,
+     * and the element's position in row-major order. */
     int64_t *row_at, *elem_at;
-    const int64_t *at; /* row_at or elem_at: of the part that runs */
+    const int64_t *at; /* row_at or elem_at, by the part that runs */
     int64_t position;
     int64_t row_length;
-    const tn_number *arg; /* of the function that runs */
-    tn_fault fault;       /* code TN_OK: none yet */
+    const tn_number *arg; /* of the current function */
+    tn_fault fault;       /* code TN_OK: no fault yet */
 } run;
 
 static void raise_index(run *r, uint32_t operand, uint32_t dim, int64_t index,
                         int64_t extent)
 {
-    /* Rows rise, but the stages of a row pass over the same elements. */
+    /* Rows come in rising order, but each stage passes over the same
+     * elements. */
     if (r->fault.code != TN_OK && r->fault.position <= r->position)
         return;
     r->fault = (tn_fault){
@@ -248,8 +250,8 @@ static void run_instruction(run *r, frame *f, uint32_t number)
         value->i = r->row_length;
         return;
     case TN_K_REDUCE:
-        tn__fold_add(&r->fold[r->fold_of[number]], ins->sub,
-                     f->ins[ins->a].dtype, f->value[ins->a]);
+        tn__reduction_add(&r->reduction[r->reduction_of[number]], ins->sub,
+                          f->ins[ins->a].dtype, f->value[ins->a]);
         return;
     default: {
         tn_dtype a_dtype =
@@ -261,16 +263,14 @@ static void run_instruction(run *r, frame *f, uint32_t number)
     }
 }
 
-/* The i-th instruction of a list; a function's (order NULL) are all of its
- * own, in their order. */
+/* The i-th instruction of a list; order NULL: a function's own order. */
 static uint32_t number_at(const uint32_t *order, uint32_t i)
 {
     return order ? order[i] : i;
 }
 
-/* Runs the region whose LOOP is order[first]; returns where its ENDLOOP is.
- * For one element a WHILE that fails simply ends the loop: what it would have
- * carried from this round is dropped. */
+/* Runs the region whose LOOP is order[first]; returns the index of its ENDLOOP.
+ * A false WHILE ends the loop and drops the values of this round. */
 static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
                          uint32_t first)
 {
@@ -288,7 +288,7 @@ static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
         f->value[number].i = i;
         if (!run_list(r, f, order, body, end))
             break;
-        /* In two steps: one carry may take another's old value. */
+        /* In two steps, since one carried value may use another's old value. */
         for (uint32_t j = first + 1; j < body; j++) {
             uint32_t carry = number_at(order, j);
             f->next[carry] = f->value[f->ins[carry].b];
@@ -301,8 +301,8 @@ static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
     return end;
 }
 
-/* Runs order[first .. end); false if a WHILE among them was false, at which
- * the rest was left out. */
+/* Runs order[first .. end). Returns false if a WHILE was false; the rest was
+ * not run then. */
 static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
                      uint32_t end)
 {
@@ -319,8 +319,8 @@ static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
     return true;
 }
 
-/* Moves to the next point of the dimensions first .. first + ndim, in
- * row-major order, and each operand's offset with it. */
+/* Advances to the next point of the dimensions first .. first + ndim in
+ * row-major order, with the offset of each operand. */
 static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
                  int64_t *at)
 {
@@ -336,7 +336,7 @@ static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
     }
 }
 
-/* One pass over the row's elements; r->row_at says where the row is. */
+/* One pass over the row's elements; r->row_at has the offsets of the row. */
 static void run_elements(run *r, const tn_kernel_stage *stage, int64_t row)
 {
     uint32_t first = stage->elem_first, end = first + stage->elem_count;
@@ -359,15 +359,15 @@ static void run_stage(run *r, const tn_kernel_stage *stage, int64_t row)
     const uint32_t *elem = program->order + stage->elem_first;
     for (uint32_t i = 0; i < stage->elem_count; i++)
         if (program->ins[elem[i]].op == TN_K_REDUCE)
-            tn__fold_init(&r->fold[r->fold_of[elem[i]]]);
+            tn__reduction_init(&r->reduction[r->reduction_of[elem[i]]]);
     if (stage->elem_count > 0)
         run_elements(r, stage, row);
     for (uint32_t i = 0; i < stage->elem_count; i++) {
         const tn_kernel_ins *ins = &program->ins[elem[i]];
         if (ins->op == TN_K_REDUCE)
             r->main.value[elem[i]] =
-                tn__fold_end(&r->fold[r->fold_of[elem[i]]], ins->sub,
-                             program->ins[ins->a].dtype);
+                tn__reduction_result(&r->reduction[r->reduction_of[elem[i]]],
+                                     ins->sub, program->ins[ins->a].dtype);
     }
     run_list(r, &r->main, program->order, stage->row_first,
              stage->row_first + stage->row_count);
@@ -402,23 +402,23 @@ static void run_rows(run *r)
     }
 }
 
-/* What a launch needs besides the user's memory, sized by the program. */
+/* Allocates the memory of a launch, sized by the program. */
 static bool run_init(run *r, const tn_program *program)
 {
-    size_t values = program->ins_count, folds = 0;
+    size_t values = program->ins_count, reductions = 0;
     for (uint32_t i = 0; i < program->fn_count; i++)
         values += program->fn[i].ins_count;
     for (uint32_t n = 0; n < program->ins_count; n++)
-        folds += program->ins[n].op == TN_K_REDUCE;
+        reductions += program->ins[n].op == TN_K_REDUCE;
 
     tn_number *value = tn__calloc(2 * values, sizeof *value);
-    r->main.value = value; /* the others lie behind it */
+    r->main.value = value; /* the other frames are behind it */
     r->fn = tn__calloc(program->fn_count, sizeof *r->fn);
-    r->fold = tn__calloc(folds, sizeof *r->fold);
-    r->fold_of = tn__calloc(program->ins_count, sizeof *r->fold_of);
+    r->reduction = tn__calloc(reductions, sizeof *r->reduction);
+    r->reduction_of = tn__calloc(program->ins_count, sizeof *r->reduction_of);
     r->row_at =
         tn__calloc(2 * (size_t)program->operand_count, sizeof *r->row_at);
-    if (!value || !r->fn || !r->fold || !r->fold_of || !r->row_at)
+    if (!value || !r->fn || !r->reduction || !r->reduction_of || !r->row_at)
         return false;
 
     r->elem_at = r->row_at + program->operand_count;
@@ -431,10 +431,10 @@ static bool run_init(run *r, const tn_program *program)
         r->fn[i].next = value + values + used;
         used += program->fn[i].ins_count;
     }
-    uint32_t next_fold = 0;
+    uint32_t next_reduction = 0;
     for (uint32_t n = 0; n < program->ins_count; n++)
         if (program->ins[n].op == TN_K_REDUCE)
-            r->fold_of[n] = next_fold++;
+            r->reduction_of[n] = next_reduction++;
     return true;
 }
 
@@ -442,8 +442,8 @@ static void run_fini(run *r)
 {
     tn__free(r->main.value);
     tn__free(r->fn);
-    tn__free(r->fold);
-    tn__free(r->fold_of);
+    tn__free(r->reduction);
+    tn__free(r->reduction_of);
     tn__free(r->row_at);
 }
 

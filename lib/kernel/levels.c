@@ -1,5 +1,5 @@
-/* levels.c: the level of a definition's outputs, from its marks and reductions
- * alone: a gradient written by hand has to know it before anything is typed. */
+/* levels.c: finds the levels of a definition's outputs from its marks and
+ * reductions alone. A gradient written by hand needs them before typing. */
 #include <string.h>
 
 #include <kernel/def.h>
@@ -40,8 +40,8 @@ static void find_block_levels(const tn__def *def, const tn__node *node,
         out[i] = condition > out[i] ? condition : out[i];
 }
 
-/* All that a loop carries is at one level: twice through the body, for what
- * is carried may raise it. */
+/* All carried values have one level. The body is walked twice, since a carried
+ * value may raise it. */
 static void find_loop_levels(const tn__def *def, const tn__node *node,
                              uint8_t *slot, uint8_t *out)
 {
@@ -85,8 +85,8 @@ static void find_levels(const tn__def *def, const tn__node *node, uint8_t *slot,
     if (node->kind == TN__NODE_NAME || node->kind == TN__NODE_LOAD)
         level = slot[node->slot] > level ? slot[node->slot] : level;
     if (node->kind == TN__NODE_CALL) {
-        enum tn__builtin word = tn__builtin_find(node->name, &ignored);
-        if (word >= TN__BUILTIN_rsum && word < TN__BUILTIN_END)
+        enum tn__builtin builtin = tn__builtin_find(node->name, &ignored);
+        if (builtin >= TN__BUILTIN_rsum && builtin < TN__BUILTIN_END)
             level = TN_LEVEL_ROW;
     }
     *out = level;

@@ -1,5 +1,5 @@
-/* lex.c: text into tokens. Any bytes are survived; what is no token is an
- * error with its line and column. */
+/* lex.c: text to tokens. Any bytes are accepted as input; an invalid token is
+ * an error with line and column. */
 #include <base/plain.h>
 #include <kernel/lex.h>
 
@@ -41,7 +41,7 @@ const char *tn__token_show(const tn__token *token, char *out, size_t room)
     return out;
 }
 
-/* isalpha() and its like ask the locale. */
+/* isalpha() and the like depend on the locale. */
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -57,8 +57,8 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-static void bad(tn__lexer *lexer, tn__token *token, const char *format,
-                const char *text)
+static void fail_token(tn__lexer *lexer, tn__token *token, const char *format,
+                       const char *text)
 {
     tn__lexer_fail(lexer, token->line, token->column, format, text);
     token->kind = TN__TOKEN_BAD;
@@ -98,7 +98,7 @@ static void read_number(tn__lexer *lexer, tn__token *token)
         size_t length = token->length + 1;
         snprintf(digits, sizeof digits, "%.*s",
                  (int)(length > 30 ? 30 : length), token->text);
-        bad(lexer, token, "'%s' is no number", digits);
+        fail_token(lexer, token, "'%s' is not a number", digits);
         return;
     }
     memcpy(digits, token->text, token->length);
@@ -110,11 +110,11 @@ static void read_number(tn__lexer *lexer, tn__token *token)
     }
     token->kind = TN__TOKEN_INTEGER;
     errno = 0;
-    /* 0xffffffffffffffff is a pattern of bits, and so -1 */
+    /* 0xffffffffffffffff is a bit pattern, so -1 */
     token->integer =
         hex ? (int64_t)strtoull(digits, NULL, 16) : strtoll(digits, NULL, 10);
     if (errno)
-        bad(lexer, token, "%s does not fit in 64 bits", digits);
+        fail_token(lexer, token, "%s does not fit in 64 bits", digits);
 }
 
 static bool is_pair(const char *p)
@@ -157,7 +157,7 @@ tn__token tn__lexer_next(tn__lexer *lexer)
         token.length = (size_t)(p - token.text);
         lexer->next = p;
         if (token.length > MAX_NAME)
-            bad(lexer, &token, "a name has at most 63 characters%s", "");
+            fail_token(lexer, &token, "a name has at most 63 characters%s", "");
     } else if (is_digit(*p)) {
         read_number(lexer, &token);
     } else if (is_pair(p)) {
@@ -171,7 +171,7 @@ tn__token tn__lexer_next(tn__lexer *lexer)
         bool print = *p > ' ' && *p < 0x7f;
         snprintf(shown, sizeof shown, print ? "'%c'" : "byte 0x%02x",
                  (unsigned char)*p);
-        bad(lexer, &token, "%s has no meaning here", shown);
+        fail_token(lexer, &token, "%s has no meaning here", shown);
     }
     return token;
 }

@@ -1,4 +1,4 @@
-/* lex.h: the words of the kernel language. */
+/* lex.h: the tokens of the kernel language. */
 #ifndef TN_LIB_KERNEL_LEX_H
 #define TN_LIB_KERNEL_LEX_H
 
@@ -8,7 +8,7 @@
 
 #include <base/error.h>
 
-/* A token's kind is one of these, or the characters of a sign: '+' or
+/* A token's kind is one of these, or the characters of an operator: '+' or
  * TN__PAIR('<', '<'). */
 enum {
     TN__TOKEN_END = 0x10000,
@@ -21,7 +21,7 @@ enum {
 
 typedef struct tn__token {
     int kind;
-    const char *text; /* lent by the source */
+    const char *text; /* points into the source text */
     size_t length;
     int line, column; /* from 1; columns count bytes */
     int64_t integer;
@@ -40,7 +40,8 @@ tn__token tn__lexer_next(tn__lexer *lexer);
 /* "where:line:column: ..." with TN_ERR_FORMAT; returns false. */
 bool tn__lexer_fail(const tn__lexer *lexer, int line, int column,
                     const char *format, ...) TN__PRINTF(4, 5);
-/* The token for a message: "'foo'" or "the end". room bytes of out. */
+/* Formats the token for a message: "'foo'" or "the end". out has `room`
+ * bytes. */
 const char *tn__token_show(const tn__token *token, char *out, size_t room);
 
 #endif

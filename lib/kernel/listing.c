@@ -1,7 +1,6 @@
-/* listing.c: kernels and programs as text, one instruction a line:
+/* listing.c: kernels and programs as text, one instruction per line:
  *
- *     v2 = sub v0 v1 : f32 elem
- */
+ *     v2 = sub v0 v1 : f32 elem */
 #include <math.h>
 #include <stdio.h>
 

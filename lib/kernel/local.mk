@@ -5,10 +5,11 @@ libtenon_la_SOURCES += \
 	lib/kernel/kernel.h lib/kernel/program_hash.h \
 	lib/kernel/arena.c lib/kernel/arena.h \
 	lib/kernel/lex.c lib/kernel/lex.h \
-	lib/kernel/syntax_node.c lib/kernel/parse.c lib/kernel/parse.h \
+	lib/kernel/syntax_node.c lib/kernel/parser.c \
+	lib/kernel/parse.c lib/kernel/parse.h \
 	lib/kernel/builtin.c lib/kernel/def.c lib/kernel/def.h \
-	lib/kernel/mathfile.c lib/kernel/math.c \
-	lib/kernel/type.c lib/kernel/words.c lib/kernel/levels.c \
+	lib/kernel/common_type.c lib/kernel/type.c \
+	lib/kernel/type_builtin.c lib/kernel/levels.c \
 	lib/kernel/type.h \
 	lib/kernel/ssa.c lib/kernel/simplify.c lib/kernel/finish.c \
 	lib/kernel/ssa.h \
@@ -16,11 +17,14 @@ libtenon_la_SOURCES += \
 	lib/kernel/lower.c lib/kernel/listing.c \
 	lib/kernel/print_c.c lib/kernel/nan.c lib/kernel/print_c.h
 
-# its functions, as C
+# its functions: lib/kernel/math
 kernel_math = $(srcdir)/lib/kernel/math/*.def
-libtenon_la_SOURCES += lib/kernel/mathtext.c lib/kernel/mathtext.h
-BUILT_SOURCES += lib/kernel/mathtext.c
-MAINTAINERCLEANFILES += lib/kernel/mathtext.c
+libtenon_la_SOURCES += \
+	lib/kernel/math/functions.h lib/kernel/math/function_table.c \
+	lib/kernel/math/math_parse.c lib/kernel/math/math_functions.c \
+	lib/kernel/math/mathtext.c lib/kernel/math/mathtext.h
+BUILT_SOURCES += lib/kernel/math/mathtext.c
+MAINTAINERCLEANFILES += lib/kernel/math/mathtext.c
 dist_manual_DATA += docs/math-errors.md
 EXTRA_DIST += lib/kernel/README.md lib/kernel/math/README.md build-aux/embed.awk \
 	lib/kernel/math/base.def lib/kernel/math/elementary.def \
@@ -30,17 +34,17 @@ EXTRA_DIST += lib/kernel/README.md lib/kernel/math/README.md build-aux/embed.awk
 	lib/kernel/math/polynomials.def \
 	lib/kernel/math/inverse.def lib/kernel/math/power.def \
 	lib/kernel/math/trig.def
-lib/kernel/mathtext.c: $(kernel_math) $(top_srcdir)/build-aux/embed.awk
-	$(AM_V_GEN)$(MKDIR_P) lib/kernel && LC_ALL=C $(AWK) \
-	    -v list=tn__math_text -v header=kernel/mathtext.h -v folder=math/ \
+lib/kernel/math/mathtext.c: $(kernel_math) $(top_srcdir)/build-aux/embed.awk
+	$(AM_V_GEN)$(MKDIR_P) lib/kernel/math && LC_ALL=C $(AWK) \
+	    -v list=tn__math_text -v header=kernel/math/mathtext.h -v folder=math/ \
 	    -v comment='#' \
 	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_math) > $@.part && \
 	    mv $@.part $@
 
 # the interpreter
 libtenon_la_SOURCES += \
-	lib/kernel/eval.c lib/kernel/halves.h lib/kernel/philox.h \
-	lib/kernel/constant_fold.c lib/kernel/constant_fold.h \
+	lib/kernel/eval.c lib/kernel/narrow_float.h lib/kernel/philox.h \
+	lib/kernel/reduction.c lib/kernel/reduction.h \
 	lib/kernel/interpret.c
 
 # (check_program_sources, check_primitive_sources: tools/local.mk)

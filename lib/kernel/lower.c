@@ -1,13 +1,13 @@
-/* lower.c: a kernel laid out in stages, as plugin.h wants it.
+/* lower.c: lays out a kernel in stages, as plugin.h defines them.
  *
- * Between two reductions lies a stage. What a later stage needs of an element
- * is computed again there: keeping it would need memory as large as the row.
- * All stores stand in the last stage that looks at elements, so that an
- * output may lie over an input that earlier stages read.
+ * A stage is what is between two reductions. Values of elements that a later
+ * stage needs are computed again there, since storing them would need memory as
+ * large as the row. All stores are in the last stage that reads elements, so an
+ * output may share memory with an input that earlier stages read.
  *
- * Numbers of rows that are no reduction's are loaded in the row part of the
- * first stage. Where elements are read once less if all of them wait for these,
- * they do: the sums of g and of g * (x - mean) are then of one stage. */
+ * Row values that no reduction computes are loaded in the row part of the first
+ * stage. If elements are read once less when all of them wait for these values,
+ * they do. So the sums of g and of g * (x - mean) are in one stage. */
 #include <string.h>
 
 #include <base/lock.h>
@@ -20,8 +20,8 @@ typedef struct layout {
     tn__arena *arena;
     tn_kernel_ins *ins; /* with the stores at the end */
     uint32_t count;
-    uint32_t *loop;  /* the outermost LOOP around each, TN_NONE */
-    uint32_t *stage; /* in which each is first computed */
+    uint32_t *loop;  /* the outermost LOOP around each; TN_NONE: none */
+    uint32_t *stage; /* in which each is computed first */
     bool *needed;
     uint32_t *order;
     uint32_t order_count, order_room;
@@ -34,8 +34,8 @@ static bool is_stop(const tn__kernel *kernel, const tn_kernel_ins *ins)
     return ins->op == TN_K_CAST && kernel->ins[ins->a].dtype == ins->dtype;
 }
 
-/* Without reductions and outputs of rows, a row's values are read anew for
- * each element, and one stage does all. */
+/* Without reductions and row outputs, row values are loaded again for each
+ * element, and one stage does all. */
 static bool is_flat(const tn__kernel *kernel)
 {
     for (int i = 0; i < kernel->output_count; i++)
@@ -121,7 +121,7 @@ static bool in_elem_part(const tn_kernel_ins *ins)
 
 static void find_stage(layout *l, uint32_t i, uint32_t first)
 {
-    /* a loop is one thing: it waits for all that its rounds read */
+    /* a loop is in one stage, which waits for all that its rounds read */
     uint32_t end = l->ins[i].op == TN_K_LOOP ? (uint32_t)l->ins[i].imm.i : i;
     bool elem = in_elem_part(&l->ins[i]);
     uint32_t stage = elem ? first : 0;
@@ -139,11 +139,11 @@ static void find_stage(layout *l, uint32_t i, uint32_t first)
         l->stage[k] = stage;
 }
 
-/* Where elements are looked at from stage `first` on; returns how many stages
- * do so. */
+/* Assigns stages, with elements read from stage `first` on. Returns how many
+ * stages read elements. */
 static uint32_t find_stages(layout *l, uint32_t first)
 {
-    uint32_t looks = 0;
+    uint32_t passes = 0;
     l->stage_count = 1;
     l->last_elem = 0;
     for (uint32_t i = 0; i < l->count; i++) {
@@ -168,14 +168,14 @@ static uint32_t find_stages(layout *l, uint32_t first)
             const tn_kernel_ins *ins = &l->ins[i];
             any = l->stage[i] == s && in_elem_part(ins) &&
                   (ins->op == TN_K_REDUCE || ins->op == TN_K_STORE);
-            looks += any;
+            passes += any;
         }
-    return looks;
+    return passes;
 }
 
 /* ---- order ------------------------------------------------------------- */
 
-static void list(layout *l, uint32_t i)
+static void append_order(layout *l, uint32_t i)
 {
     if (l->order_count == l->order_room) {
         uint32_t room = l->order_room ? 2 * l->order_room : 64;
@@ -192,7 +192,7 @@ static void list(layout *l, uint32_t i)
     l->order[l->order_count++] = i;
 }
 
-static void need(layout *l, uint32_t user, uint32_t u)
+static void mark_needed(layout *l, uint32_t user, uint32_t u)
 {
     if (u == TN_NONE || l->ins[u].level != TN_LEVEL_ELEM)
         return;
@@ -204,7 +204,8 @@ static void need(layout *l, uint32_t user, uint32_t u)
         l->needed[k] = true;
 }
 
-/* What is needed of elements for the folds and stores of a stage. */
+/* Lists the element values that the reductions and stores of a stage depend
+ * on. */
 static void list_elem_part(layout *l, uint32_t stage)
 {
     memset(l->needed, 0, l->count * sizeof *l->needed);
@@ -215,13 +216,13 @@ static void list_elem_part(layout *l, uint32_t stage)
             l->needed[i] = true;
         if (!l->needed[i])
             continue;
-        need(l, i, ins->a);
-        need(l, i, ins->b);
-        need(l, i, ins->c);
+        mark_needed(l, i, ins->a);
+        mark_needed(l, i, ins->b);
+        mark_needed(l, i, ins->c);
     }
     for (uint32_t i = 0; i < l->count; i++)
         if (l->needed[i])
-            list(l, i);
+            append_order(l, i);
 }
 
 static void list_stage(layout *l, uint32_t s, tn_kernel_stage *stage)
@@ -233,7 +234,7 @@ static void list_stage(layout *l, uint32_t s, tn_kernel_stage *stage)
     for (uint32_t i = 0; i < l->count; i++)
         if (l->ins[i].level == TN_LEVEL_ROW && l->stage[i] == s &&
             l->ins[i].op != TN_K_REDUCE)
-            list(l, i);
+            append_order(l, i);
     stage->row_count = l->order_count - stage->row_first;
 }
 
@@ -308,8 +309,8 @@ static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
     if (!p || !fill_operands(&l, p) || !copy_instructions(&l))
         return NULL;
     find_loops(&l);
-    uint32_t looks = find_stages(&l, 0);
-    if (looks > 1 && find_stages(&l, 1) >= looks)
+    uint32_t passes = find_stages(&l, 0);
+    if (passes > 1 && find_stages(&l, 1) >= passes)
         find_stages(&l, 0);
     tn_kernel_stage *stage =
         tn__arena_take(arena, l.stage_count * sizeof *stage);
@@ -317,7 +318,7 @@ static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
         return NULL;
     for (uint32_t i = 0; i < l.count; i++)
         if (l.ins[i].level == TN_LEVEL_UNIFORM)
-            list(&l, i);
+            append_order(&l, i);
     p->uniform_count = l.order_count;
     for (uint32_t s = 0; s < l.stage_count; s++)
         list_stage(&l, s, &stage[s]);

@@ -1,17 +1,18 @@
-/* nan.c: where a function may take the bits of a NaN as they are.
+/* nan.c: finds bit casts in a function that may leave a NaN's bits as they are.
  *
- * The language says that all NaNs have the bits of one, which costs two
- * instructions for each value whose bits are taken. They may be left out where
- * the argument has to be NaN for the value to be, and the result is NaN then, or
- * another number, whatever the bits. So it is known for most functions of one
- * argument, whose exponents are made and taken apart by bits. */
+ * The language defines that all NaNs have the same bits, which costs two
+ * instructions for each cast from float to bits. They can be left out under two
+ * conditions: the value is NaN only if the argument is NaN; and with a NaN
+ * argument the result does not depend on the NaN's bits. This can be shown for
+ * most functions of one argument, which take their argument apart by its
+ * bits. */
 #include <math.h>
 #include <string.h>
 
 #include <base/memory.h>
 #include <kernel/ssa.h>
 
-/* Is a float NaN for no argument but NaN? false where that is not seen. */
+/* Whether a float value is NaN only if the argument is; false if unknown. */
 static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value);
 
 static bool is_float(unsigned dtype)
@@ -25,20 +26,20 @@ static double constant(const tn_kernel_ins *ins)
     return tn__kernel_eval(ins, none, none, none, TN_DTYPE_NONE).f;
 }
 
-static bool finite_const(const tn_kernel_fn *fn, uint32_t value)
+static bool is_finite_const(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
     return ins->op == TN_K_CONST && isfinite(constant(ins));
 }
 
-static uint32_t unsigned_part(const tn_kernel_fn *fn, uint32_t value)
+static uint32_t magnitude(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
     bool sign = ins->op == TN_K_NEG || ins->op == TN_K_ABS;
-    return sign ? unsigned_part(fn, ins->a) : value;
+    return sign ? magnitude(fn, ins->a) : value;
 }
 
-/* where(c < y, c, y) with y = |x|, NaN by the argument alone */
+/* where(c < y, c, y) with y = |x|, NaN only if the argument is */
 static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
 {
     const tn_kernel_ins *less = &fn->ins[select->a];
@@ -48,8 +49,8 @@ static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
            nan_of_argument(fn, select->c);
 }
 
-/* from_bits(min(y & 0x7fffffff, c)): the number whose bits c are, or less */
-static double least_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
+/* from_bits(min(y & 0x7fffffff, c)): at most the number whose bits are c */
+static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
 {
     if (least->op != TN_K_MIN || least->dtype != TN_I32)
         return INFINITY;
@@ -63,8 +64,8 @@ static double least_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
     return most >= 0 ? (double)most : INFINITY;
 }
 
-/* What a float's magnitude does not pass where the argument is no NaN: of
- * polynomials in what was clamped. INFINITY where that is not seen. */
+/* An upper bound of a float's magnitude for arguments that are not NaN, as of a
+ * polynomial of a clamped value. INFINITY if unknown. */
 static double bound(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -78,7 +79,7 @@ static double bound(const tn_kernel_fn *fn, uint32_t value)
         most = bound(fn, ins->a);
         break;
     case TN_K_BITCAST:
-        most = least_bits(fn, &fn->ins[ins->a]);
+        most = bound_of_bits(fn, &fn->ins[ins->a]);
         break;
     case TN_K_SELECT:
         a = bound(fn, ins->b);
@@ -99,20 +100,20 @@ static double bound(const tn_kernel_fn *fn, uint32_t value)
     default:
         break;
     }
-    /* Far from where the type ends: these sums are rounded, too. */
+    /* Far from the type's maximum, since these sums are rounded, too. */
     return is_float(ins->dtype) && most < 1e30 ? most : INFINITY;
 }
 
-/* Is a * b never NaN but by the argument? 0 * inf would be. */
-static bool product_is(const tn_kernel_fn *fn, uint32_t a, uint32_t b)
+/* Whether a * b is NaN only if the argument is: 0 * inf would be. */
+static bool is_product_nan_of_argument(const tn_kernel_fn *fn, uint32_t a,
+                                       uint32_t b)
 {
     const tn_kernel_ins *ins = fn->ins;
-    if (finite_const(fn, a) && constant(&ins[a]) != 0)
+    if (is_finite_const(fn, a) && constant(&ins[a]) != 0)
         return nan_of_argument(fn, b);
-    if (finite_const(fn, b) && constant(&ins[b]) != 0)
+    if (is_finite_const(fn, b) && constant(&ins[b]) != 0)
         return nan_of_argument(fn, a);
-    return unsigned_part(fn, a) == unsigned_part(fn, b) &&
-           nan_of_argument(fn, a);
+    return magnitude(fn, a) == magnitude(fn, b) && nan_of_argument(fn, a);
 }
 
 static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
@@ -136,26 +137,31 @@ static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
                nan_of_argument(fn, ins->c);
     case TN_K_ADD:
     case TN_K_SUB:
-        return (finite_const(fn, ins->b) &&
-                nan_of_argument(fn, ins->a)) ||
-               (finite_const(fn, ins->a) &&
-                nan_of_argument(fn, ins->b));
+        return (is_finite_const(fn, ins->b) && nan_of_argument(fn, ins->a)) ||
+               (is_finite_const(fn, ins->a) && nan_of_argument(fn, ins->b));
     case TN_K_MUL:
-        return product_is(fn, ins->a, ins->b);
+        return is_product_nan_of_argument(fn, ins->a, ins->b);
     case TN_K_FMA:
-        return finite_const(fn, ins->c) && product_is(fn, ins->a, ins->b);
+        return is_finite_const(fn, ins->c) &&
+               is_product_nan_of_argument(fn, ins->a, ins->b);
     default:
         return false;
     }
 }
 
-/* What a value is where the argument is NaN: itself NaN, or the bits of one; for
- * bools what is known; the same whatever the bits of NaNs; else it hangs on
- * them. */
-typedef enum known { IS_NAN, NAN_BITS, IS_FALSE, IS_TRUE, SAME, LOOSE } known;
+/* What a value is if the argument is NaN: a NaN; a NaN's bits; a known bool;
+ * the same for all NaN bits; or dependent on them. */
+typedef enum nan_state {
+    IS_NAN,
+    NAN_BITS,
+    IS_FALSE,
+    IS_TRUE,
+    SAME,
+    BITS_VARY
+} nan_state;
 
-/* Is a value x & mask, whose constant has this bit of the sign alone, or all
- * others? */
+/* Whether a value is x & mask, where mask is the sign bit alone or all other
+ * bits. */
 static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -165,36 +171,39 @@ static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
            fn->ins[ins->b].imm.i == mask;
 }
 
-/* a & mask, or a | b: still a NaN's with another sign? */
-static bool keeps_nan(const tn_kernel_fn *fn, const known *is, uint32_t value)
+/* Whether a & mask or a | b still has a NaN's bits, perhaps with another
+ * sign. */
+static bool keeps_nan(const tn_kernel_fn *fn, const nan_state *state,
+                      uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
     if (ins->op == TN_K_AND)
-        return is[ins->a] == NAN_BITS && masked(fn, value, false);
-    return (is[ins->a] == NAN_BITS && masked(fn, ins->b, true)) ||
-           (is[ins->b] == NAN_BITS && masked(fn, ins->a, true));
+        return state[ins->a] == NAN_BITS && masked(fn, value, false);
+    return (state[ins->a] == NAN_BITS && masked(fn, ins->b, true)) ||
+           (state[ins->b] == NAN_BITS && masked(fn, ins->a, true));
 }
 
-static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
+static nan_state nan_state_of(const tn_kernel_fn *fn, const nan_state *state,
+                              uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
-    bool loose = false, nan = false;
+    bool varies = false, nan = false;
     const uint32_t read[] = {ins->a, ins->b, ins->c};
     for (int k = 0; ins->op != TN_K_CONST && ins->op != TN_K_ARG && k < 3; k++)
         if (read[k] != TN_NONE) {
-            loose |= is[read[k]] == LOOSE || is[read[k]] == NAN_BITS;
-            nan |= is[read[k]] == IS_NAN;
+            varies |= state[read[k]] == BITS_VARY || state[read[k]] == NAN_BITS;
+            nan |= state[read[k]] == IS_NAN;
         }
-    known plain = loose ? LOOSE : SAME;
+    nan_state plain = varies ? BITS_VARY : SAME;
     switch (ins->op) {
     case TN_K_ARG:
         return IS_NAN;
     case TN_K_BITCAST:
-        return nan ? NAN_BITS : is[ins->a] == NAN_BITS ? IS_NAN : plain;
+        return nan ? NAN_BITS : state[ins->a] == NAN_BITS ? IS_NAN : plain;
     case TN_K_SELECT:
-        if (is[ins->a] == IS_FALSE || is[ins->a] == IS_TRUE)
-            return is[is[ins->a] == IS_TRUE ? ins->b : ins->c];
-        return nan ? LOOSE : plain;
+        if (state[ins->a] == IS_FALSE || state[ins->a] == IS_TRUE)
+            return state[state[ins->a] == IS_TRUE ? ins->b : ins->c];
+        return nan ? BITS_VARY : plain;
     case TN_K_EQ:
     case TN_K_LT:
     case TN_K_LE:
@@ -202,15 +211,15 @@ static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
     case TN_K_NE:
         return nan ? IS_TRUE : plain;
     case TN_K_AND:
-        if (keeps_nan(fn, is, value))
+        if (keeps_nan(fn, state, value))
             return NAN_BITS;
-        return is[ins->a] == IS_FALSE || is[ins->b] == IS_FALSE ? IS_FALSE
-                                                                : plain;
+        return state[ins->a] == IS_FALSE || state[ins->b] == IS_FALSE ? IS_FALSE
+                                                                      : plain;
     case TN_K_OR:
-        if (keeps_nan(fn, is, value))
+        if (keeps_nan(fn, state, value))
             return NAN_BITS;
-        return is[ins->a] == IS_TRUE || is[ins->b] == IS_TRUE ? IS_TRUE
-                                                              : plain;
+        return state[ins->a] == IS_TRUE || state[ins->b] == IS_TRUE ? IS_TRUE
+                                                                    : plain;
     case TN_K_CAST:
     case TN_K_NEG:
     case TN_K_ABS:
@@ -226,30 +235,29 @@ static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
     }
 }
 
-/* May the bits of NaNs that the argument makes be any, with no difference for
- * the result? */
-static bool may_vary(const tn_kernel_fn *fn, known *is)
+/* Whether the bits of NaNs made by the argument do not affect the result. */
+static bool ignores_nan_bits(const tn_kernel_fn *fn, nan_state *state)
 {
     if (fn->arg_count != 1 || !is_float(fn->arg_dtype[0]))
         return false;
     for (uint32_t i = 0; i < fn->ins_count; i++) {
         if (fn->ins[i].op == TN_K_LOOP)
             return false;
-        is[i] = known_of(fn, is, i);
+        state[i] = nan_state_of(fn, state, i);
     }
-    return is[fn->result] != LOOSE && is[fn->result] != NAN_BITS;
+    return state[fn->result] != BITS_VARY && state[fn->result] != NAN_BITS;
 }
 
 bool tn__fn_mark_nans(const tn_kernel_fn *fn, tn_kernel_ins *ins)
 {
-    known *is = tn__alloc(fn->ins_count * sizeof *is);
-    if (!is)
+    nan_state *state = tn__alloc(fn->ins_count * sizeof *state);
+    if (!state)
         return false;
-    bool vary = may_vary(fn, is);
+    bool vary = ignores_nan_bits(fn, state);
     for (uint32_t i = 0; vary && i < fn->ins_count; i++)
         if (ins[i].op == TN_K_BITCAST && !is_float(ins[i].dtype) &&
             nan_of_argument(fn, ins[i].a))
             ins[i].sub = TN_BITCAST_ANY_NAN;
-    tn__free(is);
+    tn__free(state);
     return true;
 }

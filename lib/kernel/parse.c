@@ -1,7 +1,8 @@
-/* parse.c: expressions, by recursive descent with climbing precedence.
+/* parse.c: parses expressions by recursive descent with precedence climbing.
  *
- * Names are resolved here, so that a wrong one is told with its place before
- * anything is typed. Nesting is bounded: every later walk may recurse. */
+ * Names are resolved here, so that an unknown name is reported with its
+ * position before typing. Nesting is bounded, so that all later walks may
+ * recurse. */
 #include <kernel/parse.h>
 
 #include <math.h>
@@ -9,95 +10,6 @@
 #include <string.h>
 
 #define MAX_KIDS 16
-
-void tn__parser_init(tn__parser *parser, const char *text, const char *where,
-                     tn__arena *arena)
-{
-    memset(parser, 0, sizeof *parser);
-    tn__lexer_init(&parser->lexer, text, where);
-    parser->arena = arena;
-}
-
-bool tn__parser_advance(tn__parser *parser)
-{
-    parser->token = tn__lexer_next(&parser->lexer);
-    return parser->token.kind != TN__TOKEN_BAD;
-}
-
-bool tn__parser_expected(tn__parser *parser, const char *what)
-{
-    char shown[80];
-    return tn__parser_fail(parser, &parser->token, "expected %s, found %s",
-                           what,
-                           tn__token_show(&parser->token, shown, sizeof shown));
-}
-
-bool tn__parser_take(tn__parser *parser, int kind, const char *what)
-{
-    if (parser->token.kind != kind)
-        return tn__parser_expected(parser, what);
-    return tn__parser_advance(parser);
-}
-
-bool tn__parser_is_name(const tn__parser *parser, const char *name)
-{
-    return parser->token.kind == TN__TOKEN_NAME &&
-           parser->token.length == strlen(name) &&
-           !memcmp(parser->token.text, name, parser->token.length);
-}
-
-static bool is_reserved(const tn__parser *parser)
-{
-    static const char *const words[] = {"let", "loop", "while",
-                                        "inf", "nan",  "pi"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (tn__parser_is_name(parser, words[i]))
-            return true;
-    return false;
-}
-
-static tn__binding *find_binding(tn__parser *parser, const char *name,
-                                 size_t length)
-{
-    for (uint32_t i = 0; i < parser->binding_count; i++)
-        if (strlen(parser->binding[i].name) == length &&
-            !memcmp(parser->binding[i].name, name, length))
-            return &parser->binding[i];
-    return NULL;
-}
-
-bool tn__parser_bind(tn__parser *parser, const char *what,
-                     tn__binding **out_binding)
-{
-    tn__token *token = &parser->token;
-    if (token->kind != TN__TOKEN_NAME)
-        return tn__parser_expected(parser, what);
-    if (is_reserved(parser))
-        return tn__parser_fail(parser, token,
-                               "'%.*s' is a word of the language and "
-                               "names nothing else",
-                               (int)token->length, token->text);
-    tn__binding *old = find_binding(parser, token->text, token->length);
-    if (old)
-        return tn__parser_fail(parser, token, "'%s' is already named at %d:%d",
-                               old->name, old->line, old->column);
-    if (parser->slot_count == TN__MAX_SLOTS)
-        return tn__parser_fail(parser, token, "more than %d names",
-                               TN__MAX_SLOTS);
-    tn__binding *binding = &parser->binding[parser->binding_count];
-    *binding = (tn__binding){
-        .name = tn__arena_text(parser->arena, token->text, token->length),
-        .slot = parser->slot_count,
-        .line = token->line,
-        .column = token->column};
-    if (!binding->name)
-        return false;
-    parser->binding_count++;
-    parser->slot_count++;
-    if (out_binding)
-        *out_binding = binding;
-    return tn__parser_advance(parser);
-}
 
 /* expr {"," expr} */
 static bool parse_values(tn__parser *parser, tn__nodes *list)
@@ -115,7 +27,7 @@ static bool parse_values(tn__parser *parser, tn__nodes *list)
     return parser->token.kind != TN__TOKEN_BAD;
 }
 
-/* expr {"," expr} close; the opening sign has been taken. */
+/* expr {"," expr} close; the opening sign has been read. */
 static bool parse_list(tn__parser *parser, tn__nodes *list, int close,
                        const char *expected)
 {
@@ -123,7 +35,7 @@ static bool parse_list(tn__parser *parser, tn__nodes *list, int close,
            tn__parser_take(parser, close, expected);
 }
 
-/* ---- what an expression starts with ------------------------------------ */
+/* ---- names, calls and loads -------------------------------------------- */
 
 static tn__node *parse_call(tn__parser *parser, const tn__token *name)
 {
@@ -140,8 +52,8 @@ static tn__node *parse_call(tn__parser *parser, const tn__token *name)
     }
     int want = -1;
     if (tn__builtin_find(text, &want) == TN__BUILTIN_END &&
-        parser->check_calls && !tn__math_args(text, &want)) {
-        if (find_binding(parser, text, name->length))
+        parser->find_function && !parser->find_function(text, &want)) {
+        if (tn__parser_find(parser, text, name->length))
             tn__parser_fail(parser, name, "'%s' is a value, not a function",
                             text);
         else
@@ -166,8 +78,7 @@ static tn__node *parse_load(tn__parser *parser, const tn__token *name,
 {
     if (!binding->input || binding->offset) {
         tn__parser_fail(parser, name,
-                        "only an input can be indexed, and '%s' is "
-                        "none",
+                        "only inputs can be indexed, and '%s' is not one",
                         binding->name);
         return NULL;
     }
@@ -184,7 +95,7 @@ static tn__node *parse_load(tn__parser *parser, const tn__token *name,
         if (!tn__parser_advance(parser))
             return NULL;
         if (parser->token.kind != TN__TOKEN_INTEGER || parser->token.integer) {
-            tn__parser_expected(parser, "0, what is read outside");
+            tn__parser_expected(parser, "0, the value of elements outside");
             return NULL;
         }
         if (!tn__parser_advance(parser))
@@ -210,8 +121,8 @@ static tn__node *parse_constant(tn__parser *parser, const tn__token *at,
     return node && tn__parser_advance(parser) ? node : NULL;
 }
 
-/* ", only x, w and eps", as far as there is room. */
-static const char *show_known(const tn__parser *parser, char *out, size_t room)
+/* Formats ", only x, w and eps", as far as it fits. */
+static const char *list_names(const tn__parser *parser, char *out, size_t room)
 {
     size_t length = 0;
     out[0] = '\0';
@@ -237,7 +148,7 @@ static tn__node *parse_name(tn__parser *parser)
         return parse_constant(parser, &name, (double)NAN);
     if (tn__parser_is_name(parser, "pi"))
         return parse_constant(parser, &name, 3.14159265358979323846);
-    if (is_reserved(parser)) {
+    if (tn__parser_is_reserved(parser)) {
         tn__parser_expected(parser, "a value");
         return NULL;
     }
@@ -245,12 +156,11 @@ static tn__node *parse_name(tn__parser *parser)
         return NULL;
     if (parser->token.kind == '(')
         return parse_call(parser, &name);
-    tn__binding *binding = find_binding(parser, name.text, name.length);
+    tn__binding *binding = tn__parser_find(parser, name.text, name.length);
     if (!binding) {
-        char known[128];
-        tn__parser_fail(parser, &name, "there is no '%.*s' here%s",
-                        (int)name.length, name.text,
-                        show_known(parser, known, sizeof known));
+        char names[128];
+        tn__parser_fail(parser, &name, "there is no '%.*s'%s", (int)name.length,
+                        name.text, list_names(parser, names, sizeof names));
         return NULL;
     }
     parser->used[binding->slot] = true;
@@ -269,8 +179,8 @@ static bool parse_let(tn__parser *parser, tn__nodes *into)
     tn__token at = parser->token;
     if (!tn__parser_advance(parser))
         return false;
-    /* The names come into scope after the expression: they are bound first
-     * for their place in the text, and hidden while it is parsed. */
+    /* The names are in scope only after the expression. They are bound first to
+     * get their slots, and hidden while the expression is parsed. */
     bool list = parser->token.kind == '(';
     uint32_t first = parser->binding_count, slot = parser->slot_count;
     if (list && !tn__parser_advance(parser))
@@ -364,10 +274,8 @@ static tn__node *parse_loop_body(tn__parser *parser, int64_t carried)
         return NULL;
     if (values.count != (uint32_t)carried) {
         tn__parser_fail(parser, &values_at,
-                        "the loop carries %d value%s, and %u "
-                        "follow",
-                        (int)carried, carried == 1 ? "" : "s",
-                        (unsigned)values.count);
+                        "the loop carries %d value%s, not %u", (int)carried,
+                        carried == 1 ? "" : "s", (unsigned)values.count);
         return NULL;
     }
     parser->binding_count = scope;
@@ -395,7 +303,7 @@ static tn__node *parse_loop(tn__parser *parser)
         !tn__parser_bind(parser, "the name of the loop's index", &index) ||
         !tn__parser_take(parser, '<', "'<' and the loop's bound"))
         return NULL;
-    /* neither bound nor first values see the loop's own names */
+    /* the bound and the first values do not see the loop's names */
     tn__binding hidden[1 + TN__KERNEL_MAX_OUTPUTS] = {*index};
     parser->binding_count = scope;
     if (!tn__node_add(parser, &list,
@@ -411,7 +319,7 @@ static tn__node *parse_loop(tn__parser *parser)
                             TN__KERNEL_MAX_OUTPUTS);
             return NULL;
         }
-        /* in scope for a moment, so that no name comes twice */
+        /* in scope for the moment, to find duplicate names */
         memcpy(&parser->binding[scope], hidden, (1 + carried) * sizeof *hidden);
         parser->binding_count = scope + 1 + carried;
         tn__token carry_at = parser->token;
@@ -580,8 +488,8 @@ tn__node *tn__parse_expr(tn__parser *parser)
     return node;
 }
 
-/* "(a, b)" and "(a) * b" start alike: an expression is tried first, from a
- * copy of the lexer's place, and a list where a "," follows the first. */
+/* "(a, b)" and "(a) * b" start alike. An expression is parsed first; if ","
+ * follows, a list is parsed. Otherwise the lexer is reset. */
 static tn__node *parse_outputs(tn__parser *parser)
 {
     if (parser->token.kind != '(')

@@ -1,5 +1,5 @@
-/* parse.h: the parser's state, shared by what parses whole definitions
- * (def.c, math.c's files) and what parses expressions (parse.c). */
+/* parse.h: the parser's state, and the parsing functions that files share.
+ * def.c and math/math_parse.c parse whole definitions, parse.c expressions. */
 #ifndef TN_LIB_KERNEL_PARSE_H
 #define TN_LIB_KERNEL_PARSE_H
 
@@ -14,43 +14,52 @@ typedef struct tn__binding {
 
 typedef struct tn__parser {
     tn__lexer lexer;
-    tn__token token; /* the one looked at */
+    tn__token token; /* the current token */
     tn__arena *arena;
-    bool check_calls; /* unknown functions are errors now, not when typed */
+    /* Looks up a function that is not built in, and its number of arguments.
+     * NULL: unknown functions are reported when the call is typed. */
+    bool (*find_function)(const char *name, int *arg_count);
     bool used[TN__MAX_SLOTS];
-    tn__binding binding[TN__MAX_SLOTS]; /* those in scope, in order */
+    tn__binding binding[TN__MAX_SLOTS]; /* names in scope, in order */
     uint32_t binding_count, slot_count;
     int nesting, loops;
 } tn__parser;
 
 void tn__parser_init(tn__parser *parser, const char *text, const char *where,
                      tn__arena *arena);
-/* The makers of nodes give NULL, the others false, with the error recorded. */
+/* Functions that make nodes return NULL on failure, the others false; the error
+ * is recorded. */
 bool tn__parser_advance(tn__parser *parser);
-/* "expected X, found Y" at the token looked at. */
+/* "expected X, found Y" at the current token; returns false. */
 bool tn__parser_expected(tn__parser *parser, const char *what);
 bool tn__parser_take(tn__parser *parser, int kind, const char *what);
 bool tn__parser_is_name(const tn__parser *parser, const char *name);
-/* Takes a name and gives it the next slot; what: "an input's name". */
+/* Reads a new name and assigns it the next slot. what: for messages, as in "the
+ * name of an input". */
 bool tn__parser_bind(tn__parser *parser, const char *what,
                      tn__binding **out_binding);
-/* "where:line:column: ..." of a token or node; gives false. */
+/* The binding of a name in scope, or NULL. */
+tn__binding *tn__parser_find(tn__parser *parser, const char *name,
+                             size_t length);
+/* Whether the current token is a keyword or a constant of the language. */
+bool tn__parser_is_reserved(const tn__parser *parser);
+/* "where:line:column: ..." at a token or node; returns false. */
 #define tn__parser_fail(parser, at, ...)                                       \
     tn__lexer_fail(&(parser)->lexer, (at)->line, (at)->column, __VA_ARGS__)
 
-/* Nodes gathered before their count is known. */
+/* A list of nodes of unknown length. */
 typedef struct tn__nodes {
     tn__node **node; /* in the arena */
     uint32_t count, room;
 } tn__nodes;
 
-/* Refuses trees that are too deep. */
+/* Rejects trees that are too deep. */
 tn__node *tn__node_new(tn__parser *parser, enum tn__node_kind kind,
                        const tn__token *at, tn__node *const *kid,
                        uint32_t count);
-/* False if node is NULL: where making it failed. */
+/* False if node is NULL (making it failed) or memory runs out. */
 bool tn__node_add(tn__parser *parser, tn__nodes *list, tn__node *node);
-/* node, if it is one value; NULL is passed on. */
+/* Returns node if it has one value, else NULL. node may be NULL. */
 tn__node *tn__node_single(tn__parser *parser, tn__node *node);
 
 tn__node *tn__parse_expr(tn__parser *parser);

@@ -1,11 +1,11 @@
-/* print_c.c: bodies of functions as C.
+/* print_c.c: prints bodies of functions as C.
  *
- * A body without loops becomes one straight line of definitions, selects as
- * "?:", which compilers turn into vectors as it is. A loop would keep them
- * from it. Loops in functions are paths that few elements take (the reduction
- * of huge arguments), so such a function is printed twice: NAME_main is the
- * straight line in which no loop makes a round, and says whether one would
- * have; NAME has the loops and is run again for those elements alone. */
+ * A body without loops becomes a sequence of definitions with "?:" for selects,
+ * which compilers vectorize. A loop would prevent that. Loops in functions are
+ * for few elements only (the reduction of huge arguments), so such a function
+ * is printed twice. NAME_main assumes that no loop makes a round, and reports
+ * if one would have. NAME has the loops and runs again for those elements
+ * alone. */
 #include <kernel/print_c.h>
 
 #include <inttypes.h>
@@ -17,8 +17,8 @@
 typedef struct printer {
     const tn_kernel_fn *fn;
     tn__text text;
-    int depth;     /* of loops being printed */
-    bool straight; /* loops make no round */
+    int depth;     /* open loops */
+    bool straight; /* print NAME_main: loops make no round */
 } printer;
 
 static const char *c_type(unsigned dtype)
@@ -71,7 +71,7 @@ static bool has_loop(const tn_kernel_fn *fn)
     return false;
 }
 
-/* ---- constants ----------------------------------------------------------- */
+/* ---- constants --------------------------------------------------------- */
 
 static void print_const(printer *p, const tn_kernel_ins *ins)
 {
@@ -95,14 +95,14 @@ static void print_const(printer *p, const tn_kernel_ins *ins)
         tn__text_add(&p->text, "%" PRId64, x.i);
 }
 
-/* ---- expressions --------------------------------------------------------- */
+/* ---- expressions ------------------------------------------------------- */
 
 static void print_infix(printer *p, const tn_kernel_ins *ins, const char *sign)
 {
     tn__text_add(&p->text, "v%u %s v%u", ins->a, sign, ins->b);
 }
 
-/* name_f32(va, vb, vc) of as many operands as the instruction has */
+/* name_f32(va, vb), with as many operands as given */
 static void print_helper(printer *p, const tn_kernel_ins *ins,
                          const char *name, int operands)
 {
@@ -125,7 +125,7 @@ static void print_library(printer *p, const tn_kernel_ins *ins,
     tn__text_add(&p->text, ")");
 }
 
-/* Integers wrap, which in C only the unsigned ones do. */
+/* Integers wrap, which C defines for unsigned ones only. */
 static void print_arithmetic(printer *p, const tn_kernel_ins *ins,
                              const char *sign)
 {
@@ -137,7 +137,7 @@ static void print_arithmetic(printer *p, const tn_kernel_ins *ins,
                      ins->a, sign, type, ins->b);
 }
 
-/* By a constant within the width a shift is C's. */
+/* A constant shift within the width is a C operator. */
 static void print_shift(printer *p, const tn_kernel_ins *ins)
 {
     const tn_kernel_ins *by = &p->fn->ins[ins->b];
@@ -176,7 +176,8 @@ static void print_call(printer *p, const tn_kernel_ins *ins)
     tn__text_add(&p->text, ")");
 }
 
-/* BOOL: what the table says of + and *, min and max. */
+/* What the table of plugin.h defines for BOOL: + and max are or, * and min are
+ * and. */
 static unsigned bool_op(unsigned op)
 {
     switch (op) {
@@ -191,7 +192,7 @@ static unsigned bool_op(unsigned op)
     }
 }
 
-/* The right side of a definition; false where there is no C for it. */
+/* Prints the right side of a definition; false if the instruction has no C. */
 static bool print_value(printer *p, const tn_kernel_ins *ins)
 {
     bool real = is_float(ins->dtype);
@@ -316,7 +317,7 @@ static bool print_value(printer *p, const tn_kernel_ins *ins)
     return true;
 }
 
-/* ---- statements ---------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------- */
 
 static void indent(printer *p)
 {
@@ -333,9 +334,9 @@ static bool print_definition(printer *p, uint32_t i)
     return good;
 }
 
-/* The carried values stand before the loop, so that they are there after it.
- * Returns the number of the first instruction of the loop's inside. */
-static uint32_t print_carried(printer *p, uint32_t loop)
+/* Carried values are declared before the loop, so that they exist after it.
+ * Returns the number of the first instruction inside. */
+static uint32_t print_carries(printer *p, uint32_t loop)
 {
     uint32_t i = loop + 1;
     for (; p->fn->ins[i].op == TN_K_CARRY; i++) {
@@ -348,13 +349,13 @@ static uint32_t print_carried(printer *p, uint32_t loop)
 
 static bool print_range(printer *p, uint32_t first, uint32_t last);
 
-/* New values are all taken before the first is set: one may be another's old
- * value. */
+/* All new values are computed before the first is set, since one may be
+ * another's old value. */
 static bool print_loop(printer *p, uint32_t loop)
 {
     const tn_kernel_ins *ins = p->fn->ins;
     uint32_t end = (uint32_t)ins[loop].imm.i;
-    uint32_t inside = print_carried(p, loop);
+    uint32_t inside = print_carries(p, loop);
     indent(p);
     tn__text_add(&p->text,
                  "for (int64_t v%u = 0; v%u < v%u; v%u++) {\n", loop, loop,
@@ -377,18 +378,20 @@ static bool print_loop(printer *p, uint32_t loop)
     return true;
 }
 
-/* What decides about the first round, and no more. */
+/* Prints only what decides whether the first round runs. */
 static bool print_skipped_loop(printer *p, uint32_t loop)
 {
     const tn_kernel_ins *ins = p->fn->ins;
     uint32_t end = (uint32_t)ins[loop].imm.i, last = loop;
     for (uint32_t i = loop + 1; i < end; i++) {
-        if (ins[i].op == TN_K_LOOP) /* an inner loop is past what matters, */
-            break;                  /* or else this one is taken to start */
+        /* An inner loop is not evaluated: without a WHILE before it, this loop
+         * counts as running. */
+        if (ins[i].op == TN_K_LOOP)
+            break;
         if (ins[i].op == TN_K_WHILE)
             last = i;
     }
-    uint32_t inside = print_carried(p, loop);
+    uint32_t inside = print_carries(p, loop);
     indent(p);
     tn__text_add(&p->text, "int64_t v%u = 0;\n", loop);
     if (last > loop && !print_range(p, inside, last))
@@ -423,9 +426,9 @@ static bool print_range(printer *p, uint32_t first, uint32_t last)
     return true;
 }
 
-/* ---- functions ----------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------- */
 
-/* As wide as the result: gcc makes no vectors of a loop that folds a flag of
+/* As wide as the result: gcc does not vectorize the reduction of a flag of
  * another width. */
 static const char *mask_type(const tn_kernel_fn *fn)
 {
@@ -459,7 +462,7 @@ static void print_arguments(printer *p, const char *after)
     tn__text_add(&p->text, "%s);\n", after);
 }
 
-static void print_run(printer *p, bool looped)
+static void print_array_function(printer *p, bool looped)
 {
     const tn_kernel_fn *fn = p->fn;
     tn__text_add(&p->text,
@@ -509,6 +512,6 @@ char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run)
         return NULL;
     }
     if (with_run)
-        print_run(&p, looped);
+        print_array_function(&p, looped);
     return tn__text_finish(&p.text);
 }

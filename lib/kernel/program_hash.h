@@ -1,12 +1,12 @@
-/* program_hash.h: keys of kernels and programs. */
-#ifndef TN_LIB_KERNEL_HASH_H
-#define TN_LIB_KERNEL_HASH_H
+/* program_hash.h: the hash keys of kernels and programs. */
+#ifndef TN_LIB_KERNEL_PROGRAM_HASH_H
+#define TN_LIB_KERNEL_PROGRAM_HASH_H
 
 #include <base/hash.h>
 
 #include <tenon/plugin.h>
 
-/* Without its level, which follows from the rest. */
+/* Hashes an instruction without its level, which follows from the rest. */
 static inline void tn__hash_ins(uint64_t h[2], const tn_kernel_ins *ins)
 {
     tn__hash_word(h, (uint64_t)ins->op | (uint64_t)ins->dtype << 8 |

@@ -1,9 +1,10 @@
-/* rules.c: the derivative of each instruction, in the language itself: what
- * flows to each operand, in terms of the operands a, b, c, the result y and
- * the cotangent g that comes in. What is not listed is flat. The functions of
- * lib/kernel/math have their `d` lines.
+/* rules.c: the derivative of each instruction, in the language itself: the
+ * contribution to the cotangent of each operand, in terms of the operands a, b,
+ * c, the result y and the cotangent g of the result. Instructions not listed
+ * have derivative zero. The functions of lib/kernel/math have `d` items
+ * instead.
  *
- * Choices are made by where(), never by multiplying with 0: 0 * inf is NaN. */
+ * The rules select by where() and never multiply by 0, since 0 * inf is NaN. */
 #include <kernel/parse.h>
 #include <kernel/type.h>
 
@@ -22,12 +23,12 @@ static const rule rules[] = {
     {TN_K_SUB, 0, {"g", "-g"}},
     {TN_K_MUL, 0, {"g * b", "g * a"}},
     {TN_K_DIV, 0, {"g / b", "-(g / b * y)"}},
-    /* a / b may round to the next whole number; a - y does not */
+    /* a - y is a multiple of b; a / b may round to the next integer */
     {TN_K_REM, 0, {"g", "-(g * rint((a - y) / b))"}},
     {TN_K_FMA, 0, {"g * b", "g * a", "g"}},
     {TN_K_NEG, 0, {"-g"}},
     {TN_K_ABS, 0, {"where(a < 0, -g, where(a > 0, g, 0))"}},
-    /* equal ones share, as torch.maximum */
+    /* equal operands share, as in torch.maximum */
     {TN_K_MIN,
      0,
      {"where(a == b, g / 2, where(a > b, 0, g))",
@@ -40,8 +41,9 @@ static const rule rules[] = {
     {TN_K_CAST, 0, {"g"}},
     {TN_K_NARROW, 0, {"g"}},
     {TN_K_REDUCE, TN_REDUCE_SUM, {"g"}},
-    /* the product of the others: with one zero only its own is not 0. What is 0
-     * here but not for long is there for the next derivative: t - stop(t). */
+    /* The product of the others: with one zero, only that element's is not 0. A
+     * term t that is 0, but whose derivative is not, appears as t - stop(t),
+     * for the next derivative. */
     {TN_K_REDUCE,
      TN_REDUCE_PROD,
      {"let zero = a == 0; let zeros = rsum(zero);"
@@ -52,7 +54,7 @@ static const rule rules[] = {
       "      where((zeros == 2) & (pair == 0), pair - stop(pair), 0)),"
       "      where(zeros == 0, part,"
       "            where((zeros == 1) & (part == 0), part - stop(part), 0)))"}},
-    /* a NaN is the greatest and the least, and several share */
+    /* NaN is both maximum and minimum; equal elements share */
     {TN_K_REDUCE,
      TN_REDUCE_MAX,
      {"let best = (a == y) | (a != a);"
@@ -72,8 +74,8 @@ static const char *rule_text(const tn_kernel_ins *ins, int k)
     return NULL;
 }
 
-bool tn__derivative_flows(const tn_kernel_ins *ins, int k,
-                          tn_dtype operand_dtype)
+bool tn__passes_gradient(const tn_kernel_ins *ins, int k,
+                         tn_dtype operand_dtype)
 {
     if (!tn__is_float(operand_dtype) || !tn__is_float(ins->dtype))
         return false;
@@ -112,19 +114,21 @@ static bool from_text(tn__ssa *ssa, const char *text, const uint32_t a[3],
     return good && !ssa->failed;
 }
 
-bool tn__logistic_rest(tn__ssa *ssa, bool two, uint32_t z, uint32_t *out)
+bool tn__logistic_complement(tn__ssa *ssa, bool is_exp2, uint32_t z,
+                             uint32_t *out)
 {
     const uint32_t a[3] = {z, TN_NONE, TN_NONE};
-    return from_text(ssa, two ? "1 / (1 + exp2(-a))" : "1 / (1 + exp(-a))", a,
-                     TN_NONE, z, out);
+    return from_text(ssa, is_exp2 ? "1 / (1 + exp2(-a))" : "1 / (1 + exp(-a))",
+                     a, TN_NONE, z, out);
 }
 
-bool tn__logistic_slope(tn__ssa *ssa, bool two, uint32_t z, uint32_t y,
-                        uint32_t g, uint32_t *out)
+bool tn__logistic_gradient(tn__ssa *ssa, bool is_exp2, uint32_t z, uint32_t y,
+                           uint32_t g, uint32_t *out)
 {
     const uint32_t a[3] = {z, TN_NONE, TN_NONE};
     return from_text(ssa,
-                     two ? "-(g * (y / (1 + exp2(-a)) * 0.6931471805599453))"
+                     is_exp2
+                         ? "-(g * (y / (1 + exp2(-a)) * 0.6931471805599453))"
                          : "-(g * (y / (1 + exp(-a))))",
                      a, y, g, out);
 }
@@ -136,10 +140,11 @@ static bool from_function(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
     const char *name = tn__math_fn_at((int)ins->imm.i)->name;
     const tn__math_item *item = tn__math_d_of((uint32_t)ins->imm.i);
     if (!item || item->none & 1u << k) {
-        tn__fail(TN_ERR_UNSUPPORTED,
-                 "%s has no derivative by its argument "
-                 "number %d: bring a gradient of your own",
-                 name, k);
+        tn__fail(
+            TN_ERR_UNSUPPORTED,
+            "%s has no derivative with respect to its argument %d: write a "
+            "gradient by hand",
+            name, k);
         return false;
     }
     uint32_t values[4] = {a[0], a[1], a[2], TN_NONE}, d;
@@ -147,7 +152,7 @@ static bool from_function(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
     if (!tn__math_type_d(ssa, item, k, values, &d) || ssa->failed)
         return false;
     if (ssa->ins[d].op == TN_K_CONST && ssa->ins[d].imm.f == 0)
-        *out = TN_NONE; /* flat */
+        *out = TN_NONE; /* zero */
     else
         *out = tn__ssa_op(ssa, TN_K_MUL, tn__ssa_dtype(ssa, g), g, d, TN_NONE);
     return !ssa->failed;
@@ -164,7 +169,7 @@ bool tn__derivative(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
     } else if (!from_text(ssa, rule_text(ins, k), a, y, g, out)) {
         return false;
     }
-    /* a cast passes it on in the other type */
+    /* a cast converts the cotangent to the operand's type */
     if (*out != TN_NONE)
         *out = tn__ssa_cast(ssa, *out, tn__ssa_dtype(ssa, a[k]));
     return true;

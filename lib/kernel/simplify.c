@@ -1,7 +1,8 @@
-/* simplify.c: folding constants, and identities that change no bit.
+/* simplify.c: folds constants, and applies identities that change no bit (all
+ * NaNs count as equal).
  *
- * The bar is the bits (all NaNs being equal): x + 0 is not x, for -0 + 0 is
- * +0; x + -0 is, and so is x - 0. x * 0 is not 0 for infinities. */
+ * x + 0 is not x, since -0 + 0 is +0; but x + -0 is x, and x - 0 is x. x * 0 is
+ * not 0 for infinities. */
 #include <base/fpu.h>
 #include <kernel/ssa.h>
 
@@ -15,7 +16,7 @@ static const tn_kernel_ins *at(const tn__ssa *ssa, uint32_t v)
     return &ssa->ins[v];
 }
 
-/* Whether v is this constant, of any type. -0 and 0 differ. */
+/* Whether v is this constant, of any type; -0 and 0 differ. */
 static bool is_number(const tn__ssa *ssa, uint32_t v, double number)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -62,7 +63,7 @@ static bool fold(const tn__ssa *ssa, tn_kernel_ins *ins)
             return false;
         value[i].i = at(ssa, operand[i])->imm.i;
     }
-    tn__fpu_state before = tn__fpu_set(); /* as the program would compute it */
+    tn__fpu_state before = tn__fpu_set(); /* as programs run */
     tn_number result = tn__kernel_eval(ins, value[0], value[1], value[2],
                                        at(ssa, ins->a)->dtype);
     tn__fpu_restore(before);
@@ -94,7 +95,7 @@ static bool commutes(int op)
     }
 }
 
-/* Constants go right, else the older operand left. */
+/* Puts a constant on the right, else the older operand on the left. */
 static void order_operands(const tn__ssa *ssa, tn_kernel_ins *ins)
 {
     bool left = at(ssa, ins->a)->op == TN_K_CONST;
@@ -111,13 +112,13 @@ static bool is_neg(const tn__ssa *ssa, uint32_t v)
     return at(ssa, v)->op == TN_K_NEG;
 }
 
-/* -y where v is y's negation. */
+/* y if v is -y. */
 static uint32_t negated(const tn__ssa *ssa, uint32_t v)
 {
     return at(ssa, v)->a;
 }
 
-static void become(tn_kernel_ins *ins, int op, uint32_t a, uint32_t b)
+static void rewrite(tn_kernel_ins *ins, int op, uint32_t a, uint32_t b)
 {
     ins->op = (uint8_t)op;
     ins->a = a;
@@ -131,12 +132,12 @@ static bool simplify_sum(const tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
     if (is_number(ssa, ins->b, nothing))
         return true;
     if (ins->dtype == TN_BOOL)
-        return ins->a == ins->b; /* or */
+        return ins->a == ins->b; /* OR */
     if (is_neg(ssa, ins->b))
-        become(ins, ins->op == TN_K_ADD ? TN_K_SUB : TN_K_ADD, ins->a,
-               negated(ssa, ins->b));
+        rewrite(ins, ins->op == TN_K_ADD ? TN_K_SUB : TN_K_ADD, ins->a,
+                negated(ssa, ins->b));
     else if (ins->op == TN_K_ADD && is_neg(ssa, ins->a))
-        become(ins, TN_K_SUB, ins->b, negated(ssa, ins->a));
+        rewrite(ins, TN_K_SUB, ins->b, negated(ssa, ins->a));
     return false;
 }
 
@@ -150,11 +151,11 @@ static bool simplify_product(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
         return true;
     }
     if (ins->dtype == TN_BOOL)
-        return ins->a == ins->b; /* and */
+        return ins->a == ins->b; /* AND */
     if (is_number(ssa, ins->b, -1))
-        become(ins, TN_K_NEG, ins->a, TN_NONE);
+        rewrite(ins, TN_K_NEG, ins->a, TN_NONE);
     else if (is_neg(ssa, ins->a) && is_neg(ssa, ins->b))
-        become(ins, TN_K_MUL, negated(ssa, ins->a), negated(ssa, ins->b));
+        rewrite(ins, TN_K_MUL, negated(ssa, ins->a), negated(ssa, ins->b));
     return false;
 }
 
@@ -172,7 +173,8 @@ static bool simplify_bits(const tn__ssa *ssa, tn_kernel_ins *ins,
     return is_number(ssa, ins->b, or ? ones : 0);
 }
 
-/* A load gives what a store of that dtype would keep. */
+/* Whether rounding v to dtype changes nothing. A loaded value is rounded
+ * already. */
 static bool is_narrow(const tn__ssa *ssa, uint32_t v, tn_dtype dtype)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -205,8 +207,8 @@ static bool simplify_select(const tn__ssa *ssa, tn_kernel_ins *ins,
     return false;
 }
 
-/* A constant, or one of some, by at most so many choices after one another:
- * those that share what they choose from would be gone through again and again. */
+/* Whether v is a constant or a select of constants, with at most `depth` nested
+ * selects. The limit bounds the work where selects share operands. */
 static bool is_choice(const tn__ssa *ssa, uint32_t v, int depth)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -216,8 +218,8 @@ static bool is_choice(const tn__ssa *ssa, uint32_t v, int depth)
             is_choice(ssa, ins->c, depth - 1));
 }
 
-/* where(c, 1, -1) is of integers; where a float is wanted, one of two floats
- * saves converting each element. */
+/* where(c, 1, -1) has integers. Where a float is needed, selecting one of two
+ * floats saves the conversion of each element. */
 static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
     enum { DEEPEST = 3 };
@@ -234,7 +236,7 @@ static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 bool tn__ssa_simplify(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
     if (fold(ssa, ins))
-        return false; /* a constant, still to be found or appended */
+        return false; /* a constant, which still has to be found or appended */
     if (commutes(ins->op))
         order_operands(ssa, ins);
     switch (ins->op) {

@@ -1,4 +1,4 @@
-/* ssa.c: appending typed instructions, equal ones once. */
+/* ssa.c: appends typed instructions and merges equal ones. */
 #include <kernel/ssa.h>
 
 #include <string.h>
@@ -213,7 +213,7 @@ void tn__ssa_while(tn__ssa *ssa, uint32_t condition)
     append(ssa, &ins);
 }
 
-/* What was appended since `first` is no longer found. */
+/* Removes instructions from number `first` on from the hash table. */
 static void unlink_from(tn__ssa *ssa, size_t first)
 {
     for (size_t i = ssa->count; i-- > first;)
@@ -226,7 +226,7 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
     if (ssa->failed)
         return;
     uint32_t loop = ssa->loop[--ssa->loop_depth];
-    /* a value made in a round is not there after it, but for the carried */
+    /* values of a round do not exist after the loop, except carried ones */
     unlink_from(ssa, loop);
     tn_kernel_ins ins = {
         .op = TN_K_ENDLOOP, .a = TN_NONE, .b = TN_NONE, .c = TN_NONE};
@@ -243,7 +243,7 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
         }
         level = ssa->ins[i].level > level ? ssa->ins[i].level : level;
     }
-    /* the region runs as one: all of it is at the level of its highest */
+    /* the region runs as a whole, so all of it has the highest level */
     for (uint32_t i = loop; i <= end; i++)
         ssa->ins[i].level = level;
 }

@@ -1,4 +1,4 @@
-/* syntax_node.c: the trees that texts become. */
+/* syntax_node.c: makes the nodes of syntax trees. */
 #include <string.h>
 
 #include <kernel/parse.h>
@@ -25,8 +25,8 @@ tn__node *tn__node_new(tn__parser *parser, enum tn__node_kind kind,
             node->depth = (uint16_t)(kid[i]->depth + 1);
     if (node->depth > TN__MAX_DEPTH) {
         tn__parser_fail(parser, at,
-                        "an expression of more than %d steps: "
-                        "name parts of it by let",
+                        "an expression deeper than %d levels: name parts of it "
+                        "by let",
                         TN__MAX_DEPTH);
         return NULL;
     }
@@ -50,10 +50,10 @@ int tn__node_values(const tn__node *node)
 tn__node *tn__node_single(tn__parser *parser, tn__node *node)
 {
     if (node && tn__node_values(node) != 1) {
-        tn__parser_fail(parser, node,
-                        "a loop of %d values is taken apart by "
-                        "let (a, b) = loop(...)",
-                        tn__node_values(node));
+        tn__parser_fail(
+            parser, node,
+            "a loop of %d values needs names: let (a, b) = loop(...)",
+            tn__node_values(node));
         return NULL;
     }
     return node;

@@ -1,139 +1,12 @@
-/* type.c: a definition, for given dtypes, as SSA. */
+/* type.c: types a definition for given dtypes, as SSA. */
 #include <kernel/type.h>
 
 #include <stdio.h>
 #include <string.h>
 
 #include <base/memory.h>
-#include <base/plain.h>
 
 #define MAX_INLINED 16
-
-bool tn__type_fail(const tn__typer *typer, const tn__node *at,
-                   const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    tn__plain_vprint(text, sizeof text, format, args);
-    va_end(args);
-    tn__fail(TN_ERR_DTYPE, "%s:%d:%d: %s", typer->where, at->line, at->column,
-             text);
-    return false;
-}
-
-/* ---- dtypes ------------------------------------------------------------ */
-
-bool tn__is_float(tn_dtype dtype)
-{
-    tn_dtype type = tn__register_type(dtype);
-    return type == TN_F32 || type == TN_F64;
-}
-
-bool tn__is_integer(tn_dtype dtype)
-{
-    tn_dtype type = tn__register_type(dtype);
-    return type == TN_I32 || type == TN_I64;
-}
-
-static bool is_narrow_integer(tn_dtype dtype)
-{
-    return dtype == TN_I8 || dtype == TN_I16 || dtype == TN_U8;
-}
-
-tn__meeting tn__meeting_of(tn_dtype dtype)
-{
-    return (tn__meeting){dtype, tn__register_type(dtype), false};
-}
-
-/* Strong dtypes promote as PyTorch's dimensioned tensors; numbers follow,
- * unless they are of a higher kind: a fraction among integers gives float32,
- * a whole number among bools int64. */
-/* float8 meets no dtype but itself. The callers go on, as they do where memory
- * runs out: a failed SSA gives no kernel. */
-static tn_dtype promote(const tn__typer *typer, tn_dtype a, tn_dtype b)
-{
-    tn_dtype both = tn_dtype_promote(a, b);
-    if (both)
-        return both;
-    tn__type_fail(typer, typer->at,
-                  "%s and %s have no dtype in common: convert one, as by f32()",
-                  tn_dtype_name(a), tn_dtype_name(b));
-    typer->ssa->failed = true;
-    return a;
-}
-
-tn__meeting tn__type_meet(const tn__typer *typer, const tn__value *value,
-                          int count)
-{
-    tn_dtype strong = TN_DTYPE_NONE;
-    bool weak_float = false, weak_integer = false, constant = true;
-    for (int i = 0; i < count; i++) {
-        if (!tn__ssa_is_const(typer->ssa, value[i].id))
-            constant = false;
-        if (value[i].weak && tn__is_float(value[i].dtype))
-            weak_float = true;
-        else if (value[i].weak)
-            weak_integer = true;
-        else
-            strong = strong ? promote(typer, strong, value[i].dtype)
-                            : value[i].dtype;
-    }
-    if (strong) {
-        if (weak_float && !tn__is_float(strong))
-            strong = TN_F32;
-        else if (weak_integer && strong == TN_BOOL)
-            strong = TN_I64;
-        return tn__meeting_of(strong);
-    }
-    tn_dtype dtype = !weak_float ? TN_I64 : constant ? TN_F64 : typer->real;
-    return (tn__meeting){dtype, dtype, true};
-}
-
-uint32_t tn__type_into(tn__typer *typer, const tn__value *value,
-                       const tn__meeting *meeting)
-{
-    uint32_t id = tn__ssa_cast(typer->ssa, value->id, meeting->type);
-    /* what is promoted fits; a number may have to wrap */
-    if (value->weak && is_narrow_integer(meeting->dtype))
-        id = tn__ssa_narrow(typer->ssa, id, meeting->dtype);
-    return id;
-}
-
-tn__value tn__type_result(tn__typer *typer, const tn__meeting *meeting,
-                          uint32_t id)
-{
-    if (is_narrow_integer(meeting->dtype))
-        id = tn__ssa_narrow(typer->ssa, id, meeting->dtype);
-    return (tn__value){id, meeting->dtype, meeting->weak};
-}
-
-tn__value tn__type_strong(tn__typer *typer, tn__value value)
-{
-    if (value.weak) {
-        value.dtype = tn__is_float(value.dtype) ? typer->real : TN_I64;
-        value.id = tn__ssa_cast(typer->ssa, value.id, value.dtype);
-        value.weak = false;
-    }
-    return value;
-}
-
-tn__value tn__type_convert(tn__typer *typer, tn__value value, tn_dtype dtype)
-{
-    if (value.dtype == dtype && !value.weak)
-        return value;
-    uint32_t id = tn__ssa_cast(typer->ssa, value.id, tn__register_type(dtype));
-    bool fits = value.dtype == TN_BOOL ||
-                (dtype == TN_I16 && is_narrow_integer(value.dtype));
-    if (!fits)
-        id = tn__ssa_narrow(typer->ssa, id, dtype);
-    return (tn__value){id, dtype, false};
-}
-
-uint32_t tn__type_bool(tn__typer *typer, const tn__value *value)
-{
-    return tn__ssa_cast(typer->ssa, value->id, TN_BOOL);
-}
 
 /* ---- loads and calls --------------------------------------------------- */
 
@@ -145,7 +18,7 @@ static bool type_load(tn__typer *typer, const tn__node *node, tn__value *out)
                          .c = TN_NONE,
                          .imm.i = node->slot,
                          .sub = node->op ? TN_LOAD_ZERO : 0};
-    uint32_t *const place[3] = {&ins.a, &ins.b, &ins.c};
+    uint32_t *const index_operand[3] = {&ins.a, &ins.b, &ins.c};
     for (uint32_t i = 0; i < node->count; i++) {
         tn__value index;
         if (!tn__type_value(typer, node->kid[i], &index))
@@ -155,7 +28,7 @@ static bool type_load(tn__typer *typer, const tn__node *node, tn__value *out)
             return tn__type_fail(typer, node->kid[i],
                                  "an index is an integer, not %s",
                                  tn_dtype_name(index.dtype));
-        *place[i] = tn__ssa_cast(typer->ssa, index.id, TN_I64);
+        *index_operand[i] = tn__ssa_cast(typer->ssa, index.id, TN_I64);
     }
     tn_dtype dtype = typer->ssa->input[node->slot].dtype;
     ins.dtype = (uint8_t)tn__register_type(dtype);
@@ -163,15 +36,14 @@ static bool type_load(tn__typer *typer, const tn__node *node, tn__value *out)
     return true;
 }
 
-/* A `def`: its body in place, its arguments in its slots. */
+/* Inlines a `def`, with the arguments in its slots. */
 static bool type_inlined(tn__typer *typer, const tn__node *node,
                          const tn__math_item *item, const tn__value *arg,
                          tn__value *out)
 {
     if (typer->inlined == MAX_INLINED)
         return tn__type_fail(typer, node,
-                             "%s: more than %d definitions in "
-                             "one another",
+                             "%s: definitions nested deeper than %d",
                              node->name, MAX_INLINED);
     tn__typer inner = *typer;
     inner.inlined++;
@@ -197,13 +69,13 @@ static bool type_fn(tn__typer *typer, const tn__node *node,
     for (int i = 0; i < item->arg_count; i++)
         if (!item->arg_type[i])
             shared[count++] = arg[i];
-    tn__meeting m = tn__type_meet(typer, shared, count);
+    tn__common_type m = tn__type_common(typer, shared, count);
     if (m.weak && tn__is_float(m.dtype))
         m.dtype = m.type = typer->real;
     uint32_t number = tn__math_fn_number(node->name, m.type);
     if (number == TN_NONE && !tn__is_float(m.dtype)) {
-        m = m.weak ? (tn__meeting){typer->real, typer->real, true}
-                   : tn__meeting_of(TN_F32);
+        m = m.weak ? (tn__common_type){typer->real, typer->real, true}
+                   : tn__common_type_of(TN_F32);
         number = tn__math_fn_number(node->name, m.type);
     }
     if (number == TN_NONE)
@@ -216,11 +88,12 @@ static bool type_fn(tn__typer *typer, const tn__node *node,
                          .b = TN_NONE,
                          .c = TN_NONE,
                          .imm.i = number};
-    uint32_t *const place[3] = {&ins.a, &ins.b, &ins.c};
+    uint32_t *const index_operand[3] = {&ins.a, &ins.b, &ins.c};
     for (int i = 0; i < item->arg_count; i++)
-        *place[i] = item->arg_type[i]
-                        ? tn__ssa_cast(typer->ssa, arg[i].id, fn->arg_dtype[i])
-                        : tn__type_into(typer, &arg[i], &m);
+        *index_operand[i] =
+            item->arg_type[i]
+                ? tn__ssa_cast(typer->ssa, arg[i].id, fn->arg_dtype[i])
+                : tn__type_to_common(typer, &arg[i], &m);
     uint32_t id = tn__ssa_add(typer->ssa, ins);
     *out = fn->dtype == m.type ? tn__type_result(typer, &m, id)
                                : (tn__value){id, fn->dtype, false};
@@ -231,9 +104,9 @@ static bool type_call(tn__typer *typer, const tn__node *node, tn__value *out)
 {
     tn__value arg[TN__MATH_MAX_ARGS] = {{0}};
     int want = 0;
-    enum tn__builtin word = tn__builtin_find(node->name, &want);
+    enum tn__builtin builtin = tn__builtin_find(node->name, &want);
     const tn__math_item *item = NULL;
-    if (word == TN__BUILTIN_END) {
+    if (builtin == TN__BUILTIN_END) {
         item = tn__math_find(node->name, TN__MATH_DEF);
         if (!item)
             item = tn__math_find(node->name, TN__MATH_FN);
@@ -250,7 +123,7 @@ static bool type_call(tn__typer *typer, const tn__node *node, tn__value *out)
             return false;
     typer->at = node;
     if (!item)
-        return tn__type_word(typer, node, word, arg, out);
+        return tn__type_builtin(typer, node, builtin, arg, out);
     return item->kind == TN__MATH_DEF
                ? type_inlined(typer, node, item, arg, out)
                : type_fn(typer, node, item, arg, out);
@@ -291,30 +164,29 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
                              "%s",
                              tn_dtype_name(bound.dtype));
     bool varies = tn__ssa_level(typer->ssa, bound.id) != TN_LEVEL_UNIFORM;
-    /* the index of a loop around, and what is computed from it */
+    /* the index of an outer loop, or computed from it */
     for (int i = 0; i < typer->ssa->loop_depth && !typer->ssa->failed; i++)
         varies |= bound.id >= typer->ssa->loop[i] &&
                   typer->ssa->ins[bound.id].op != TN_K_CONST;
     if (varies)
         return tn__type_fail(typer, node,
-                             "a loop's bound is the same for "
-                             "all elements: made of numbers, parameters and "
-                             "rlen()");
+                             "a loop's bound is the same for all elements: use "
+                             "only numbers, parameters and rlen()");
     *out_bound = tn__ssa_cast(typer->ssa, bound.id, TN_I64);
     return true;
 }
 
-/* One round of typing with carried values as in `carried`; sets *out_settled
- * if the new values have those types. */
+/* Types the loop once, with carried values of the types in `carried`. Sets
+ * *out_stable if the new values have the same types; else updates `carried`. */
 static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
-                        const tn__value *first, tn__meeting *carried,
-                        tn__value *out, bool *out_settled)
+                        const tn__value *first, tn__common_type *carried,
+                        tn__value *out, bool *out_stable)
 {
     tn__ssa *ssa = typer->ssa;
     int count = (int)node->integer;
     uint32_t start[TN__KERNEL_MAX_OUTPUTS], next[TN__KERNEL_MAX_OUTPUTS];
     for (int i = 0; i < count; i++)
-        start[i] = tn__type_into(typer, &first[i], &carried[i]);
+        start[i] = tn__type_to_common(typer, &first[i], &carried[i]);
     uint32_t loop = tn__ssa_loop(ssa, bound);
     typer->slot[node->slot] = (tn__value){loop, TN_I64, false};
     for (int i = 0; i < count; i++) {
@@ -325,48 +197,48 @@ static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
     tn__value values[TN__KERNEL_MAX_OUTPUTS];
     if (!type_values(typer, node->kid[1 + count], values))
         return false;
-    *out_settled = true;
+    *out_stable = true;
     for (int i = 0; i < count; i++) {
         const tn__value both[2] = {out[i], values[i]};
         typer->at = node->kid[1 + i];
-        tn__meeting m = tn__type_meet(typer, both, 2);
+        tn__common_type m = tn__type_common(typer, both, 2);
         if (m.dtype != carried[i].dtype || m.weak != carried[i].weak)
-            *out_settled = false;
-        next[i] = *out_settled ? tn__type_into(typer, &values[i], &m) : 0;
+            *out_stable = false;
+        next[i] = *out_stable ? tn__type_to_common(typer, &values[i], &m) : 0;
         carried[i] = m;
     }
-    if (*out_settled)
+    if (*out_stable)
         tn__ssa_end_loop(ssa, next);
     return true;
 }
 
-/* What a loop carries has the type in which first and new value meet, which
- * may change what the body gives: typed anew until it settles. Promotion only
- * rises, so it does. */
+/* A carried value has the common type of its first and its new value, which may
+ * change the type of the body. So the loop is typed until the types are stable.
+ * Promotion only rises, so this ends. */
 static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
     int count = (int)node->integer;
     uint32_t bound = TN_NONE;
     tn__value first[TN__KERNEL_MAX_OUTPUTS];
-    tn__meeting carried[TN__KERNEL_MAX_OUTPUTS];
+    tn__common_type carried[TN__KERNEL_MAX_OUTPUTS];
     if (ssa->loop_depth == (int)(sizeof ssa->loop / sizeof *ssa->loop))
-        return tn__type_fail(typer, node, "too many loops in one another");
+        return tn__type_fail(typer, node, "loops nested too deep");
     if (!type_bound(typer, node->kid[0], &bound))
         return false;
     for (int i = 0; i < count; i++) {
         if (!tn__type_value(typer, node->kid[1 + i]->kid[0], &first[i]))
             return false;
-        carried[i] = tn__type_meet(typer, &first[i], 1);
+        carried[i] = tn__type_common(typer, &first[i], 1);
         if (first[i].weak && tn__is_float(first[i].dtype))
             carried[i].dtype = carried[i].type = typer->real;
     }
-    bool was_in_loop = typer->in_loop, good = true, settled = false;
+    bool was_in_loop = typer->in_loop, good = true, stable = false;
     typer->in_loop = true;
     size_t mark = ssa->count;
-    while (good && !settled && !ssa->failed) {
+    while (good && !stable && !ssa->failed) {
         tn__ssa_truncate(ssa, mark);
-        good = type_rounds(typer, node, bound, first, carried, out, &settled);
+        good = type_rounds(typer, node, bound, first, carried, out, &stable);
     }
     typer->in_loop = was_in_loop;
     return good && !ssa->failed;
@@ -402,7 +274,7 @@ bool tn__type_value(tn__typer *typer, const tn__node *node, tn__value *out)
         return type_call(typer, node, out);
     case TN__NODE_LOAD:
         return type_load(typer, node, out);
-    default: /* a block or a loop: the parser saw that it has one value */
+    default: /* a block or a loop, of one value as the parser checked */
         return type_values(typer, node, out);
     }
 }

@@ -1,9 +1,9 @@
-/* device_text.h: the files of lib/source, made part of the library by
+/* device_text.h: the .cl files of lib/source, embedded in the library by
  * build-aux/embed.awk. */
-#ifndef TN_LIB_KERNEL_DEVICE_TEXT_H
-#define TN_LIB_KERNEL_DEVICE_TEXT_H
+#ifndef TN_LIB_SOURCE_DEVICE_TEXT_H
+#define TN_LIB_SOURCE_DEVICE_TEXT_H
 
-/* Name, text, name, text ..., NULL, NULL. */
-extern const char *const tn__device_text[];
+/* Pairs of name and text, ended by NULL, NULL. */
+extern const char *const tn__source_texts[];
 
 #endif

@@ -1,16 +1,16 @@
-/* fault.cl: index faults. A work-item keeps its first one (the lowest
- * position; of those at one position the one that comes first in the
- * program's order). When a group ends it adds the first of its work-items' to the
- * queue's buffer, if no earlier launch on the queue failed: the host takes the
- * lowest of the list, which has room for every group.
+/* fault.cl: index faults. A work-item keeps its first fault: the one with the
+ * lowest position, then the one that comes first in the program. At the end
+ * each work-group appends the first fault of its work-items to the queue's
+ * buffer, unless an earlier launch on the queue failed. The host takes the
+ * lowest record of the list, which has space for every work-group.
  *
- * The buffer: the number of the launch that failed (0: none), how many records
- * there are, then the records, of five 64-bit words each. */
+ * The buffer: the number of the launch that failed (0: none), the number of
+ * records, then the records of five 64-bit words each. */
 typedef struct {
     tk_i64 position; /* -1: none */
     tk_i64 index, extent;
-    tk_i32 order;    /* where in the program */
-    tk_i32 operand;  /* operand * 4 + which of its indices */
+    tk_i32 order;    /* index in the program's list of instructions */
+    tk_i32 operand;  /* operand * 4 + the number of the index */
 } tk_fault;
 
 TK_FN tk_fault tk_fault_none(void)
@@ -36,17 +36,17 @@ TK_FN tk_fault tk_fault_at(tk_fault f, tk_i64 position, tk_i32 order,
     return f;
 }
 
-/* Of two faults the first. */
-TK_FN tk_fault tk_fault_least(tk_fault f, tk_fault g)
+/* The first of two faults. */
+TK_FN tk_fault tk_fault_first(tk_fault f, tk_fault g)
 {
     return g.position < 0 ? f
                           : tk_fault_at(f, g.position, g.order, g.operand,
                                         g.index, g.extent);
 }
 
-/* At the end of a kernel, which all work-items of a group reach. They look one
- * after the other at what the group's fault is, but only if there is one. */
-#define TK_FAULT_TELL(buffer, fault, tag, launch, room)                       \
+/* At the end of a kernel, which all work-items of a work-group reach. If any
+ * has a fault, they merge theirs one after the other. */
+#define TK_FAULT_REPORT(buffer, fault, tag, launch, room)                     \
     TK_SHARED(tk_fault, fault_of_group, 1);                                   \
     TK_SHARED(tk_u32, faults_of_group, 1);                                    \
     if (TK_LOCAL == 0) {                                                      \
@@ -55,26 +55,26 @@ TK_FN tk_fault tk_fault_least(tk_fault f, tk_fault g)
     }                                                                         \
     TK_BARRIER();                                                             \
     if (fault.position >= 0)                                                  \
-        tk_count_one(faults_of_group);                                        \
+        tk_local_increment(faults_of_group);                                  \
     TK_BARRIER();                                                             \
     const tk_i32 turns = faults_of_group[0] != 0 ? TK_GROUP_SIZE : 0;         \
     for (tk_i32 turn = 0; turn < turns; turn++) {                             \
         if (TK_LOCAL == turn)                                                 \
-            fault_of_group[0] = tk_fault_least(fault_of_group[0], fault);     \
+            fault_of_group[0] = tk_fault_first(fault_of_group[0], fault);     \
         TK_BARRIER();                                                         \
     }                                                                         \
     if (TK_LOCAL == 0)                                                        \
-        tk_fault_tell(buffer, fault_of_group[0], tag, launch, room);
+        tk_fault_report(buffer, fault_of_group[0], tag, launch, room);
 
-TK_FN void tk_fault_tell(TK_G tk_u32 *buffer, tk_fault f, tk_i64 tag,
+TK_FN void tk_fault_report(TK_G tk_u32 *buffer, tk_fault f, tk_i64 tag,
                          tk_i64 launch, tk_i64 room)
 {
     if (f.position < 0)
         return;
-    tk_u32 first = tk_swap_if(buffer, 0u, (tk_u32)launch);
+    tk_u32 first = tk_compare_exchange(buffer, 0u, (tk_u32)launch);
     if (first != 0u && first != (tk_u32)launch)
         return;
-    tk_u32 i = tk_take_one(buffer + 1);
+    tk_u32 i = tk_fetch_increment(buffer + 1);
     if (i >= (tk_u32)room)
         return;
     TK_G tk_i64 *record = (TK_G tk_i64 *)buffer + 1 + 5 * (tk_i64)i;

@@ -1,6 +1,6 @@
-/* instructions.cl: the instructions of <tenon/plugin.h> (TN_KERNEL_MAP), each
- * a function tk_<instruction>_<type of the result>, defined for every input.
- * What C defines for every input is printed as it is. */
+/* instructions.cl: the instructions of <tenon/plugin.h> (TN_KERNEL_MAP), each a
+ * function tk_<instruction>_<result type> that is defined for every input.
+ * Where a C operator is defined for every input, it is printed instead. */
 
 #define TK_COMPARISON(T)                                                      \
     TK_FN tk_bool tk_eq_##T(tk_##T x, tk_##T y)                               \
@@ -149,9 +149,9 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
 
 /* ---- floats -------------------------------------------------------------- */
 
-/* The lesser and the greater of two numbers. Equal values differ in the sign of 0
- * alone: of their bits the "or" has the sign of the lesser, the "and" that of
- * the greater. */
+/* The lower and the higher of two numbers. Equal values differ only in the sign
+ * of zero: the bitwise "or" has the sign of the lower, the "and" that of the
+ * higher. */
 #ifdef TK_ORDERED_ZEROS
 #define TK_LESSER(T, x, y) tk_lesser_##T((x), (y))
 #define TK_GREATER(T, x, y) tk_greater_##T((x), (y))
@@ -166,7 +166,7 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
             : y
 #endif
 
-/* SIGN is the sign bit, NAN_BITS those of the one NaN that is ever made. */
+/* SIGN is the sign bit, NAN_BITS the bits of the only NaN that is produced. */
 #define TK_FLOAT(T, I, SIGN, NAN_BITS)                                        \
     TK_FN tk_bool tk_isnan_##T(tk_##T x)                                      \
     {                                                                         \
@@ -218,8 +218,8 @@ TK_FLOAT(f64, i64, (-(tk_i64)0x7fffffffffffffff - 1),
          (tk_i64)0x7ff8000000000000)
 #endif
 
-/* Correctly rounded x / y. Rounding a double's quotient again is innocuous:
- * 53 bits are more than 2 * 24 + 1. */
+/* Correctly rounded x / y. Rounding a quotient in double to float is correct,
+ * since 53 >= 2 * 24 + 2. */
 #if defined(TK_EXACT_DIVIDE)
 #define tk_div_f32(x, y) tk_device_divide((x), (y))
 #define tk_sqrt_f32(x) tk_device_sqrt(x)
@@ -227,8 +227,8 @@ TK_FLOAT(f64, i64, (-(tk_i64)0x7fffffffffffffff - 1),
 #define tk_div_f32(x, y) ((tk_f32)((tk_f64)(x) / (tk_f64)(y)))
 #define tk_sqrt_f32(x) ((tk_f32)tk_sqrt_f64((tk_f64)(x)))
 #else
-/* Significand with its leading one in bit 23; its exponent, that of bit 23,
- * in *e. magnitude > 0 and finite. */
+/* Returns the significand with its leading one in bit 23, and in *e the
+ * exponent of that bit. magnitude > 0 and finite. */
 TK_FN tk_u32 tk_unpack_f32(tk_u32 magnitude, tk_i32 *e)
 {
     tk_u32 m = magnitude & 0x7fffffu;
@@ -242,8 +242,8 @@ TK_FN tk_u32 tk_unpack_f32(tk_u32 magnitude, tk_i32 *e)
     return m;
 }
 
-/* m * 2^(e - 127 - 23 - 26) rounded to nearest even; m in [2^49, 2^51) with
- * its lowest bit set where what it stands for has more bits. */
+/* m * 2^(e - 127 - 23 - 26) rounded to nearest even. m is in [2^49, 2^51); its
+ * lowest bit is set if the exact value has more bits. */
 TK_FN tk_f32 tk_pack_f32(tk_u32 sign, tk_u64 m, tk_i32 e)
 {
     if (m >= (tk_u64)1 << 50) {
@@ -280,7 +280,7 @@ TK_FN tk_f32 tk_div_f32(tk_f32 x, tk_f32 y)
         return tk_of_bits_f32(sign | 0x7f800000u);
     tk_i32 ea, eb;
     tk_u64 ma = tk_unpack_f32(a, &ea), mb = tk_unpack_f32(b, &eb);
-    if (ma < mb) { /* then the quotient lies in [1, 2) */
+    if (ma < mb) { /* so that the quotient is in [1, 2) */
         ma <<= 1;
         ea--;
     }
@@ -314,7 +314,7 @@ TK_FN tk_f32 tk_sqrt_f32(tk_f32 x)
 #endif
 
 /* x - y * trunc(x / y), exactly: the remainder of the significands, as many
- * bits at a time as a 64-bit word holds. */
+ * bits at a time as fit a 64-bit word. */
 TK_FN tk_f32 tk_rem_f32(tk_f32 x, tk_f32 y)
 {
     tk_u32 a = (tk_u32)tk_bits_f32(x) & 0x7fffffffu;

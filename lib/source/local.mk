@@ -2,48 +2,69 @@
 
 # programs and primitives as source
 libtenon_la_SOURCES += \
-	lib/source/source.h lib/source/class.h \
-	lib/source/row_cache.c lib/source/elements.c \
-	lib/source/needed.c \
-	lib/source/plan_program.c lib/source/print_program.c \
-	lib/source/print.h lib/source/reduce.c \
-	lib/source/rows.c lib/source/rows.h \
-	lib/source/stage.c lib/source/team.c \
-	lib/source/tiles.c lib/source/value.c \
-	lib/source/primitive.c lib/source/primitive.h \
-	lib/source/print_product.c lib/source/print_conv.c \
-	lib/source/print_scan.c lib/source/print_scatter.c \
-	lib/source/print_attention.c lib/source/print_sort.c \
-	lib/source/source.c lib/source/row_split.c \
-	lib/source/launch_space.c lib/source/launch_space.h \
-	lib/source/device_text.c lib/source/device_text.h
-kernel_device = $(srcdir)/lib/source/*.cl
+	lib/source/source.h lib/source/source.c lib/source/text_head.h \
+	lib/source/text_head.c lib/source/device_text.h \
+	lib/source/device_text.c
+
+# the plan of a program
+libtenon_la_SOURCES += \
+	lib/source/plan/class.c lib/source/plan/class.h \
+	lib/source/plan/launch_space.c lib/source/plan/launch_space.h \
+	lib/source/plan/plan_cache.c lib/source/plan/plan_program.c \
+	lib/source/plan/plan_tiles.c lib/source/plan/row_split.c \
+	lib/source/plan/team.c
+
+# the text of a program
+libtenon_la_SOURCES += \
+	lib/source/program/elements.c lib/source/program/liveness.c \
+	lib/source/program/offsets.c lib/source/program/print_program.c \
+	lib/source/program/printer.c lib/source/program/printer.h \
+	lib/source/program/reduce.c lib/source/program/row_cache.c \
+	lib/source/program/rows.c lib/source/program/rows.h \
+	lib/source/program/stage.c lib/source/program/statements.c \
+	lib/source/program/tiles.c lib/source/program/value.c \
+	lib/source/program/vectors.c
+
+# plans and texts of primitives
+libtenon_la_SOURCES += \
+	lib/source/primitive/primitive.c lib/source/primitive/primitive.h \
+	lib/source/primitive/print_attention.c \
+	lib/source/primitive/print_conv.c \
+	lib/source/primitive/print_primitive.c \
+	lib/source/primitive/print_product.c \
+	lib/source/primitive/print_scan.c \
+	lib/source/primitive/print_scatter.c \
+	lib/source/primitive/print_sort.c
+
+# the parts of texts
+kernel_device = $(srcdir)/lib/source/*.cl $(srcdir)/lib/source/*/*.cl
+EXTRA_DIST += lib/source/README.md \
+	lib/source/fault.cl lib/source/instructions.cl \
+	lib/source/platform.cl lib/source/storage.cl \
+	lib/source/primitive/attention.cl \
+	lib/source/primitive/attention_forward.cl \
+	lib/source/primitive/attention_key.cl \
+	lib/source/primitive/attention_mma.cl \
+	lib/source/primitive/attention_mma_back.cl \
+	lib/source/primitive/attention_query.cl \
+	lib/source/primitive/attention_tensor.cl \
+	lib/source/primitive/conv.cl lib/source/primitive/conv_fold.cl \
+	lib/source/primitive/matmul.cl lib/source/primitive/primitive.cl \
+	lib/source/primitive/scan.cl lib/source/primitive/scan_block.cl \
+	lib/source/primitive/scan_line.cl lib/source/primitive/scan_sum.cl \
+	lib/source/primitive/scan_team.cl lib/source/primitive/scatter.cl \
+	lib/source/primitive/scatter_shared.cl \
+	lib/source/primitive/scatter_sorted.cl lib/source/primitive/sort.cl \
+	lib/source/primitive/sort_count.cl lib/source/primitive/sort_few.cl \
+	lib/source/primitive/sort_group.cl \
+	lib/source/primitive/sort_merge.cl \
+	lib/source/primitive/sort_move.cl lib/source/primitive/sort_sum.cl \
+	lib/source/primitive/tile.cl lib/source/program/rows.cl
 BUILT_SOURCES += lib/source/device_text.c
 MAINTAINERCLEANFILES += lib/source/device_text.c
-EXTRA_DIST += lib/source/README.md \
-	lib/source/platform.cl lib/source/instructions.cl \
-	lib/source/storage.cl lib/source/fault.cl \
-	lib/source/rows.cl lib/source/primitive.cl \
-	lib/source/matmul.cl lib/source/conv.cl \
-	lib/source/conv_fold.cl \
-	lib/source/tile.cl lib/source/scatter.cl \
-	lib/source/scatter_held.cl lib/source/scatter_sorted.cl \
-	lib/source/scan.cl lib/source/scan_block.cl \
-	lib/source/scan_sum.cl lib/source/scan_team.cl \
-	lib/source/scan_line.cl \
-	lib/source/sort.cl \
-	lib/source/sort_few.cl lib/source/sort_group.cl \
-	lib/source/sort_count.cl lib/source/sort_sum.cl \
-	lib/source/sort_move.cl lib/source/sort_merge.cl \
-	lib/source/attention.cl lib/source/attention_forward.cl \
-	lib/source/attention_query.cl \
-	lib/source/attention_key.cl \
-	lib/source/attention_tensor.cl \
-	lib/source/attention_mma.cl \
-	lib/source/attention_mma_back.cl
 lib/source/device_text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
 	$(AM_V_GEN)$(MKDIR_P) lib/source && LC_ALL=C $(AWK) \
-	    -v list=tn__device_text -v header=source/device_text.h \
+	    -v list=tn__source_texts -v header=source/device_text.h \
 	    -v folder= -v comment=C \
 	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_device) > $@.part && \
 	    mv $@.part $@

@@ -1,11 +1,11 @@
-/* platform.cl: what OpenCL C 1.2 (and later), CUDA C (NVRTC) and C11 call
- * differently. All other device text is common to them: no templates, no
- * switch or goto, no array initialisers, no program-scope variables, local
- * arrays at a kernel's top level only, TK_G on each pointer to a buffer and
- * TK_S on each to local memory.
+/* platform.cl: what differs between OpenCL C 1.2 and later, CUDA C (NVRTC) and
+ * C11. All other device text is common to them. It has no templates, switch,
+ * goto, array initializers or program-scope variables. Local arrays are
+ * declared at the top level of a kernel only. Pointers to buffers have TK_G,
+ * pointers to local memory TK_S.
  *
- * Before it stand, where they hold:
- *   TK_PLAIN         it is C11: a group is one work-item, whose number is a
+ * These are defined before this text where they apply:
+ *   TK_PLAIN         C11: a work-group is one work-item, whose number is a
  *                    parameter of the kernel
  *   TK_F64           double precision is used
  *   TK_EXACT_DIVIDE  / and sqrt of floats are correctly rounded
@@ -23,7 +23,7 @@
 #define TK_S __local
 #define TK_RESTRICT restrict
 #define TK_SHARED(type, name, count) __local type name[count]
-/* orders the group's accesses to local and to global memory */
+/* orders the work-group's accesses to local and global memory */
 #define TK_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define TK_LOCAL ((tk_i32)get_local_id(0))
 #define TK_GROUP_SIZE ((tk_i32)get_local_size(0))
@@ -47,9 +47,9 @@ typedef bool tk_bool;
 #define tk_add_f32(x, y) ((x) + (y))
 #define tk_sub_f32(x, y) ((x) - (y))
 #define tk_mul_f32(x, y) ((x) * (y))
-/* From 2^23 (2^52) on all values are integral. PoCL's floor and its like are
- * undefined for NaN, rint for infinities too, once the compiler folds them:
- * its library was built so. */
+/* All values from 2^23 (2^52) on are integral. PoCL's library was built with
+ * options that make floor, ceil and trunc undefined for NaN, and rint for
+ * infinities too, once the compiler folds them. */
 #define TK_ROUNDING(name, T, most)                                            \
     TK_FN tk_##T tk_##name##_##T(tk_##T x)                                    \
     {                                                                         \
@@ -78,11 +78,11 @@ TK_ROUNDING(trunc, f64, 0x1p52)
 TK_ROUNDING(rint, f64, 0x1p52)
 #endif
 
-#define tk_swap_if(p, old, new)                                               \
+#define tk_compare_exchange(p, old, new)                                      \
     atomic_cmpxchg((volatile TK_G tk_u32 *)(p), (old), (new))
-#define tk_take_one(p) atomic_inc((volatile TK_G tk_u32 *)(p))
-#define tk_count_one(p) atomic_inc((volatile TK_S tk_u32 *)(p))
-#define tk_take_least(p, x) atomic_min((volatile TK_S tk_u32 *)(p), (x))
+#define tk_fetch_increment(p) atomic_inc((volatile TK_G tk_u32 *)(p))
+#define tk_local_increment(p) atomic_inc((volatile TK_S tk_u32 *)(p))
+#define tk_local_min(p, x) atomic_min((volatile TK_S tk_u32 *)(p), (x))
 
 #elif defined(TK_PLAIN)
 
@@ -153,13 +153,13 @@ TK_REINTERPRET(f64, i64)
 #define tk_trunc_f64(x) trunc(x)
 #define tk_rint_f64(x) rint(x)
 
-TK_FN tk_u32 tk_swap_if(tk_u32 *p, tk_u32 old, tk_u32 value)
+TK_FN tk_u32 tk_compare_exchange(tk_u32 *p, tk_u32 old, tk_u32 value)
 {
     atomic_compare_exchange_strong((_Atomic tk_u32 *)p, &old, value);
     return old;
 }
-#define tk_take_one(p) atomic_fetch_add((_Atomic tk_u32 *)(p), 1u)
-#define tk_count_one(p) (++*(p)) /* a group is one work-item */
+#define tk_fetch_increment(p) atomic_fetch_add((_Atomic tk_u32 *)(p), 1u)
+#define tk_local_increment(p) (++*(p)) /* a work-group is one work-item */
 
 #else /* CUDA C */
 
@@ -186,7 +186,7 @@ typedef unsigned long long tk_u64;
 typedef float tk_f32;
 typedef bool tk_bool;
 
-/* By intrinsics, which no option contracts or relaxes. */
+/* Intrinsics, which no compiler option contracts or relaxes. */
 #define tk_bits_f32(x) __float_as_int(x)
 #define tk_of_bits_f32(i) __int_as_float((tk_i32)(i))
 #define tk_fma_f32(x, y, z) __fmaf_rn((x), (y), (z))
@@ -214,7 +214,8 @@ typedef double tk_f64;
 #define tk_trunc_f64(x) trunc(x)
 #define tk_rint_f64(x) rint(x)
 
-/* To nearest even, and back; which NaN comes of a NaN is the device's matter. */
+/* Conversions to f16, rounded to nearest even, and back. The device decides
+ * which NaN results from a NaN. */
 #define TK_HALVES 1
 TK_FN tk_u32 tk_half_of_f32(tk_f32 x)
 {
@@ -229,7 +230,8 @@ TK_FN tk_f32 tk_f32_of_half(tk_u32 code)
     return x;
 }
 
-/* One instruction each, for which -0 < +0; either argument where one is a NaN. */
+/* One instruction each, with -0 < +0. If one argument is NaN the result may be
+ * either. */
 #define TK_ORDERED_ZEROS 1
 #define TK_CHOICE(name, instruction, T, C)                                    \
     TK_FN tk_##T tk_##name##_##T(tk_##T x, tk_##T y)                          \
@@ -244,10 +246,10 @@ TK_CHOICE(lesser, "min.f64", f64, "d")
 TK_CHOICE(greater, "max.f64", f64, "d")
 #undef TK_CHOICE
 
-#define tk_swap_if(p, old, new) atomicCAS((p), (old), (new))
-#define tk_take_one(p) atomicAdd((p), 1u)
-#define tk_count_one(p) atomicAdd((p), 1u)
-#define tk_take_least(p, x) atomicMin((p), (x))
+#define tk_compare_exchange(p, old, new) atomicCAS((p), (old), (new))
+#define tk_fetch_increment(p) atomicAdd((p), 1u)
+#define tk_local_increment(p) atomicAdd((p), 1u)
+#define tk_local_min(p, x) atomicMin((p), (x))
 
 #endif
 

@@ -1,24 +1,34 @@
-/* source.c: the functions of source.h as a host table has them, with a look at
- * the sizes of what a plugin gives; and the texts by name. */
-#include <string.h>
-
+/* source.c: printing, and the host table's entries for source, which check the
+ * sizes of the plugin's structs. */
 #include <base/error.h>
+#include <base/fpu.h>
+#include <base/memory.h>
 #include <base/platform.h>
-#include <source/class.h>
-#include <source/device_text.h>
+#include <source/program/printer.h>
 
-const char *tn__device_part(const char *name)
+tn_status tn__print(const tn_target *target, const tn_program *program,
+                    const tn_plan *plan, tn_source *source)
 {
-    for (const char *const *at = tn__device_text; *at; at += 2)
-        if (strcmp(*at, name) == 0)
-            return at[1];
-    return NULL;
+    /* The constants are rounded under the default mode, since the text is
+     * cached for other threads. */
+    tn__fpu_state before = tn__fpu_set();
+    tn_status status = program
+                           ? tn__print_program(target, program, plan, source)
+                           : tn__print_primitive(target, plan, source);
+    tn__fpu_restore(before);
+    return status;
 }
 
-/* ---- as a plugin calls them ---------------------------------------------- */
+void tn__print_free(tn_source *source)
+{
+    tn__free((char *)source->text);
+    source->text = NULL;
+}
 
-/* A struct of a plugin has what 1.0 has, and says so: one whose size was not
- * set cannot be told from an older or a newer one later. */
+/* ---- the host table ---------------------------------------------------- */
+
+/* A plugin's struct has at least the fields of version 1.0, and its size says
+ * so. An unset size could not be told from an older or newer version later. */
 static tn_status check(const char *call, const char *type, uint32_t size,
                        uint32_t least)
 {
@@ -93,8 +103,8 @@ static tn_status print(const tn_target *target, const tn_program *program,
     return status ? status : tn__print(target, program, plan, source);
 }
 
-const tn_host tn__device_source = {
-    .size = sizeof tn__device_source,
+const tn_host tn__source_host = {
+    .size = sizeof tn__source_host,
     .plan_program = plan_program,
     .plan_matmul = plan_matmul,
     .plan_scatter = plan_scatter,

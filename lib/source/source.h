@@ -1,12 +1,13 @@
-/* source.h: programs and primitives as source for devices that compile it,
- * and their launches: what the host table's plan_..., print and fault_read
- * are (<tenon/plugin.h> has the convention).
+/* source.h: prints programs and primitives as source code, and plans their
+ * launches, for devices that compile source. These functions implement
+ * plan_..., print and fault_read of the host table (<tenon/plugin.h> documents
+ * the convention).
  *
- * A text serves every launch of its class: dimensions are merged where all
- * operands allow it, and what is left of extents, strides, offsets and
- * parameters are numbers in the argument words. */
-#ifndef TN_LIB_KERNEL_DEVICE_H
-#define TN_LIB_KERNEL_DEVICE_H
+ * A text serves every launch of its class. Dimensions are merged where the
+ * strides of all operands allow it. The remaining extents, strides, offsets and
+ * parameters are passed as argument words. */
+#ifndef TN_LIB_SOURCE_SOURCE_H
+#define TN_LIB_SOURCE_SOURCE_H
 
 #include <stdbool.h>
 #include <tenon/plugin.h>
@@ -31,7 +32,7 @@ void tn__print_free(tn_source *source);
 tn_status tn__fault_read(const void *buffer, uint32_t fault_room,
                          tn_fault *fault);
 
-/* All of them, where a host table has them. */
-extern const tn_host tn__device_source;
+/* All of these functions as the source entries of a host table. */
+extern const tn_host tn__source_host;
 
 #endif

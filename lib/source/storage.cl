@@ -1,7 +1,7 @@
-/* storage.cl: the types that memory holds, read as and written from register
- * types (NARROW, LOAD, STORE of <tenon/plugin.h>). A narrow float is a width
- * of the mantissa, the least exponent of a normal number, and the codes at
- * the top of its range; none needs more of a device than integers. */
+/* storage.cl: the storage types, read into and written from register types
+ * (NARROW, LOAD and STORE of <tenon/plugin.h>). A narrow float is described by
+ * the width of its mantissa, the exponent of its smallest normal number, and
+ * the codes at the top of its range. The conversions use integers only. */
 
 TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
                        tk_u32 finite, tk_u32 infinity, tk_u32 overflow,
@@ -11,25 +11,26 @@ TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
     tk_u32 minus = bits >> 31 ? sign : 0u;
     tk_i32 field = (tk_i32)(magnitude >> 23);
     tk_i32 exponent = field == 0 ? -126 : field - 127;
-    tk_u32 significand = (magnitude & 0x7fffffu) | (field == 0 ? 0u : 0x800000u);
+    tk_u32 significand =
+        (magnitude & 0x7fffffu) | (field == 0 ? 0u : 0x800000u);
 
-    /* Below the least normal number the grid gets no finer; from a shift of
-     * 25 on everything rounds to 0. */
+    /* Below the smallest normal number the spacing is constant. From a shift of
+     * 25 on, everything rounds to 0. */
     tk_i32 above = exponent - least;
     tk_i32 shift = 23 - mantissa + (above < 0 ? -above : 0);
     shift = shift > 25 ? 25 : shift;
     tk_u32 kept = significand >> shift, middle = 1u << (shift - 1);
     tk_u32 rest = significand & ((1u << shift) - 1u);
     kept += rest > middle || (rest == middle && (kept & 1u) != 0u) ? 1u : 0u;
-    /* The leading one adds itself to the exponent's field, and so does the
-     * carry of rounding up to the next power of two. */
+    /* Adding the leading one increments the exponent field, and so does the
+     * carry when rounding reaches the next power of two. */
     tk_u32 code = kept + (above > 0 ? (tk_u32)above << mantissa : 0u);
     code = code > finite ? overflow : code;
     code = magnitude == 0x7f800000u ? infinity : code;
     return minus | (magnitude > 0x7f800000u ? nan : code);
 }
 
-/* The normal numbers' fields stand as an f32's do, but for the bias. */
+/* Normal numbers have the fields of an f32 but for the exponent bias. */
 TK_FN tk_f32 tk_decode(tk_u32 code, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
                        tk_u32 finite, tk_u32 infinity, tk_f32 unit)
 {
@@ -87,7 +88,7 @@ TK_FN tk_u32 tk_encode_bf16(tk_f32 x)
 #define tk_narrow_i8(x) ((tk_i32)(tk_i8)(x))
 #define tk_narrow_u8(x) ((x) & 255)
 
-/* tk_s_<dtype>: what memory holds; from and to a register */
+/* tk_s_<dtype>: the storage type; its conversions from and to a register */
 typedef tk_f32 tk_s_f32;
 typedef tk_u16 tk_s_f16;
 typedef tk_u16 tk_s_bf16;

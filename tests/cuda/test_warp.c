@@ -4,7 +4,7 @@
  * them is found. */
 #include "calls.h"
 
-#include "../../lib/kernel/halves.h"
+#include "../../lib/kernel/narrow_float.h"
 
 enum { LANES = 32 };
 

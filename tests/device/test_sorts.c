@@ -6,7 +6,7 @@
 #include <math.h>
 #include <tenon/base.h>
 
-#include "../../lib/kernel/halves.h"
+#include "../../lib/kernel/narrow_float.h"
 #include "../../tools/check/random_source.h"
 #include "../tap.h"
 #include "by_name.h"

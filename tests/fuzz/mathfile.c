@@ -1,6 +1,6 @@
 /* mathfile.c: files of functions, `fn`, `def` and `d`, as lib/kernel/math has
  * them. */
-#include <kernel/def.h>
+#include <kernel/math/functions.h>
 
 #include "fuzz.h"
 

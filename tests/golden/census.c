@@ -3,7 +3,7 @@
 
 #include <device/device.h>
 #include <source/source.h>
-#include <source/class.h>
+#include <source/plan/class.h>
 #include <kernel/program_hash.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static void count_text(const tn_program *p, const tn_plan *plan)
     add(&seen[TEXT], plan->key);
     if (is_f32(p))
         add(&seen[F32_TEXT], plan->key);
-    tn__device_class class = tn__device_class_unpack(plan->variant);
+    tn__launch_class class = tn__launch_class_unpack(plan->variant);
     for (int any = ANY_RANK; any <= ANY_STRIDE; any++) {
         memcpy(h, p->key, sizeof h);
         tn__hash_word(h, any == ANY_RANK ? 0 : class.outer | class.row << 8);

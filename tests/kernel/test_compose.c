@@ -116,7 +116,7 @@ static const pair pairs[] = {
      TN_F32,
      TN_F64,
      {-1},
-     "c cannot take in p: the dtypes differ"},
+     "c cannot be composed with p: the dtypes differ"},
     {"c(y, i: offset) = y[i]",
      0,
      "p(x) = x + 1",
@@ -124,7 +124,8 @@ static const pair pairs[] = {
      TN_F32,
      TN_F32,
      {-1},
-     "c cannot take in p: what is loaded by an index has to be a tensor"},
+     "c cannot be composed with p: what is loaded by an index has to be a "
+     "tensor"},
     {"c(y) = y - rmean(y)",
      0,
      "p(x) = rsum(x)",
@@ -132,7 +133,7 @@ static const pair pairs[] = {
      TN_F32,
      TN_F32,
      {-1},
-     "c cannot take in p: both work on rows, and at different levels"},
+     "c cannot be composed with p: both have rows, at different levels"},
 };
 
 static const tn__kernel *kernel_of(const char *text, tn_dtype all, int at,

@@ -291,11 +291,11 @@ static void test_refused(void)
         const char *text, *message;
     } cases[] = {
         {"f(x) = loop(i < 3; c = x) (c * x)",
-         "the gradient of f by x flows through a loop: bring one of your "
-         "own"},
+         "the gradient of f with respect to x passes through a loop: write a "
+         "gradient by hand"},
         {"f(x, y) = x[1] * y",
-         "the gradient of f by x flows into what is loaded by an index: that "
-         "is a scatter"}};
+         "the gradient of f with respect to x passes through an indexed load: "
+         "that is a scatter"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const tn__kernel *k = kernel_of(cases[i].text, TN_F64);
         int used[TN__KERNEL_MAX_INPUTS];
@@ -494,7 +494,7 @@ static void test_by_hand(void)
     ok(!tn__def_gradient_parse(def, 0, "g0 + y", "t/y"),
        "unknown names are refused");
     is_str(tn_error(),
-           "t/y:1:6: there is no 'y' here, only x, out0, out1, "
+           "t/y:1:6: there is no 'y', only x, out0, out1, "
            "g0 and g1",
            "and the known ones told");
     tn_error_clear();

@@ -1,7 +1,7 @@
 /* What every instruction means, in facts: the table of plugin.h, corner by
  * corner. */
 #include "../tap.h"
-#include "kernel/halves.h"
+#include "kernel/narrow_float.h"
 #include "kernel/kernel.h"
 #include "kernel/philox.h"
 

@@ -5,7 +5,7 @@
 #include "../tap.h"
 #include "base/fpu.h"
 #include "base/memory.h"
-#include "kernel/constant_fold.h"
+#include "kernel/reduction.h"
 #include "kernel/kernel.h"
 #include <tenon/base.h>
 
@@ -61,11 +61,12 @@ static void test_sum_order(void)
         /* all short rows, and those around the ends of chunks */
         if (count > 300 && (count + 34) % TN_CHUNK > 68)
             continue;
-        tn__fold fold;
-        tn__fold_init(&fold);
+        tn__reduction fold;
+        tn__reduction_init(&fold);
         for (int64_t i = 0; i < count; i++)
-            tn__fold_add(&fold, TN_REDUCE_SUM, TN_F32, (tn_number){.f = x[i]});
-        double got = tn__fold_end(&fold, TN_REDUCE_SUM, TN_F32).f;
+            tn__reduction_add(&fold, TN_REDUCE_SUM, TN_F32,
+                              (tn_number){.f = x[i]});
+        double got = tn__reduction_result(&fold, TN_REDUCE_SUM, TN_F32).f;
         different += got != (double)naive_sum(x, count);
         tried++;
     }
@@ -80,11 +81,11 @@ static void test_sum_order(void)
 static tn_number fold_of(unsigned kind, tn_dtype dtype, const tn_number *x,
                          int count)
 {
-    tn__fold fold;
-    tn__fold_init(&fold);
+    tn__reduction fold;
+    tn__reduction_init(&fold);
     for (int i = 0; i < count; i++)
-        tn__fold_add(&fold, kind, dtype, x[i]);
-    return tn__fold_end(&fold, kind, dtype);
+        tn__reduction_add(&fold, kind, dtype, x[i]);
+    return tn__reduction_result(&fold, kind, dtype);
 }
 
 static void test_folds(void)

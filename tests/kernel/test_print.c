@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../tap.h"
-#include "source/class.h"
+#include "source/plan/class.h"
 #include "kernel/kernel.h"
 #include <tenon/base.h>
 
@@ -91,8 +91,8 @@ static void plain_c_has_its_flags(void)
     target.flags = TN_TARGET_PLAIN | TN_TARGET_F64;
     is_int(tn__plan_matmul(&target, &mm, &plan), TN_ERR_ARGUMENT,
            "some of its flags alone are refused");
-    is_str(tn_error(), "plain C has the flags TN_TARGET_C (0x17) whole, not "
-                       "0x11", "by name");
+    is_str(tn_error(), "a plain C target has all flags of TN_TARGET_C (0x17), "
+                      "not 0x11", "by name");
     tn_error_clear();
 }
 
@@ -157,7 +157,7 @@ static void teams_fit_rows(void)
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         tn_plan plan = {.size = sizeof plan};
         plan_sum(&plan, 132, of[i].rows, of[i].length);
-        fit += tn__device_class_unpack(plan.variant).slots == of[i].slots;
+        fit += tn__launch_class_unpack(plan.variant).slots == of[i].slots;
     }
     is_int(fit, (int)(sizeof of / sizeof *of), "teams have a row's chunks, or "
                                                "all of a group");
@@ -235,7 +235,7 @@ static void plans_follow_strides(void)
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         const tn_plan plan = plan_of(program_of(of[i].text), of[i].rows,
                                      of[i].extent, of[i].x, of[i].out);
-        const tn__device_class class = tn__device_class_unpack(plan.variant);
+        const tn__launch_class class = tn__launch_class_unpack(plan.variant);
         ok(class.lanes == of[i].lanes && class.tile == of[i].tile &&
                class.cached == of[i].cached && plan.group_count >= 64,
            "%s: lanes %u, tile %u, cached %d, %d groups", of[i].what,

@@ -25,8 +25,8 @@ static const struct {
     {"f(x) = loop(i < x; c = 1) (c)",
      "t:1:17: a loop's bound is an integer, not float32"},
     {"f(x) = loop(i < i64(x); c = 1) (c)",
-     "t:1:17: a loop's bound is the same for all elements: made of numbers, "
-     "parameters and rlen()"},
+     "t:1:17: a loop's bound is the same for all elements: use only "
+     "numbers, parameters and rlen()"},
     {"f(x) = loop(i < 4; c = 1) (c + rsum(x))",
      "t:1:32: rsum cannot be used inside a loop"},
     {"f(x) = mulhi(i64(x), 1)",
@@ -36,8 +36,8 @@ static const struct {
     {"f(x) = from_bits(x)",
      "t:1:8: from_bits takes int32 or int64, not float32"},
     {"f(x) = loop(i < 2; a = 1) (loop(j < i; b = a) (b + 1))",
-     "t:1:37: a loop's bound is the same for all elements: made of numbers, "
-     "parameters and rlen()"},
+     "t:1:37: a loop's bound is the same for all elements: use only "
+     "numbers, parameters and rlen()"},
     {"f(x) = div(x > 1, x > 2)", "t:1:8: div is not defined for bool"},
 };
 
@@ -65,10 +65,9 @@ static void test_messages(void)
         char want[200];
         bool turned = strstr(mixed[i].text, "max");
         snprintf(want, sizeof want,
-                 "t:%s: %s and %s have no dtype in common: convert one, as by "
+                 "t:%s: %s and %s have no common dtype: convert one, as by "
                  "f32()",
-                 mixed[i].place,
-                 tn_dtype_name(turned ? TN_F32 : TN_F8E4M3),
+                 mixed[i].place, tn_dtype_name(turned ? TN_F32 : TN_F8E4M3),
                  tn_dtype_name(turned ? TN_F8E4M3 : TN_F32));
         ok(!kernel_of(mixed[i].text, TN_F8E4M3, TN_F32),
            "a float8 meets no other dtype: '%s'", mixed[i].text);

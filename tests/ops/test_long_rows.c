@@ -1,5 +1,5 @@
 /* Rows of 50,000 elements and more, which devices with many units share among
- * groups of work-items (lib/source/row_split.c): reductions, and what is made
+ * groups of work-items (row_split.c of lib/source): reductions, and what is made
  * with them, have the reference's bits on the current device. A device with two
  * units and groups of 256 shares eight rows or fewer, from 49,153 elements on.
  * And many rows of some thousand elements, of which a group has several. */

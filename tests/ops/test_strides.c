@@ -1,7 +1,8 @@
 /* Elements and rows that lie apart in memory, or side by side across rows, and
  * rows that a group keeps in local memory: the kernels of devices that compile
- * source load each of these in its own way (lib/source/team.c, tiles.c,
- * cache.c). All have the reference's bits on the current device. */
+ * source load each of these in its own way (team.c, plan_tiles.c and
+ * plan_cache.c of lib/source). All have the reference's bits on the current
+ * device. */
 #include <stdlib.h>
 #include <string.h>
 #include <same_bits.h>

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "../../backends/cuda/cublaslt.h"
-#include "../../lib/kernel/halves.h"
+#include "../../lib/kernel/narrow_float.h"
 #include "library.h"
 
 #define DECLARE(field, symbol, parameters) EXPORT tn_lt_status symbol parameters;

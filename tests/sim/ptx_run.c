@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/kernel/halves.h"
+#include "../../lib/kernel/narrow_float.h"
 #include "ptx_run.h"
 
 /* ---- what rows of the table use ----------------------------------------- */

@@ -87,7 +87,7 @@ static tn_status host_plan_program(const tn_target *target,
     if (most_items > 0 && most_items < small.group_limit)
         small.group_limit = most_items;
     const tn_status status =
-        told(tn__device_source.plan_program(&small, program, launch, plan));
+        told(tn__source_host.plan_program(&small, program, launch, plan));
     shared += status == TN_OK && plan->step == 0 && plan->step_count > 1;
     return status;
 }
@@ -97,7 +97,7 @@ static tn_status host_plan_program(const tn_target *target,
                                       const tn_##name##_args *args,           \
                                       tn_plan *plan)                          \
     {                                                                         \
-        return told(tn__device_source.plan_##name(target, args, plan));       \
+        return told(tn__source_host.plan_##name(target, args, plan));       \
     }
 PLAN(matmul)
 PLAN(scatter)

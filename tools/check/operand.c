@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/halves.h"
+#include "kernel/narrow_float.h"
 
 operand_case now;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/halves.h"
+#include "kernel/narrow_float.h"
 
 void random_layout_extents(random_source *r, random_case *c, bool rows)
 {

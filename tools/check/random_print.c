@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/halves.h"
+#include "kernel/narrow_float.h"
 #include "random_program.h"
 #include "random_source.h"
 

@@ -241,7 +241,7 @@ const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
 __attribute__((constructor)) static void lend_kernels(void)
 {
     tn__host_set_interpret(tn__interpret);
-    tn__host_set_source(&tn__device_source);
+    tn__host_set_source(&tn__source_host);
 }
 
 /* ---- formulas ---------------------------------------------------------------- */

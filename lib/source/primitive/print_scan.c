@@ -1,0 +1,131 @@
+/* print_scan.c: plans and texts of scans. There are four kernels:
+ *
+ *   - scan_team.cl: work-groups have chunks of lines, in three steps if a line
+ *     has several chunks;
+ *   - scan_line.cl: a work-group has a line of a few chunks;
+ *   - scan_sum.cl: a work-item has a line, for sums of floats in chunk order;
+ *   - scan.cl: a work-item has a line, in rising order.
+ *
+ * A single pass with look-back would do for integers; with three steps they
+ * share a text with floats. */
+#include <source/primitive/primitive.h>
+
+/* Flags. The bits above WITH_INDEX are the team's step (TK_STEP), 0 without a
+ * team, or STEP_LINE. */
+enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
+#define TEAM 64 /* work-items (TK_TEAM) */
+#define SHORT 32 /* in shorter lines most of a team is idle */
+#define MOST_CHUNKS 8 /* of a line that one work-group has */
+
+/* Products of floats need rising order, so a team cannot compute them. If a
+ * line is strided, neighbouring lines are usually adjacent; one work-item for
+ * each reads them well if there are many. */
+static bool suits_team(const tn__primitive *p, const tn_scan_args *s)
+{
+    const uint32_t last = s->ndim - 1;
+    const tn_dtype type = tn__primitive_type(s->in.dtype);
+    const bool apart = s->in.stride[last] != 1 && s->out.stride[last] != 1;
+    const uint32_t most = TEAM * 2 * 17 * 16 + 2048; /* bytes of local memory */
+    return !tn__primitive_is_chunked(p) && type != TN_BOOL &&
+           !(s->kind == TN_REDUCE_PROD && tn__is_float(type)) &&
+           s->extent[last] > SHORT &&
+           !(apart && p->outer.count >= 256 * (int64_t)p->target->units) &&
+           p->target->group_limit >= TEAM && p->target->local_bytes >= most;
+}
+
+/* Work-items of a work-group that has a whole line of this many chunks. 0: too
+ * many chunks, or so few that it would gain nothing over scan_team.cl. */
+static uint32_t line_group(const tn__primitive *p, const tn_scan_args *s,
+                           int64_t chunks)
+{
+    const uint32_t value =
+        (uint32_t)tn_dtype_bytes(tn__primitive_type(s->in.dtype));
+    uint32_t teams = 2;
+    while (teams < MOST_CHUNKS && (int64_t)teams < chunks)
+        teams *= 2;
+    const uint32_t bytes = value * (teams * (1088 + TEAM) + 16);
+    if (chunks < 2 || chunks > teams || s->out_index.buffer ||
+        p->outer.count < p->target->units ||
+        teams * TEAM > p->target->group_limit || bytes > p->target->local_bytes)
+        return 0;
+    return teams * TEAM;
+}
+
+tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
+                        tn_plan *plan)
+{
+    tn__primitive p;
+    uint32_t last = s->ndim - 1;
+    int64_t length = s->extent[last];
+    tn__primitive_init(&p, target, plan, TN__SCAN, s->in.dtype);
+    p.v.kind = s->kind;
+    p.v.flags = s->out_index.buffer ? WITH_INDEX : 0;
+    tn__primitive_extents(&p, s->extent, s->ndim, last);
+    tn__primitive_operand(&p, &s->in, last, length);
+    tn__primitive_operand(&p, &s->out, last, length);
+    tn__primitive_operand(&p, s->out_index.buffer ? &s->out_index : &s->out,
+                          last, length);
+    tn__primitive_buffer(&p, s->in.buffer);
+    tn__primitive_buffer(&p, s->out.buffer);
+    if (s->out_index.buffer)
+        tn__primitive_buffer(&p, s->out_index.buffer);
+    tn__primitive_space(&p, length);
+    tn__primitive_argument(&p, length);
+    tn__primitive_argument(&p, s->in.stride[last]);
+    tn__primitive_argument(&p, s->out.stride[last]);
+    tn__primitive_argument(&p, s->out_index.stride[last]);
+    if (length == 0)
+        p.outer.count = 0;
+    if (!suits_team(&p, s))
+        return tn__primitive_end_lines(&p);
+    const int64_t chunks = tn__divide_up(length, TN_CHUNK);
+    const uint32_t group = line_group(&p, s, chunks);
+    if (group) {
+        p.v.flags |= STEP_LINE << STEP;
+        p.v.group = group;
+        return tn__primitive_end(&p, p.outer.count, 64);
+    }
+    const unsigned step = chunks > 1 ? plan->step + 1 : STEP_ALL;
+    plan->step_count = chunks > 1 ? 3 : 1;
+    plan->flags |= TN_PLAN_SCRATCH;
+    plan->scratch_bytes =
+        (uint64_t)(p.outer.count * chunks) * (s->out_index.buffer ? 16 : 8);
+    p.v.flags |= step << STEP;
+    p.v.group = TEAM;
+    return tn__primitive_end(
+        &p, step == 2 ? p.outer.count : p.outer.count * chunks, 64);
+}
+
+const char *tn__define_scan(tn__text *text, const tn__variant *v,
+                            const char *type)
+{
+    static const char *const name[] = {"add", "mul", "max", "min"};
+    const unsigned step = v->flags >> STEP;
+    const bool index = v->flags & WITH_INDEX;
+    const bool is_float = tn__is_float(tn__primitive_type(v->dtype));
+    const bool sums = v->kind == TN_REDUCE_SUM && is_float;
+    tn__text_add(text, "#define TK_COMBINE(x, y) tk_%s_%s((x), (y))\n",
+                 name[v->kind], type);
+    if (index) {
+        const char *sign = v->kind == TN_REDUCE_MAX ? ">=" : "<=";
+        tn__text_add(text, "#define TK_INDEX 1\n");
+        if (is_float)
+            tn__text_add(text,
+                         "#define TK_REPLACES(x, best) "
+                         "(tk_isnan_%s(x) || (x) %s (best))\n",
+                         type, sign);
+        else
+            tn__text_add(text, "#define TK_REPLACES(x, best) ((x) %s (best))\n",
+                         sign);
+    }
+    if (step == STEP_LINE)
+        tn__text_add(text, "#define TK_CHUNKS %u\n", v->group / TEAM);
+    else if (step)
+        tn__text_add(text, "#define TK_STEP %u\n", step);
+    if (step || sums)
+        tn__text_add(text, "%s", tn__source_text("scan_block.cl"));
+    return step == STEP_LINE ? "scan_line.cl"
+           : step            ? "scan_team.cl"
+           : sums            ? "scan_sum.cl"
+                             : "scan.cl";
+}

@@ -1,0 +1,171 @@
+/* sort.cl: stable sorts along the last dimension by keys. A key is an unsigned
+ * number of TK_BITS bits whose order is the requested one: all NaNs have the
+ * same key, the greatest; -0 has that of +0; keys are inverted for a descending
+ * order. The kernels move keys and positions, and read the elements at the end.
+ * print_sort.c says which kernel follows. Defined before it:
+ *   tk_keys, TK_ORDER(s)  the type of a key; the key of a stored element
+ *   TK_EACH               elements that a work-item processes at once
+ *   TK_SIZE               work-items of a work-group
+ *   TK_STAGED             the type of a key, or of a position in the line
+ *
+ * Offsets in scratch memory count 64-bit words; -1 means the tensor itself. */
+#define TK_LENGTH ((tk_idx)TK_OWN(0))
+#define TK_IN_STRIDE ((tk_idx)TK_OWN(1))
+#define TK_OUT_STRIDE ((tk_idx)TK_OWN(2))
+#define TK_INDEX_STRIDE ((tk_idx)TK_OWN(3))
+#define TK_FLIP ((tk_keys)TK_OWN(4))
+#define TK_WANTS_OUT ((TK_OWN(5) & 1) != 0)
+#define TK_WANTS_INDEX ((TK_OWN(5) & 2) != 0)
+#define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* first line of this batch */
+#define TK_LINES ((tk_idx)TK_OWN(7))      /* lines of this batch */
+#define TK_COUNT ((tk_idx)TK_OWN(8))      /* elements of a line */
+#define TK_FIRST_RANK ((tk_idx)TK_OWN(9))      /* first wanted rank */
+#define TK_END_RANK ((tk_idx)TK_OWN(10))      /* end of the wanted ranks */
+#define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* blocks of a line */
+#define TK_BLOCK ((tk_idx)TK_OWN(12))     /* elements of a block */
+#define TK_FROM_KEYS TK_OWN(13)
+#define TK_FROM_POSITIONS TK_OWN(14)
+#define TK_TO_KEYS TK_OWN(15)
+#define TK_TO_POSITIONS TK_OWN(16)
+#define TK_TABLE ((TK_G tk_idx *)(scratch + TK_OWN(17)))
+#define TK_TOTALS ((TK_G tk_idx *)(scratch + TK_OWN(18)))
+#define TK_SHIFT ((tk_i32)TK_OWN(19))
+#define TK_MODE ((tk_i32)TK_OWN(20))  /* which digit: see TK_DIGIT */
+#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* known digits of the last kept key */
+
+#define TK_SORT_ARGUMENTS                                                     \
+    TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_G tk_i64 *index,        \
+        TK_G tk_u64 *scratch, TK_WORDS
+
+/* The offsets of line `line` of the batch in each tensor. */
+#define TK_SORT_LINE(line)                                                    \
+    TK_POINT_OFFSET(line_in, 0, TK_FIRST_LINE + (line))                       \
+    TK_POINT_OFFSET(line_out, 1, TK_FIRST_LINE + (line))                      \
+    TK_POINT_OFFSET(line_index, 2, TK_FIRST_LINE + (line))
+
+#define TK_KEY(i) (TK_ORDER(in[line_in + (i) * TK_IN_STRIDE]) ^ TK_FLIP)
+
+/* The key of element i of the line, and its position in the tensor. */
+#define TK_SOURCE_KEY(line, i)                                                \
+    (TK_FROM_KEYS < 0 ? TK_KEY(i)                                             \
+                      : ((TK_G const tk_keys *)(scratch + TK_FROM_KEYS))      \
+                            [(line) * TK_COUNT + (i)])
+#define TK_SOURCE_POSITION(line, i)                                           \
+    (TK_FROM_KEYS < 0 ? (i)                                                   \
+                      : ((TK_G const tk_idx *)(scratch + TK_FROM_POSITIONS))  \
+                            [(line) * TK_COUNT + (i)])
+
+/* Stores element self at rank `at`. */
+#define TK_STORE_RANK(at, self)                                               \
+    if (TK_WANTS_OUT)                                                         \
+        out[line_out + (at) * TK_OUT_STRIDE] =                                \
+            in[line_in + (self) * TK_IN_STRIDE];                              \
+    if (TK_WANTS_INDEX)                                                       \
+        index[line_index + (at) * TK_INDEX_STRIDE] = (self);
+
+/* ---- by a group ---------------------------------------------------------- */
+
+/* Padding for 32 banks: elements at distances of 1, 2, 4, 8 and 16 are in
+ * different banks. */
+#define TK_PAD(i) ((i) + ((i) >> 5))
+#define TK_UNPADDED(i) (i)
+
+/* Replaces each of the TK_SIZE * per numbers of array by the sum of those
+ * before it, plus `first` (an exclusive prefix sum). Sets `total` to the sum of
+ * all. sums has 2 * TK_SIZE elements. Each work-item sums its own `per` numbers
+ * first. */
+#define TK_PREFIX_SUMS(array, type, pad, per, first)                          \
+    {                                                                         \
+        tk_idx own = 0;                                                       \
+        tk_i32 turn = 0;                                                      \
+        for (tk_i32 k = 0; k < (per); k++)                                    \
+            own += (tk_idx)array[pad(TK_LOCAL * (per) + k)];                  \
+        sums[TK_LOCAL] = own;                                                 \
+        TK_BARRIER();                                                         \
+        for (tk_i32 step = 1; step < TK_SIZE; step *= 4) {                    \
+            tk_idx sum = sums[turn + TK_LOCAL];                               \
+            for (tk_i32 k = step; k < 4 * step; k += step)                    \
+                sum += TK_LOCAL >= k ? sums[turn + TK_LOCAL - k] : 0;         \
+            turn = TK_SIZE - turn;                                            \
+            sums[turn + TK_LOCAL] = sum;                                      \
+            TK_BARRIER();                                                     \
+        }                                                                     \
+        total = sums[turn + TK_SIZE - 1];                                     \
+        own = sums[turn + TK_LOCAL] - own + (first);                          \
+        for (tk_i32 k = 0; k < (per); k++) {                                  \
+            const tk_idx next =                                               \
+                own + (tk_idx)array[pad(TK_LOCAL * (per) + k)];               \
+            array[pad(TK_LOCAL * (per) + k)] = (type)own;                     \
+            own = next;                                                       \
+        }                                                                     \
+        TK_BARRIER();                                                         \
+    }
+
+/* One round of a radix sort of the slots in `order`, TK_SIZE * each of them, by
+ * the four bits NIBBLE(slot). A work-item counts the values of its `each`
+ * neighbouring slots in a column of `counter`, two of the 16 values per word. A
+ * slot's new rank is the number of lower values plus the number of equal values
+ * before it. */
+#define TK_HALF(word) ((word) >> 12 & 8u ? 16 : 0)
+#define TK_COLUMN(word) TK_PAD((tk_i32)((word) >> 12 & 7u) * TK_SIZE + TK_LOCAL)
+#define TK_RADIX_ROUND(each, NIBBLE)                                          \
+    for (tk_i32 k = 0; k < 8; k++)                                            \
+        counter[TK_PAD(k * TK_SIZE + TK_LOCAL)] = 0;                          \
+    for (tk_i32 j = 0; j < TK_EACH; j++)                                      \
+        if (j < (each)) {                                                     \
+            tk_u32 word = order[TK_PAD(TK_LOCAL * (each) + j)];               \
+            word |= (tk_u32)(NIBBLE(word)) << 12;                             \
+            const tk_u32 count = counter[TK_COLUMN(word)];                    \
+            counter[TK_COLUMN(word)] = count + (1u << TK_HALF(word));         \
+            mine[j] = word | (count >> TK_HALF(word) & 0xffffu) << 16;        \
+        }                                                                     \
+    TK_BARRIER();                                                             \
+    TK_PREFIX_SUMS(counter, tk_u32, TK_PAD, 8, (tk_idx)((tk_u32)total << 16)) \
+    for (tk_i32 j = 0; j < TK_EACH; j++)                                      \
+        if (j < (each)) {                                                     \
+            const tk_u32 word = mine[j];                                      \
+            const tk_u32 before =                                             \
+                counter[TK_COLUMN(word)] >> TK_HALF(word) & 0xffffu;          \
+            order[TK_PAD((tk_i32)(before + (word >> 16)))] =                  \
+                (tk_u16)(word & 0xfffu);                                      \
+        }                                                                     \
+    TK_BARRIER();
+
+#define TK_SORT_SHARED                                                        \
+    TK_SHARED(TK_STAGED, staged, TK_EACH * TK_SIZE);                          \
+    TK_SHARED(tk_u16, order, TK_PAD(TK_EACH * TK_SIZE));                      \
+    TK_SHARED(tk_u32, counter, TK_PAD(8 * TK_SIZE));                          \
+    TK_SHARED(tk_idx, sums, 2 * TK_SIZE);                                     \
+    tk_u32 mine[TK_EACH];                                                     \
+    tk_idx total;
+
+/* ---- by many groups ------------------------------------------------------ */
+
+/* The digit of a key that a pass sorts by. TK_WITH_PREFIX: only of keys that
+ * begin with `last`, the known digits of the last kept key. TK_COMPARED: 0, 1
+ * or 2 as the key is lower than, equal to or higher than `last`. */
+#define TK_WITH_PREFIX 1
+#define TK_COMPARED 2
+#define TK_DIGIT(key)                                                         \
+    (TK_MODE == TK_COMPARED ? ((key) < last ? 0 : (key) == last ? 1 : 2)      \
+                          : (tk_i32)((key) >> TK_SHIFT & 255u))
+
+/* Finds `last` from the digit counts [number of the digit][line][value]. */
+#define TK_FIND_LAST(line)                                                    \
+    tk_keys last = 0;                                                         \
+    tk_idx rank = TK_END_RANK - 1;                                            \
+    for (tk_i32 q = 0; q < TK_KNOWN; q++) {                                   \
+        for (tk_i32 d = TK_LOCAL; d < 256; d += TK_SIZE)                      \
+            rank_of[d] = TK_TOTALS[(q * TK_LINES + (line)) * 256 + d];        \
+        TK_BARRIER();                                                         \
+        TK_PREFIX_SUMS(rank_of, tk_idx, TK_UNPADDED, 256 / TK_SIZE, 0)        \
+        for (tk_i32 d = TK_LOCAL; d < 256; d += TK_SIZE)                      \
+            if (rank_of[d] <= rank &&                                         \
+                rank < (d < 255 ? rank_of[d + 1] : total)) {                  \
+                found[0] = d;                                                 \
+                found[1] = rank_of[d];                                        \
+            }                                                                 \
+        TK_BARRIER();                                                         \
+        last = last << 8 | (tk_keys)found[0];                                 \
+        rank -= found[1];                                                     \
+    }

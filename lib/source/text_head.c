@@ -1,0 +1,79 @@
+/* text_head.c: the beginning and the end of every printed text: the dialect,
+ * the argument words and, in plain C, the function that the plugin calls. */
+#include <string.h>
+
+#include <source/device_text.h>
+#include <source/text_head.h>
+
+static const char *const dtype_name[TN_DTYPE_END] = {
+    [TN_F32] = "f32",       [TN_F64] = "f64",   [TN_F16] = "f16",
+    [TN_BF16] = "bf16",     [TN_I64] = "i64",   [TN_I32] = "i32",
+    [TN_F8E4M3] = "f8e4m3", [TN_I16] = "i16",   [TN_I8] = "i8",
+    [TN_F8E5M2] = "f8e5m2", [TN_U8] = "u8",     [TN_BOOL] = "bool",
+};
+
+const char *tn__source_dtype(unsigned dtype)
+{
+    return dtype_name[dtype];
+}
+
+const char *tn__source_text(const char *name)
+{
+    for (const char *const *at = tn__source_texts; *at; at += 2)
+        if (strcmp(*at, name) == 0)
+            return at[1];
+    return NULL;
+}
+
+void tn__source_head(tn__text *text, const tn_target *target, bool is_wide,
+                     bool in_buffer, uint32_t words)
+{
+    if (target->flags & TN_TARGET_PLAIN)
+        tn__text_add(text, "#define TK_PLAIN 1\n");
+    if (target->flags & TN_TARGET_F64)
+        tn__text_add(text, "#define TK_F64 1\n");
+    if (target->flags & TN_TARGET_EXACT_DIVIDE)
+        tn__text_add(text, "#define TK_EXACT_DIVIDE 1\n");
+    if (is_wide)
+        tn__text_add(text, "#define TK_WIDE 1\n");
+    tn__text_add(text, "%s%s%s", tn__source_text("platform.cl"),
+                 tn__source_text("instructions.cl"),
+                 tn__source_text("storage.cl"));
+    if (in_buffer)
+        tn__text_add(text, "#define TK_WORD(i) words[i]\n");
+    else
+        tn__text_add(text,
+                     "typedef struct {\n    tk_i64 w[%u];\n} tk_words;\n"
+                     "#define TK_WORD(i) words.w[i]\n", words);
+}
+
+const char *tn__source_parameters(const tn_target *target, bool in_buffer)
+{
+    if (target->flags & TN_TARGET_PLAIN)
+        return in_buffer
+                   ? "const tk_i64 *words, tk_i64 group, tk_i64 groups"
+                   : "tk_words words, tk_i64 group, tk_i64 groups";
+    return in_buffer ? "TK_G const tk_i64 *words" : "tk_words words";
+}
+
+const char *tn__source_entry(tn__text *text, const tn_target *target,
+                             const tn_plan *plan, bool in_buffer,
+                             const char *kernel)
+{
+    const uint32_t pointers = plan->buffer_count +
+                              !!(plan->flags & TN_PLAN_SCRATCH) +
+                              !!(plan->flags & TN_PLAN_FAULTS);
+    if (!(target->flags & TN_TARGET_PLAIN))
+        return kernel;
+    tn__text_add(text,
+                 "void tn_groups(void *const *pointer, const tk_u64 *word,\n"
+                 "    tk_u64 first, tk_u64 end, tk_u64 count)\n"
+                 "{\n"
+                 "    for (tk_u64 i = first; i < end; i++)\n"
+                 "        %s(", kernel);
+    for (uint32_t k = 0; k < pointers; k++)
+        tn__text_add(text, "pointer[%u], ", k);
+    tn__text_add(text, "%s, (tk_i64)i, (tk_i64)count);\n}\n",
+                 in_buffer ? "(const tk_i64 *)word" : "*(const tk_words *)word");
+    return "tn_groups";
+}
