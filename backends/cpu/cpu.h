@@ -22,7 +22,7 @@ extern const tn_host *tn__cpu_host;
 /* Windows of three columns by fewer products (conv_winograd.c): option
  * "winograd", not given, 0, 1. */
 typedef enum conv_choice {
-    CONV_WHERE_IT_PAYS,
+    CONV_BY_COST,
     CONV_DIRECT,
     CONV_WINOGRAD
 } conv_choice;
@@ -59,15 +59,15 @@ void *tn__cpu_scratch(size_t bytes);
  * there is none. What was lent is given back before the call returns, and the
  * next call has the same: fresh memory of the system costs a page fault for
  * each 4 KiB. */
-void *tn__cpu_lend(size_t bytes);
-void tn__cpu_give_back(void *memory);
+void *tn__cpu_memory_acquire(size_t bytes);
+void tn__cpu_memory_release(void *memory);
 
 /* The floating-point state that programs need (round to nearest, subnormals
  * kept); restore gives back the thread's own. */
 unsigned tn__cpu_fpu_set(void);
 void tn__cpu_fpu_restore(unsigned state);
 /* x rounded to float in that state. */
-float tn__cpu_single(double x);
+float tn__cpu_round_f32(double x);
 
 static inline char *tn__cpu_at(const tn_buffer *buffer, int64_t offset,
                                size_t bytes)
@@ -82,7 +82,7 @@ static inline int64_t tn__cpu_min(int64_t a, int64_t b)
 
 /* Memory is asked for, a line of the cache at a time; it may lie behind what is
  * there. */
-static inline void tn__cpu_fetch(const void *from, int64_t bytes)
+static inline void tn__cpu_prefetch(const void *from, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += 64)
         __builtin_prefetch((const char *)from + i, 0, 3);
@@ -99,7 +99,7 @@ static inline bool tn__cpu_is_as_stored(unsigned dtype)
 }
 
 /* The row-major count of points; 1 for no dimensions. */
-static inline int64_t tn__cpu_product(const int64_t *extent, uint32_t ndim)
+static inline int64_t tn__cpu_numel(const int64_t *extent, uint32_t ndim)
 {
     int64_t count = 1;
     for (uint32_t d = 0; d < ndim; d++)

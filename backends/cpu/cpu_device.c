@@ -101,7 +101,7 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
     opened->stream_bytes = stream ? strtoll(stream, NULL, 0) : STREAM_BYTES;
     if (!routines->stream)
         opened->stream_bytes = INT64_MAX;
-    opened->conv = !winograd             ? CONV_WHERE_IT_PAYS
+    opened->conv = !winograd            ? CONV_BY_COST
                    : winograd[0] == '1' ? CONV_WINOGRAD
                                         : CONV_DIRECT;
     *device = opened;

@@ -64,7 +64,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/run/block.c backends/cpu/run/block_size.c \
 	backends/cpu/run/cpu_launch.c backends/cpu/run/cut_plan.c \
 	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
-	backends/cpu/run/hoist.c backends/cpu/run/lines.c \
+	backends/cpu/run/hoist.c backends/cpu/run/subrows.c \
 	backends/cpu/run/plan.h backends/cpu/run/plan_fault.c \
 	backends/cpu/run/split_rows.c backends/cpu/run/task.c \
 	backends/cpu/run/task.h backends/cpu/run/tile.c \
@@ -72,7 +72,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/run/view.c backends/cpu/run/view.h \
 	backends/cpu/paths/copy.c backends/cpu/paths/direct.c \
 	backends/cpu/paths/fill.c backends/cpu/paths/paths.c \
-	backends/cpu/paths/paths.h backends/cpu/paths/runs.c \
+	backends/cpu/paths/paths.h backends/cpu/paths/indexed_copy.c \
 	backends/cpu/paths/take.c backends/cpu/paths/taps.h \
 	backends/cpu/paths/taps_along.c backends/cpu/paths/taps_blocks.c \
 	backends/cpu/paths/taps_find.c backends/cpu/paths/taps_rows.c \

@@ -148,7 +148,7 @@ static bool add_instruction(body *b)
         from = type == real ? whole : real;
     if (compares)
         type = CPU_BOOL;
-    if (!tn__cpu_native_knows(op, type, from))
+    if (!tn__cpu_native_supports(op, type, from))
         return false;
     tn_cpu_run *run = op == TN_K_CAST                  ? plain.cast[from][type]
                       : compares || op == TN_K_BITCAST ? plain.op[op][from]
@@ -245,7 +245,7 @@ static uint32_t points(const body *b, uint32_t p, char **base, int64_t *bytes)
 }
 
 /* Lines of n elements. */
-static bool run_body(body *b, int64_t n, cpu_native_way way)
+static bool run_body(body *b, int64_t n, cpu_native_options way)
 {
     uint32_t copies = way.copies;
     cpu_native_run *run = tn__cpu_native_get(&b->native, way);
@@ -267,7 +267,7 @@ static bool run_body(body *b, int64_t n, cpu_native_way way)
 }
 
 /* The same of a line for each copy, n elements of it in three parts. */
-static bool run_parts(body *b, int64_t n, cpu_native_way way)
+static bool run_parts(body *b, int64_t n, cpu_native_options way)
 {
     enum { PARTS = 3 };
     static const int64_t cut[PARTS] = {0, 16, 48};
@@ -343,14 +343,14 @@ static void test_bodies(void)
             bool folds = !b.native.wide && s % 2;
             int64_t lines = (LINES - 1) / copies * copies;
             memset(got, 0x55, sizeof got);
-            cpu_native_way way = {.single = b.single,
-                                  .past =
-                                      below(2) ? (uint32_t)random_bits() : 0,
-                                  .copies = (uint8_t)copies,
-                                  .folds = folds,
-                                  .asked = below(2) ? random_bits() : 0,
-                                  .ahead = below(2) ? 64 : 16384,
-                                  .soon = below(2)};
+            cpu_native_options way = {.single = b.single,
+                                      .past = below(2) ? (uint32_t)random_bits()
+                                                       : 0,
+                                      .copies = (uint8_t)copies,
+                                      .folds = folds,
+                                      .asked = below(2) ? random_bits() : 0,
+                                      .ahead = below(2) ? 64 : 16384,
+                                      .soon = below(2)};
             if (!run_body(&b, sizes[s], way)) {
                 without++;
                 continue;
@@ -404,7 +404,7 @@ static void test_exp(void)
         if (!strcmp(tn__cpu_math__generic[i].name, "exp_f32"))
             reference = tn__cpu_math__generic[i].run;
     cpu_native_run *run =
-        tn__cpu_native_get(&native, (cpu_native_way){.copies = 1});
+        tn__cpu_native_get(&native, (cpu_native_options){.copies = 1});
     int64_t wrong = 0;
     for (uint32_t step = 0; run && step < STEPS; step++) {
         for (uint32_t i = 0; i < COUNT; i++) { /* all over the floats */
@@ -438,7 +438,7 @@ static void test_refused(void)
     pid_t child = fork();
     if (child == 0)
         _exit(prctl(SET, REFUSE, 0, 0, 0) != 0 ? NO_SUCH_CALL
-              : tn__cpu_native_is_there()      ? THERE
+              : tn__cpu_native_available()     ? THERE
                                                : FINE);
     int status = -1;
     waitpid(child, &status, 0);
@@ -453,7 +453,7 @@ int main(void)
 {
     plan_later();
     test_refused();
-    if (!is_here("v4") || !tn__cpu_native_is_there()) {
+    if (!is_here("v4") || !tn__cpu_native_available()) {
         skip(1, "no machine code is made for this machine");
         return done_testing();
     }

@@ -8,14 +8,14 @@
 #include "../cpu_device.h"
 
 enum {
-    LEAST_BATCH = 4, /* and a vector's lanes: fewer are done sooner by LAPACK */
-    MOST_SIDES = 64
+    MIN_BATCH = 4, /* and a vector's lanes: fewer are done sooner by LAPACK */
+    MAX_SIDES = 64
 };
 
 typedef struct batch {
     const tn_lapack_args *args;
     tn_cpu_lapack *run;
-    tn_cpu_turn *turn;
+    tn_cpu_transpose *transpose;
     int64_t bytes, lanes; /* of an element; of a vector */
     atomic_int failed;
 } batch;
@@ -37,8 +37,8 @@ static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
 
 /* One matrix of each lane, from `first` on, into lanes or back. Lanes that have
  * none are like the first one. */
-static void move(const batch *t, const operand *o, int64_t first,
-                 int64_t count, bool back)
+static void move_lanes(const batch *t, const operand *o, int64_t first,
+                       int64_t count, bool back)
 {
     const bool dense = o->step == o->length || o->lines == 1;
     const int64_t lines = dense ? 1 : o->lines;
@@ -50,9 +50,9 @@ static void move(const batch *t, const operand *o, int64_t first,
         char *line = at + i * o->step * t->bytes;
         char *in = o->lanes + i * length * lanes * t->bytes;
         if (back)
-            t->turn(line, each, in, lanes, length, count, 0);
+            t->transpose(line, each, in, lanes, length, count, 0);
         else
-            t->turn(in, lanes, line, each, count, length, 0);
+            t->transpose(in, lanes, line, each, count, length, 0);
         for (int64_t k = 0; k < length && !back && count < lanes; k++)
             for (int64_t l = count; l < lanes; l++)
                 memcpy(in + (k * lanes + l) * t->bytes,
@@ -121,7 +121,7 @@ static bool group(const batch *t, int64_t number)
     int64_t vectors = n + n * n;
     for (int i = 0; i < 3; i++)
         vectors += (reads | writes) >> i & 1 ? all[i].lines * all[i].length : 0;
-    char *memory = tn__cpu_lend(
+    char *memory = tn__cpu_memory_acquire(
         (size_t)(vectors * vector + (least + 1) * t->lanes * 4));
     if (!memory)
         return false;
@@ -137,7 +137,7 @@ static bool group(const batch *t, int64_t number)
         *view[i] = (tn_cpu_lanes){at, all[i].row, all[i].column};
         at += all[i].lines * all[i].length * vector;
         if (reads >> i & 1)
-            move(t, &all[i], first, count, false);
+            move_lanes(t, &all[i], first, count, false);
     }
     w.info = (int32_t *)(void *)at;
     w.pivots = w.info + t->lanes;
@@ -146,15 +146,15 @@ static bool group(const batch *t, int64_t number)
     t->run(&w);
     for (int i = 0; i < 3; i++)
         if (writes >> i & 1)
-            move(t, &all[i], first, count, true);
+            move_lanes(t, &all[i], first, count, true);
     if (kind >= TN_LAPACK_EIGH)
-        move(t, &(operand){&args->values, 1, n, n, w.values, 0, 0}, first,
-             count, true);
+        move_lanes(t, &(operand){&args->values, 1, n, n, w.values, 0, 0}, first,
+                   count, true);
     if (lu)
         move_ints(t, &args->pivots, first, count, least, 1, w.pivots, true);
     if (!solve && !right)
         move_ints(t, &args->info, first, count, 1, 0, w.info, true);
-    tn__cpu_give_back(memory);
+    tn__cpu_memory_release(memory);
     return true;
 }
 
@@ -184,12 +184,12 @@ static tn_status fits(tn_plugin_device *device)
 static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)
 {
     const unsigned type = args->a.dtype == TN_F32 ? CPU_F32 : CPU_F64;
-    if (args->batch < LEAST_BATCH ||
+    if (args->batch < MIN_BATCH ||
         args->batch < device->routines->lapack_lanes[type])
         return declined("a batch of so few matrices is done sooner one by "
                         "one");
     if (args->m > TN_CPU_LAPACK_MOST || args->n > TN_CPU_LAPACK_MOST ||
-        args->sides > MOST_SIDES)
+        args->sides > MAX_SIDES)
         return declined("it takes matrices of up to 32 rows and columns, and "
                         "up to 64 right sides");
     if (args->kind >= TN_LAPACK_EIGH && type == CPU_F64 && args->m > 16)
@@ -203,9 +203,10 @@ static tn_status run(tn_queue *queue, const tn_lapack_args *args)
     const bool single = args->a.dtype == TN_F32;
     const unsigned type = single ? CPU_F32 : CPU_F64;
     const int64_t bytes = single ? 4 : 8;
-    batch t = {.args = args, .bytes = bytes,
+    batch t = {.args = args,
+               .bytes = bytes,
                .run = queue->routines->lapack[type],
-               .turn = queue->routines->turn[bytes],
+               .transpose = queue->routines->transpose[bytes],
                .lanes = queue->routines->lapack_lanes[type]};
     atomic_init(&t.failed, 0);
     tn__cpu_host->parallel_for((args->batch + t.lanes - 1) / t.lanes,

@@ -14,8 +14,8 @@
 enum {
     BAND = 2048,       /* outputs of a band: they and what they read, in L1 */
     TASK_WORK = 65536, /* elements read, about 10 us */
-    MOST_AREA = 1024,  /* elements of a window: one chunk of the order */
-    LEAST_WINDOWS = 4  /* of a row that are worth a vector */
+    MAX_AREA = 1024,   /* elements of a window: one chunk of the order */
+    MIN_WINDOWS = 4    /* of a row that are worth a vector */
 };
 
 typedef struct pooling {
@@ -31,7 +31,7 @@ typedef struct pooling {
     int64_t *count[2];  /* mean: of each window, along each axis */
     int32_t *place;     /* greatest: of each window of a band, from its first */
     int32_t *first;     /* and for each column: first_inside */
-    const void *least;  /* the lowest number */
+    const void *lowest; /* the lowest number */
     atomic_int failed;
     atomic_int *outside; /* an index beyond its plane was met */
 } pooling;
@@ -44,36 +44,36 @@ static char *plane_of(const pooling *p, const tn_strided *view, int64_t plane,
            (n * view->stride[0] + c * view->stride[1]) * bytes;
 }
 
-static int64_t greater(int64_t a, int64_t b)
+static int64_t max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
 /* The windows i in [*first, *end) whose element k lies within the image, among
  * those of [low, high); element k of window i is at i * step + at. */
-static bool windows_with(const tn_pool_args *args, int a, int64_t k,
-                         int64_t low, int64_t high, int64_t *first,
-                         int64_t *end, int64_t *at)
+static bool windows_inside(const tn_pool_args *args, int a, int64_t k,
+                           int64_t low, int64_t high, int64_t *first,
+                           int64_t *end, int64_t *at)
 {
     int64_t step = args->stride[a];
     *at = k * args->dilation[a] - args->pad[a];
     int64_t begin = *at < 0 ? (-*at + step - 1) / step : 0;
     int64_t room = args->in_size[a] - 1 - *at;
     int64_t last = room < 0 ? -1 : room / step;
-    *first = greater(low, begin);
+    *first = max_i64(low, begin);
     *end = tn__cpu_min(high, last + 1);
     return *first < *end;
 }
 
 /* Lines without gaps, one after the other? */
-static bool is_dense(const tn_strided *view, const int64_t *size)
+static bool is_contiguous(const tn_strided *view, const int64_t *size)
 {
     return view->stride[3] == 1 && view->stride[2] == size[1];
 }
 
 /* Wide windows side by side, none cut off: an element of all of them at a time
  * would be far apart. */
-static bool is_wide(const pooling *p)
+static bool has_wide_windows(const pooling *p)
 {
     const tn_pool_args *args = p->args;
     const int64_t *kernel = args->kernel, *windows = args->out_size;
@@ -125,13 +125,13 @@ static void read_element(const pooling *p, const char *in, int64_t i0,
     int64_t columns = args->out_size[1], in_row = args->in.stride[2];
     int64_t rows = i1 - i0;
     if (j0 > 0)
-        p->routines->copy(out, columns, 1, p->least, 0, 0, rows, j0, 0);
+        p->routines->copy(out, columns, 1, p->lowest, 0, 0, rows, j0, 0);
     p->routines->copy(out + j0 * p->bytes, columns, 1,
                       in + (y * in_row + x) * p->bytes,
                       args->stride[0] * in_row, args->stride[1], rows, j1 - j0,
                       0);
     if (j1 < columns)
-        p->routines->copy(out + j1 * p->bytes, columns, 1, p->least, 0, 0,
+        p->routines->copy(out + j1 * p->bytes, columns, 1, p->lowest, 0, 0,
                           rows, columns - j1, 0);
 }
 
@@ -147,21 +147,20 @@ static void max_band(const pooling *p, const char *in, char *out,
         p->all->op[TN_K_ADD][CPU_I32](work->at + (i - low) * columns,
                                       p->first, &row, NULL, columns, 2);
     }
-    p->routines->copy(out, columns, 1, p->least, 0, 0, high - low, columns, 0);
+    p->routines->copy(out, columns, 1, p->lowest, 0, 0, high - low, columns, 0);
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, low, high, &i0, &i1, &r))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, columns, &j0, &j1, &c))
                 continue;
             int64_t y = i0 * args->stride[0] + r;
             int64_t from = (i0 - low) * columns;
             read_element(p, in, i0, i1, j0, j1, y, j0 * args->stride[1] + c,
                          work->element);
-            p->routines->greater(out + from * p->bytes, work->at + from,
-                                 work->element, p->place,
-                                 (int32_t)(y * width + c),
-                                 (i1 - i0) * columns);
+            p->routines->max_update(
+                out + from * p->bytes, work->at + from, work->element, p->place,
+                (int32_t)(y * width + c), (i1 - i0) * columns);
         }
     }
     p->all->cast[CPU_I32][CPU_I64](index, work->at, NULL, NULL,
@@ -177,7 +176,7 @@ static bool max_wide(const pooling *p, const float *in, float *out,
     const int64_t rows = args->out_size[0], columns = args->out_size[1];
     const int64_t width = args->kernel[1], n = columns * width;
     const int64_t in_row = args->in.stride[2];
-    const int64_t most = tn__cpu_min(greater(BAND / n, 1), p->band);
+    const int64_t most = tn__cpu_min(max_i64(BAND / n, 1), p->band);
     float *best = tn__cpu_scratch((size_t)(4 * most * n) * sizeof *best);
     if (!best)
         return false;
@@ -188,16 +187,16 @@ static bool max_wide(const pooling *p, const float *in, float *out,
         int64_t count = (high - low) * columns;
         float *to = out + low * columns;
         for (int64_t i = 0; i < high - low; i++)
-            p->all->wide->lines(best + i * n, at + i * n,
-                                in + (low + i) * args->stride[0] * in_row,
-                                in_row, args->kernel[0],
-                                (int32_t)args->in_size[1], n);
-        p->all->turn[4](turned, count, best, width, count, width, 0);
-        p->all->turn[4](of, count, at, width, count, width, 0);
+            p->all->windows->max_columns(
+                best + i * n, at + i * n,
+                in + (low + i) * args->stride[0] * in_row, in_row,
+                args->kernel[0], (int32_t)args->in_size[1], n);
+        p->all->transpose[4](turned, count, best, width, count, width, 0);
+        p->all->transpose[4](of, count, at, width, count, width, 0);
         memcpy(to, turned, (size_t)count * sizeof *to);
         for (int64_t l = 1; l < width; l++)
-            p->all->wide->merge(to, of, turned + l * count, of + l * count,
-                                (int32_t)l, count);
+            p->all->windows->merge_max(to, of, turned + l * count,
+                                       of + l * count, (int32_t)l, count);
         if (!index)
             continue;
         int32_t first = (int32_t)(low * args->stride[0] * args->in_size[1]);
@@ -215,10 +214,9 @@ static bool max_wide(const pooling *p, const float *in, float *out,
 static bool by_windows(const pooling *p)
 {
     const int64_t area = p->args->kernel[0] * p->args->kernel[1];
-    return (area > 3 || p->args->kind == TN_POOL_MAX) &&
-           p->type == CPU_F32 && p->all->wide->windows &&
-           p->args->stride[1] <= 2 && p->args->in.stride[2] > 0 &&
-           p->args->out_size[1] >= LEAST_WINDOWS;
+    return (area > 3 || p->args->kind == TN_POOL_MAX) && p->type == CPU_F32 &&
+           p->all->windows->max_windows && p->args->stride[1] <= 2 &&
+           p->args->in.stride[2] > 0 && p->args->out_size[1] >= MIN_WINDOWS;
 }
 
 /* How many elements of a view there are before a plane, at least. */
@@ -261,7 +259,8 @@ static bool max_windows(const pooling *p, int64_t plane, bool indexed)
         row.from = y * in_row - args->pad[1];
         row.row = (int32_t)(y * width);
         row.place = (int32_t)(y * width - args->pad[1]);
-        p->all->wide->windows(out, index ? index + i * columns : NULL, &row);
+        p->all->windows->max_windows(out, index ? index + i * columns : NULL,
+                                     &row);
     }
     return true;
 }
@@ -271,7 +270,7 @@ static bool max_plane(const pooling *p, int64_t plane)
     const tn_pool_args *args = p->args;
     if (by_windows(p))
         return max_windows(p, plane, true);
-    if (is_wide(p))
+    if (has_wide_windows(p))
         return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
                         (float *)plane_of(p, &args->out, plane, 4),
                         (int64_t *)plane_of(p, &args->index, plane, 8));
@@ -302,14 +301,14 @@ static void greatest_band(const pooling *p, const char *in, char *out,
     int64_t i0, i1, j0, j1, r, c;
     bool made = false;
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, low, high, &i0, &i1, &r))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, columns, &j0, &j1, &c))
                 continue;
             bool first = !made && i0 == low && i1 == high;
             if (!made && !first)
-                p->routines->copy(out, columns, 1, p->least, 0, 0, high - low,
+                p->routines->copy(out, columns, 1, p->lowest, 0, 0, high - low,
                                   columns, 0);
             read_element(p, in, i0, i1, j0, j1, i0 * args->stride[0] + r,
                          j0 * args->stride[1] + c, first ? out : element);
@@ -327,7 +326,7 @@ static bool greatest_plane(const pooling *p, int64_t plane)
     const tn_pool_args *args = p->args;
     if (by_windows(p))
         return max_windows(p, plane, false);
-    if (is_wide(p))
+    if (has_wide_windows(p))
         return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
                         (float *)plane_of(p, &args->out, plane, 4), NULL);
     int64_t rows = args->out_size[0], line = args->out_size[1] * p->bytes;
@@ -355,8 +354,8 @@ static bool max_back_plane(const pooling *p, int64_t plane)
         return true;
     }
     memset(in, 0, (size_t)(area * p->bytes));
-    p->routines->scatter(in, plane_of(p, &args->out, plane, p->bytes), index,
-                         numel);
+    p->routines->scatter_add(in, plane_of(p, &args->out, plane, p->bytes),
+                             index, numel);
     return true;
 }
 
@@ -369,8 +368,8 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
 {
     for (int64_t half = TN_LANES / 2; half > 0; half /= 2) {
         for (int64_t i = 0; i < half && i + half < lanes; i++)
-            p->more->join(lane + i * numel * p->bytes,
-                          lane + (i + half) * numel * p->bytes, numel);
+            p->more->add_to(lane + i * numel * p->bytes,
+                            lane + (i + half) * numel * p->bytes, numel);
         lanes = tn__cpu_min(lanes, half);
     }
 }
@@ -390,7 +389,7 @@ static bool by_lines(const tn_pool_args *args)
 
 /* The same, one or two wide and so few lines that each has lanes of its own; none
  * is cut off. */
-static bool by_pairs(const tn_pool_args *args)
+static bool by_narrow_windows(const tn_pool_args *args)
 {
     const int64_t *kernel = args->kernel, *windows = args->out_size;
     return kernel[1] <= 2 && kernel[0] * kernel[1] <= TN_LANES &&
@@ -415,10 +414,10 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     int64_t bytes = p->bytes, numel = (high - low) * columns;
     int64_t i0, i1, j0, j1, r, c;
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, low, high, &i0, &i1, &r))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, columns, &j0, &j1, &c))
                 continue;
             int64_t number = k * args->kernel[1] + l;
             int64_t y = i0 * args->stride[0] + r;
@@ -447,26 +446,26 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     const char *next = in + (low * args->stride[0] + args->in_size[0]) *
                                 in_row * p->bytes;
     int64_t some = rows * in_row * p->bytes;
-    if (is_wide(p))
+    if (has_wide_windows(p))
         for (int64_t i = 0; i < rows; i++)
-            p->all->wide->sum((float *)line + i * row,
-                              (const float *)in +
-                                  (low + i) * args->stride[0] * in_row,
-                              in_row, args->kernel[0], lines, row);
-    for (int64_t k = 0; k < args->kernel[0] && !is_wide(p);
+            p->all->windows->sum_columns(
+                (float *)line + i * row,
+                (const float *)in + (low + i) * args->stride[0] * in_row,
+                in_row, args->kernel[0], lines, row);
+    for (int64_t k = 0; k < args->kernel[0] && !has_wide_windows(p);
          k++, next += some) {
         for (int64_t at = 0; at < some; at += 64)
             __builtin_prefetch(next + at, 0, 2);
-        if (windows_with(args, 0, k, low, high, &i0, &i1, &r))
+        if (windows_inside(args, 0, k, low, high, &i0, &i1, &r))
             p->routines->copy(
                 line + (k % lines * rows + i0 - low) * row * p->bytes, row, 1,
                 in + (i0 * args->stride[0] + r) * in_row * p->bytes,
                 args->stride[0] * in_row, 1, i1 - i0, row, k >= lines);
     }
-    if (!is_wide(p))
+    if (!has_wide_windows(p))
         fold_lanes(p, line, lines, rows * row);
-    p->all->turn[p->bytes](lane, rows * columns, line, width, rows * columns,
-                           width, 0);
+    p->all->transpose[p->bytes](lane, rows * columns, line, width,
+                                rows * columns, width, 0);
     return width;
 }
 
@@ -476,7 +475,7 @@ static bool is_whole(const tn_pool_args *args)
     return args->out_size[0] == 1 && args->out_size[1] == 1 &&
            args->kernel[0] == args->in_size[0] &&
            args->kernel[1] == args->in_size[1] && args->pad[0] == 0 &&
-           args->pad[1] == 0 && is_dense(&args->in, args->in_size);
+           args->pad[1] == 0 && is_contiguous(&args->in, args->in_size);
 }
 
 static bool avg_plane(const pooling *p, int64_t plane)
@@ -493,7 +492,7 @@ static bool avg_plane(const pooling *p, int64_t plane)
         p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
         return true;
     }
-    if (by_pairs(args)) {
+    if (by_narrow_windows(args)) {
         char *room = tn__cpu_scratch((size_t)(args->kernel[0] *
                                               args->kernel[1] * columns *
                                               bytes));
@@ -530,20 +529,20 @@ static bool avg_plane(const pooling *p, int64_t plane)
 /* Windows that lie apart: an element has one share at most, and the lines of a
  * window are alike. It is added to 0, as a sum of absent ones with it would:
  * -0 becomes 0. */
-static void spread_apart(const pooling *p, const char *share, char *in)
+static void spread_disjoint(const pooling *p, const char *share, char *in)
 {
     const tn_pool_args *args = p->args;
     int64_t columns = args->in_size[1], bytes = p->bytes, i0, i1, j0, j1, r, c;
     const int64_t *windows = args->out_size;
     memset(in, 0, (size_t)(args->in_size[0] * columns * bytes));
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, 0, windows[0], &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, 0, windows[0], &i0, &i1, &r))
             continue;
         int64_t first = k == 0 ? i1 : i0; /* the first that has a line above */
         if (k > 0 && i0 * args->stride[0] + r == 0)
             first++;
         for (int64_t l = 0; l < args->kernel[1] && first > i0; l++)
-            if (windows_with(args, 1, l, 0, windows[1], &j0, &j1, &c))
+            if (windows_inside(args, 1, l, 0, windows[1], &j0, &j1, &c))
                 p->routines->copy(
                     in + ((i0 * args->stride[0] + r) * columns +
                           j0 * args->stride[1] + c) * bytes,
@@ -573,11 +572,11 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
         args->pad[1] == 0 &&
         windows[0] * args->kernel[0] == args->in_size[0] &&
         windows[1] * args->kernel[1] == columns && !is_whole(args)) {
-        p->routines->share(plane_of(p, &args->in, plane, bytes),
-                           args->kernel[0], args->kernel[1],
-                           plane_of(p, &args->out, plane, bytes),
-                           args->out.stride[2], windows[0], windows[1],
-                           p->count[0][0] * p->count[1][0]);
+        p->routines->mean_backward(plane_of(p, &args->in, plane, bytes),
+                                   args->kernel[0], args->kernel[1],
+                                   plane_of(p, &args->out, plane, bytes),
+                                   args->out.stride[2], windows[0], windows[1],
+                                   p->count[0][0] * p->count[1][0]);
         return true;
     }
     lanes = apart ? 0 : lanes;
@@ -591,23 +590,23 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
                         args->out.stride[2], windows[0], windows[1],
                         p->count[0], p->count[1]);
     if (is_whole(args)) {
-        double value = 0; /* room for either type; 0 as in spread_apart */
-        p->more->join(&value, share, 1);
+        double value = 0; /* room for either type; 0 as in spread_disjoint */
+        p->more->add_to(&value, share, 1);
         p->all->fill[p->type](plane_of(p, &args->in, plane, bytes),
                               numel > 1 ? (char *)&value : share, NULL, NULL,
                               numel, 1);
         return true;
     }
     if (apart) {
-        spread_apart(p, share, plane_of(p, &args->in, plane, bytes));
+        spread_disjoint(p, share, plane_of(p, &args->in, plane, bytes));
         return true;
     }
     memset(lane, 0, (size_t)(lanes * numel * bytes));
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, 0, windows[0], &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, 0, windows[0], &i0, &i1, &r))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, windows[1], &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, windows[1], &j0, &j1, &c))
                 continue;
             int64_t number = k * args->kernel[1] + l;
             int64_t y = i0 * args->stride[0] + r;
@@ -650,7 +649,7 @@ static void count_elements(const tn_pool_args *args, int a, int64_t *count)
         int64_t start = i * args->stride[a] - pad;
         int64_t end = tn__cpu_min(start + args->kernel[a], high);
         count[i] = args->divisor ? (a == 0 ? args->divisor : 1)
-                                 : end - greater(start, low);
+                                 : end - max_i64(start, low);
     }
 }
 
@@ -661,7 +660,8 @@ static tn_status declined(const char *why)
 
 static tn_status run(tn_queue *queue, const tn_pool_args *args)
 {
-    bool back = args->kind == TN_POOL_MAX_BACK || args->kind == TN_POOL_AVG_BACK;
+    bool back =
+        args->kind == TN_POOL_MAX_BACK || args->kind == TN_POOL_AVG_BACK;
     bool indexed = args->kind == TN_POOL_MAX || args->kind == TN_POOL_MAX_BACK;
     bool max = indexed || args->kind == TN_POOL_GREATEST;
     int64_t area = args->kernel[0] * args->kernel[1];
@@ -669,13 +669,13 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
         return declined("it knows the greatest and the mean");
     if (args->in.dtype != TN_F32 && args->in.dtype != TN_F64)
         return declined("it takes float32 and float64");
-    if (!max && area > MOST_AREA)
+    if (!max && area > MAX_AREA)
         return declined("means of windows of up to 1024 elements alone");
     if (args->in_size[0] * args->in_size[1] > INT32_MAX)
         return declined("planes of up to 2^31 elements alone");
-    if (args->in.stride[3] != 1 || !is_dense(&args->out, args->out_size) ||
-        (back && !is_dense(&args->in, args->in_size)) ||
-        (indexed && !is_dense(&args->index, args->out_size)))
+    if (args->in.stride[3] != 1 || !is_contiguous(&args->out, args->out_size) ||
+        (back && !is_contiguous(&args->in, args->in_size)) ||
+        (indexed && !is_contiguous(&args->index, args->out_size)))
         return declined("it takes lines without gaps");
     unsigned type = args->in.dtype == TN_F32 ? CPU_F32 : CPU_F64;
     atomic_int outside = 0;
@@ -686,14 +686,14 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
                  .bytes = type == CPU_F32 ? 4 : 8,
                  .type = type,
                  .planes = args->count * args->channels};
-    static const float least_f32 = -__builtin_inff();
-    static const double least_f64 = -__builtin_inf();
-    p.least = type == CPU_F32 ? (const void *)&least_f32 : &least_f64;
+    static const float lowest_f32 = -__builtin_inff();
+    static const double lowest_f64 = -__builtin_inf();
+    p.lowest = type == CPU_F32 ? (const void *)&lowest_f32 : &lowest_f64;
     int64_t rows = args->out_size[0], columns = args->out_size[1];
     p.band = tn__cpu_min(
-        greater(BAND / (max ? 1 : lane_count(args)) / columns, 1), rows);
-    int64_t work = greater(args->in_size[0] * args->in_size[1],
-                           rows * columns * area);
+        max_i64(BAND / (max ? 1 : lane_count(args)) / columns, 1), rows);
+    int64_t work =
+        max_i64(args->in_size[0] * args->in_size[1], rows * columns * area);
     p.planes_per_task = TASK_WORK / work + 1;
     size_t table = 0;
     if (args->kind == TN_POOL_MAX)

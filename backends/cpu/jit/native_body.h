@@ -43,33 +43,34 @@ typedef struct cpu_node {
  * whole vectors, and lines to come. */
 typedef struct cpu_native_call {
     int64_t n, lines;
-    const char *soon; /* what is asked for: 64 bytes for each whole vector */
-    int64_t soon_next; /* and from the end of a line to where the next one asks */
+    const char
+        *prefetch; /* what is asked for: 64 bytes for each whole vector */
+    int64_t prefetch_next; /* and from the end of a line to where the next one asks */
     int64_t next[TN_CPU_NATIVE_POINTERS];
     char *at[TN_CPU_NATIVE_COPIES * TN_CPU_NATIVE_POINTERS];
 } cpu_native_call;
 typedef void cpu_native_run(cpu_native_call *call);
 
 /* How the code goes. */
-typedef struct cpu_native_way {
+typedef struct cpu_native_options {
     uint32_t single; /* bits: operands that are one value */
-    uint32_t past;   /* bits: results that go past the caches; lines of theirs
+    uint32_t streamed; /* bits: results that go past the caches; lines of theirs
                         begin where a vector may */
     uint8_t copies;
     bool folds; /* it makes the folds, and no results that they alone read */
-    uint64_t asked; /* bits: operands, and behind them results, that it asks for
+    uint64_t prefetch_operands; /* bits: operands, and behind them results, that it asks for
                        ahead of where it is, */
     int32_t ahead;  /* by so many bytes */
-    bool soon;  /* it asks for what will be read: the call's */
+    bool prefetch;  /* it asks for what will be read: the call's */
     bool parts; /* folds: a call is the first of several */
-} cpu_native_way;
+} cpu_native_options;
 
 typedef struct cpu_native_variant {
     struct cpu_native_variant *next;
     cpu_native_run *run;
     void *pages;
     size_t bytes;
-    cpu_native_way way;
+    cpu_native_options options;
 } cpu_native_variant;
 
 typedef struct cpu_native {
@@ -85,11 +86,12 @@ typedef struct cpu_native {
 } cpu_native;
 
 /* Can this processor and this system have such code? */
-bool tn__cpu_native_is_there(void);
+bool tn__cpu_native_available(void);
 /* Is there code for this instruction? from: the type of its first operand. */
-bool tn__cpu_native_knows(unsigned op, unsigned type, unsigned from);
+bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from);
 /* The variant, made now if there is none yet; NULL without memory for it. */
-cpu_native_run *tn__cpu_native_get(cpu_native *native, cpu_native_way way);
+cpu_native_run *tn__cpu_native_get(cpu_native *native,
+                                   cpu_native_options options);
 void tn__cpu_native_release(cpu_native *native);
 
 /* native_code.c: makes the code of a variant. False without memory. */

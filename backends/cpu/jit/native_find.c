@@ -13,16 +13,16 @@
 typedef struct finder {
     cpu_code *code;
     const tn_program *program;
-    cpu_op *fresh; /* the code's operations as they will be */
-    uint32_t fresh_count;
+    cpu_op *rebuilt; /* the code's operations as they will be */
+    uint32_t rebuilt_count;
     uint32_t *maker;   /* of each slot: 1 + the operation that fills it with
                           what has fewer values */
     uint32_t *node;    /* of each slot that a segment made */
     uint32_t *segment; /* 1 + which */
-    bool *late;        /* of each slot: made behind the segment at hand */
+    bool *deferred;    /* of each slot: made behind the segment at hand */
     uint32_t *joined, joined_count;   /* operations, in order */
     uint32_t *waiting, waiting_count; /* behind it */
-    cpu_segment *now;
+    cpu_segment *current;
     size_t node_room;
     uint64_t exp;  /* hash of the function that has code of its own; 0 */
     uint8_t width; /* bytes of the segment's registers; 0: not known yet */
@@ -41,7 +41,7 @@ static void no_memory(finder *f)
 
 static uint32_t add_node(finder *f, cpu_node node)
 {
-    cpu_native *n = &f->now->native;
+    cpu_native *n = &f->current->native;
     if (n->node_count == f->node_room) {
         size_t room = f->node_room ? 2 * f->node_room : 32;
         cpu_node *grown = realloc(n->node, room * sizeof *grown);
@@ -71,7 +71,7 @@ static bool fits(finder *f, unsigned type)
 
 static uint32_t constant_node(finder *f, unsigned type, const void *value)
 {
-    const cpu_native *n = &f->now->native;
+    const cpu_native *n = &f->current->native;
     cpu_node node = {.op = TN_K_CONST,
                      .type = (uint8_t)type,
                      .a = TN_NONE,
@@ -88,7 +88,7 @@ static uint32_t constant_node(finder *f, unsigned type, const void *value)
 static uint32_t operand_node(finder *f, unsigned type, uint32_t wide,
                              uint32_t narrow)
 {
-    cpu_segment *s = f->now;
+    cpu_segment *s = f->current;
     cpu_native *n = &s->native;
     for (uint32_t i = 0; i < n->node_count; i++)
         if (n->node[i].op == TN_K_LOAD && n->node[i].type == type &&
@@ -137,9 +137,9 @@ static uint32_t operand_count(unsigned op)
 
 /* where(a < b, a, b) is one instruction, and so is where(a < b, b, a): of either
  * zero, and of NaN and a number, both take the second. 0: it is neither. */
-static unsigned extreme_of(const finder *f, const uint32_t operand[3])
+static unsigned minmax_of(const finder *f, const uint32_t operand[3])
 {
-    const cpu_node *less = &f->now->native.node[operand[0]];
+    const cpu_node *less = &f->current->native.node[operand[0]];
     if (less->op != TN_K_LT || (less->from != CPU_F32 && less->from != CPU_F64))
         return 0;
     return less->a == operand[1] && less->b == operand[2]   ? TN_K_MIN
@@ -150,16 +150,16 @@ static unsigned extreme_of(const finder *f, const uint32_t operand[3])
 static uint32_t instruction_node(finder *f, unsigned op, unsigned type,
                                  unsigned from, const uint32_t operand[3])
 {
-    if (!tn__cpu_native_knows(op, type, from) || !fits(f, type) ||
+    if (!tn__cpu_native_supports(op, type, from) || !fits(f, type) ||
         !fits(f, from))
         return TN_NONE;
     uint32_t count = operand_count(op);
     for (uint32_t i = 0; i < count; i++)
         if (operand[i] == TN_NONE)
             return TN_NONE;
-    unsigned extreme = op == TN_K_SELECT ? extreme_of(f, operand) : 0;
-    if (extreme)
-        return add_node(f, (cpu_node){.op = (uint8_t)extreme,
+    unsigned minmax = op == TN_K_SELECT ? minmax_of(f, operand) : 0;
+    if (minmax)
+        return add_node(f, (cpu_node){.op = (uint8_t)minmax,
                                       .type = (uint8_t)type,
                                       .from = (uint8_t)type,
                                       .sub = CPU_SECOND,
@@ -215,7 +215,7 @@ static uint32_t function_node(finder *f, const tn_kernel_fn *fn,
         default:
             result = instruction_node(f, ins->op, type, from, operand);
             if (result != TN_NONE && ins->op == TN_K_BITCAST)
-                f->now->native.node[result].sub = ins->sub;
+                f->current->native.node[result].sub = ins->sub;
         }
         map[i] = result;
     }
@@ -244,15 +244,15 @@ static bool begin(finder *f)
         realloc(code->segment, (code->segment_count + 1u) * sizeof *grown);
     if (grown)
         code->segment = grown;
-    f->now = grown ? calloc(1, sizeof *f->now) : NULL;
-    if (!f->now) {
+    f->current = grown ? calloc(1, sizeof *f->current) : NULL;
+    if (!f->current) {
         no_memory(f);
         return false;
     }
     f->node_room = 0;
     f->width = 0;
     f->joined_count = f->waiting_count = 0;
-    memset(f->late, 0, code->slot_count * sizeof *f->late);
+    memset(f->deferred, 0, code->slot_count * sizeof *f->deferred);
     return true;
 }
 
@@ -261,16 +261,16 @@ static bool is_known(const cpu_op *op)
 {
     return op->code == CPU_MATH ||
            (op->code == CPU_RUN && op->kernel != 0 &&
-            tn__cpu_native_knows(op->kernel, op->type, op->from));
+            tn__cpu_native_supports(op->kernel, op->type, op->from));
 }
 
 /* Makes the operation part of the segment, if that can be. */
 static bool join(finder *f, uint32_t number)
 {
     const cpu_op *op = &f->code->op[number];
-    if (!is_known(op) || !(f->now || begin(f)))
+    if (!is_known(op) || !(f->current || begin(f)))
         return false;
-    cpu_native *n = &f->now->native;
+    cpu_native *n = &f->current->native;
     uint32_t nodes = n->node_count, operands = n->operand_count;
     uint8_t width = f->width;
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -310,7 +310,7 @@ static bool is_joined(const finder *f, uint32_t number)
 /* A reduction that waits, of a value that the segment has: its node. */
 static uint32_t folded_node(const finder *f, const cpu_op *op)
 {
-    const cpu_native *n = &f->now->native;
+    const cpu_native *n = &f->current->native;
     if (op->code != CPU_REDUCE || f->width != 4)
         return TN_NONE;
     const cpu_reduce *reduce = &f->code->reduce[op->index];
@@ -320,7 +320,7 @@ static uint32_t folded_node(const finder *f, const cpu_op *op)
         return f->node[op->a];
     for (uint32_t i = 0; i < n->node_count; i++)
         if (n->node[i].op == TN_K_LOAD && n->node[i].type == CPU_F32 &&
-            f->now->operand[n->node[i].number].wide == op->a)
+            f->current->operand[n->node[i].number].wide == op->a)
             return i;
     return TN_NONE;
 }
@@ -374,9 +374,8 @@ static bool is_stored_alone(const finder *f, uint32_t slot)
 static void join_fold(finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
-    if (!f->keep && reduce->kind <= TN_REDUCE_MIN &&
-        reduce->type == CPU_F32 && !f->late[op->a] && (f->now || begin(f)) &&
-        fits(f, CPU_F32))
+    if (!f->keep && reduce->kind <= TN_REDUCE_MIN && reduce->type == CPU_F32 &&
+        !f->deferred[op->a] && (f->current || begin(f)) && fits(f, CPU_F32))
         slot_node(f, CPU_F32, op->a);
 }
 
@@ -394,7 +393,7 @@ static uint32_t work_of(const cpu_native *n)
  * it can have, or not worth it. */
 static bool find_results(finder *f)
 {
-    cpu_segment *s = f->now;
+    cpu_segment *s = f->current;
     cpu_native *n = &s->native;
     for (uint32_t i = 0; i < f->waiting_count; i++) {
         cpu_op *op = &f->code->op[f->waiting[i]];
@@ -429,22 +428,22 @@ static bool find_results(finder *f)
 static void end(finder *f)
 {
     cpu_code *code = f->code;
-    if (!f->now)
+    if (!f->current)
         return;
-    bool is_one = f->now->native.node_count > 0 && find_results(f) &&
-                  f->joined_count + f->now->native.fold_count > 0;
+    bool is_one = f->current->native.node_count > 0 && find_results(f) &&
+                  f->joined_count + f->current->native.fold_count > 0;
     if (is_one) {
-        f->fresh[f->fresh_count++] = (cpu_op){.code = CPU_NATIVE,
-                                              .out = TN_CPU_NONE,
-                                              .a = TN_CPU_NONE,
-                                              .b = TN_CPU_NONE,
-                                              .c = TN_CPU_NONE,
-                                              .where = TN_CPU_NONE,
-                                              .index = code->segment_count};
-        code->segment[code->segment_count++] = f->now;
+        f->rebuilt[f->rebuilt_count++] = (cpu_op){.code = CPU_NATIVE,
+                                                  .out = TN_CPU_NONE,
+                                                  .a = TN_CPU_NONE,
+                                                  .b = TN_CPU_NONE,
+                                                  .c = TN_CPU_NONE,
+                                                  .where = TN_CPU_NONE,
+                                                  .index = code->segment_count};
+        code->segment[code->segment_count++] = f->current;
     } else {
-        tn__cpu_native_release(&f->now->native);
-        free(f->now);
+        tn__cpu_native_release(&f->current->native);
+        free(f->current);
     }
     uint32_t j = is_one ? f->joined_count : 0, w = 0;
     while (j < f->joined_count || w < f->waiting_count) {
@@ -456,71 +455,72 @@ static void end(finder *f)
             if (op->out != TN_CPU_NONE)
                 f->segment[op->out] = 0;
         }
-        f->fresh[f->fresh_count++] = *op;
+        f->rebuilt[f->rebuilt_count++] = *op;
     }
-    f->now = NULL;
+    f->current = NULL;
 }
 
 /* What an operation reads: is any of it made by the segment, or behind it? */
-static void look(const finder *f, const cpu_op *op, bool *made, bool *late)
+static void classify_reads(const finder *f, const cpu_op *op, bool *made,
+                           bool *deferred)
 {
     const uint32_t read[3] = {op->a, op->b, op->c};
-    *made = *late = false;
-    for (int j = 0; f->now && j < 3; j++)
+    *made = *deferred = false;
+    for (int j = 0; f->current && j < 3; j++)
         if (read[j] != TN_CPU_NONE) {
             *made |= f->segment[read[j]] == f->code->segment_count + 1u;
-            *late |= f->late[read[j]];
+            *deferred |= f->deferred[read[j]];
         }
 }
 
 static cpu_part find_part(finder *f, cpu_part part)
 {
-    cpu_part fresh = {f->fresh_count, 0};
+    cpu_part rebuilt = {f->rebuilt_count, 0};
     for (uint32_t i = part.first; i < part.first + part.count; i++) {
         cpu_op *op = &f->code->op[i];
-        bool made, late;
-        look(f, op, &made, &late);
-        if (op->code == CPU_SPREAD || op->code == CPU_FILL)
+        bool made, deferred;
+        classify_reads(f, op, &made, &deferred);
+        if (op->code == CPU_BROADCAST || op->code == CPU_FILL)
             f->maker[op->out] = i + 1;
-        if (!late && join(f, i))
+        if (!deferred && join(f, i))
             continue;
-        if (f->now && is_known(op) && (made || late)) {
+        if (f->current && is_known(op) && (made || deferred)) {
             end(f);
             if (join(f, i))
                 continue;
         }
         if (op->code == CPU_REDUCE)
             join_fold(f, op);
-        if (f->now &&
-            (made || late || op->code == CPU_STORE || op->code == CPU_REDUCE)) {
+        if (f->current && (made || deferred || op->code == CPU_STORE ||
+                           op->code == CPU_REDUCE)) {
             f->waiting[f->waiting_count++] = i;
             if (op->out != TN_CPU_NONE)
-                f->late[op->out] = true;
+                f->deferred[op->out] = true;
             if (op->where != TN_CPU_NONE) /* PAIR makes two */
-                f->late[op->where] = true;
+                f->deferred[op->where] = true;
         } else {
-            f->fresh[f->fresh_count++] = *op;
+            f->rebuilt[f->rebuilt_count++] = *op;
         }
     }
     end(f);
     for (uint32_t i = part.first; i < part.first + part.count; i++)
         if (f->code->op[i].out != TN_CPU_NONE)
             f->maker[f->code->op[i].out] = 0;
-    fresh.count = f->fresh_count - fresh.first;
-    return fresh;
+    rebuilt.count = f->rebuilt_count - rebuilt.first;
+    return rebuilt;
 }
 
 static cpu_part keep_part(finder *f, cpu_part part)
 {
-    cpu_part fresh = {f->fresh_count, part.count};
-    memcpy(f->fresh + f->fresh_count, f->code->op + part.first,
-           part.count * sizeof *f->fresh);
-    f->fresh_count += part.count;
-    return fresh;
+    cpu_part rebuilt = {f->rebuilt_count, part.count};
+    memcpy(f->rebuilt + f->rebuilt_count, f->code->op + part.first,
+           part.count * sizeof *f->rebuilt);
+    f->rebuilt_count += part.count;
+    return rebuilt;
 }
 
 /* Fewer read what is spread and filled, and stores have other makers. */
-static void tidy(cpu_code *code)
+static void update_flags(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
@@ -529,12 +529,12 @@ static void tidy(cpu_code *code)
             while (by > 0 && code->op[by].out != op->a)
                 by--;
             if (code->op[by].out != op->a) {
-                op->flags &= (uint16_t)~STORE_PIECES;
+                op->flags &= (uint16_t)~STORE_CHUNKED;
                 if (is_read_once(code, op->a))
-                    op->flags |= STORE_PAST;
+                    op->flags |= STORE_STREAMED;
             }
         }
-        if (op->code != CPU_SPREAD && op->code != CPU_FILL)
+        if (op->code != CPU_BROADCAST && op->code != CPU_FILL)
             continue;
         bool wanted = false, read = false;
         for (uint32_t j = i + 1; j < code->op_count; j++) {
@@ -547,10 +547,10 @@ static void tidy(cpu_code *code)
                         wanted || by->code != CPU_RUN || !(by->row >> k & 1);
                 }
         }
-        if (op->code == CPU_SPREAD)
-            op->flags = wanted ? SPREAD_WANTED : 0;
+        if (op->code == CPU_BROADCAST)
+            op->flags = wanted ? BROADCAST_NEEDED : 0;
         else if (!read)
-            op->code = CPU_NOTHING;
+            op->code = CPU_NOP;
     }
 }
 
@@ -575,10 +575,10 @@ tn_status tn__cpu_find_native(const tn_program *program,
                 .exp = hash_of(routines, "exp_f32"),
                 .keep = keep};
     /* a segment that only folds is one more; of each reduction at most */
-    f.fresh = malloc((ops + code->reduce_count) * sizeof *f.fresh);
+    f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
-    f.late = calloc(slots, sizeof *f.late);
-    if (f.fresh && f.maker && f.late) {
+    f.deferred = calloc(slots, sizeof *f.deferred);
+    if (f.rebuilt && f.maker && f.deferred) {
         f.node = f.maker + slots;
         f.segment = f.node + slots;
         f.joined = f.segment + slots;
@@ -589,15 +589,15 @@ tn_status tn__cpu_find_native(const tn_program *program,
             code->stage[s].row = keep_part(&f, code->stage[s].row);
         }
         cpu_op *before = code->op;
-        code->op = f.fresh;
-        code->op_count = f.fresh_count;
-        f.fresh = before;
-        tidy(code);
+        code->op = f.rebuilt;
+        code->op_count = f.rebuilt_count;
+        f.rebuilt = before;
+        update_flags(code);
     } else {
         no_memory(&f);
     }
-    free(f.fresh);
+    free(f.rebuilt);
     free(f.maker);
-    free(f.late);
+    free(f.deferred);
     return f.status;
 }

@@ -8,7 +8,7 @@
 void tn__cpu_run_native(cpu_task *task, const cpu_op *op);
 bool tn__cpu_native_folds(const cpu_task *task);
 /* Can all stages of code go over lines of a row, where operands lie so? */
-bool tn__cpu_native_takes_lines(const cpu_code *code);
+bool tn__cpu_native_takes_subrows(const cpu_code *code);
 #define TN_CPU_CHUNKS_BYTES (4 * 8 * TN_CHUNK * 4) /* of cpu_task.chunks: what
                                      a call has of them, of so many operands */
 

@@ -4,9 +4,8 @@
 #include "../program/program.h"
 
 static const cpu_path *const paths[CPU_PATHS] = {
-    &tn__cpu_path_direct,   &tn__cpu_path_copy,
-    &tn__cpu_path_runs,     &tn__cpu_path_take,
-    &tn__cpu_path_row_taps, &tn__cpu_path_taps_along};
+    &tn__cpu_path_direct, &tn__cpu_path_copy,     &tn__cpu_path_indexed_copy,
+    &tn__cpu_path_take,   &tn__cpu_path_row_taps, &tn__cpu_path_taps_along};
 
 void tn__cpu_paths_find(tn_built *built, const tn_program *program)
 {

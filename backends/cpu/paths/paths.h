@@ -7,7 +7,7 @@
 /* A program of one instruction over loaded values: o = x op y. */
 typedef struct cpu_direct {
     tn_cpu_run *run; /* NULL: the program is not of this kind */
-    tn_cpu_run *once; /* makes the one value that run fills with, or NULL */
+    tn_cpu_run *convert; /* makes the one value that run fills with, or NULL */
     bool fills;       /* with one value */
     unsigned allowed; /* operands that may be one value: bits */
     uint32_t out;      /* operand number */
@@ -27,7 +27,8 @@ typedef struct cpu_taps {
     uint32_t count;   /* 0: it is none */
     uint32_t in, out; /* operand numbers */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS]; /* too */
-    uint32_t load[TN_CPU_TAPS], weigh[TN_CPU_TAPS]; /* ops of hoisted code */
+    uint32_t load[TN_CPU_TAPS],
+        weight_load[TN_CPU_TAPS]; /* ops of hoisted code */
     int depth;       /* of the tree of additions, */
     uint32_t leaves; /* whose leaves with a bit are the taps, left to right */
 } cpu_taps;
@@ -39,16 +40,16 @@ typedef struct cpu_row_taps {
     _Atomic(tn_built *) written[TN_CPU_TAPS + 1];
 } cpu_row_taps;
 
-/* A program that stores what it loads by indices (runs.c). */
-typedef struct cpu_runs {
+/* A program that stores what it loads by indices (indexed_copy.c). */
+typedef struct cpu_indexed_copy {
     uint32_t count; /* indices; 0: it is none */
     uint32_t in, out;
     struct {
         uint32_t operand;
-        bool counted; /* an OFFSET; else a plain load */
+        bool affine; /* an OFFSET; else a plain load */
     } index[3];
     bool zero; /* an index outside is no fault */
-} cpu_runs;
+} cpu_indexed_copy;
 
 /* Programs that store what they load, bits as they are (copy.c), */
 typedef struct cpu_copy {
@@ -72,11 +73,12 @@ typedef struct cpu_path {
 } cpu_path;
 
 /* One instruction over operands without gaps (direct.c); copies of views (copy.c);
- * loads by indices that follow each other (runs.c); gathers by one index
+ * loads by indices that follow each other (indexed_copy.c); gathers by one index
  * (take.c); sums of a few loads times weights, of rows (taps_rows.c) and of
  * whole lines (taps_along.c). */
-extern const cpu_path tn__cpu_path_direct, tn__cpu_path_copy, tn__cpu_path_runs,
-    tn__cpu_path_take, tn__cpu_path_row_taps, tn__cpu_path_taps_along;
+extern const cpu_path tn__cpu_path_direct, tn__cpu_path_copy,
+    tn__cpu_path_indexed_copy, tn__cpu_path_take, tn__cpu_path_row_taps,
+    tn__cpu_path_taps_along;
 enum { CPU_PATHS = 6 };
 /* In built: those that recognise the program, in the order in which a launch
  * tries them, NULL behind them. */

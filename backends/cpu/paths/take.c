@@ -129,15 +129,15 @@ static void take_row(take *t, place p, int64_t n)
                 break;                                                        \
             for (int64_t i = 0; i < m; i += GROUP) {                          \
                 const int64_t *from = index + k + i;                          \
-                tn__cpu_fetch(from + AHEAD, GROUP * 8);                       \
+                tn__cpu_prefetch(from + AHEAD, GROUP * 8);                    \
                 if (share)                                                    \
-                    tn__cpu_fetch(p.next + (k + i) / GROUP * share, share);   \
+                    tn__cpu_prefetch(p.next + (k + i) / GROUP * share, share);\
                 _Pragma("GCC unroll 4") for (int64_t j = 0; j < GROUP; j++)   \
                     to[i + j] = in[from[j]];                                  \
             }                                                                 \
             if (t->stream)                                                    \
                 t->built->routines->stream((char *)(out + k), block,          \
-                                           m * (int64_t)sizeof(T), 0);        \
+                                           m *(int64_t)sizeof(T), 0);         \
         }                                                                     \
         for (int64_t i = k; i < n; i++) {                                     \
             int64_t at = index[i * d.index];                                  \
@@ -168,7 +168,7 @@ static void take_one(take *t, place p, int64_t n)
 
 /* Rows lie anywhere, and a row is copied before the next index is looked at: so
  * what a later one names is asked for. */
-static void fetch_row(const take *t, int64_t row)
+static void prefetch_row(const take *t, int64_t row)
 {
     enum { MOST = 8 * LINE };
     int64_t at = t->index[row * t->dim[0].index];
@@ -186,7 +186,7 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
     enum { ROWS_AHEAD = 4, NEAR = 16 << 10 };
-    const bool fetches = t->by_rows && t->ndim == 2 && t->blocks == 1;
+    const bool prefetches = t->by_rows && t->ndim == 2 && t->blocks == 1;
     const dimension *last = &t->dim[t->ndim - 1];
     int64_t at[TN_MAX_NDIM * 2] = {0}, number = row;
     place p = {.in = first * last->in, .index = first * last->index,
@@ -205,8 +205,8 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
         t->blocks == 1 && t->extent * t->bytes <= tn__cpu_min(NEAR, n * LINE))
         p.next_bytes = t->extent * t->bytes;
     for (; count > 0; count--, number++) {
-        if (fetches && count > ROWS_AHEAD)
-            fetch_row(t, number + ROWS_AHEAD);
+        if (prefetches && count > ROWS_AHEAD)
+            prefetch_row(t, number + ROWS_AHEAD);
         p.next = count > 1 && p.next_bytes > 0
                      ? t->in + (p.in + rows->in) * t->bytes
                      : NULL;
@@ -245,7 +245,7 @@ static void run_pieces(void *context, int64_t i)
 }
 
 /* The dimensions, merged where all operands allow. */
-static int64_t take_dimensions(take *t)
+static int64_t merge_dimensions(take *t)
 {
     const tn_launch *l = t->launch;
     const int64_t *in = l->operand[t->built->take.in].stride;
@@ -271,7 +271,7 @@ static int64_t take_dimensions(take *t)
 }
 
 /* How many different elements of the index there are. */
-static int64_t own_indices(const take *t)
+static int64_t distinct_indices(const take *t)
 {
     int64_t own = 1;
     for (uint32_t d = 0; d < t->ndim; d++)
@@ -283,7 +283,7 @@ static int64_t own_indices(const take *t)
  * faster (hoist.c), for each index is looked at once. */
 static bool shares_indices(const take *t, int64_t total)
 {
-    return t->dim[t->ndim - 1].index != 0 && total / own_indices(t) >= 16;
+    return t->dim[t->ndim - 1].index != 0 && total / distinct_indices(t) >= 16;
 }
 
 static bool launch_take(tn_built *built, const tn_launch *launch,
@@ -293,7 +293,7 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     const tn_launch_operand *at = &launch->operand[built->take.index];
     const tn_launch_operand *to = &launch->operand[built->take.out];
     take t = {.built = built, .launch = launch, .lock = ATOMIC_FLAG_INIT};
-    int64_t total = take_dimensions(&t);
+    int64_t total = merge_dimensions(&t);
     if (total == 0)
         return true;
     const dimension *last = &t.dim[t.ndim - 1];
@@ -324,4 +324,5 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     return true;
 }
 
-const cpu_path tn__cpu_path_take = {.name = "take", .recognise = recognise, .launch = launch_take};
+const cpu_path tn__cpu_path_take = {
+    .name = "take", .recognise = recognise, .launch = launch_take};

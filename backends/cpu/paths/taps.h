@@ -27,7 +27,7 @@ typedef struct cpu_tap_lists {
     int64_t step[TN_CPU_TAPS];
     int count;
 } cpu_tap_lists;
-int64_t tn__cpu_tap_near(const cpu_tap_lists *lists, int64_t at, int64_t n,
+int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most);
 void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                       int64_t n);

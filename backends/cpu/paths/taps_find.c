@@ -8,7 +8,7 @@ static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         if (op->code == CPU_LOAD && op->index == operand && op->a == index &&
-            op->early && code->slot[op->out].space == CPU_ELEM)
+            op->hoistable && code->slot[op->out].space == CPU_ELEM)
             return op;
     }
     return NULL;
@@ -60,14 +60,14 @@ static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
     const cpu_code *code = &built->hoisted;
     const cpu_op *from = find_load(code, tap.index, TN_CPU_NONE);
     const cpu_op *load = from ? find_load(code, tap.in, from->out) : NULL;
-    const cpu_op *weigh = find_load(code, tap.weight, TN_CPU_NONE);
-    if (!load || !weigh)
+    const cpu_op *weight_load = find_load(code, tap.weight, TN_CPU_NONE);
+    if (!load || !weight_load)
         return false;
     taps->in = tap.in;
     taps->index[taps->count] = tap.index;
     taps->weight[taps->count] = tap.weight;
     taps->load[taps->count] = (uint32_t)(load - code->op);
-    taps->weigh[taps->count++] = (uint32_t)(weigh - code->op);
+    taps->weight_load[taps->count++] = (uint32_t)(weight_load - code->op);
     return true;
 }
 

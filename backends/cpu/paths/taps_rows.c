@@ -52,7 +52,8 @@ static tn_status build_written(const tn_built *built, int count,
     tn_plugin_device device = {.routines = built->routines,
                                .stream_bytes = built->stream_bytes};
     tn_status status = tn__cpu_build(&device, &program, written);
-    if (status == TN_OK && tn__cpu_path_taps_along.recognise(*written, &program))
+    if (status == TN_OK &&
+        tn__cpu_path_taps_along.recognise(*written, &program))
         (*written)->path[0] = &tn__cpu_path_taps_along;
     return status;
 }
@@ -105,7 +106,7 @@ static bool launch_rows(tn_built *built, const tn_launch *launch,
     const tn_launch_operand *index = &launch->operand[taps->index];
     if (launch->row_ndim != 1 || extent[outer] < 1 ||
         extent[outer] > TN_CPU_TAPS || in->stride[outer] != 0 ||
-        tn__cpu_product(extent, outer) < TN_CPU_LEAST_POINTS ||
+        tn__cpu_numel(extent, outer) < TN_CPU_LEAST_POINTS ||
         !all_inside(launch, index, outer, in->index_extent[0]))
         return false;
     const int count = (int)extent[outer];

@@ -291,7 +291,7 @@ static bool set_up(product *p, const tn_matmul_args *m)
         tn__cpu_number_store(&p->beta, p->type,
                              (tn_number){.i = (int64_t)m->beta});
     }
-    p->batches = tn__cpu_product(m->batch, m->batch_ndim);
+    p->batches = tn__cpu_numel(m->batch, m->batch_ndim);
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
 

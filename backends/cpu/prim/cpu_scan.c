@@ -22,7 +22,7 @@ typedef struct carry {
         uint8_t boolean;
     } fold;
     int64_t place;
-    tn_cpu_still *still; /* or NULL */
+    tn_cpu_scan_unchanged *unchanged; /* or NULL */
 } carry;
 
 /* x[0 .. n) becomes its prefix folds after the carry; k is the position of
@@ -42,8 +42,8 @@ typedef struct carry {
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
-        if (c->still && k + i > 0)                                            \
-            i += c->still(x + i, place + i, n - i, &fold, at);                \
+        if (c->unchanged && k + i > 0)                                        \
+            i += c->unchanged(x + i, place + i, n - i, &fold, at);            \
         unsigned changes = k + i == 0 || i + RUN > n;                         \
         end = i + RUN < n ? i + RUN : n;                                      \
         if (!changes)                                                         \
@@ -198,7 +198,7 @@ typedef struct work {
     const tn_scan_args *s;
     const tn_cpu_routines *routines;
     scan_block *run;
-    tn_cpu_still *still; /* or NULL */
+    tn_cpu_scan_unchanged *unchanged; /* or NULL */
     int64_t lines, lines_per_task;
     tn_cpu_scan *sum; /* of floats; then sum_rows, or NULL, is of lines side
                        * by side, and what stands below is NULL */
@@ -239,7 +239,7 @@ static void run_line(const work *w, int64_t line)
     const bool stays = s->out.stride[last] == 1 &&
                        s->in.dtype == s->out.dtype &&
                        tn__cpu_is_as_stored(s->out.dtype);
-    carry c = {.still = wants_place ? w->still : NULL};
+    carry c = {.unchanged = wants_place ? w->unchanged : NULL};
     for (int64_t k = 0; k < count; k += BLOCK) {
         int64_t n = tn__cpu_min(BLOCK, count - k);
         char *there = out + k * s->out.stride[last] * out_bytes;
@@ -530,7 +530,7 @@ static void choose(work *w, unsigned type)
     if (s->kind == TN_REDUCE_SUM)
         w->sum = w->routines->scan[type];
     if (wants_place)
-        w->still = w->routines->still[s->kind == TN_REDUCE_MIN][type];
+        w->unchanged = w->routines->unchanged[s->kind == TN_REDUCE_MIN][type];
     if (!plain)
         return;
     if (s->in.stride[last] == 1 && s->out.stride[last] == 1) {
@@ -577,7 +577,7 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
         w.run = scan_f32;
     }
     int64_t count = scan->extent[scan->ndim - 1];
-    w.lines = tn__cpu_product(scan->extent, scan->ndim - 1);
+    w.lines = tn__cpu_numel(scan->extent, scan->ndim - 1);
     if (w.lines == 0 || count == 0)
         return TN_OK;
     choose(&w, type);
@@ -589,7 +589,8 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
                     : w.together ? TOGETHER
                                  : 1;
     least = least < 64 && columns ? 64 : least;
-    w.lines_per_task = TASK_POINTS / count > least ? TASK_POINTS / count : least;
+    w.lines_per_task =
+        TASK_POINTS / count > least ? TASK_POINTS / count : least;
     int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
     if (tasks == 1)
         run_lines(&w, 0);

@@ -22,8 +22,8 @@
 /* Lines that go side by side: whole lines of the cache, and a destination of
  * thousands of rows still lies in an L2. */
 #define SIDE_BY_SIDE 64
-#define APART 1024 /* bytes between rows, or a multiple: too regular */
-#define TOGETHER_BYTES 262144
+#define REGULAR_STEP 1024 /* bytes between rows, or a multiple: too regular */
+#define COMPACT_BYTES 262144
 
 /* The points of some lines in two loops, one of them along dim: the outer one
  * where lines lie side by side, else the inner one. Strides count elements. */
@@ -56,7 +56,7 @@ typedef struct work {
     tn_cpu_run *row_run; /* combines rows; NULL for SET */
     int64_t row; /* a row's points; 0: no rows */
     half half[2];
-    atomic_int halves; /* at work */
+    atomic_int double_pumped; /* at work */
     atomic_flag lock;
     tn_fault fault;
 } work;
@@ -144,10 +144,10 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
         const int64_t *index = l->index + k + j;                              \
         const T *src = (const T *)l->src + (k + j) * inner.src;               \
-        tn__cpu_fetch(index + AHEAD, GROUP * 8);                              \
+        tn__cpu_prefetch(index + AHEAD, GROUP * 8);                           \
         if (inner.src == 1)                                                   \
-            tn__cpu_fetch(src + AHEAD, GROUP * (int64_t)sizeof(T));           \
-        tn__cpu_fetch(next.dst + (k + j) / GROUP * next.share, next.share);   \
+            tn__cpu_prefetch(src + AHEAD, GROUP * (int64_t)sizeof(T));        \
+        tn__cpu_prefetch(next.dst + (k + j) / GROUP * next.share, next.share);\
         times for (int64_t i = 0; i < GROUP; i++)                             \
         {                                                                     \
             T *to = (T *)l->dst + index[i];                                   \
@@ -161,8 +161,9 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
         const T *src = (const T *)l->src + k * inner.src + i * outer.src;     \
         T *dst = (T *)l->dst + k * inner.dst;                                 \
         if (fetches) {                                                        \
-            tn__cpu_fetch(index + ROWS_AHEAD * outer.index, inner.count * 8); \
-            tn__cpu_fetch(src + ROWS_AHEAD * outer.src, src_bytes);           \
+            tn__cpu_prefetch(index + ROWS_AHEAD * outer.index,                \
+                             inner.count * 8);                                \
+            tn__cpu_prefetch(src + ROWS_AHEAD * outer.src, src_bytes);        \
         }                                                                     \
         for (int64_t j = 0; j < m; j++) {                                     \
             int64_t at = index[j * inner.index];                              \
@@ -311,8 +312,8 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
         const entry *e = &entries[i], *later = e + rows_ahead;
         if (i + rows_ahead < n &&
             (uint64_t)later->at < (uint64_t)s->dst_extent) {
-            tn__cpu_fetch(dst + later->at * dst_step, fetched);
-            tn__cpu_fetch(src + later->source * src_step, fetched);
+            tn__cpu_prefetch(dst + later->at * dst_step, fetched);
+            tn__cpu_prefetch(src + later->source * src_step, fetched);
         }
         if ((uint64_t)e->at >= (uint64_t)s->dst_extent) {
             raise_fault(w, e->at, position_of(s, point, e->source));
@@ -356,13 +357,13 @@ static void run_half(void *context, int64_t own)
     const int64_t point[TN_MAX_NDIM] = {0}, count = w->s->extent[w->s->dim];
     const int64_t most = 1 + HALF_POINTS / w->row;
     unsigned fpu = tn__cpu_fpu_set();
-    atomic_fetch_add(&w->halves, 1);
+    atomic_fetch_add(&w->double_pumped, 1);
     for (int64_t low = 0, high; low < count; low = high) {
         while (atomic_flag_test_and_set(&mine->busy))
             ;
         low = mine->done;
         high = tn__cpu_min(low + tn__cpu_min(most, ROW_BLOCK), count);
-        bool both = atomic_load(&w->halves) == 1 &&
+        bool both = atomic_load(&w->double_pumped) == 1 &&
                     !atomic_flag_test_and_set(&other->busy);
         if (both && other->done != low) {
             atomic_flag_clear(&other->busy);
@@ -376,7 +377,7 @@ static void run_half(void *context, int64_t own)
         }
         atomic_flag_clear(&mine->busy);
     }
-    atomic_fetch_sub(&w->halves, 1);
+    atomic_fetch_sub(&w->double_pumped, 1);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -427,28 +428,28 @@ static int64_t lines_side_by_side(const work *w)
  * caches. Where as much is added as is there, the lines' part of them is better
  * brought together, and put back: scatter_reduce of 1024 x 1024 along its rows
  * took 1.5 ms in place of 4.9 (Zen 5). */
-static void run_apart(work *w, const line *l, const int64_t *point)
+static void run_compacted(work *w, const line *l, const int64_t *point)
 {
     const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];
     const int64_t rows = w->s->dst_extent, columns = l->inner.count;
     const int64_t step = l->dst_stride * (int64_t)bytes;
     const size_t row = (size_t)columns * bytes;
-    bool is_apart = l->side_by_side && l->inner.dst == 1 && rows >= 64 &&
-                    step % APART == 0 && l->outer.count >= rows / 2 &&
-                    rows * (int64_t)row <= TOGETHER_BYTES;
-    char *together = is_apart ? tn__cpu_scratch((size_t)rows * row) : NULL;
-    if (!together) {
+    bool compacts = l->side_by_side && l->inner.dst == 1 && rows >= 64 &&
+                    step % REGULAR_STEP == 0 && l->outer.count >= rows / 2 &&
+                    rows * (int64_t)row <= COMPACT_BYTES;
+    char *compacted = compacts ? tn__cpu_scratch((size_t)rows * row) : NULL;
+    if (!compacted) {
         run_line(w, l, point);
         return;
     }
     line here = *l;
-    here.dst = together;
+    here.dst = compacted;
     here.dst_stride = columns;
     for (int64_t i = 0; i < rows; i++)
-        memcpy(together + (size_t)i * row, l->dst + i * step, row);
+        memcpy(compacted + (size_t)i * row, l->dst + i * step, row);
     run_line(w, &here, point);
     for (int64_t i = 0; i < rows; i++)
-        memcpy(l->dst + i * step, together + (size_t)i * row, row);
+        memcpy(l->dst + i * step, compacted + (size_t)i * row, row);
 }
 
 static void run_lines(void *context, int64_t i)
@@ -487,7 +488,7 @@ static void run_lines(void *context, int64_t i)
                              s->index.stride[e]};
             l.side_by_side = true;
         }
-        run_apart(w, &l, point);
+        run_compacted(w, &l, point);
     }
     tn__cpu_fpu_restore(fpu);
 }

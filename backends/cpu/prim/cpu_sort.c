@@ -30,7 +30,8 @@ typedef struct work {
     unsigned type, key_bits;
     bool narrow; /* key and place are one word; else looked at for a line */
     int64_t lines, lines_per_task;
-    int64_t side, turned; /* lines side by side, and how many go at a time */
+    int64_t side,
+        transposed; /* lines side by side, and how many go at a time */
     atomic_int failed;
 } work;
 
@@ -191,7 +192,7 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
 enum {
     GROUP = 32, /* keys that are looked at together */
     SHORT = 8192,
-    MOST_KEPT = TN_CPU_PARTS / 2, /* of a short line, by parts */
+    MAX_SHORT_KEEP = TN_CPU_PARTS / 2, /* of a short line, by parts */
 };
 
 /* Of a block that is filled up to a multiple of TN_CPU_PARTS. */
@@ -370,7 +371,7 @@ static void run_line(const work *w, const writer *o, void *items)
     }
     if (!one && w->narrow && w->type != CPU_BOOL && is_few(keep, count)) {
         narrow = items;
-        if (keep <= MOST_KEPT && count >= TN_CPU_PARTS && count <= SHORT)
+        if (keep <= MAX_SHORT_KEEP && count >= TN_CPU_PARTS && count <= SHORT)
             narrow = read_short(&r, keep, items);
         else
             read_first(&r, keep, items);
@@ -422,14 +423,14 @@ static writer writer_of(const tn_sort_args *s, int64_t line)
 /* ---- lines side by side ------------------------------------------------ */
 
 enum {
-    MOST_TURNED = 16,        /* lines at a time: whole lines of the caches */
-    TURNED_BYTES = 16 << 20, /* that they and their results may take */
+    MAX_TRANSPOSED = 16, /* lines at a time: whole lines of the caches */
+    TRANSPOSED_BYTES = 16 << 20, /* that they and their results may take */
     GAP = 16, /* elements: lines a page apart share a set of an L1 */
 };
 
 /* How many go at a time; 0: each alone. Columns of 1024 x 1024 floats took 29
  * ms where each element was read and written in its row, 8.3 so (Zen 5). */
-static int64_t lines_turned(const tn_sort_args *s)
+static int64_t lines_at_a_time(const tn_sort_args *s)
 {
     const uint32_t last = s->ndim - 1;
     if (last == 0 || s->extent[last] == 1 || s->in.stride[last - 1] != 1 ||
@@ -437,14 +438,14 @@ static int64_t lines_turned(const tn_sort_args *s)
         (s->out_index.buffer && s->out_index.stride[last - 1] != 1))
         return 0;
     const int64_t bytes = 2 * tn__cpu_dtype_bytes[s->in.dtype] + 8;
-    const int64_t most = TURNED_BYTES / bytes / (s->extent[last] + GAP);
-    const int64_t n = tn__cpu_min(tn__cpu_min(most, MOST_TURNED),
-                                  s->extent[last - 1]);
+    const int64_t most = TRANSPOSED_BYTES / bytes / (s->extent[last] + GAP);
+    const int64_t n =
+        tn__cpu_min(tn__cpu_min(most, MAX_TRANSPOSED), s->extent[last - 1]);
     return n < 4 ? 0 : n;
 }
 
 /* Room for n of them, behind the items. */
-static size_t turned_bytes(const work *w, int64_t n)
+static size_t transposed_bytes(const work *w, int64_t n)
 {
     return (size_t)(n * (w->s->extent[w->s->ndim - 1] + GAP)) *
            (2 * (size_t)tn__cpu_dtype_bytes[w->s->in.dtype] +
@@ -452,8 +453,8 @@ static size_t turned_bytes(const work *w, int64_t n)
 }
 
 /* n lines from first on. */
-static void run_turned(const work *w, int64_t first, int64_t n, void *items,
-                       char *room)
+static void run_transposed(const work *w, int64_t first, int64_t n, void *items,
+                           char *room)
 {
     const tn_sort_args *s = w->s;
     const int64_t count = s->extent[s->ndim - 1], step = count + GAP;
@@ -464,8 +465,8 @@ static void run_turned(const work *w, int64_t first, int64_t n, void *items,
     int64_t *places = (int64_t *)(void *)room;
     char *in = room + n * step * (int64_t)sizeof *places;
     char *out = in + n * step * bytes;
-    w->routines->turn[bytes](in, step, there.in, there.from / bytes, count, n,
-                             0);
+    w->routines->transpose[bytes](in, step, there.in, there.from / bytes, count,
+                                  n, 0);
     for (int64_t i = 0; i < n; i++)
         run_line(w,
                  &(writer){.in = in + i * step * bytes,
@@ -475,12 +476,13 @@ static void run_turned(const work *w, int64_t first, int64_t n, void *items,
                            .to_place = 1},
                  items);
     if (there.out)
-        w->routines->turn[bytes](there.out + low * there.to, there.to / bytes,
-                                 out + low * bytes, step, n, keep - low, 0);
+        w->routines->transpose[bytes](there.out + low * there.to,
+                                      there.to / bytes, out + low * bytes, step,
+                                      n, keep - low, 0);
     if (there.places)
-        w->routines->turn[sizeof *places](there.places + low * there.to_place,
-                                          there.to_place, places + low, step,
-                                          n, keep - low, 0);
+        w->routines->transpose[sizeof *places](
+            there.places + low * there.to_place, there.to_place, places + low,
+            step, n, keep - low, 0);
 }
 
 static void run_lines(void *context, int64_t i)
@@ -492,17 +494,17 @@ static void run_lines(void *context, int64_t i)
     const size_t bytes =
         2 * (count + TN_CPU_PARTS) *
         (w->narrow ? sizeof(uint64_t) : sizeof(wide_item));
-    char *items = tn__cpu_scratch(bytes + turned_bytes(w, w->turned));
+    char *items = tn__cpu_scratch(bytes + transposed_bytes(w, w->transposed));
     if (!items) {
         atomic_store(&w->failed, 1);
         return;
     }
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t line = first, n = 1; line < end; line += n) {
-        if (w->turned) {
+        if (w->transposed) {
             n = tn__cpu_min(w->side - line % w->side, end - line);
-            n = tn__cpu_min(n, w->turned);
-            run_turned(w, line, n, items, items + bytes);
+            n = tn__cpu_min(n, w->transposed);
+            run_transposed(w, line, n, items, items + bytes);
         } else {
             const writer o = writer_of(w->s, line);
             run_line(w, &o, items);
@@ -538,12 +540,12 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
                                                         : 32;
     int64_t count = sort->extent[sort->ndim - 1];
     w.narrow = w.key_bits <= 32 && count <= UINT32_MAX;
-    w.lines = tn__cpu_product(sort->extent, sort->ndim - 1);
+    w.lines = tn__cpu_numel(sort->extent, sort->ndim - 1);
     if (w.lines == 0 || count == 0 || sort->keep <= 0)
         return TN_OK;
-    w.turned = lines_turned(sort);
-    w.side = w.turned ? sort->extent[sort->ndim - 2] : 1;
-    int64_t least = tn__cpu_min(w.turned, (w.side + 3) / 4);
+    w.transposed = lines_at_a_time(sort);
+    w.side = w.transposed ? sort->extent[sort->ndim - 2] : 1;
+    int64_t least = tn__cpu_min(w.transposed, (w.side + 3) / 4);
     least = least > 0 ? least : 1;
     w.lines_per_task = TASK_POINTS / count;
     if (w.lines_per_task < least)

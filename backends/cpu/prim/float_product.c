@@ -27,32 +27,33 @@ enum {
     STRIP = 8,            /* rows of a that are packed side by side */
     DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
     DIRECT_BYTES = 32768, /* that stays in L1, and up to */
-    DIRECT_MORE = 64,     /* rows one that panels of a line do not meet in few
+    DIRECT_STRIDED_ROWS =
+        64, /* rows one that panels of a line do not meet in few
                              sets of a cache */
     /* a is packed, too, where its rows lie this many bytes apart and this many
      * columns of b meet them, or neighbours lie in a column too far for L1. */
-    FAR_BYTES = 4096,
+    FAR_ROW_BYTES = 4096,
     FAR_COLUMNS = 256,
-    ASK_BYTES = 4194304, /* of c that outer caches do not hold */
+    PREFETCH_BYTES = 4194304, /* of c that outer caches do not hold */
     /* Large products are cut into blocks of this many rows and columns, of
-     * which SLABS x DEPTH of k are packed at a time, 6 MB of floats, or as many
+     * which MIN_SLABS x DEPTH of k are packed at a time, 6 MB of floats, or as many
      * as fill SLAB_BYTES, a PIECE of rows by one thread; and into tiles, of which
-     * there are LEAST_TILES if they need not have fewer columns or rows than
-     * LEAST_TILE: weights' gradients have few of both, and a long k. */
+     * there are MIN_TILES if they need not have fewer columns or rows than
+     * MIN_TILE: weights' gradients have few of both, and a long k. */
     SHARED = 2048,
-    SLABS = 2,
+    MIN_SLABS = 2,
     SLAB_BYTES = 1048576,
     PIECE = 128,
     TILE = BLOCK,
-    LEAST_TILE = 32,
-    LEAST_TILES = 8
+    MIN_TILE = 32,
+    MIN_TILES = 8
 };
 
 typedef struct job {
     tn_cpu_product p;
     const tn_cpu_conv_routines *tiles;
     const tn_cpu_product_routines *loops;
-    tn_cpu_turn *turn;
+    tn_cpu_transpose *transpose;
     int64_t bytes; /* of an element */
     int64_t whole; /* columns of a panel */
     int64_t first, depth; /* of k, that are added now */
@@ -60,7 +61,7 @@ typedef struct job {
     bool in_place;    /* b: but for a panel whose last vector is not whole */
     int64_t at[DEPTH];
     const void *row[BLOCK];
-    _Alignas(64) char sums[PANEL * BLOCK], turned[PANEL * BLOCK];
+    _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
 } job;
 
 static char *element(const job *g, const tn_cpu_matrix *x, int64_t i,
@@ -96,7 +97,7 @@ static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
         for (int64_t i = 0; i < g->depth; i++)
             copy(panel + i * line, from + i * step, width * g->bytes);
     else
-        g->turn(panel, row, from, b->column, width, g->depth, 0);
+        g->transpose(panel, row, from, b->column, width, g->depth, 0);
 }
 
 /* GROUP panels, row by row: their rows lie together, those of b pages apart. */
@@ -143,7 +144,7 @@ static void spread_strips(const job *g, char *to, const char *from,
 }
 
 /* Rows of neighbours turn over, as many at a time as a vector has elements. */
-static void turn_strips(job *g)
+static void transpose_strips(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
     const int64_t wide = g->tiles->lanes > STRIP ? g->tiles->lanes : STRIP;
@@ -152,17 +153,17 @@ static void turn_strips(job *g)
         char *to = strip_of(g, i);
         const int64_t rows = tn__cpu_min(wide, m - i);
         if (rows <= STRIP) {
-            g->turn(to, STRIP, element(g, a, i, g->first), a->row, rows,
-                    g->depth, 0);
+            g->transpose(to, STRIP, element(g, a, i, g->first), a->row, rows,
+                         g->depth, 0);
             continue;
         }
         for (int64_t q = 0; q < g->depth; q += BLOCK) {
             const int64_t columns = tn__cpu_min(BLOCK, g->depth - q);
-            g->turn(g->turned, wide, element(g, a, i, g->first + q), a->row,
-                    rows, columns, 0);
+            g->transpose(g->transposed, wide, element(g, a, i, g->first + q),
+                         a->row, rows, columns, 0);
             for (int64_t j = 0; j < columns; j++)
                 spread_strips(g, to + (q + j) * line,
-                              g->turned + j * wide * g->bytes,
+                              g->transposed + j * wide * g->bytes,
                               (rows + STRIP - 1) / STRIP);
         }
     }
@@ -175,7 +176,7 @@ static void pack_a(job *g)
     const tn_cpu_matrix *a = &g->p.a;
     const int64_t line = STRIP * g->bytes, strips = g->p.m / STRIP;
     if (a->column == 1) {
-        turn_strips(g);
+        transpose_strips(g);
         return;
     }
     for (int64_t q = 0; q < g->depth; q++) {
@@ -188,30 +189,30 @@ static void pack_a(job *g)
 }
 
 /* c of `rows` rows from i and `width` columns from j, of g->sums. */
-static void settle(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
-                   int64_t row, double beta)
+static void store(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
+                  int64_t row, double beta)
 {
     const tn_cpu_matrix *c = &g->p.c;
     char *to = element(g, c, i, j);
     if (c->column == 1) {
-        g->loops->settle(to, c->row, g->sums, row, rows, width, beta);
+        g->loops->store(to, c->row, g->sums, row, rows, width, beta);
     } else if (beta == 0) {
-        g->turn(to, c->column, g->sums, row, rows, width, 0);
+        g->transpose(to, c->column, g->sums, row, rows, width, 0);
     } else {
-        g->turn(g->turned, BLOCK, g->sums, row, rows, width, 0);
-        g->loops->settle(to, c->column, g->turned, BLOCK, width, rows, beta);
+        g->transpose(g->transposed, BLOCK, g->sums, row, rows, width, 0);
+        g->loops->store(to, c->column, g->transposed, BLOCK, width, rows, beta);
     }
 }
 
 /* c of no products: there is no a, nor b. */
-static void settle_nothing(job *g)
+static void store_zero_product(job *g)
 {
     const tn_cpu_product *p = &g->p;
     memset(g->sums, 0, sizeof g->sums);
     for (int64_t i = 0; i < p->m; i += BLOCK)
         for (int64_t j = 0; j < p->n; j += g->whole)
-            settle(g, i, j, tn__cpu_min(BLOCK, p->m - i),
-                   tn__cpu_min(g->whole, p->n - j), g->whole, p->beta);
+            store(g, i, j, tn__cpu_min(BLOCK, p->m - i),
+                  tn__cpu_min(g->whole, p->n - j), g->whole, p->beta);
 }
 
 static void point_rows(job *g, int64_t i, int64_t rows)
@@ -230,8 +231,8 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
     double beta = g->first > 0 ? 1 : g->p.beta;
     if (width == row && g->p.c.column == 1 && (beta == 0 || beta == 1)) {
         const int how = (beta != 0 ? TN_CPU_TILE_ADD : 0) |
-                        (g->p.m * g->p.c.row * g->bytes > ASK_BYTES
-                             ? TN_CPU_TILE_ASK
+                        (g->p.m * g->p.c.row * g->bytes > PREFETCH_BYTES
+                             ? TN_CPU_TILE_PREFETCH
                              : 0);
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, element(g, &g->p.c, i, j), g->p.c.row,
@@ -239,7 +240,7 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
     } else {
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, g->sums, row, g->p.alpha, 0);
-        settle(g, i, j, rows, width, row, beta);
+        store(g, i, j, rows, width, row, beta);
     }
 }
 
@@ -275,12 +276,12 @@ static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
     const int64_t row = b->row * g->bytes;
     return b->column == 1 &&
            (m <= DIRECT_ROWS || g->p.k * row <= DIRECT_BYTES ||
-            (m <= DIRECT_MORE &&
-             (row % FAR_BYTES || g->whole * g->bytes > LINE)));
+            (m <= DIRECT_STRIDED_ROWS &&
+             (row % FAR_ROW_BYTES || g->whole * g->bytes > LINE)));
 }
 
 /* n runs that turn over into lanes: squares by vectors, the rest one by one. */
-static double turning(const job *g, int64_t n)
+static double transpose_cost(const job *g, int64_t n)
 {
     int64_t rest = n % g->tiles->lanes;
     return 2 * (double)(n - rest) + 6 * (double)rest;
@@ -292,11 +293,11 @@ static double cost(const job *g, const tn_cpu_matrix *b,
                    const tn_cpu_matrix *c, int64_t m, int64_t n)
 {
     double k = (double)g->p.k, height = (double)m, passes = 1;
-    double panels = turning(g, n), turns = 0;
+    double panels = transpose_cost(g, n), turns = 0;
     if (b->column == 1)
         panels = in_place(g, b, m) ? 0 : (double)n / 2;
     if (c->column != 1)
-        turns = turning(g, n);
+        turns = transpose_cost(g, n);
     if (k > DEPTH)
         passes = k / DEPTH;
     return 2 * (double)vectors_of(g, n) * height * k + panels * k +
@@ -317,17 +318,17 @@ static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
         x->row = 1;
 }
 
-static bool dots(const job *g)
+static bool run_dots(const job *g)
 {
     const tn_cpu_product *p = &g->p;
     if (!p->alone || p->a.column != 1 || p->b.row != 1 || p->k < g->whole)
         return false;
     if (p->m == 1)
         g->loops->dots(p->n, p->k, p->a.memory, p->b.memory, p->b.column,
-                       p->c.memory, p->c.column, p->alpha, p->beta);
+                           p->c.memory, p->c.column, p->alpha, p->beta);
     else
         g->loops->dots(p->m, p->k, p->b.memory, p->a.memory, p->a.row,
-                       p->c.memory, p->c.row, p->alpha, p->beta);
+                           p->c.memory, p->c.row, p->alpha, p->beta);
     return true;
 }
 
@@ -347,7 +348,7 @@ static void transpose_all(job *g)
  * them? Those that lie nearer are read as fast where they are. */
 static bool is_far(const job *g, int64_t n)
 {
-    return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_BYTES;
+    return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
 }
 
 /* Memory for what has to be packed. */
@@ -383,11 +384,11 @@ static void open_job(job *g, const tn_cpu_product *p)
     g->tiles = p->routines->conv[p->type];
     g->loops = p->routines->product[p->type];
     g->bytes = p->type == CPU_F32 ? 4 : 8;
-    g->turn = p->routines->turn[g->bytes];
+    g->transpose = p->routines->transpose[g->bytes];
     g->whole = 2 * g->tiles->lanes;
     if (p->type == CPU_F32) {
-        g->p.alpha = tn__cpu_single(p->alpha);
-        g->p.beta = tn__cpu_single(p->beta);
+        g->p.alpha = tn__cpu_round_f32(p->alpha);
+        g->p.beta = tn__cpu_round_f32(p->beta);
     }
     plain_strides(&g->p.a, p->m, p->k);
     plain_strides(&g->p.b, p->k, p->n);
@@ -403,7 +404,7 @@ static void choose_panels(job *g)
         transpose_all(g);
 }
 
-static void place_columns(job *g, int64_t step)
+static void set_column_offsets(job *g, int64_t step)
 {
     for (int64_t q = 0; q < tn__cpu_min(g->p.k, DEPTH); q++)
         g->at[q] = q * step;
@@ -414,15 +415,15 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
     job g;
     open_job(&g, p);
     if (p->k == 0) {
-        settle_nothing(&g);
+        store_zero_product(&g);
         return true;
     }
-    if (dots(&g))
+    if (run_dots(&g))
         return true;
     choose_panels(&g);
     if (!find_memory(&g))
         return false;
-    place_columns(&g, g.a ? STRIP : g.p.a.column);
+    set_column_offsets(&g, g.a ? STRIP : g.p.a.column);
     for (g.first = 0; g.first < p->k; g.first += DEPTH) {
         g.depth = tn__cpu_min(DEPTH, p->k - g.first);
         if (g.a)
@@ -440,7 +441,7 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
  * that few columns meet, are read where they lie. */
 typedef struct shared {
     tn_cpu_product p;        /* of the block, but for k: that is the whole */
-    int64_t first, slabs;    /* of k, DEPTH at a time */
+    int64_t first, k_slabs;  /* of k, DEPTH at a time */
     int64_t row_pieces, tile_m, tile_n, tiles_n;
     int64_t a_bytes, b_bytes; /* of a slab */
     char *a, *b;              /* a: or NULL */
@@ -457,10 +458,10 @@ static void point_slab(job *g, const shared *s, int64_t slab)
 static void pack_piece(void *context, int64_t i)
 {
     const shared *s = context;
-    const int64_t piece = i / s->slabs;
+    const int64_t piece = i / s->k_slabs;
     job g;
     open_job(&g, &s->p);
-    point_slab(&g, s, i % s->slabs);
+    point_slab(&g, s, i % s->k_slabs);
     if (piece < s->row_pieces) {
         const int64_t row = piece * PIECE;
         g.a = strip_of(&g, row);
@@ -483,10 +484,10 @@ static void run_shared(void *context, int64_t i)
     job g;
     unsigned fpu = tn__cpu_fpu_set();
     open_job(&g, &s->p);
-    place_columns(&g, s->a ? STRIP : g.p.a.column);
+    set_column_offsets(&g, s->a ? STRIP : g.p.a.column);
     const int64_t rows = tn__cpu_min(row + s->tile_m, g.p.m);
     const int64_t columns = tn__cpu_min(column + s->tile_n, g.p.n);
-    for (int64_t slab = 0; slab < s->slabs; slab++) {
+    for (int64_t slab = 0; slab < s->k_slabs; slab++) {
         point_slab(&g, s, slab);
         point_rows(&g, row, rows - row);
         for (int64_t j = column; j < columns; j += g.whole) {
@@ -506,8 +507,8 @@ static int64_t cut_tiles(shared *s)
     for (;;) {
         s->tiles_n = (s->p.n + s->tile_n - 1) / s->tile_n;
         int64_t tiles = (s->p.m + s->tile_m - 1) / s->tile_m * s->tiles_n;
-        int64_t *side = s->tile_n > LEAST_TILE ? &s->tile_n : &s->tile_m;
-        if (tiles >= LEAST_TILES || *side == LEAST_TILE)
+        int64_t *side = s->tile_n > MIN_TILE ? &s->tile_n : &s->tile_m;
+        if (tiles >= MIN_TILES || *side == MIN_TILE)
             return tiles;
         *side /= 2;
     }
@@ -515,7 +516,7 @@ static int64_t cut_tiles(shared *s)
 
 /* One block of c, rows and columns from (i, j) on, for all of k. */
 static void share_block(shared *s, const job *g, int64_t i, int64_t j,
-                        int64_t slabs)
+                        int64_t k_slabs)
 {
     s->p = g->p;
     s->p.a.memory = element(g, &g->p.a, i, 0);
@@ -527,10 +528,11 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j,
     const int64_t width = GROUP * g->whole;
     const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
     const int64_t tiles = cut_tiles(s);
-    for (s->first = 0; s->first < s->p.k; s->first += slabs * DEPTH) {
-        s->slabs = (tn__cpu_min(slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
-                   DEPTH;
-        tn__cpu_host->parallel_for(pieces * s->slabs, pack_piece, s);
+    for (s->first = 0; s->first < s->p.k; s->first += k_slabs * DEPTH) {
+        s->k_slabs =
+            (tn__cpu_min(k_slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
+            DEPTH;
+        tn__cpu_host->parallel_for(pieces * s->k_slabs, pack_piece, s);
         tn__cpu_host->parallel_for(tiles, run_shared, s);
     }
 }
@@ -548,15 +550,15 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p)
     s.a_bytes = packs_a ? (m / STRIP + 1) * strip_bytes(&g, depth) : 0;
     s.b_bytes = vectors_of(&g, n) * g.tiles->lanes * depth * g.bytes;
     s.b_bytes = (s.b_bytes + LINE - 1) / LINE * LINE;
-    int64_t slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
-    slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
-                        slabs > SLABS ? slabs : SLABS);
-    s.b = tn__cpu_scratch((size_t)(slabs * (s.a_bytes + s.b_bytes)));
+    int64_t k_slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
+    k_slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
+                          k_slabs > MIN_SLABS ? k_slabs : MIN_SLABS);
+    s.b = tn__cpu_scratch((size_t)(k_slabs * (s.a_bytes + s.b_bytes)));
     if (!s.b)
         return false;
-    s.a = packs_a ? s.b + slabs * s.b_bytes : NULL;
+    s.a = packs_a ? s.b + k_slabs * s.b_bytes : NULL;
     for (int64_t j = 0; j < g.p.n; j += SHARED)
         for (int64_t i = 0; i < g.p.m; i += SHARED)
-            share_block(&s, &g, i, j, slabs);
+            share_block(&s, &g, i, j, k_slabs);
     return true;
 }

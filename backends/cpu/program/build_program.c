@@ -65,12 +65,12 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
  * the same: values need no copy if what is written is not made before the last
  * use of what is read. An operation may write where an operand ends, a printed
  * function may not. */
-static void find_late(tn_built *b)
+static void find_read_after_write(tn_built *b)
 {
     const cpu_code *code = &b->kept;
     bool is_plain = !b->has_rows && !b->hoisted.op && code->loop_depth == 0;
     for (uint32_t k = 0; k < b->operand_count; k++)
-        b->late[k] = is_plain ? 0 : UINT32_MAX;
+        b->read_after_write[k] = is_plain ? 0 : UINT32_MAX;
     for (uint32_t i = 0; is_plain && i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         uint32_t at = i;
@@ -81,7 +81,7 @@ static void find_late(tn_built *b)
             at += at != TN_CPU_NONE && (code->op[at].code == CPU_RUN ||
                                         code->op[at].code == CPU_NATIVE);
         }
-        b->late[op->index] |=
+        b->read_after_write[op->index] |=
             at == TN_CPU_NONE ? UINT32_MAX : read_from(code, at);
     }
 }
@@ -97,9 +97,9 @@ static tn_status compile_streamed(const tn_program *program, tn_built *b)
         tn__cpu_compile(program, &plain, false, false, &b->streamed);
     if (status < 0 || !b->routines->native)
         return status;
-    if (!b->streamed.folds_lines)
+    if (!b->streamed.folds_columns)
         tn__cpu_code_release(&b->streamed);
-    cpu_code *code = b->streamed.folds_lines ? &b->lined : &b->streamed;
+    cpu_code *code = b->streamed.folds_columns ? &b->by_subrows : &b->streamed;
     return tn__cpu_compile(program, b->routines, false, false, code);
 }
 
@@ -114,12 +114,13 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
     size_t bytes = program->operand_count * sizeof *b->operand;
     if (b) {
         b->operand = malloc(bytes + 1);
-        b->late = malloc(program->operand_count * sizeof *b->late + 1);
+        b->read_after_write =
+            malloc(program->operand_count * sizeof *b->read_after_write + 1);
     }
-    if (!b || !b->operand || !b->late) {
+    if (!b || !b->operand || !b->read_after_write) {
         if (b) {
             free(b->operand);
-            free(b->late);
+            free(b->read_after_write);
         }
         free(b);
         return tn__cpu_host->fail(TN_ERR_MEMORY,
@@ -142,7 +143,7 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
         tn__cpu_built_free(b);
         return status;
     }
-    find_late(b);
+    find_read_after_write(b);
     *built = b;
     return TN_OK;
 }
@@ -153,11 +154,11 @@ void tn__cpu_built_free(tn_built *built)
         return;
     tn__cpu_code_release(&built->kept);
     tn__cpu_code_release(&built->streamed);
-    tn__cpu_code_release(&built->lined);
+    tn__cpu_code_release(&built->by_subrows);
     tn__cpu_code_release(&built->hoisted);
     for (int t = 0; t <= TN_CPU_TAPS; t++)
         tn__cpu_built_free(atomic_load(&built->row_taps.written[t]));
     free(built->operand);
-    free(built->late);
+    free(built->read_after_write);
     free(built);
 }

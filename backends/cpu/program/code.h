@@ -22,14 +22,14 @@ typedef struct cpu_slot {
 } cpu_slot;
 
 enum {
-    CPU_RUN,    /* run(out, a, b, c) */
-    CPU_MATH,   /* math(out, a, b, c): a printed function */
-    CPU_PAIR,   /* PHILOX of a to out and of a + 1 to where; b, c: one value */
-    CPU_SPREAD, /* out (elem) = a (row) for each of its elements */
-    CPU_FILL,   /* out = the one value of a */
-    CPU_PARAM,  /* out = parameter index */
+    CPU_RUN,  /* run(out, a, b, c) */
+    CPU_MATH, /* math(out, a, b, c): a printed function */
+    CPU_PAIR, /* PHILOX of a to out and of a + 1 to where; b, c: one value */
+    CPU_BROADCAST, /* out (elem) = a (row) for each of its elements */
+    CPU_FILL,      /* out = the one value of a */
+    CPU_PARAM,     /* out = parameter index */
     CPU_ROWLEN,
-    CPU_LOAD,   /* out = operand index; a, b, c its I64 indices */
+    CPU_LOAD, /* out = operand index; a, b, c its I64 indices */
     CPU_OFFSET,
     CPU_STORE,
     CPU_REDUCE, /* reduction number index folds a; where that is b times c, it
@@ -41,37 +41,42 @@ enum {
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
     CPU_END,    /* the next round of the loop jump operations back */
     CPU_NATIVE, /* segment number index: several of the others (native_body.h) */
-    CPU_NOTHING /* what is read no more */
+    CPU_NOP     /* what is read no more */
 };
 
 /* Flags of an operation. */
 enum {
-    LOAD_ZERO = 1 << 0,    /* an index outside reads 0 and is no fault */
-    LOAD_FOLDED = 1 << 1,  /* for reductions alone, which take columns with any
+    LOAD_ZERO = 1 << 0,     /* an index outside reads 0 and is no fault */
+    LOAD_FOLDED = 1 << 1,   /* for reductions alone, which take columns with any
                               step between elements */
-    LOAD_LENT = 1 << 2,    /* for operations that can go row by row alone: one
+    LOAD_LENT = 1 << 2,     /* for operations that can go row by row alone: one
                               row of memory may serve all; FOLDED too: for these
                               and for reductions, which take lines of columns
                               alike */
-    LOAD_SINGLE = 1 << 3,  /* LENT, for those alone that can take it as one
+    LOAD_SINGLE = 1 << 3,   /* LENT, for those alone that can take it as one
                               value: where it is one for all of a block, it is
                               left in memory */
-    STORE_DIRECT = 1 << 4, /* the operation that makes the value, in the same
+    STORE_DIRECT = 1 << 4,  /* the operation that makes the value, in the same
                               part, may write it to where it is to be stored */
-    STORE_PIECES = 1 << 5, /* DIRECT: that is a function, which goes piece by
+    STORE_CHUNKED = 1 << 5, /* DIRECT: that is a function, which goes piece by
                               piece and may store past the caches as it goes */
-    STORE_PAST = 1 << 6,   /* DIRECT: that is machine code, which may, if lines
+    STORE_STREAMED =
+        1 << 6,           /* DIRECT: that is machine code, which may, if lines
                               begin where a vector may */
-    RUN_FACTORS = 1 << 7,  /* for the reduction `jump` operations on alone, which
+    RUN_FACTORS = 1 << 7, /* for the reduction `jump` operations on alone, which
                               takes the factors from rows if it can, */
-    RUN_LINES = 1 << 8,    /* from columns */
-    SPREAD_WANTED = 1 << 9 /* for more than those that can take rows */
+    RUN_COLUMNS = 1 << 8, /* from columns */
+    BROADCAST_NEEDED = 1 << 9 /* for more than those that can take rows */
 };
 
 /* What the operations before a reduction make: of the last one's operands, or
  * of the second last one's and a number. */
-enum { CPU_PRODUCT = 1, /* a * b */ CPU_LESS /* (a - b) * c */,
-       CPU_TRIPLE /* (a * b) * c */, CPU_SCALED /* (a - b) * c * number */ };
+enum {
+    CPU_PRODUCT = 1,
+    /* a * b */ CPU_CENTERED /* (a - b) * c */,
+    CPU_TRIPLE /* (a * b) * c */,
+    CPU_CENTERED_SCALED /* (a - b) * c * number */
+};
 
 typedef struct cpu_op {
     uint8_t code;
@@ -82,8 +87,8 @@ typedef struct cpu_op {
                        each row, to be taken where rows are long */
     uint8_t lent;   /* bits: a, b, c is from a LENT load */
     uint8_t allowed; /* bits: a, b, c might be one value */
-    uint8_t lines;  /* REDUCE: CPU_PRODUCT ... */
-    bool early;     /* hoisted code: hangs on no load by an index (such a load
+    uint8_t column_form; /* REDUCE: CPU_PRODUCT ... */
+    bool hoistable; /* hoisted code: hangs on no load by an index (such a load
                        itself: its indices do not) */
     uint8_t kernel; /* RUN: TN_K_... */
     uint8_t from;   /* RUN: register type of a */
@@ -142,7 +147,7 @@ typedef struct cpu_code {
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
     bool folds_loads; /* its elem parts only load and fold */
-    bool folds_lines; /* or make, of columns, what folds take line by line */
+    bool folds_columns; /* or make, of columns, what folds take line by line */
     bool hoisted;     /* what is early keeps its slots from block to block */
     uint32_t loop_depth; /* most loops inside one another */
     cpu_part uniform;

@@ -188,7 +188,7 @@ static void compile_store(compiler *c, frame *f, uint32_t number)
         const cpu_op *by = &c->body.op[c->producer[slot] - 1];
         if (by->code == CPU_RUN || by->code == CPU_MATH ||
             (by->code == CPU_LOAD && by->a != TN_CPU_NONE))
-            op->flags = by->code == CPU_MATH ? STORE_DIRECT | STORE_PIECES
+            op->flags = by->code == CPU_MATH ? STORE_DIRECT | STORE_CHUNKED
                                              : STORE_DIRECT;
         c->producer[slot] = 0; /* for one store */
     }
@@ -396,8 +396,8 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
             cpu_op *op = &code->op[code->op_count++];
             *op = lists[l]->op[i];
             code->work += op->code == CPU_MATH ? FUNCTION_WORK : 1;
-            if (op->code == CPU_SPREAD && c->wanted[op->out])
-                op->flags = SPREAD_WANTED;
+            if (op->code == CPU_BROADCAST && c->wanted[op->out])
+                op->flags = BROADCAST_NEEDED;
             if (op->code == CPU_RUN || op->code == CPU_MATH) {
                 /* An absent operand is any pointer. */
                 op->b = op->b == TN_CPU_NONE ? op->a : op->b;
@@ -425,7 +425,7 @@ static void mark_loads(compiler *c)
     uint32_t *use = c->producer; /* of each slot: who reads it, then flags */
     if (code->slot_count > 0)
         memset(use, 0, code->slot_count * sizeof *use);
-    code->folds_loads = code->folds_lines = true;
+    code->folds_loads = code->folds_columns = true;
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         const uint32_t read[3] = {op->a, op->b, op->c};
@@ -460,8 +460,8 @@ static void mark_loads(compiler *c)
             use[op->out] = flag;
         if (elem && flag != LOAD_FOLDED)
             code->folds_loads = false;
-        if (elem && !plain && !(op->code == CPU_RUN && op->flags & RUN_LINES))
-            code->folds_lines = false;
+        if (elem && !plain && !(op->code == CPU_RUN && op->flags & RUN_COLUMNS))
+            code->folds_columns = false;
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < operands(op); j++) {
             if (read[j] == TN_CPU_NONE ||
@@ -479,32 +479,33 @@ static void mark_loads(compiler *c)
             s->operand[j].lent = s->operand[j].wide != TN_CPU_NONE &&
                                  (use[s->operand[j].wide] & LOAD_LENT);
         if (s)
-            code->folds_loads = code->folds_lines = false;
+            code->folds_loads = code->folds_columns = false;
     }
 }
 
 /* Hoisted code: marks what hangs on no load by an index. A store makes no
  * value early: it is for each block. Is there such a load with early
  * indices? */
-static bool mark_early(compiler *c)
+static bool mark_hoistable(compiler *c)
 {
     cpu_code *code = c->code;
-    uint32_t *late = c->producer; /* of each slot */
+    uint32_t *from_index = c->producer; /* of each slot */
     bool found = false;
     if (code->slot_count > 0)
-        memset(late, 0, code->slot_count * sizeof *late);
+        memset(from_index, 0, code->slot_count * sizeof *from_index);
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
         const uint32_t read[3] = {op->a, op->b, op->c};
-        bool early = op->out != TN_CPU_NONE;
+        bool hoistable = op->out != TN_CPU_NONE;
         for (int j = 0; j < 3; j++)
-            early = early && (read[j] == TN_CPU_NONE || !late[read[j]]);
-        op->early = early;
+            hoistable =
+                hoistable && (read[j] == TN_CPU_NONE || !from_index[read[j]]);
+        op->hoistable = hoistable;
         bool indexed = op->code == CPU_LOAD && op->a != TN_CPU_NONE;
-        found = found || (indexed && early);
+        found = found || (indexed && hoistable);
         if (op->out != TN_CPU_NONE)
-            late[op->out] = !early || indexed;
-        if (op->code == CPU_STORE && !late[op->a])
+            from_index[op->out] = !hoistable || indexed;
+        if (op->code == CPU_STORE && !from_index[op->a])
             op->flags &= (uint16_t)~STORE_DIRECT;
     }
     return found && code->op_count <= TN_CPU_HOIST_OPS &&
@@ -549,7 +550,7 @@ tn_status tn__cpu_compile(const tn_program *program,
                            : tn__cpu_fuse(routines, code);
         if (c.status == TN_OK) {
             mark_loads(&c);
-            if (hoisted && !mark_early(&c))
+            if (hoisted && !mark_hoistable(&c))
                 tn__cpu_code_release(code);
             else
                 c.status = tn__cpu_place_slots(code);

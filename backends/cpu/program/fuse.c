@@ -6,7 +6,7 @@
 
 #include "compile_program.h"
 
-#define MORE UINT32_MAX /* readers than one */
+#define SEVERAL UINT32_MAX /* readers than one */
 
 /* The place of an operation in tn_cpu_routines.pair, as a first one; -1: it is
  * not of arithmetic. */
@@ -24,7 +24,7 @@ static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
     return -1;
 }
 
-/* Who reads each slot: 1 + the operation's number, 0 for none, or MORE. */
+/* Who reads each slot: 1 + the operation's number, 0 for none, or SEVERAL. */
 static void find_readers(const cpu_code *code, uint32_t *reader)
 {
     memset(reader, 0, (code->slot_count + 1u) * sizeof *reader);
@@ -33,7 +33,7 @@ static void find_readers(const cpu_code *code, uint32_t *reader)
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < 3; j++)
             if (read[j] != TN_CPU_NONE && reader[read[j]] != i + 1)
-                reader[read[j]] = reader[read[j]] ? MORE : i + 1;
+                reader[read[j]] = reader[read[j]] ? SEVERAL : i + 1;
     }
 }
 
@@ -83,7 +83,7 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
             if (kind[0] < 0 || of != type)
                 continue;
             join(routines, type, kind, first, op, at);
-            first->code = CPU_NOTHING;
+            first->code = CPU_NOP;
             break;
         }
         if (op->out != TN_CPU_NONE && code->slot[op->out].space == CPU_ELEM)
@@ -111,8 +111,8 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
 
 /* Moves an operation to its place before the reduction that alone is in want of
  * it: those that may be left out stand together. */
-static void set_before(cpu_op *op, cpu_op *reduction, int distance,
-                       uint16_t flags)
+static void move_before(cpu_op *op, cpu_op *reduction, int distance,
+                        uint16_t flags)
 {
     cpu_op moved = *op, *place = reduction - distance;
     memmove(op, op + 1, (size_t)(place - op) * sizeof *op);
@@ -122,10 +122,11 @@ static void set_before(cpu_op *op, cpu_op *reduction, int distance,
 }
 
 /* How sums take what an operation makes of columns; 0: when it is made. */
-static unsigned lines_of(const tn_cpu_routines *routines, const cpu_op *op)
+static unsigned column_form_of(const tn_cpu_routines *routines,
+                               const cpu_op *op)
 {
-    return op->run == routines->op[TN_K_MUL][CPU_F32]   ? CPU_PRODUCT
-           : op->run == routines->pair[CPU_F32][1][3] ? CPU_LESS
+    return op->run == routines->op[TN_K_MUL][CPU_F32] ? CPU_PRODUCT
+           : op->run == routines->pair[CPU_F32][1][3] ? CPU_CENTERED
            : op->run == routines->pair[CPU_F32][2][3] ? CPU_TRIPLE
                                                       : 0;
 }
@@ -133,9 +134,9 @@ static unsigned lines_of(const tn_cpu_routines *routines, const cpu_op *op)
 /* A factor of a product, or what it is made of by taking center from it, a
  * number of the row; less: who does so. */
 static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
-                         const cpu_part *part, cpu_op *product,
-                         uint32_t factor, const uint32_t *reader,
-                         uint32_t *center, cpu_op **less)
+                         const cpu_part *part, cpu_op *product, uint32_t factor,
+                         const uint32_t *reader, uint32_t *center,
+                         cpu_op **subtract)
 {
     unsigned type;
     cpu_op *op = maker_of(code, part, product, factor);
@@ -144,7 +145,7 @@ static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
         op->row != 2 || !is_block(code, op->a) ||
         reader[factor] != 1 + (uint32_t)(product - code->op))
         return factor;
-    *less = op;
+    *subtract = op;
     *center = op->narrow[1];
     return op->a;
 }
@@ -153,8 +154,8 @@ static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
  * nor what makes the factors need a block. Of rows each may be less a number of
  * the row, as a variance's are; of columns one less a number of each line, and
  * the product times another, as in the gradient of layer_norm's weight. */
-static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
-                         const cpu_part *part, uint32_t *reader)
+static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
+                            const cpu_part *part, uint32_t *reader)
 {
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
         cpu_op *op = &code->op[i];
@@ -165,21 +166,21 @@ static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
         if (!product)
             continue;
         unsigned type;
-        cpu_op *less[2] = {NULL, NULL}, *first = NULL;
+        cpu_op *subtract[2] = {NULL, NULL}, *first = NULL;
         uint32_t in[2] = {product->a, product->b};
         bool by_rows = kind_of(routines, product, &type) == 2 &&
                        !product->scalar && !product->row &&
                        is_block(code, in[0]) && is_block(code, in[1]);
-        op->lines = (uint8_t)lines_of(routines, product);
+        op->column_form = (uint8_t)column_form_of(routines, product);
         if (by_rows) {
             op->b = centered(routines, code, part, product, in[0], reader,
-                             &op->narrow[1], &less[0]);
+                             &op->narrow[1], &subtract[0]);
             op->c = op->b;
             op->narrow[2] = op->narrow[1];
             if (in[1] != in[0])
                 op->c = centered(routines, code, part, product, in[1], reader,
-                                 &op->narrow[2], &less[1]);
-        } else if (op->lines == CPU_LESS && product->row == 2 &&
+                                 &op->narrow[2], &subtract[1]);
+        } else if (op->column_form == CPU_CENTERED && product->row == 2 &&
                    !product->scalar && is_block(code, product->a) &&
                    is_block(code, product->c)) {
             by_rows = true;
@@ -187,26 +188,27 @@ static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
             op->narrow[1] = product->narrow[1];
             op->c = product->c;
         }
-        bool plain = op->lines == CPU_PRODUCT && !less[0] && !less[1];
+        bool plain =
+            op->column_form == CPU_PRODUCT && !subtract[0] && !subtract[1];
         for (int k = 0; k < 2 && plain && !first; k++)
             if (reader[in[k]] == 1 + (uint32_t)(product - code->op)) {
                 first = maker_of(code, part, product, in[k]);
-                if (first && lines_of(routines, first) != CPU_LESS)
+                if (first && column_form_of(routines, first) != CPU_CENTERED)
                     first = NULL;
             }
         if (first)
-            op->lines = CPU_SCALED;
-        if (!by_rows && !op->lines)
+            op->column_form = CPU_CENTERED_SCALED;
+        if (!by_rows && !op->column_form)
             continue;
         const uint16_t flags = (uint16_t)((by_rows ? RUN_FACTORS : 0) |
-                                        (op->lines ? RUN_LINES : 0));
-        set_before(product, op, 1, flags);
-        bool turned = less[0] < less[1];
+                                          (op->column_form ? RUN_COLUMNS : 0));
+        move_before(product, op, 1, flags);
+        bool swapped = subtract[0] < subtract[1];
         for (int k = 0, n = 2; k < 2; k++)
-            if (less[k ^ turned])
-                set_before(less[k ^ turned], op, n++, RUN_FACTORS);
+            if (subtract[k ^ swapped])
+                move_before(subtract[k ^ swapped], op, n++, RUN_FACTORS);
         if (first)
-            set_before(first, op, 2, RUN_LINES);
+            move_before(first, op, 2, RUN_COLUMNS);
         find_readers(code, reader);
     }
 }
@@ -215,7 +217,7 @@ static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;
     for (uint32_t i = part->first; i < part->first + part->count; i++)
-        if (code->op[i].code != CPU_NOTHING)
+        if (code->op[i].code != CPU_NOP)
             code->op[(*count)++] = code->op[i];
     *part = (cpu_part){first, *count - first};
 }
@@ -233,7 +235,7 @@ tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
     for (uint32_t s = 0; s < code->stage_count; s++) {
         fuse_part(routines, code, &code->stage[s].elem, reader,
                   reader + slots);
-        take_factors(routines, code, &code->stage[s].elem, reader);
+        fuse_reductions(routines, code, &code->stage[s].elem, reader);
     }
     close_gaps(code, &code->uniform, &count);
     for (uint32_t s = 0; s < code->stage_count; s++) {

@@ -165,7 +165,7 @@ tn_status tn__cpu_place_slots(cpu_code *code)
         for (uint32_t i = 0; code->hoisted && i < code->op_count; i++) {
             const cpu_op *op = &code->op[i];
             keep(code, lives, op->where);
-            if (op->early && op->where == TN_CPU_NONE)
+            if (op->hoistable && op->where == TN_CPU_NONE)
                 keep(code, lives, op->out);
         }
         status = place_group(code, lives);

@@ -9,18 +9,18 @@ struct tn_built {
     const tn_cpu_routines *routines;
     int64_t stream_bytes; /* the device's */
     tn_kernel_operand *operand;
-    uint32_t *late; /* of each operand that is written: bits of those that are
+    uint32_t *read_after_write; /* of each operand that is written: bits of those that are
                        read after it is */
     uint32_t operand_count;
     bool has_rows; /* more than one stage, a reduction or a row part */
     cpu_code kept;     /* each value is computed once for a group */
     cpu_code streamed; /* rows too long to be kept: once for each stage */
-    cpu_code lined;    /* the same by machine code, for rows that lie in lines;
+    cpu_code by_subrows;    /* the same by machine code, for rows that lie in lines;
                           may be empty */
     cpu_code hoisted;  /* elementwise, with loads by an index: kept, for
                           blocks that share their indices; may be empty */
     cpu_direct direct;
-    cpu_runs runs;
+    cpu_indexed_copy indexed_copy;
     cpu_taps taps;
     cpu_row_taps row_taps;
     cpu_copy copy;

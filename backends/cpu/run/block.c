@@ -89,13 +89,13 @@ static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
 
 /* Lines of a streamed row: where the first one begins, and elements from each to
  * the next (cpu_launch.c has seen to it that there are such). */
-static char *find_row_lines(const cpu_task *t, const cpu_view *view,
-                            int64_t at, int64_t *step)
+static char *find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
+                         int64_t *step)
 {
-    int64_t line = at / t->lines.length, offset = 0;
-    *step = view->ndim < 2 ? t->lines.length : view->stride[view->ndim - 2];
+    int64_t line = at / t->subrows.length, offset = 0;
+    *step = view->ndim < 2 ? t->subrows.length : view->stride[view->ndim - 2];
     if (view->ndim < 2)
-        offset = line * t->lines.length;
+        offset = line * t->subrows.length;
     for (uint32_t d = view->ndim - 1; view->ndim > 1 && d-- > 0;
          line /= view->extent[d])
         offset += line % view->extent[d] * view->stride[d];
@@ -103,22 +103,25 @@ static char *find_row_lines(const cpu_task *t, const cpu_view *view,
 }
 
 /* The next row lies as this one does. */
-static void expect_row(cpu_task *t, const cpu_op *op, const cpu_view *view)
+static void prefetch_next_row(cpu_task *t, const cpu_op *op,
+                              const cpu_view *view)
 {
     int64_t step;
     const cpu_plan *plan = t->plan;
-    if (!plan->traffic.ahead || t->lines.next_row != 0 || t->first_row + 1 == plan->row_count)
+    if (!plan->traffic.ahead || t->subrows.next_row != 0 ||
+        t->first_row + 1 == plan->row_count)
         return;
-    t->lines.next_slot = op->out;
-    t->lines.next_row = find_row_lines(t, view, t->at + plan->row_length, &step) -
-                  t->slot[op->out];
+    t->subrows.next_slot = op->out;
+    t->subrows.next_row =
+        find_subrow(t, view, t->at + plan->row_length, &step) -
+        t->slot[op->out];
 }
 
 /* Columns: a line across them is left where it lies, and so is what is one
  * value for each line: the gradient of layer_norm's weight spent a third of its
  * time copying x and its cotangent, and writing out mean and root. */
-static bool load_lines(cpu_task *t, const cpu_op *op, const span *s,
-                       bool may_lend)
+static bool load_column_block(cpu_task *t, const cpu_op *op, const span *s,
+                              bool may_lend)
 {
     const cpu_view *view = &s->view[op->index];
     if (!may_lend || view->ndim < 2)
@@ -162,14 +165,15 @@ static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
     t->base[op->out] = base;
     t->slot[op->out] = base + t->first_elem * t->code->slot[op->out].bytes;
     if (flat)
-        tn__cpu_expect(t, op, t->slot[op->out], t->count * view->bytes,
-               t->group_count * view->bytes);
+        tn__cpu_prefetch_next_block(t, op, t->slot[op->out],
+                                    t->count * view->bytes,
+                                    t->group_count * view->bytes);
     return flat != NULL;
 }
 
 /* Offsets of the elements that a load by an index takes. */
-static void find_places(cpu_task *t, const cpu_op *op, const span *s,
-                        int64_t *where)
+static void compute_offsets(cpu_task *t, const cpu_op *op, const span *s,
+                            int64_t *where)
 {
     const uint32_t index[3] = {op->a, op->b, op->c};
     tn__cpu_view_offsets(&s->view[op->index], t->routines, s->at, s->n,
@@ -219,35 +223,36 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         t->slot[op->out] = t->home[op->out];
     }
     char *to = t->slot[op->out];
-    if (t->lines.length > 0 && !load_single(t, op, s, may_lend)) {
-        t->slot[op->out] = find_row_lines(t, view, t->at, &t->step[op->out]);
+    if (t->subrows.length > 0 && !load_single(t, op, s, may_lend)) {
+        t->slot[op->out] = find_subrow(t, view, t->at, &t->step[op->out]);
         if (view->ndim > 1 && view->stride[view->ndim - 1] == 0)
             t->step[op->out] = TN_CPU_ONE_EACH;
         else
-            expect_row(t, op, view);
+            prefetch_next_row(t, op, view);
         return;
     }
-    if (t->lines.length > 0)
+    if (t->subrows.length > 0)
         return;
     if (plain) {
         bool folded = op->flags & LOAD_FOLDED;
-        bool by_lines = !(op->flags & LOAD_LENT) || t->by_lines;
-        if (folded && t->columns && by_lines &&
+        bool across_columns = !(op->flags & LOAD_LENT) || t->across_columns;
+        if (folded && t->columns && across_columns &&
             load_columns(t, op, s, may_lend))
             return;
         if ((op->flags & LOAD_LENT) && !folded && t->by_rows &&
             load_row(t, op, view, s->at, s->n, may_lend))
             return;
-        if ((op->flags & LOAD_LENT) && t->by_lines &&
-            load_lines(t, op, s, may_lend))
+        if ((op->flags & LOAD_LENT) && t->across_columns &&
+            load_column_block(t, op, s, may_lend))
             return;
         if ((op->flags & LOAD_SINGLE) && load_single(t, op, s, may_lend))
             return;
         char *flat = may_lend ? tn__cpu_view_flat(view, s->at, s->n) : NULL;
         if (flat) {
             t->slot[op->out] = flat;
-            if (!t->again)
-                tn__cpu_expect(t, op, flat, s->n * view->bytes, s->n * view->bytes);
+            if (!t->rereads)
+                tn__cpu_prefetch_next_block(t, op, flat, s->n * view->bytes,
+                                            s->n * view->bytes);
         } else {
             tn__cpu_view_load(view, t->routines, s->at, s->n, to);
         }
@@ -259,12 +264,12 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
                                      ? t->temporary
                                      : t->slot[op->where]);
     if (!t->shared.skip || t->shared.skip[op - t->code->op] != CPU_PLACED)
-        find_places(t, op, s, where);
+        compute_offsets(t, op, s, where);
     t->routines->gather[view->dtype](to, view->base, where, s->n);
 }
 
 /* Values of the rows, repeated for their elements. */
-static void run_spread(cpu_task *t, const cpu_op *op, int64_t n)
+static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
 {
     size_t bytes = t->code->slot[op->out].bytes;
     const char *from = t->slot[op->a];
@@ -284,8 +289,8 @@ static void run_spread(cpu_task *t, const cpu_op *op, int64_t n)
 }
 
 /* An operand of columns that lies line by line, or has one value for each. */
-static bool find_line(const cpu_task *t, const cpu_op *op, unsigned i,
-                      bool is_each, const void **at, int64_t *step)
+static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
+                               bool is_each, const void **at, int64_t *step)
 {
     const uint32_t slots[3] = {op->a, op->b, op->c};
     bool lent = op->lent >> i & 1;
@@ -299,33 +304,38 @@ static bool find_line(const cpu_task *t, const cpu_op *op, unsigned i,
 }
 
 /* What the operations before a reduction would make of columns. */
-static bool find_lines(const cpu_task *t, const cpu_op *op, tn_cpu_lines *l)
+static bool find_column_products(const cpu_task *t, const cpu_op *op,
+                                 tn_cpu_column_products *l)
 {
     static const float zero = 0, one = 1;
     const cpu_op *last = op - 1, *first = last;
-    *l = (tn_cpu_lines){.less = &zero, .scale = &one};
-    if (op->lines == CPU_SCALED) {
+    *l = (tn_cpu_column_products){.center = &zero, .scale = &one};
+    if (op->column_form == CPU_CENTERED_SCALED) {
         first = last - 1;
         unsigned other = last->a == first->out;
-        if (!find_line(t, last, other, true, &l->scale, &l->scale_step))
+        if (!find_column_factor(t, last, other, true, &l->scale,
+                                &l->scale_step))
             return false;
     }
-    bool less = op->lines == CPU_SCALED || op->lines == CPU_LESS;
-    if (less && !find_line(t, first, 1, true, &l->less, &l->less_step))
+    bool center = op->column_form == CPU_CENTERED_SCALED ||
+                  op->column_form == CPU_CENTERED;
+    if (center &&
+        !find_column_factor(t, first, 1, true, &l->center, &l->center_step))
         return false;
-    if (op->lines == CPU_TRIPLE &&
-        !find_line(t, last, 2, true, &l->scale, &l->scale_step))
+    if (op->column_form == CPU_TRIPLE &&
+        !find_column_factor(t, last, 2, true, &l->scale, &l->scale_step))
         return false;
-    return find_line(t, first, 0, false, &l->x, &l->x_step) &&
-           find_line(t, first, less ? 2 : 1, false, &l->y, &l->y_step);
+    return find_column_factor(t, first, 0, false, &l->x, &l->x_step) &&
+           find_column_factor(t, first, center ? 2 : 1, false, &l->y,
+                              &l->y_step);
 }
 
 /* Does a reduction take what the operations before it are of? */
-static bool takes_factors(const cpu_task *t, const cpu_op *op)
+static bool takes_operands(const cpu_task *t, const cpu_op *op)
 {
-    tn_cpu_lines lines;
+    tn_cpu_column_products products;
     if (t->columns)
-        return op->lines != 0 && find_lines(t, op, &lines);
+        return op->column_form != 0 && find_column_products(t, op, &products);
     return op->b != TN_CPU_NONE &&
            !((op->lent & 2) && t->step[op->b] == TN_CPU_ONE_VALUE) &&
            !((op->lent & 4) && t->step[op->c] == TN_CPU_ONE_VALUE);
@@ -335,14 +345,14 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
 {
     const cpu_reduce *reduce = &t->code->reduce[op->index];
     cpu_fold *fold = &t->fold[op->index];
-    tn_cpu_lines lines;
-    bool takes = takes_factors(t, op);
+    tn_cpu_column_products products;
+    bool takes = takes_operands(t, op);
     if (takes && t->columns) {
-        find_lines(t, op, &lines);
+        find_column_products(t, op, &products);
         if (t->plan->kept)
             tn__cpu_fold_begin(fold);
-        tn__cpu_fold_lines(fold, reduce, t->routines, lines,
-                           t->count / t->rows, t->rows);
+        tn__cpu_fold_column_products(fold, reduce, t->routines, products,
+                                     t->count / t->rows, t->rows);
         if (t->plan->kept)
             tn__cpu_fold_end(fold, reduce, t->routines, t->rows,
                              t->slot[reduce->out]);
@@ -379,7 +389,7 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
 }
 
 /* Operands of an operation that are one value for the whole block. */
-static unsigned singles(const cpu_task *t, const cpu_op *op)
+static unsigned single_operands(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
     unsigned bits = 0;
@@ -390,7 +400,7 @@ static unsigned singles(const cpu_task *t, const cpu_op *op)
 }
 
 /* Does one of its operands lie otherwise than as a block of columns? */
-static bool reads_lines(const cpu_task *t, const cpu_op *op)
+static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
     for (unsigned i = 0; op->lent && i < 3; i++)
@@ -406,12 +416,12 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     const uint32_t wide[3] = {op->a, op->b, op->c};
     const char *in[3];
     size_t in_bytes[3], out_bytes = t->code->slot[op->out].bytes;
-    int64_t rows = t->by_rows    ? t->rows
-                   : t->by_lines ? t->count / t->rows
-                                 : 1;
+    int64_t rows = t->by_rows          ? t->rows
+                   : t->across_columns ? t->count / t->rows
+                                       : 1;
     int64_t length = t->count / rows;
     unsigned row_bits = t->by_rows ? op->row : 0, each = row_bits;
-    for (unsigned i = 0; t->by_lines && i < 3; i++)
+    for (unsigned i = 0; t->across_columns && i < 3; i++)
         if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
             each |= 1u << i;
     unsigned scalar = op->scalar | each | single;
@@ -452,8 +462,8 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
 {
     enum { PAST_PIECE = 128, PIECE = 256 };
     const uint32_t slot[4] = {op->out, op->a, op->b, op->c};
-    char *at[4], *past = t->past ? t->past[op->out] : NULL;
-    const int64_t most = past ? PAST_PIECE : PIECE;
+    char *at[4], *streamed = t->stream_to ? t->stream_to[op->out] : NULL;
+    const int64_t most = streamed ? PAST_PIECE : PIECE;
     int64_t bytes = t->code->slot[op->out].bytes;
     size_t step[4];
     for (int i = 0; i < 4; i++) {
@@ -461,18 +471,18 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
         at[i] = has ? t->slot[slot[i]] : NULL;
         step[i] = has ? (size_t)most * t->code->slot[slot[i]].bytes : 0;
     }
-    for (int64_t piece; n > 0; n -= piece) {
-        piece = n;
+    for (int64_t chunk; n > 0; n -= chunk) {
+        chunk = n;
         if (t->plan->traffic.ahead || t->plan->traffic.stream)
-            piece = tn__cpu_min(most, n);
-        op->math(at[0], at[1], at[2], at[3], piece);
-        if (past) {
-            t->routines->stream(past, at[0], piece * bytes, 0);
-            past += piece * bytes;
+            chunk = tn__cpu_min(most, n);
+        op->math(at[0], at[1], at[2], at[3], chunk);
+        if (streamed) {
+            t->routines->stream(streamed, at[0], chunk * bytes, 0);
+            streamed += chunk * bytes;
         }
         for (int i = 0; i < 4; i++)
             at[i] += step[i];
-        tn__cpu_work_beside(t, most * bytes);
+        tn__cpu_overlap_memory(t, most * bytes);
     }
 }
 
@@ -495,22 +505,22 @@ static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
 }
 
 /* May machine code store values past the caches, as it makes them? */
-static bool goes_past(const cpu_task *t, const cpu_op *op, const span *s,
-                      const char *flat)
+static bool can_stream(const cpu_task *t, const cpu_op *op, const span *s,
+                       const char *flat)
 {
-    enum { VECTOR = 64 };
+    enum { VECTOR_BYTES = 64 };
     int64_t bytes = s->view[op->index].bytes, line = 0;
     if (t->columns)
-        line = t->by_lines ? t->rows : 0;
+        line = t->across_columns ? t->rows : 0;
     else if (t->by_rows)
         line = t->count / t->rows;
-    return (op->flags & STORE_PAST) && bytes > 1 &&
-           ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR == 0;
+    return (op->flags & STORE_STREAMED) && bytes > 1 &&
+           ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR_BYTES == 0;
 }
 
 /* What is kept for the group is at this block; values that are to be stored
  * without a gap are made there at once. */
-static void aim_slots(cpu_task *t, cpu_part part, const span *s)
+static void point_slots(cpu_task *t, cpu_part part, const span *s)
 {
     for (uint32_t i = 0; i < t->code->group_slot_count; i++) {
         uint32_t slot = t->code->group_slot[i];
@@ -518,32 +528,33 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
             t->base[slot] + t->first_elem * t->code->slot[slot].bytes;
     }
     const cpu_op *op = t->code->op + part.first;
-    t->behind.slot = TN_CPU_NONE;
-    t->lines.next_row = 0;
+    t->deferred.slot = TN_CPU_NONE;
+    t->subrows.next_row = 0;
     for (uint32_t i = 0; i < part.count; i++) {
         if (op[i].code != CPU_STORE || !(op[i].flags & STORE_DIRECT))
             continue;
-        if (t->lines.length > 0) {
-            t->slot[op[i].a] = find_row_lines(t, &s->view[op[i].index],
-                                              t->at, &t->step[op[i].a]);
-            t->past[op[i].a] = t->plan->traffic.stream ? t->slot[op[i].a] : NULL;
+        if (t->subrows.length > 0) {
+            t->slot[op[i].a] =
+                find_subrow(t, &s->view[op[i].index], t->at, &t->step[op[i].a]);
+            t->stream_to[op[i].a] =
+                t->plan->traffic.stream ? t->slot[op[i].a] : NULL;
             continue;
         }
         char *flat = t->plan->overlap
                          ? NULL
                          : tn__cpu_view_flat(&s->view[op[i].index], s->at,
                                              s->n);
-        bool past = t->plan->traffic.stream && flat;
+        bool streamed = t->plan->traffic.stream && flat;
         bool pieces =
-            (op[i].flags & STORE_PIECES) || goes_past(t, &op[i], s, flat);
+            (op[i].flags & STORE_CHUNKED) || can_stream(t, &op[i], s, flat);
         int64_t bytes = s->n * s->view[op[i].index].bytes;
-        t->past[op[i].a] = past && pieces ? flat : NULL;
-        if (past && !pieces && tn__cpu_aim_later(t, op[i].a, bytes))
+        t->stream_to[op[i].a] = streamed && pieces ? flat : NULL;
+        if (streamed && !pieces && tn__cpu_stream_defer(t, op[i].a, bytes))
             continue;
-        t->slot[op[i].a] = flat && !past ? flat : t->home[op[i].a];
+        t->slot[op[i].a] = flat && !streamed ? flat : t->home[op[i].a];
         /* A line is read before it is written to. */
-        if (flat && !past && !t->plan->in_place)
-            tn__cpu_expect(t, &op[i], flat, bytes, bytes);
+        if (flat && !streamed && !t->plan->in_place)
+            tn__cpu_prefetch_next_block(t, &op[i], flat, bytes, bytes);
     }
 }
 
@@ -551,16 +562,17 @@ static void run_store(cpu_task *t, const cpu_op *op, const span *s)
 {
     const cpu_view *view = &s->view[op->index];
     char *from = t->slot[op->a];
-    if ((op->flags & STORE_DIRECT) && op->a == t->behind.slot) {
-        cpu_later *later = &t->behind.block[t->behind.made++ % t->plan->traffic.blocks];
+    if ((op->flags & STORE_DIRECT) && op->a == t->deferred.slot) {
+        cpu_stream_block *later =
+            &t->deferred.block[t->deferred.made++ % t->plan->traffic.blocks];
         later->at = from;
         later->end = from + s->n * view->bytes;
         later->to = tn__cpu_view_flat(view, s->at, s->n);
-        t->behind.slot = TN_CPU_NONE;
+        t->deferred.slot = TN_CPU_NONE;
         return;
     }
     if ((op->flags & STORE_DIRECT) &&
-        (from != t->home[op->a] || t->past[op->a]))
+        (from != t->home[op->a] || t->stream_to[op->a]))
         return;
     char *flat = t->plan->traffic.stream && s->level == CPU_ELEM
                      ? tn__cpu_view_flat(view, s->at, s->n)
@@ -600,25 +612,27 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
     else if (level == CPU_UNIFORM)
         s = (span){NULL, 0, 1, level};
     else
-        aim_slots(t, part, &s);
-    const bool beside = level == CPU_ELEM && t->plan->traffic.piece > 0 &&
-                        (t->plan->traffic.ahead || t->plan->traffic.stream);
+        point_slots(t, part, &s);
+    const bool overlaps = level == CPU_ELEM &&
+                          t->plan->traffic.bytes_per_op > 0 &&
+                          (t->plan->traffic.ahead || t->plan->traffic.stream);
 
     for (uint32_t i = 0; i < part.count; i++) {
         const cpu_op *op = &ops[i];
         if (t->shared.skip && t->shared.skip[part.first + i] == CPU_KNOWN)
             continue;
-        if (beside && op->code != CPU_NATIVE)
-            tn__cpu_work_beside(t, op->allowed == 7 ? 2 * t->plan->traffic.piece
-                                            : t->plan->traffic.piece);
+        if (overlaps && op->code != CPU_NATIVE)
+            tn__cpu_overlap_memory(t, op->allowed == 7
+                                          ? 2 * t->plan->traffic.bytes_per_op
+                                          : t->plan->traffic.bytes_per_op);
         switch (op->code) {
         case CPU_RUN: {
-            if ((op->flags & (t->columns ? RUN_LINES : RUN_FACTORS)) &&
-                takes_factors(t, op + op->jump))
+            if ((op->flags & (t->columns ? RUN_COLUMNS : RUN_FACTORS)) &&
+                takes_operands(t, op + op->jump))
                 break;
-            unsigned single = singles(t, op);
+            unsigned single = single_operands(t, op);
             if (single || ((op->row | op->lent) && t->by_rows) ||
-                (t->by_lines && reads_lines(t, op))) {
+                (t->across_columns && reads_strided(t, op))) {
                 run_by_rows(t, op, single);
                 break;
             }
@@ -632,16 +646,16 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         case CPU_NATIVE:
             tn__cpu_run_native(t, op);
             break;
-        case CPU_NOTHING:
+        case CPU_NOP:
             break;
         case CPU_PAIR:
             t->routines->philox_pair(slot[op->out], slot[op->where],
                                      slot[op->a], slot[op->b], slot[op->c],
                                      s.n);
             break;
-        case CPU_SPREAD:
-            if (!t->by_rows || (op->flags & SPREAD_WANTED))
-                run_spread(t, op, s.n);
+        case CPU_BROADCAST:
+            if (!t->by_rows || (op->flags & BROADCAST_NEEDED))
+                run_broadcast(t, op, s.n);
             break;
         case CPU_FILL:
         case CPU_PARAM:

@@ -65,9 +65,9 @@ static void run_task(void *context, int64_t i)
                 int64_t in_run = g % plan->run_blocks * plan->block;
                 task.at = g / plan->run_blocks * plan->run + in_run;
                 task.count = tn__cpu_min(plan->block, plan->run - in_run);
-                if (plan->line > 0) {
-                    task.columns = task.by_lines = true;
-                    task.rows = plan->line;
+                if (plan->subrow > 0) {
+                    task.columns = task.across_columns = true;
+                    task.rows = plan->subrow;
                 }
                 tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
                 continue;
@@ -78,7 +78,7 @@ static void run_task(void *context, int64_t i)
             else
                 run_group_streamed(&task);
         }
-        tn__cpu_run_end(&task);
+        tn__cpu_task_finish(&task);
     }
     tn__cpu_fpu_restore(fpu);
 }
@@ -139,9 +139,9 @@ tn_status tn__cpu_run(tn_built *built, const tn_launch *launch)
     plan.hoist = NULL;
     plan.columns = plan.tiled = plan.taps = false;
     plan.column_extent = 1;
-    plan.row_count = tn__cpu_product(launch->extent, launch->outer_ndim);
-    plan.row_length = tn__cpu_product(launch->extent + launch->outer_ndim,
-                                      launch->row_ndim);
+    plan.row_count = tn__cpu_numel(launch->extent, launch->outer_ndim);
+    plan.row_length =
+        tn__cpu_numel(launch->extent + launch->outer_ndim, launch->row_ndim);
     if (plan.row_count == 0 || (!built->has_rows && plan.row_length == 0))
         return TN_OK;
     tn__cpu_plan_cut(&plan, &hoist);

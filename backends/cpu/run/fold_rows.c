@@ -145,16 +145,16 @@ _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
  * two halves, then those of the pairs' pairs, so that few calls do it. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
-#define TURNED_4(n) n, n + 32, n + 16, n + 48
-#define TURNED(n)                                                             \
-    TURNED_4(n), TURNED_4(n + 8), TURNED_4(n + 4), TURNED_4(n + 12)
-    static const uint8_t turned[BATCH] = {TURNED(0), TURNED(2), TURNED(1),
-                                          TURNED(3)};
+#define REVERSED_4(n) n, n + 32, n + 16, n + 48
+#define REVERSED(n)                                                           \
+    REVERSED_4(n), REVERSED_4(n + 8), REVERSED_4(n + 4), REVERSED_4(n + 12)
+    static const uint8_t reversed[BATCH] = {REVERSED(0), REVERSED(2),
+                                            REVERSED(1), REVERSED(3)};
     const size_t count = (size_t)1 << height;
     const int shift = BATCH_HEIGHT - height;
     char half[BATCH * sizeof(uint64_t)];
     for (size_t i = 0; i < count; i++) {
-        const size_t from = turned[i] >> shift;
+        const size_t from = reversed[i] >> shift;
         if (bytes == 4)
             memcpy(half + 4 * i, value + 4 * from, 4);
         else if (bytes == 8)
@@ -223,14 +223,15 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
         if (chunks > 1) /* memory would wait meanwhile */
-            tn__cpu_fetch(at, SOON);
+            tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
     }
 }
 
-void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
-                        const tn_cpu_routines *routines, tn_cpu_lines lines,
-                        int64_t count, int64_t rows)
+void tn__cpu_fold_column_products(cpu_fold *fold, const cpu_reduce *reduce,
+                                  const tn_cpu_routines *routines,
+                                  tn_cpu_column_products lines, int64_t count,
+                                  int64_t rows)
 {
     while (count > 0) {
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
@@ -238,7 +239,7 @@ void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
         fold->open += n;
         lines.x = (const float *)lines.x + n * lines.x_step;
         lines.y = (const float *)lines.y + n * lines.y_step;
-        lines.less = (const float *)lines.less + n * lines.less_step;
+        lines.center = (const float *)lines.center + n * lines.center_step;
         lines.scale = (const float *)lines.scale + n * lines.scale_step;
         count -= n;
         if (fold->open == TN_CHUNK)

@@ -35,9 +35,10 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
                                const tn_cpu_factor *factor, int64_t rows,
                                int64_t length, void *out);
 /* One more block of columns, of products of lines. */
-void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
-                        const tn_cpu_routines *routines, tn_cpu_lines lines,
-                        int64_t count, int64_t rows);
+void tn__cpu_fold_column_products(cpu_fold *fold, const cpu_reduce *reduce,
+                                  const tn_cpu_routines *routines,
+                                  tn_cpu_column_products lines, int64_t count,
+                                  int64_t rows);
 /* The folds of the rows' next chunks, made elsewhere: of one chunk of all rows,
  * then of the next; value is written over. */
 void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,

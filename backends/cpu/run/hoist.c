@@ -68,7 +68,7 @@ static uint32_t find_dims(const cpu_plan *plan, const cpu_hoist *h,
         bool reads = op->code == CPU_LOAD || op->code == CPU_OFFSET;
         uint32_t own = reads ? own_dims(plan, h, op->index) : 0;
         bool is_indexed = reads && op->a != TN_CPU_NONE;
-        if (is_indexed && op->early)
+        if (is_indexed && op->hoistable)
             indexed |= of;
         op_dims[i] = is_indexed ? of : of | own;
         if (op->out != TN_CPU_NONE)
@@ -81,7 +81,8 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
 {
     const cpu_code *code = &plan->built->hoisted;
     uint32_t op_dims[TN_CPU_HOIST_OPS];
-    if (code->op_count == 0 || plan->row_count * plan->row_length < LEAST_POINTS)
+    if (code->op_count == 0 ||
+        plan->row_count * plan->row_length < LEAST_POINTS)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
@@ -111,7 +112,7 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     if (h->shared_count < LEAST_SHARED)
         return false;
     for (uint32_t i = 0; i < code->op_count; i++)
-        h->skip[i] = !code->op[i].early || (op_dims[i] & h->shared) ? 0
+        h->skip[i] = !code->op[i].hoistable || (op_dims[i] & h->shared) ? 0
                      : code->op[i].where != TN_CPU_NONE ? CPU_PLACED
                                                         : CPU_KNOWN;
     plan->hoist = h;

@@ -29,15 +29,15 @@ struct cpu_plan {
     bool kept;   /* a block is a whole group */
     struct {
         bool stream;     /* stores pass the caches by */
-        bool past_lines; /* those to lines (below) do as they are made */
+        bool stream_subrows; /* those to lines (below) do as they are made */
         bool ahead;    /* more is read than lies in a cache near the core */
-        int64_t piece; /* bytes asked for before an operation, of each operand */
+        int64_t bytes_per_op; /* bytes asked for before an operation, of each operand */
         uint32_t blocks; /* that may be on their way past the caches, */
         int64_t block_bytes; /* of so many bytes */
     } traffic;           /* with memory (traffic.c) */
     int64_t run, run_blocks; /* elementwise: no block goes beyond a run of so
                                 many points; blocks of each */
-    int64_t line; /* elementwise: a block is lines of so many points, or 0;
+    int64_t subrow;    /* elementwise: a block is lines of so many points, or 0;
                      streamed rows: stages go over such lines where they lie */
     atomic_int failed; /* a status */
     atomic_flag fault_lock;
@@ -61,13 +61,13 @@ void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
 int64_t tn__cpu_slot_bytes(const cpu_code *code, bool whole);
 int64_t tn__cpu_block_size(const cpu_code *code, bool whole);
 
-/* Rows that lie in lines (lines.c): elements of a line, if stages of machine code
+/* Rows that lie in lines (subrows.c): elements of a line, if stages of machine code
  * may go over such lines of rows whose operands have runs of so many points, else
  * 0; the code for it; whether what is written may go past the caches so. */
-#define TN_CPU_LEAST_RUN 512 /* points that are worth a block of their own */
-int64_t tn__cpu_row_lines(const cpu_plan *plan, int64_t run);
-const cpu_code *tn__cpu_lined_code(const tn_built *built);
-bool tn__cpu_lines_go_past(const cpu_plan *plan);
+#define TN_CPU_MIN_RUN 512 /* points that are worth a block of their own */
+int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run);
+const cpu_code *tn__cpu_subrow_code(const tn_built *built);
+bool tn__cpu_subrows_can_stream(const cpu_plan *plan);
 
 /* Elementwise work over operands that lie across each other: groups become
  * tiles (tile.c). False if there are none such. */

@@ -62,7 +62,7 @@ static void run_segment(void *context, int64_t i)
                                  task.rows, value);
             }
         }
-        tn__cpu_run_end(&task);
+        tn__cpu_task_finish(&task);
     }
     tn__cpu_fpu_restore(fpu);
 }

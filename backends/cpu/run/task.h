@@ -17,18 +17,18 @@ enum { CPU_KNOWN = 1 /* its values */, CPU_PLACED /* LOAD: its offsets */ };
 
 /* Memory that the next block will want, as far as it is not yet on its way to
  * the cache. */
-typedef struct cpu_ahead {
+typedef struct cpu_prefetch_range {
     const char *at, *end;
-} cpu_ahead;
-#define TN_CPU_AHEAD 4 /* operands for which it is known */
+} cpu_prefetch_range;
+#define TN_CPU_PREFETCH_RANGES 4 /* operands for which it is known */
 
 /* A block of results on its way past the caches: some of it goes whenever
  * something is asked for, so that memory is written beside later work too. */
-typedef struct cpu_later {
+typedef struct cpu_stream_block {
     char *at, *end, *to; /* [at, end) is still to go; at == end: all went */
     char *room;          /* where such blocks are made */
-} cpu_later;
-#define TN_CPU_LATER 8
+} cpu_stream_block;
+#define TN_CPU_STREAM_BLOCKS 8
 
 /* What blocks of one size share by taps_blocks.c, where the dimensions that they do not
  * share are at `outer`. */
@@ -45,7 +45,7 @@ typedef struct cpu_task {
     const tn_cpu_routines *routines;
     char **slot; /* where each slot's values are now */
     char **home; /* where they are by rights (a load may point to memory) */
-    char **past; /* where a slot's values are to be stored past the caches by
+    char **stream_to; /* where a slot's values are to be stored past the caches by
                     the function that makes them; NULL: nowhere */
     char **base; /* where a GROUP slot's values of the group begin: home, or
                     memory without gaps */
@@ -63,7 +63,7 @@ typedef struct cpu_task {
     int64_t group_at, group_count; /* first point of the group, points */
     bool columns;
     bool by_rows; /* rows are long: an operation goes row by row */
-    bool by_lines; /* there are many columns: it may go line by line */
+    bool across_columns; /* there are many columns: it may go line by line */
     struct {
         int64_t length; /* of a streamed row: the block is lines of so many
                            elements, the first and the last of which may be cut;
@@ -71,8 +71,8 @@ typedef struct cpu_task {
         int64_t next_row; /* bytes to what the next row reads like slot */
         uint32_t next_slot; /* this, which was loaded; 0: it reads nothing */
         char *chunks; /* room for those that are in two lines (native_run.c) */
-    } lines;
-    bool again;    /* an earlier stage has just read what is loaded */
+    } subrows;
+    bool rereads; /* an earlier stage has just read what is loaded */
     struct {
         const uint8_t *skip; /* of each operation: what is there already; NULL */
         int64_t outer, count; /* for which it is (hoist.c) */
@@ -82,12 +82,13 @@ typedef struct cpu_task {
         int64_t at, step[2], width; /* position of a tile's element i: at + i /
                                        width * step[0] + i % width * step[1] */
     } tile;
-    cpu_ahead ahead[TN_CPU_AHEAD];
+    cpu_prefetch_range ahead[TN_CPU_PREFETCH_RANGES];
     struct {
-        cpu_later block[TN_CPU_LATER]; /* traffic.blocks of them, in turns: */
-        uint32_t made, gone; /* numbers of the next one to be made and to go */
+        cpu_stream_block
+            block[TN_CPU_STREAM_BLOCKS]; /* traffic.blocks of them, in turns: */
+        uint32_t made, sent; /* numbers of the next one to be made and to go */
         uint32_t slot;       /* made in such a block; TN_CPU_NONE */
-    } behind;
+    } deferred;
     uint32_t loops;          /* that run */
     struct {
         int64_t round;
@@ -100,16 +101,17 @@ typedef struct cpu_task {
 void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
 /* traffic.c. A block that is read or written where it lies is followed, at that distance,
  * by that of the next one. */
-void tn__cpu_expect(cpu_task *t, const cpu_op *op, const char *flat,
-                    int64_t bytes, int64_t distance);
+void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
+                                 const char *flat, int64_t bytes,
+                                 int64_t distance);
 /* Lets the values of a slot be made in a block that is sent off later, if there
  * is one so large. */
-bool tn__cpu_aim_later(cpu_task *t, uint32_t slot, int64_t bytes);
+bool tn__cpu_stream_defer(cpu_task *t, uint32_t slot, int64_t bytes);
 /* Between operations, and between pieces of one: asks for what the next block
  * reads, and sends off results, so many bytes of each. */
-void tn__cpu_work_beside(cpu_task *task, int64_t bytes);
+void tn__cpu_overlap_memory(cpu_task *task, int64_t bytes);
 /* Sends off what of the results still is on its way past the caches. */
-void tn__cpu_run_end(cpu_task *task);
+void tn__cpu_task_finish(cpu_task *task);
 
 /* Takes the calling thread's scratch memory for a task of plan; false, with
  * plan->failed set, when memory runs out. */

@@ -79,8 +79,8 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group)
         }
         task->tile.at += point[d] * size;
         if (side < 2) {
-            extent[side] =
-                tn__cpu_min(plan->tile.extent[side], launch->extent[d] - point[d]);
+            extent[side] = tn__cpu_min(plan->tile.extent[side],
+                                       launch->extent[d] - point[d]);
             task->tile.step[side] = size;
         }
     }

@@ -31,9 +31,13 @@
  * with 384, log_softmax of 4096 x 1024 1.73 and 2.1 (Zen 5; 768 and 1024 gain no
  * more, and group_norm loses). */
 #define TN_CPU_STAGED_BYTES 512
-#define TN_CPU_PAST_BYTES 128 /* likewise, and sent off on the way past the caches */
-#define TN_CPU_AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
-#define TN_CPU_AGAIN 65536 /* elements of a row that an L2 still has after a stage */
-#define TN_CPU_LATER_BYTES 32768 /* of results on their way past the caches */
+#define TN_CPU_STREAM_STEP_BYTES                                              \
+    128 /* likewise, and sent off on the way past the caches */
+#define TN_CPU_PREFETCH_FROM                                                  \
+    131072 /* elements: more than an L2 has beside others */
+#define TN_CPU_REREAD                                                         \
+    65536 /* elements of a row that an L2 still has after a stage */
+#define TN_CPU_STREAM_BLOCK_BYTES                                             \
+    32768 /* of results on their way past the caches */
 
 #endif

@@ -13,7 +13,7 @@ enum { FILLS = 14 }; /* files of routines */
 
 typedef struct set {
     const char *name, *needs;
-    bool there;
+    bool available;
     void (*fill[FILLS])(tn_cpu_routines *table);
     const tn_cpu_math_entry *math;
     const uint32_t *math_count;
@@ -48,7 +48,7 @@ static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
  * later ones that 512 bits pass at once, were it not that KVM leaves that bit
  * out; in it all of these have the bit of 256. */
 #if defined(__x86_64__)
-static bool passes_halves(void)
+static bool is_double_pumped(void)
 {
     unsigned a, b, c, d, widths = 0;
     if (__get_cpuid(0x8000001a, &a, &b, &c, &d))
@@ -69,29 +69,30 @@ static bool has_strings(void)
 }
 #endif
 
-static void look(void)
+static void detect(void)
 {
-    sets[0].there = true;
+    sets[0].available = true;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    sets[1].there = __builtin_cpu_supports("avx2") &&
+    sets[1].available = __builtin_cpu_supports("avx2") &&
                     __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("bmi2");
-    sets[2].there = sets[1].there && __builtin_cpu_supports("avx512f") &&
-                    __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512cd") &&
-                    __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512vl");
-    sets[3].there = sets[2].there && tn__cpu_native_is_there();
+    sets[2].available = sets[1].available &&
+                        __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512cd") &&
+                        __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl");
+    sets[3].available = sets[2].available && tn__cpu_native_available();
     sets[3].table.native = 1;
     for (int i = 0; i < SET_COUNT; i++) {
-        sets[i].table.halves = passes_halves();
+        sets[i].table.double_pumped = is_double_pumped();
         sets[i].table.strings = has_strings();
     }
 #endif
     /* What fills a table is built for its set too, and may use it. */
     for (int i = 0; i < SET_COUNT; i++) {
-        if (!sets[i].there)
+        if (!sets[i].available)
             continue;
         int native = sets[i].table.native;
         if (i > 1) { /* v4: see TN_CPU_SPARE */
@@ -119,11 +120,11 @@ const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
 
 const tn_cpu_routines *tn__cpu_routines_for(const char *name)
 {
-    pthread_once(&sets_once, look);
+    pthread_once(&sets_once, detect);
     for (int i = SET_COUNT; i-- > 0;) {
-        if (name ? strcmp(name, sets[i].name) != 0 : !sets[i].there)
+        if (name ? strcmp(name, sets[i].name) != 0 : !sets[i].available)
             continue;
-        if (sets[i].there)
+        if (sets[i].available)
             return &sets[i].table;
         tn__cpu_host->fail(TN_ERR_NO_DEVICE,
                            "cpu: this machine lacks %s, which isa=%s needs",

@@ -50,9 +50,9 @@ typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
                          int64_t extent, int64_t n);
 /* out[j * out_step + i] = memory[i * in_step + j] for i < rows, j < columns.
  * stream: past the caches where it can be had. */
-typedef void tn_cpu_turn(void *out, int64_t out_step, const void *memory,
-                         int64_t in_step, int64_t rows, int64_t columns,
-                         int stream);
+typedef void tn_cpu_transpose(void *out, int64_t out_step, const void *memory,
+                              int64_t in_step, int64_t rows, int64_t columns,
+                              int stream);
 /* Four bytes beside a copied row, counted from where that begins; where the first
  * row's are from, and how far the next one's are from there. */
 typedef struct tn_cpu_edge {
@@ -80,13 +80,14 @@ typedef struct tn_cpu_factor {
 typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
                                   int64_t n, int64_t count);
 /* Lines of columns: of line i and column c ((x - less) * y) * scale, x[i *
- * x_step + c] and y likewise, less[i * less_step] and scale likewise. */
-typedef struct tn_cpu_lines {
-    const void *x, *y, *less, *scale;
-    int64_t x_step, y_step, less_step, scale_step;
-} tn_cpu_lines;
+ * x_step + c] and y likewise, less[i * center_step] and scale likewise. */
+typedef struct tn_cpu_column_products {
+    const void *x, *y, *center, *scale;
+    int64_t x_step, y_step, center_step, scale_step;
+} tn_cpu_column_products;
 /* As tn_cpu_columns, by sum, of n lines of products. */
-typedef void tn_cpu_columns_products(void *lanes, const tn_cpu_lines *lines,
+typedef void tn_cpu_columns_products(void *lanes,
+                                     const tn_cpu_column_products *lines,
                                      int64_t open, int64_t n, int64_t rows);
 /* The lanes of `rows` neighbouring rows, TN_LANES x rows values, take n more
  * elements of each: element k of row r is x[k * step + r]. open: elements
@@ -113,8 +114,8 @@ typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
 /* How many of x[0 .. n), whole vectors from the first on, stay behind *extreme, a
  * running one: these become it, and their places at. */
-typedef int64_t tn_cpu_still(void *x, int64_t *place, int64_t n,
-                             const void *extreme, int64_t at);
+typedef int64_t tn_cpu_scan_unchanged(void *x, int64_t *place, int64_t n,
+                                      const void *extreme, int64_t at);
 /* Better than best[0]? Then best and *place (position of x[0] is k). fresh:
  * there is no best yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
@@ -140,13 +141,13 @@ typedef struct tn_cpu_product_routines {
                  int64_t row, void *c, int64_t c_step, double alpha,
                  double beta);
     /* c[i * c_row + j] = sums[i * sums_row + j] + beta * c[..] */
-    void (*settle)(void *c, int64_t c_row, const void *sums, int64_t sums_row,
-                   int64_t rows, int64_t columns, double beta);
+    void (*store)(void *c, int64_t c_row, const void *sums, int64_t sums_row,
+                  int64_t rows, int64_t columns, double beta);
 } tn_cpu_product_routines;
 
-/* TN_CPU_TILE_ASK: sums are not in the caches, and are asked for before they
+/* TN_CPU_TILE_PREFETCH: sums are not in the caches, and are asked for before they
  * are wanted. */
-enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_ASK = 2 };
+enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_PREFETCH = 2 };
 
 /* The loops of convolution, of one type (cpu_conv.c says what they serve). Sums
  * and panels are rows of `vectors` (1 or 2) vectors of `lanes` elements. */
@@ -164,45 +165,47 @@ typedef struct tn_cpu_conv_routines {
      * x[at[i] + q + t] * w[i * lanes + t * tap ..] with i = 3 r depth + p, for
      * q < count, at least `line`: pixels side by side, one vector each. NULL for
      * float64 and plain sets, which are not worth its size. */
-    void (*lines)(int64_t count, int64_t rows, int64_t depth, const void *x,
-                  const int64_t *at, const void *w, int64_t tap, void *sums);
-    int64_t line;
+    void (*filter_rows)(int64_t count, int64_t rows, int64_t depth,
+                        const void *x, const int64_t *at, const void *w,
+                        int64_t tap, void *sums);
+    int64_t min_columns;
     /* Its adjoint, or NULL: sums[i * lanes + t * tap ..] (add: plus) the sum over r < rows
      * and q < columns, at least 2, of x[i][at[r] + q + t] * w[(r * columns + q)
      * * lanes ..], for i < count and t < 3. */
-    void (*spans)(int64_t count, int64_t rows, int64_t columns,
-                  const void *const *x, const int64_t *at, const void *w,
-                  int64_t tap, void *sums, int add);
+    void (*correlate_rows)(int64_t count, int64_t rows, int64_t columns,
+                           const void *const *x, const int64_t *at,
+                           const void *w, int64_t tap, void *sums, int add);
     /* Pixels of a plane as lanes, or NULL: out[q] = bias plus the sum over i <
      * rows and j < 3 of x[q + i * row + j] * w[3 * i + j], for j = 0 and 2 only
      * where the bits of mask[j * mask_step + q + j] are set, for q < count. x is
      * read up to 5 vectors beyond, mask one vector before as well. */
-    void (*sweep)(int64_t count, int64_t rows, int64_t row, const void *x,
-                  const void *w, const void *mask, int64_t mask_step,
-                  void *out, double bias);
+    void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
+                         const void *x, const void *w, const void *mask,
+                         int64_t mask_step, void *out, double bias);
     /* Its adjoint, or NULL: sums[3 * i + j] += the sum over p < count, in
      * vectors, of x[p + i * row] * y[p - j] where the bits of
      * mask[j * mask_step + p] are set (0: y is 0). Each is a vector, which the
      * caller sums up; there are rows of them in whole threes. */
-    void (*cross)(int64_t count, int64_t rows, int64_t row, const void *x,
-                  const void *y, const void *mask, int64_t mask_step,
-                  void *sums);
+    void (*correlate_plane)(int64_t count, int64_t rows, int64_t row,
+                            const void *x, const void *y, const void *mask,
+                            int64_t mask_step, void *sums);
     /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
      * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for v <
      * vectors, at most 4, and q < count, a multiple of strip. */
-    void (*slide)(int64_t count, int64_t vectors, int64_t depth, const void *x,
-                  const int64_t *at, const void *w, void *sums, int64_t next,
-                  const void *bias, int64_t bias_step);
+    void (*filter_strip)(int64_t count, int64_t vectors, int64_t depth,
+                         const void *x, const int64_t *at, const void *w,
+                         void *sums, int64_t next, const void *bias,
+                         int64_t bias_step);
     /* sums[t * sums_step] += the sum over q < count, a multiple of lanes, of
      * x[q + at[t]] * y[q] where the bits of mask[q] are set (0: y[q] is 0, and
      * x[..] may be anything). */
-    void (*meet)(int64_t taps, int64_t count, const void *x, const int64_t *at,
-                 const void *y, const void *mask, void *sums,
-                 int64_t sums_step);
+    void (*correlate_strip)(int64_t taps, int64_t count, const void *x,
+                            const int64_t *at, const void *y, const void *mask,
+                            void *sums, int64_t sums_step);
     /* out[p][o] = in[o * channel + p * step]; 0 for o in [channels, width). */
     void (*gather)(void *out, int64_t width, const void *in, int64_t channel,
                    int64_t step, int64_t channels, int64_t count);
-    void (*join)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
+    void (*add_to)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
 } tn_cpu_conv_routines;
 
 /* The transforms of conv_winograd.c, of tiles of one row or of two. A plane is one
@@ -236,8 +239,8 @@ typedef struct tn_cpu_winograd_routines {
 typedef struct tn_cpu_pool_routines {
     /* Where in[j] is greater than best[j] (or the first NaN), it and its
      * index first + place[j]; MAX of the two where they are equal. */
-    void (*greater)(void *best, int32_t *at, const void *in,
-                    const int32_t *place, int32_t first, int64_t n);
+    void (*max_update)(void *best, int32_t *at, const void *in,
+                       const int32_t *place, int32_t first, int64_t n);
     /* out[..] = in[..], or += */
     void (*copy)(void *out, int64_t out_row, int64_t out_step, const void *in,
                  int64_t in_row, int64_t in_step, int64_t rows,
@@ -253,11 +256,12 @@ typedef struct tn_cpu_pool_routines {
                  int64_t lines, int64_t width, int64_t rows, int64_t columns,
                  void *room, int64_t count);
     /* And what flows back, all of out, which has no others; of any width. */
-    void (*share)(void *out, int64_t lines, int64_t width, const void *in,
-                  int64_t in_row, int64_t rows, int64_t columns,
-                  int64_t count);
+    void (*mean_backward)(void *out, int64_t lines, int64_t width,
+                          const void *in, int64_t in_row, int64_t rows,
+                          int64_t columns, int64_t count);
     /* out[at[i]] += in[i] */
-    void (*scatter)(void *out, const void *in, const int64_t *at, int64_t n);
+    void (*scatter_add)(void *out, const void *in, const int64_t *at,
+                        int64_t n);
 } tn_cpu_pool_routines;
 
 /* Windows of float32 whose lines have at least WIDE elements; all of them side by
@@ -276,21 +280,21 @@ typedef struct tn_cpu_pool_row {
     const int32_t *first; /* of each window, its first element within */
     int32_t row, place;   /* of the row that is in; and of element 0, 0 */
 } tn_cpu_pool_row;
-typedef struct tn_cpu_wide_routines {
+typedef struct tn_cpu_window_routines {
     /* out[j] = the greatest of window j, index[j] = where it stands (NULL: nobody
      * wants to know). NULL: there is no such loop. */
-    void (*windows)(float *out, int64_t *index, const tn_cpu_pool_row *row);
+    void (*max_windows)(float *out, int64_t *index, const tn_cpu_pool_row *row);
     /* best[j] = the greatest of column j of so many lines; at[j] = the number of
      * the first that has it, times step */
-    void (*lines)(float *best, int32_t *at, const float *in, int64_t in_row,
-                  int64_t lines, int32_t step, int64_t n);
+    void (*max_columns)(float *best, int32_t *at, const float *in,
+                        int64_t in_row, int64_t lines, int32_t step, int64_t n);
     /* The same of these and of others, whose places are place[j] + first. */
-    void (*merge)(float *best, int32_t *at, const float *in,
-                  const int32_t *place, int32_t first, int64_t n);
+    void (*merge_max)(float *best, int32_t *at, const float *in,
+                      const int32_t *place, int32_t first, int64_t n);
     /* out[j] = the sum of column j, whose line k is of lane k % lanes */
-    void (*sum)(float *out, const float *in, int64_t in_row, int64_t lines,
-                int64_t lanes, int64_t n);
-} tn_cpu_wide_routines;
+    void (*sum_columns)(float *out, const float *in, int64_t in_row,
+                        int64_t lines, int64_t lanes, int64_t n);
+} tn_cpu_window_routines;
 
 /* The loops of attention, of float32: rows of scores, `row` elements from one to
  * the next, a multiple of 16. Row i looks at the first `first + i` of `width`
@@ -298,23 +302,24 @@ typedef struct tn_cpu_wide_routines {
 typedef struct tn_cpu_attention_routines {
     /* s[j] is -inf where mask[j * step] is false (is_bool), or mask[j * step] is
      * added to it. */
-    void (*hide)(float *s, const void *mask, int64_t step, int is_bool,
-                 int64_t n);
+    void (*apply_mask)(float *s, const void *mask, int64_t step, int is_bool,
+                       int64_t n);
     /* most[i] = the greatest of it and the row, s = exp(s - most[i]); sum[i] and
      * the row of out, which are of most[i] as it was, follow it; s adds to
      * sum[i]. */
-    void (*weigh)(float *s, int64_t row, int64_t rows, int64_t width,
-                  int64_t first, float *most, float *sum, float *out,
-                  int64_t out_row, int64_t values);
+    void (*softmax_block)(float *s, int64_t row, int64_t rows, int64_t width,
+                          int64_t first, float *most, float *sum, float *out,
+                          int64_t out_row, int64_t values);
     /* out /= sum; 0 where that is. */
-    void (*settle)(float *out, int64_t out_row, int64_t rows, int64_t values,
-                   const float *sum);
+    void (*normalize)(float *out, int64_t out_row, int64_t rows, int64_t values,
+                      const float *sum);
     /* s = exp(s - lse), d = s * (d - mean) */
-    void (*flow)(float *s, float *d, int64_t row, int64_t rows, int64_t width,
-                 int64_t first, const float *lse, const float *mean);
+    void (*softmax_backward)(float *s, float *d, int64_t row, int64_t rows,
+                             int64_t width, int64_t first, const float *lse,
+                             const float *mean);
     /* out[i] = the sum over j < n of x[i][j] * y[i][j] */
-    void (*meet)(const float *x, int64_t x_row, const float *y, int64_t y_row,
-                 int64_t rows, int64_t n, float *out);
+    void (*row_dots)(const float *x, int64_t x_row, const float *y,
+                     int64_t y_row, int64_t rows, int64_t n, float *out);
 } tn_cpu_attention_routines;
 
 /* Factorisations of small matrices, a vector's lanes of them at once: matrices
@@ -366,7 +371,7 @@ typedef struct tn_cpu_tap_rows {
 typedef struct tn_cpu_routines {
     const char *isa;
     int native; /* machine code is made for this one (native_body.h) */
-    int halves; /* 64 bytes pass through the processor as two halves (isa.c) */
+    int double_pumped; /* 64 bytes pass through the processor as two halves (isa.c) */
     int strings; /* its string instructions are fast (ERMS) */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
     /* [F32, F64][a + b, a - b, a * b][that + c, - c, c - that, * c]; each of
@@ -406,7 +411,7 @@ typedef struct tn_cpu_routines {
     void (*stream_edged)(char *to, const char *from, int64_t from_step,
                          int64_t rows, int64_t count,
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
-    tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
+    tn_cpu_transpose *transpose[9]; /* by the bytes of an element: 1, 2, 4, 8 */
     tn_cpu_stream *stream; /* NULL: cannot be had */
     void (*fence)(void);
     /* Keys of n floats or int32, n a multiple of TN_CPU_PARTS: signed numbers in
@@ -433,7 +438,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_scan *scan[CPU_TYPE_COUNT];           /* F32, F64 */
     tn_cpu_scan_rows *scan_rows[CPU_TYPE_COUNT]; /* F32, F64 */
-    tn_cpu_still *still[2][CPU_TYPE_COUNT]; /* [of MAX, of MIN]; NULL: none */
+    tn_cpu_scan_unchanged *unchanged[2][CPU_TYPE_COUNT]; /* [of MAX, of MIN]; NULL: none */
     tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
@@ -441,7 +446,7 @@ typedef struct tn_cpu_routines {
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_winograd_routines *winograd[2]; /* of F32, by rows - 1, or NULL */
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
-    const tn_cpu_wide_routines *wide;
+    const tn_cpu_window_routines *windows;
     const tn_cpu_attention_routines *attention;
     tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL: none; */
     int64_t lapack_lanes[CPU_TYPE_COUNT];  /* matrices that it takes */

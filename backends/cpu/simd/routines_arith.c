@@ -195,10 +195,10 @@ QUOTIENT(f64, double, uint64_t, , double_of, 0x8000000000000000u,
     BINARY(add_##suffix, T, T, (U)x + (U)y)                                   \
     BINARY(sub_##suffix, T, T, (U)x - (U)y)                                   \
     BINARY(mul_##suffix, T, T, (U)x *(U)y)                                    \
-    BINARY(quotient_##suffix, T, T, div_##suffix(x, y))                         \
+    BINARY(quotient_##suffix, T, T, div_##suffix(x, y))                       \
     BINARY(remainder_##suffix, T, T, rem_##suffix(x, y))                      \
-    BINARY(lesser_##suffix, T, T, min_##suffix(x, y))                          \
-    BINARY(greater_##suffix, T, T, max_##suffix(x, y))                         \
+    BINARY(lesser_##suffix, T, T, min_##suffix(x, y))                         \
+    BINARY(greater_##suffix, T, T, max_##suffix(x, y))                        \
     UNARY(neg_##suffix, T, T, 0 - (U)x)                                       \
     UNARY(abs_##suffix, T, T, x < 0 ? 0 - (U)x : (U)x)                        \
     BINARY(left_##suffix, T, T, shl_##suffix(x, y))                           \
@@ -266,7 +266,7 @@ void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
 /* Two streams are read and one written as fast as the last cache has them: with
  * 4 MiB each that takes 165 us by vectors of 64 bytes, and 150 by the narrower
  * set's where those pass in halves (Zen 4). */
-#define WIDE(loop) (TN_CPU_IS_SPARE && table->halves ? NULL : (loop))
+#define WIDE(loop) (TN_CPU_IS_SPARE && table->double_pumped ? NULL : (loop))
     SET(ADD, WIDE(add_f32), WIDE(add_f64), add_i32, add_i64, or_bool)
     SET(SUB, WIDE(sub_f32), WIDE(sub_f64), RARE(sub_i32), sub_i64)
     SET(MUL, WIDE(mul_f32), WIDE(mul_f64), RARE(mul_i32), mul_i64, and_bool)

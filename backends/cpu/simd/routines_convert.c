@@ -249,8 +249,8 @@ add_leaf(vec_f32 *half, int leaf, vec_f32 x)
  * but for trees that are large. What is not there is -0, which adds nothing.
  * An entry stays for all rows. It writes a whole vector, of which the next ones
  * write the rest anew. */
-enum { LESS_THAN_ALL = TN_CPU_VECTOR == 64 }; /* has loops of its own */
-#define LEAF_IS_THERE(leaf) (whole || (leaves >> (leaf) & 1))
+enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 }; /* has loops of its own */
+#define HAS_LEAF(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void
 sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
          const int depth, const uint32_t leaves, const int whole)
@@ -267,7 +267,7 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
     for (int64_t e = 0, at = 0; e < entries; e++) {
         if (e == entries - 1)
             at = rows->n - tap->points;
-        const first_f32 room = which_first(rows->n - at);
+        const head_mask_f32 room = head_mask(rows->n - at);
         const uint32_t there = tap->there;
         const float *in = rows->in + tap->low;
         const float *next = rows->next, *next_out = rows->next_out;
@@ -277,16 +277,16 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
         float *o = rows->out + at;
         vec_i32 place[1 << TN_CPU_TAP_DEPTH];
         vec_f32 weight[1 << TN_CPU_TAP_DEPTH];
-        weigh_f32 which[1 << TN_CPU_TAP_DEPTH];
+        lane_mask_f32 which[1 << TN_CPU_TAP_DEPTH];
         at += tap->points;
         for (int l = 0; l < 1 << depth; l++)
-            if (LEAF_IS_THERE(l)) {
+            if (HAS_LEAF(l)) {
                 place[l] = widen_places(tap->at);
                 memcpy(&weight[l], tap->weight, sizeof weight[l]);
-                which[l] = which_weigh(weight[l]);
+                which[l] = nonzero_weights(weight[l]);
                 tap++;
             } else {
-                which[l] = which_weigh(weight[l] = (vec_f32){0});
+                which[l] = nonzero_weights(weight[l] = (vec_f32){0});
                 place[l] = (vec_i32){0};
             }
         if (ask > 0)
@@ -294,16 +294,16 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
         if (ask_out > 0)
             next_out += e * share_out;
         for (int64_t r = 0; r < rows->count; r++) {
-            const near_f32 x = rows->end - in >= 2 * L
-                                   ? load_near(in)
-                                   : load_near_part(in, there);
+            const window_f32 x = rows->end - in >= 2 * L
+                                   ? load_window(in)
+                                   : load_window_part(in, there);
             vec_f32 half[TN_CPU_TAP_DEPTH + 1];
 #pragma GCC unroll 16
             for (int l = 0; l < 1 << depth; l++)
                 add_leaf(half, l,
-                         LEAF_IS_THERE(l)
-                             ? times_weights(take_near(x, place[l]), weight[l],
-                                             which[l])
+                         HAS_LEAF(l)
+                             ? multiply_masked(permute_window(x, place[l]),
+                                               weight[l], which[l])
                              : none);
             store_first(o, half[depth], room);
             for (int64_t k = 0; k < ask; k += line)
@@ -329,33 +329,33 @@ static void taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
         sum_taps(rows, tap, entries, 1, leaves, 1);
     else if (leaves == 15)
         sum_taps(rows, tap, entries, 2, leaves, 1);
-    else if (LESS_THAN_ALL && depth <= 3)
+    else if (HAS_DEPTH_3 && depth <= 3)
         sum_taps(rows, tap, entries, 3, leaves, 0);
     else
         sum_taps(rows, tap, entries, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 
 /* The last vector of a line goes over some of the one before once more. */
-static inline __attribute__((always_inline)) void
-sum_lines(const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
-          const int depth, const uint32_t leaves, const int whole)
+static inline __attribute__((always_inline)) void sum_rows_of_taps(
+    const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
+    const int depth, const uint32_t leaves, const int whole)
 {
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     const vec_f32 none = -(vec_f32){0};
     const int64_t n = rows->n, step = n < L ? n : L;
-    const first_f32 room = which_first(n);
+    const head_mask_f32 room = head_mask(n);
     float *o = rows->out;
     for (int64_t r = 0; r < rows->count; r++, o += rows->out_step) {
         const float *in[1 << TN_CPU_TAP_DEPTH];
         vec_f32 w[1 << TN_CPU_TAP_DEPTH];
-        weigh_f32 which[1 << TN_CPU_TAP_DEPTH];
+        lane_mask_f32 which[1 << TN_CPU_TAP_DEPTH];
         for (int l = 0; l < 1 << depth; l++)
-            if (LEAF_IS_THERE(l)) {
+            if (HAS_LEAF(l)) {
                 in[l] = rows->in + *at++;
                 w[l] = *weight++ - (vec_f32){0};
-                which[l] = which_weigh(w[l]);
+                which[l] = nonzero_weights(w[l]);
             } else {
-                which[l] = which_weigh(w[l] = (vec_f32){0});
+                which[l] = nonzero_weights(w[l] = (vec_f32){0});
                 in[l] = rows->in;
             }
         for (int64_t i = 0; i < n; i += step) {
@@ -364,9 +364,9 @@ sum_lines(const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
 #pragma GCC unroll 16
             for (int l = 0; l < 1 << depth; l++) {
                 vec_f32 x = none;
-                if (LEAF_IS_THERE(l))
-                    x = times_weights(load_first(in[l] + i, room), w[l],
-                                      which[l]);
+                if (HAS_LEAF(l))
+                    x = multiply_masked(load_first(in[l] + i, room), w[l],
+                                        which[l]);
                 add_leaf(half, l, x);
             }
             store_first(o + i, half[depth], room);
@@ -378,15 +378,15 @@ static void tap_lines(const tn_cpu_tap_rows *rows, const int64_t *at,
                       const float *weight, int depth, uint32_t leaves)
 {
     if (leaves == 1)
-        sum_lines(rows, at, weight, 0, leaves, 1);
+        sum_rows_of_taps(rows, at, weight, 0, leaves, 1);
     else if (leaves == 3)
-        sum_lines(rows, at, weight, 1, leaves, 1);
+        sum_rows_of_taps(rows, at, weight, 1, leaves, 1);
     else if (leaves == 15)
-        sum_lines(rows, at, weight, 2, leaves, 1);
-    else if (LESS_THAN_ALL && depth <= 3)
-        sum_lines(rows, at, weight, 3, leaves, 0);
+        sum_rows_of_taps(rows, at, weight, 2, leaves, 1);
+    else if (HAS_DEPTH_3 && depth <= 3)
+        sum_rows_of_taps(rows, at, weight, 3, leaves, 0);
     else
-        sum_lines(rows, at, weight, TN_CPU_TAP_DEPTH, leaves, 0);
+        sum_rows_of_taps(rows, at, weight, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 #else
 GATHER_RUNS(w4, uint32_t)

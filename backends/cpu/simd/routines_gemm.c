@@ -108,7 +108,7 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
 #endif
 
 /* Floats. A row of c, of sums. */
-#define SETTLE(name, T)                                                       \
+#define STORE(name, T)                                                        \
     static void name(void *pc, int64_t c_row, const void *psums,              \
                      int64_t sums_row, int64_t rows, int64_t columns,         \
                      double beta_)                                            \
@@ -124,8 +124,8 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
                     c[j] = sums[j] + beta * c[j];                             \
         }                                                                     \
     }
-SETTLE(settle_f32, float)
-SETTLE(settle_f64, double)
+STORE(store_f32, float)
+STORE(store_f64, double)
 
 /* Dot products of one vector with row after row, as they lie in memory, four
  * vectors of sums each; the rest of a row one by one. A vector that leaves no
@@ -175,7 +175,7 @@ enum {
     {                                                                         \
         const T *row = prows;                                                 \
         T *c = pc;                                                            \
-        int64_t i = 0, some = k < DOTS_BYTES / (int64_t)sizeof(T) ? 0 : count; \
+        int64_t i = 0, some = k < DOTS_BYTES / (int64_t)sizeof(T) ? 0 : count;\
         for (; i + DOTS_ROWS <= some; i += DOTS_ROWS)                         \
             name##_of(DOTS_ROWS, k, px, row + i * step, step, c + i * c_step, \
                       c_step, (T)alpha, (T)beta);                             \
@@ -190,8 +190,8 @@ DOTS(dots_f64, double, vec_f64, loose_f64, TN_CPU_FMA_F64,
 
 void TN_CPU_NAME(tn__cpu_gemm)(tn_cpu_routines *table)
 {
-    static const tn_cpu_product_routines f32 = {dots_f32, settle_f32};
-    static const tn_cpu_product_routines f64 = {dots_f64, settle_f64};
+    static const tn_cpu_product_routines f32 = {dots_f32, store_f32};
+    static const tn_cpu_product_routines f64 = {dots_f64, store_f64};
     table->gemm[CPU_I32] = gemm_i32;
     table->gemm[CPU_I64] = gemm_i64;
     table->gemm[CPU_BOOL] = gemm_bool;

@@ -108,7 +108,7 @@ pairs(uint32_t *o, const uint32_t *m, int64_t step, int64_t n, const int apart)
 }
 
 /* A turn by pairs, if it is one. */
-static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
+static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                       int64_t in_step, int64_t rows, int64_t columns)
 {
     if (rows == 2 && out_step == 2)
@@ -130,7 +130,7 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
 #define HAS_PARTS 0
 #define LOAD_PART(bits, V, x, m, n) memcpy(&x, m, sizeof x)
 #endif
-#define TURN(name, T, bits, V, N)                                             \
+#define TRANSPOSE(name, T, bits, V, N)                                        \
     static inline __attribute__((always_inline)) void name##_strip(           \
         T *o, int64_t out_step, const T *m, int64_t in_step, int64_t rows,    \
         int64_t n, const int stream)                                          \
@@ -156,10 +156,10 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
     {                                                                         \
         T *o = out;                                                           \
         const T *m = memory;                                                  \
-        if (bits == 32 && turn_pairs(out, out_step, memory, in_step, rows,    \
+        if (bits == 32 && transpose_pairs(out, out_step, memory, in_step, rows,    \
                                      columns))                                \
             return;                                                           \
-        int some = rows >= N && (HAS_PARTS || columns >= N);                 \
+        int some = rows >= N && (HAS_PARTS || columns >= N);                  \
         stream = stream && MAY_STREAM && (uintptr_t)out % sizeof(V) == 0 &&   \
                  out_step % N == 0 && rows % N == 0;                          \
         for (int64_t c = 0; c < columns && some; c += N) {                    \
@@ -177,7 +177,7 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
     }
 
 /* Narrow elements: few enough to be moved one by one. */
-#define TURN_NARROW(name, T)                                                  \
+#define TRANSPOSE_NARROW(name, T)                                             \
     static void name(void *out, int64_t out_step, const void *memory,         \
                      int64_t in_step, int64_t rows, int64_t columns,          \
                      int stream)                                              \
@@ -190,17 +190,17 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                 for (int64_t i = c; i < c + 16 && i < columns; i++)           \
                     o[i * out_step + r] = m[i + r * in_step];                 \
     }
-TURN_NARROW(turn_1, uint8_t)
-TURN_NARROW(turn_2, uint16_t)
+TRANSPOSE_NARROW(transpose_1, uint8_t)
+TRANSPOSE_NARROW(transpose_2, uint16_t)
 #if TN_CPU_VECTOR == 64
-TURN(turn_4, uint32_t, 32, vec_u32, 16)
-TURN(turn_8, uint64_t, 64, vec_u64, 8)
+TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 16)
+TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 8)
 #elif TN_CPU_VECTOR == 32
-TURN(turn_4, uint32_t, 32, vec_u32, 8)
-TURN(turn_8, uint64_t, 64, vec_u64, 4)
+TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 8)
+TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 4)
 #else
-TURN(turn_4, uint32_t, 32, vec_u32, 4)
-TURN(turn_8, uint64_t, 64, vec_u64, 2)
+TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 4)
+TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 2)
 #endif
 
 enum { MOVED = 1024 /* bytes of a row: more are left to memmove */ };
@@ -368,8 +368,8 @@ void TN_CPU_NAME(tn__cpu_move)(tn_cpu_routines *table)
 #endif
     table->copy_rows = copy_rows;
     table->copy_edged = copy_edged;
-    table->turn[1] = turn_1;
-    table->turn[2] = turn_2;
-    table->turn[4] = turn_4;
-    table->turn[8] = turn_8;
+    table->transpose[1] = transpose_1;
+    table->transpose[2] = transpose_2;
+    table->transpose[4] = transpose_4;
+    table->transpose[8] = transpose_8;
 }

@@ -10,7 +10,7 @@
 enum { LANES = TN_CPU_VECTOR / 4, PARTS = TN_CPU_PARTS / LANES };
 typedef float vec_f32 __attribute__((vector_size(TN_CPU_VECTOR)));
 
-static inline vec_i32 chosen(vec_i32 mask, vec_i32 x, vec_i32 y)
+static inline vec_i32 select_by(vec_i32 mask, vec_i32 x, vec_i32 y)
 {
     return (x & mask) | (y & ~mask);
 }
@@ -28,7 +28,7 @@ static void keys(int32_t *key, const void *block, int64_t n, int is_float,
             vec_i32 number = x == x;
             u &= x != 0;
             u ^= u >> 31 & INT32_MAX;
-            u = chosen(number, u, (vec_i32){0} + INT32_MAX);
+            u = select_by(number, u, (vec_i32){0} + INT32_MAX);
         }
         u ^= flip;
         memcpy(key + k, &u, sizeof u);
@@ -36,7 +36,7 @@ static void keys(int32_t *key, const void *block, int64_t n, int is_float,
 }
 
 /* Bit i: is x[i] at most bound? */
-static inline unsigned up_to(vec_i32 x, int32_t bound)
+static inline unsigned mask_at_most(vec_i32 x, int32_t bound)
 {
 #if defined(__AVX512F__)
     return _mm512_cmple_epi32_mask((__m512i)x, _mm512_set1_epi32(bound));
@@ -53,7 +53,7 @@ static inline unsigned up_to(vec_i32 x, int32_t bound)
 }
 
 /* Bit i: is x[i] the key? */
-static inline unsigned equal_to(vec_i32 x, int32_t key)
+static inline unsigned mask_equal(vec_i32 x, int32_t key)
 {
 #if defined(__AVX512F__)
     return _mm512_cmpeq_epi32_mask((__m512i)x, _mm512_set1_epi32(key));
@@ -88,8 +88,8 @@ static int32_t greatest_of(const ranked *r, int32_t wanted)
     vec_i32 most = (vec_i32){0} + INT32_MIN;
     int32_t bound = INT32_MIN;
     for (int v = 0; v < PARTS; v++) {
-        vec_i32 x = chosen(r->less[v] < wanted, r->key[v], most);
-        most = chosen(x > most, x, most);
+        vec_i32 x = select_by(r->less[v] < wanted, r->key[v], most);
+        most = select_by(x > most, x, most);
     }
     for (int i = 0; i < LANES; i++)
         bound = most[i] > bound ? most[i] : bound;
@@ -106,7 +106,7 @@ static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
         for (int v = 0; v < PARTS; v++) {
             vec_i32 x;
             memcpy(&x, key + k + v * LANES, sizeof x);
-            part.key[v] = chosen(x < part.key[v], x, part.key[v]);
+            part.key[v] = select_by(x < part.key[v], x, part.key[v]);
         }
     rank_all(&part);
     return greatest_of(&part, wanted);
@@ -120,7 +120,7 @@ static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
     for (int64_t k = 0; k < n; k += LANES) {
         vec_i32 x;
         memcpy(&x, key + k, sizeof x);
-        for (unsigned bits = up_to(x, bound); bits; bits &= bits - 1) {
+        for (unsigned bits = mask_at_most(x, bound); bits; bits &= bits - 1) {
             int64_t i = k + __builtin_ctz(bits);
             items[have++] = (uint64_t)((uint32_t)key[i] ^ 0x80000000u) << 32 |
                             (uint64_t)i;
@@ -137,7 +137,8 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 {
     int64_t have = 0, below = 0;
 #if defined(__AVX512F__)
-    const __m512i lows = _mm512_set1_epi32(low), highs = _mm512_set1_epi32(high);
+    const __m512i lows = _mm512_set1_epi32(low),
+                  highs = _mm512_set1_epi32(high);
     for (int64_t k = 0; k < n; k += LANES) {
         const unsigned there = n - k < LANES ? (1u << (n - k)) - 1 : 0xffff;
         const __m512i x = _mm512_maskz_loadu_epi32((__mmask16)there, from + k);
@@ -191,7 +192,8 @@ static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                 high = low - 1, low = INT32_MIN;
             else if (rank - *less >= below + kept)
                 low = high + 1, high = INT32_MAX;
-            else if (keep_between(to, key, n, low, middle, &below) > rank - *less)
+            else if (keep_between(to, key, n, low, middle, &below) >
+                     rank - *less)
                 high = middle;
             else
                 low = middle + 1;
@@ -224,7 +226,7 @@ static int64_t place_at(const int32_t *key, int64_t n, int64_t rank,
     for (int64_t k = 0, left = rank - less;; k += LANES) {
         vec_i32 x;
         memcpy(&x, key + k, sizeof x);
-        unsigned bits = equal_to(x, found);
+        unsigned bits = mask_equal(x, found);
         const int64_t here = __builtin_popcount(bits);
         if (left >= here) {
             left -= here;

@@ -84,9 +84,9 @@
  * so. */
 #define AHEAD 8192 /* bytes */
 #ifdef TN_CPU_STREAMS
-#define PAST(to, x) stream_vector(to, (vec_i32)(x))
+#define STREAM(to, x) stream_vector(to, (vec_i32)(x))
 #else
-#define PAST(to, x) memcpy(to, &(x), sizeof(x))
+#define STREAM(to, x) memcpy(to, &(x), sizeof(x))
 #endif
 #define SCAN(name, T, V, bits)                                                \
     enum { name##_per = TN_CPU_VECTOR / sizeof(T),                            \
@@ -130,7 +130,7 @@
             {                                                                 \
                 const vec_##V sum = carry + x[i];                             \
                 if (stream)                                                   \
-                    PAST(to + k + i * (int)PER, sum);                         \
+                    STREAM(to + k + i * (int)PER, sum);                       \
                 else                                                          \
                     *(loose_##V *)(to + k + i * (int)PER) = sum;              \
             }                                                                 \
@@ -147,7 +147,7 @@
             {                                                                 \
                 const vec_##V sum = first + (carry + x[i]);                   \
                 if (stream && left == TN_LANES)                               \
-                    PAST(q + i * (int)PER, sum);                              \
+                    STREAM(q + i * (int)PER, sum);                            \
                 else                                                          \
                     *(loose_##V *)(q + i * (int)PER) = sum;                   \
             }                                                                 \
@@ -163,7 +163,7 @@ SCAN(scan_f64, double, f64, 64)
 /* Rows of lines side by side, four at a time: more would be more than a set of
  * an L1 holds where rows lie a page apart. The next four are asked for: 4096 x
  * 1024 floats took 1.11 ms, and take 0.84 so (AMD Zen 5). */
-#define SOON(at, next, writes)                                                \
+#define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
 #define ROWS(name, T, B, V)                                                   \
     static void name(void *const *out, const void *const *in,                 \
@@ -176,14 +176,14 @@ SCAN(scan_f64, double, f64, 64)
         T *keep = kept->keep;                                                 \
         const B whole = (B){0} - kept->whole; /* a mask */                    \
         for (int64_t i = 0; i < n; i += (int64_t)(sizeof(V) / sizeof(T))) {   \
-            SOON(x0 + i, kept->in_next, 0)                                    \
-            SOON(x1 + i, kept->in_next, 0)                                    \
-            SOON(x2 + i, kept->in_next, 0)                                    \
-            SOON(x3 + i, kept->in_next, 0)                                    \
-            SOON(o0 + i, kept->out_next, 1)                                   \
-            SOON(o1 + i, kept->out_next, 1)                                   \
-            SOON(o2 + i, kept->out_next, 1)                                   \
-            SOON(o3 + i, kept->out_next, 1)                                   \
+            PREFETCH_NEXT(x0 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(x1 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(x2 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(x3 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(o0 + i, kept->out_next, 1)                          \
+            PREFETCH_NEXT(o1 + i, kept->out_next, 1)                          \
+            PREFETCH_NEXT(o2 + i, kept->out_next, 1)                          \
+            PREFETCH_NEXT(o3 + i, kept->out_next, 1)                          \
             const V a = *(const V *)(x0 + i), b = a + *(const V *)(x1 + i);   \
             const V c = *(const V *)(x2 + i), l = *(const V *)(low + i);      \
             const V d = l + (b + (c + *(const V *)(x3 + i)));                 \
@@ -213,12 +213,12 @@ ROWS(rows_f64, double, vec_i64, loose_f64)
     (_mm256_movemask_pd(_mm256_cmp_pd((__m256d)(x), (__m256d)(y), is)) == 0xf)
 #endif
 #ifdef ALL_f32
-#define STILL(name, T, V, is)                                                 \
+#define UNCHANGED(name, T, V, is)                                             \
     static int64_t name(void *block, int64_t *place, int64_t n,               \
-                        const void *extreme, int64_t at)                      \
+                        const void *limit, int64_t at)                        \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), PLACES = TN_CPU_VECTOR / 8 }; \
-        const vec_##V all = *(const T *)extreme - (vec_##V){0};               \
+        const vec_##V all = *(const T *)limit - (vec_##V){0};                 \
         const vec_i64 here = at - (vec_i64){0};                               \
         T *x = block;                                                         \
         int64_t i = 0;                                                        \
@@ -231,19 +231,19 @@ ROWS(rows_f64, double, vec_i64, loose_f64)
         }                                                                     \
         return i;                                                             \
     }
-STILL(still_max_f32, float, f32, _CMP_LT_OQ)
-STILL(still_min_f32, float, f32, _CMP_GT_OQ)
-STILL(still_max_f64, double, f64, _CMP_LT_OQ)
-STILL(still_min_f64, double, f64, _CMP_GT_OQ)
+UNCHANGED(unchanged_max_f32, float, f32, _CMP_LT_OQ)
+UNCHANGED(unchanged_min_f32, float, f32, _CMP_GT_OQ)
+UNCHANGED(unchanged_max_f64, double, f64, _CMP_LT_OQ)
+UNCHANGED(unchanged_min_f64, double, f64, _CMP_GT_OQ)
 #endif
 
 void TN_CPU_NAME(tn__cpu_scan)(tn_cpu_routines *table)
 {
 #ifdef ALL_f32
-    table->still[0][CPU_F32] = still_max_f32;
-    table->still[0][CPU_F64] = still_max_f64;
-    table->still[1][CPU_F32] = still_min_f32;
-    table->still[1][CPU_F64] = still_min_f64;
+    table->unchanged[0][CPU_F32] = unchanged_max_f32;
+    table->unchanged[0][CPU_F64] = unchanged_max_f64;
+    table->unchanged[1][CPU_F32] = unchanged_min_f32;
+    table->unchanged[1][CPU_F64] = unchanged_min_f64;
 #endif
     table->scan[CPU_F32] = scan_f32;
     table->scan[CPU_F64] = scan_f64;

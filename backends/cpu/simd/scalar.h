@@ -68,7 +68,7 @@ static inline double min_f64(double x, double y)
     return x < y ? x : other;
 }
 
-#define TN_CPU_INT_EXTREMES(suffix, T)                                        \
+#define TN_CPU_INT_MINMAX(suffix, T)                                          \
     static inline T max_##suffix(T x, T y)                                    \
     {                                                                         \
         return x > y ? x : y;                                                 \
@@ -77,8 +77,8 @@ static inline double min_f64(double x, double y)
     {                                                                         \
         return x < y ? x : y;                                                 \
     }
-TN_CPU_INT_EXTREMES(i32, int32_t)
-TN_CPU_INT_EXTREMES(i64, int64_t)
-TN_CPU_INT_EXTREMES(bool, uint8_t)
+TN_CPU_INT_MINMAX(i32, int32_t)
+TN_CPU_INT_MINMAX(i64, int64_t)
+TN_CPU_INT_MINMAX(bool, uint8_t)
 
 #endif

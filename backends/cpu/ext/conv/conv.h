@@ -40,9 +40,9 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels);
 
 /* Taps in threes side by side, for pixels side by side: the number of a three's
  * first in place. -1: they are not so. */
-int64_t tn__cpu_conv_line(const conv_grid *grid, const conv_images *from);
+int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from);
 /* Columns of the narrowest block: the last one of a row. */
-int64_t tn__cpu_conv_least_columns(const conv_grid *grid);
+int64_t tn__cpu_conv_min_columns(const conv_grid *grid);
 
 typedef struct conv_block {
     int64_t first[3], size[3]; /* images, rows, columns */
@@ -79,23 +79,25 @@ void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
 
 /* The images under a block, asked for while the one before it is worked on:
  * channels lie apart, and the processor foresees little of them. */
-typedef struct conv_ahead {
+typedef struct conv_prefetch_state {
     const char *at, *end;     /* of a channel; NULL: no more */
     int64_t channels, images; /* left */
     int64_t count, bytes;     /* channels of an image; of a channel */
     int64_t channel, image;   /* steps in bytes */
     int64_t lines;            /* of all, about */
-} conv_ahead;
+} conv_prefetch_state;
 
 /* Of block `number`, if there is one, of images in lines without gaps: under
  * it, or its pixels themselves. */
-conv_ahead tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
-                              const conv_images *from, int64_t first,
-                              int64_t count, size_t bytes);
-conv_ahead tn__cpu_conv_ahead_pixels(const conv_grid *grid, int64_t number,
-                                     const conv_images *images, int64_t first,
-                                     int64_t count, size_t bytes);
-void tn__cpu_conv_ask(conv_ahead *ahead, int64_t lines);
+conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
+                                       const conv_images *from, int64_t first,
+                                       int64_t count, size_t bytes);
+conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
+                                              int64_t number,
+                                              const conv_images *images,
+                                              int64_t first, int64_t count,
+                                              size_t bytes);
+void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
 
 /* A block's pixels in one of `images`: calls visit for each, with the address of
  * channel 0 of the first one, row and step from row to row and from pixel to
@@ -108,9 +110,9 @@ typedef struct conv_rows {
 } conv_rows;
 
 typedef void conv_visit(void *context, const conv_rows *rows);
-void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
-                       const int64_t *first, const int64_t *step,
-                       size_t bytes, conv_visit *visit, void *context);
+void tn__cpu_conv_visit_rows(const conv_block *block, const conv_images *images,
+                             const int64_t *first, const int64_t *step,
+                             size_t bytes, conv_visit *visit, void *context);
 
 /* A block's pixels one after another, for vectors of them: pixel (n, i, j) is
  * element n * plane + i * room[1] + j (conv_strip.c). */
@@ -126,17 +128,17 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
                               const tn_cpu_conv_routines *routines);
 /* Channels [first, first + count) under a block in a frame; the offsets there
  * of pixel 0's channels under taps, (tap, channel). */
-void tn__cpu_conv_strip_lay(const conv_grid *grid, const conv_block *block,
-                            const conv_strip *s, const conv_images *from,
-                            int64_t first, int64_t count, size_t bytes,
-                            const tn_cpu_routines *routines, char *frame);
+void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
+                             const conv_strip *s, const conv_images *from,
+                             int64_t first, int64_t count, size_t bytes,
+                             const tn_cpu_routines *routines, char *frame);
 void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
                              const conv_strip *s, int64_t channels,
                              int64_t *at);
 /* One channel of the images that a block's pixels are, from memory or back;
- * first and step as for tn__cpu_conv_runs. The mask of pixels, all bits of an
+ * first and step as for tn__cpu_conv_visit_rows. The mask of pixels, all bits of an
  * element set where one stands. */
-void tn__cpu_conv_strip_move(const conv_block *block, const conv_strip *s,
+void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
                              const conv_images *images, const int64_t *first,
                              const int64_t *step, size_t bytes,
                              const tn_cpu_routines *routines, char *strip,
@@ -151,11 +153,11 @@ void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
                          char *out, int64_t width, const char *in,
                          int64_t channel, int64_t step, int64_t channels,
                          int64_t count);
-void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t channel, int64_t row, int64_t step,
-                         const char *in, int64_t in_row, int64_t channels,
-                         int64_t rows, int64_t columns, const char *bias,
-                         int64_t bias_step);
+void tn__cpu_conv_scatter(const tn_cpu_routines *routines, size_t bytes,
+                          char *out, int64_t channel, int64_t row, int64_t step,
+                          const char *in, int64_t in_row, int64_t channels,
+                          int64_t rows, int64_t columns, const char *bias,
+                          int64_t bias_step);
 
 static inline unsigned conv_type(size_t bytes)
 {

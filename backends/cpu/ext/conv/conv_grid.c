@@ -67,12 +67,12 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     }
 }
 
-int64_t tn__cpu_conv_least_columns(const conv_grid *grid)
+int64_t tn__cpu_conv_min_columns(const conv_grid *grid)
 {
     return grid->size[1] - (grid->blocks[2] - 1) * grid->block[2];
 }
 
-int64_t tn__cpu_conv_line(const conv_grid *grid, const conv_images *from)
+int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from)
 {
     const conv_tap *tap = grid->tap;
     if (grid->taps % 3 || grid->taps == 0 || grid->step[1] != 1 ||
@@ -100,7 +100,7 @@ conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
 }
 
 /* Rows (columns) of the images that a block's pixels reach. */
-static int64_t reach(const conv_grid *grid, const conv_block *block, int a)
+static int64_t reach_of(const conv_grid *grid, const conv_block *block, int a)
 {
     return (block->size[1 + a] - 1) * grid->step[a] + grid->span[a] + 1;
 }
@@ -109,8 +109,8 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                                 int64_t channels, conv_order order)
 {
     return grid->framed || order == CONV_CHANNELS_LAST
-               ? block->size[0] * channels * reach(grid, block, 0) *
-                     reach(grid, block, 1)
+               ? block->size[0] * channels * reach_of(grid, block, 0) *
+                     reach_of(grid, block, 1)
                : 0;
 }
 
@@ -127,7 +127,7 @@ static reached reach_over(const conv_grid *grid, const conv_block *block,
     for (int a = 0; a < 2; a++) {
         int64_t low =
             block->first[1 + a] * grid->step[a] + grid->low[a];
-        r.room[a] = reach(grid, block, a);
+        r.room[a] = reach_of(grid, block, a);
         r.start[a] = low < 0 ? 0 : tn__cpu_min(low, from->size[a]);
         r.skip[a] = r.start[a] - low;
         int64_t end = low + r.room[a];
@@ -197,14 +197,19 @@ conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                 : (conv_view){frame, {count * plane, plane, r.room[1], 1}};
 }
 
-static conv_ahead ahead_of(const conv_images *images, const conv_block *block,
-                           int64_t row, int64_t rows, int64_t first,
-                           int64_t count, size_t bytes)
+static conv_prefetch_state prefetch_state_of(const conv_images *images,
+                                             const conv_block *block,
+                                             int64_t row, int64_t rows,
+                                             int64_t first, int64_t count,
+                                             size_t bytes)
 {
     const int64_t *stride = images->stride, size = (int64_t)bytes;
-    conv_ahead a = {.channels = count, .images = block->size[0],
-                    .count = count, .bytes = rows * stride[2] * size,
-                    .channel = stride[1] * size, .image = stride[0] * size};
+    conv_prefetch_state a = {.channels = count,
+                             .images = block->size[0],
+                             .count = count,
+                             .bytes = rows * stride[2] * size,
+                             .channel = stride[1] * size,
+                             .image = stride[0] * size};
     if (rows < 1 || stride[3] != 1 || stride[2] != images->size[1])
         return a;
     a.at = images->memory + block->first[0] * a.image + first * a.channel +
@@ -214,29 +219,32 @@ static conv_ahead ahead_of(const conv_images *images, const conv_block *block,
     return a;
 }
 
-conv_ahead tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
-                              const conv_images *from, int64_t first,
-                              int64_t count, size_t bytes)
+conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
+                                       const conv_images *from, int64_t first,
+                                       int64_t count, size_t bytes)
 {
     if (number >= grid->block_count)
-        return (conv_ahead){0};
+        return (conv_prefetch_state){0};
     conv_block block = tn__cpu_conv_block(grid, number);
     reached r = reach_over(grid, &block, from);
-    return ahead_of(from, &block, r.start[0], r.size[0], first, count, bytes);
+    return prefetch_state_of(from, &block, r.start[0], r.size[0], first, count,
+                             bytes);
 }
 
-conv_ahead tn__cpu_conv_ahead_pixels(const conv_grid *grid, int64_t number,
-                                     const conv_images *images, int64_t first,
-                                     int64_t count, size_t bytes)
+conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
+                                              int64_t number,
+                                              const conv_images *images,
+                                              int64_t first, int64_t count,
+                                              size_t bytes)
 {
     if (number >= grid->block_count)
-        return (conv_ahead){0};
+        return (conv_prefetch_state){0};
     conv_block block = tn__cpu_conv_block(grid, number);
-    return ahead_of(images, &block, block.first[1], block.size[1], first,
-                    count, bytes);
+    return prefetch_state_of(images, &block, block.first[1], block.size[1],
+                             first, count, bytes);
 }
 
-void tn__cpu_conv_ask(conv_ahead *a, int64_t lines)
+void tn__cpu_conv_prefetch(conv_prefetch_state *a, int64_t lines)
 {
     while (a->at && lines > 0) {
         int64_t some = tn__cpu_min((a->end - a->at + 63) / 64, lines);
@@ -281,9 +289,9 @@ void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
     }
 }
 
-void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
-                       const int64_t *first, const int64_t *step,
-                       size_t bytes, conv_visit *visit, void *context)
+void tn__cpu_conv_visit_rows(const conv_block *block, const conv_images *images,
+                             const int64_t *first, const int64_t *step,
+                             size_t bytes, conv_visit *visit, void *context)
 {
     conv_rows r = {.row = step[0] * images->stride[2],
                    .step = step[1] * images->stride[3],
@@ -315,18 +323,18 @@ void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
                                                  channels, count);
         return;
     }
-    routines->turn[bytes](out, width, in, channel, channels, count, 0);
+    routines->transpose[bytes](out, width, in, channel, channels, count, 0);
     for (int64_t p = 0; p < count && channels < width; p++)
         memset(out + (size_t)(p * width + channels) * bytes, 0,
                (size_t)(width - channels) * bytes);
 }
 
 /* Pixels apart: some rows of some channels are turned over, and then moved. */
-static void spread_apart(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t channel, int64_t row, int64_t step,
-                         const char *in, int64_t in_row, int64_t channels,
-                         int64_t rows, int64_t columns, const char *bias,
-                         int64_t bias_step)
+static void scatter_strided(const tn_cpu_routines *routines, size_t bytes,
+                            char *out, int64_t channel, int64_t row,
+                            int64_t step, const char *in, int64_t in_row,
+                            int64_t channels, int64_t rows, int64_t columns,
+                            const char *bias, int64_t bias_step)
 {
     enum { CHANNELS = 16, PIXELS = 128 };
     _Alignas(64) double room[CHANNELS * PIXELS];
@@ -340,7 +348,7 @@ static void spread_apart(const tn_cpu_routines *routines, size_t bytes,
                 const int64_t n = tn__cpu_min(wide, columns - j);
                 const int64_t some = tn__cpu_min(CHANNELS, channels - o);
                 char *to = out + (o * channel + i * row + j * step) * size;
-                routines->turn[bytes](
+                routines->transpose[bytes](
                     room, PIXELS, in + ((i * columns + j) * in_row + o) * size,
                     in_row, m * n, some, 0);
                 for (int64_t k = 0; k < some; k++) {
@@ -355,20 +363,21 @@ static void spread_apart(const tn_cpu_routines *routines, size_t bytes,
             }
 }
 
-void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t channel, int64_t row, int64_t step,
-                         const char *in, int64_t in_row, int64_t channels,
-                         int64_t rows, int64_t columns, const char *bias,
-                         int64_t bias_step)
+void tn__cpu_conv_scatter(const tn_cpu_routines *routines, size_t bytes,
+                          char *out, int64_t channel, int64_t row, int64_t step,
+                          const char *in, int64_t in_row, int64_t channels,
+                          int64_t rows, int64_t columns, const char *bias,
+                          int64_t bias_step)
 {
     const int64_t size = (int64_t)bytes;
     if (step != 1) {
-        spread_apart(routines, bytes, out, channel, row, step, in, in_row,
-                     channels, rows, columns, bias, bias_step);
+        scatter_strided(routines, bytes, out, channel, row, step, in, in_row,
+                        channels, rows, columns, bias, bias_step);
         return;
     }
     for (; rows > 0; rows--, out += row * size, in += columns * in_row * size) {
-        routines->turn[bytes](out, channel, in, in_row, columns, channels, 0);
+        routines->transpose[bytes](out, channel, in, in_row, columns, channels,
+                                   0);
         for (int64_t o = 0; bias && o < channels; o++) {
             char *to = out + o * channel * size;
             routines->op[TN_K_ADD][conv_type(bytes)](

@@ -6,8 +6,9 @@
 #include "../../prim/float_product.h"
 
 enum {
-    LEAST_CHANNELS = 8, /* of a group, on either side */
-    LEAST_PIXELS = 512, /* fewer: those of several images go together in cpu_conv.c */
+    MIN_CHANNELS = 8, /* of a group, on either side */
+    MIN_PIXELS =
+        512, /* fewer: those of several images go together in cpu_conv.c */
     TASK_WORK = 2097152 /* multiply-adds */
 };
 
@@ -53,9 +54,9 @@ static bool suits(const tn_conv_args *args)
     bool good = is_matrix(&args->in, args->in_size) &&
                 is_matrix(&args->out, args->out_size) &&
                 args->weight.stride[1] == 1 &&
-                args->in_channels / args->groups >= LEAST_CHANNELS &&
-                args->out_channels / args->groups >= LEAST_CHANNELS &&
-                args->in_size[0] * args->in_size[1] >= LEAST_PIXELS;
+                args->in_channels / args->groups >= MIN_CHANNELS &&
+                args->out_channels / args->groups >= MIN_CHANNELS &&
+                args->in_size[0] * args->in_size[1] >= MIN_PIXELS;
     for (int a = 0; a < 2; a++)
         good = good && args->kernel[a] == 1 && args->stride[a] == 1 &&
                args->pad[a] == 0 && args->in_size[a] == args->out_size[a];
@@ -95,7 +96,7 @@ bool tn__cpu_conv_point(const tn_conv_args *args,
         t.bias_step = args->bias.stride[0];
         t.product.beta = 1;
     }
-    t.pixels = conv_round_up(TASK_WORK / (out * in) + LEAST_PIXELS, 64);
+    t.pixels = conv_round_up(TASK_WORK / (out * in) + MIN_PIXELS, 64);
     t.cuts = (t.product.n + t.pixels - 1) / t.pixels;
     t.pixels = conv_round_up((t.product.n + t.cuts - 1) / t.cuts, 64);
     tn__cpu_host->parallel_for(args->count * args->groups * t.cuts, run_task,

@@ -42,11 +42,11 @@ static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
 }
 
 /* One phase of the channels of a block's images; [channel][image][plane]. */
-static void lay_phase(const conv_grid *grid, const conv_block *block,
-                      const conv_strip *s, const int64_t *phase,
-                      const conv_images *from, int64_t count, size_t bytes,
-                      const tn_cpu_routines *routines, const char *at,
-                      char *to)
+static void fill_phase(const conv_grid *grid, const conv_block *block,
+                       const conv_strip *s, const int64_t *phase,
+                       const conv_images *from, int64_t count, size_t bytes,
+                       const tn_cpu_routines *routines, const char *at,
+                       char *to)
 {
     places p[2];
     for (int a = 0; a < 2; a++)
@@ -69,10 +69,10 @@ static void lay_phase(const conv_grid *grid, const conv_block *block,
                 grid->step[1] * from->stride[3], p[0].count, p[1].count, 0);
 }
 
-void tn__cpu_conv_strip_lay(const conv_grid *grid, const conv_block *block,
-                            const conv_strip *s, const conv_images *from,
-                            int64_t first, int64_t count, size_t bytes,
-                            const tn_cpu_routines *routines, char *frame)
+void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
+                             const conv_strip *s, const conv_images *from,
+                             int64_t first, int64_t count, size_t bytes,
+                             const tn_cpu_routines *routines, char *frame)
 {
     const char *at =
         from->memory + first * from->stride[1] * (int64_t)bytes;
@@ -80,8 +80,8 @@ void tn__cpu_conv_strip_lay(const conv_grid *grid, const conv_block *block,
     for (int64_t i = 0; i < s->phases[0]; i++)
         for (int64_t j = 0; j < s->phases[1]; j++) {
             const int64_t phase[2] = {i, j};
-            lay_phase(grid, block, s, phase, from, count, bytes, routines, at,
-                      frame);
+            fill_phase(grid, block, s, phase, from, count, bytes, routines, at,
+                       frame);
             frame += count * block->size[0] * s->plane * (int64_t)bytes;
         }
 }
@@ -102,7 +102,7 @@ void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
     }
 }
 
-void tn__cpu_conv_strip_move(const conv_block *block, const conv_strip *s,
+void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
                              const conv_images *images, const int64_t *first,
                              const int64_t *step, size_t bytes,
                              const tn_cpu_routines *routines, char *strip,

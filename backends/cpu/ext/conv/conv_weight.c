@@ -9,15 +9,16 @@
 #include "../../cpu_device.h"
 
 enum {
-    BLOCK_PIXELS = 200,  /* 25 KiB of a panel of out, of two vectors */
-    AT_ONCE = 48,        /* rows between which the next block is asked for */
-    STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
-    TASK_WORK = 2097152, /* multiply-adds */
-    LEAST_ROWS = 128,    /* of a range */
-    CHANNELS = 8,        /* of one, a multiple: whole tiles of rows */
-    SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
-    LAID_ROOM = 1048576,   /* of panels of out, laid once for all ranges */
-    MOST_TASKS = 64
+    BLOCK_PIXELS = 200,     /* 25 KiB of a panel of out, of two vectors */
+    ROWS_AT_ONCE = 48,      /* rows between which the next block is asked for */
+    STRIP_ELEMENTS = 16384, /* elements of a strip: a frame, out and mask */
+    TASK_WORK = 2097152,    /* multiply-adds */
+    MIN_ROWS = 128,         /* of a range */
+    CHANNELS = 8,           /* of one, a multiple: whole tiles of rows */
+    SHARES_ELEMENTS =
+        2097152, /* elements of all shares' sums, but for the first */
+    PACKED_ELEMENTS = 1048576, /* of panels of out, laid once for all ranges */
+    MAX_TASKS = 64
 };
 
 typedef struct gradient {
@@ -29,13 +30,13 @@ typedef struct gradient {
     conv_grid grid;
     int64_t in_channels, out_channels; /* of a group */
     bool by_pixels; /* vectors are */
-    bool by_lines;  /* of pixels: the taps in threes, and one vector */
+    bool by_rows;   /* of pixels: the taps in threes, and one vector */
     int64_t panel, width;
     int64_t shares, ranges, range; /* range: channels of one */
     char *sums; /* [share][group][range][tap, channel][width] */
-    char *laid; /* out: [group][block][panel][pixel][width of one]; NULL: each
+    char *packed; /* out: [group][block][panel][pixel][width of one]; NULL: each
                    range lays it for itself */
-    int64_t laid_block; /* its elements of a block */
+    int64_t packed_block; /* its elements of a block */
     atomic_int failed;
 } gradient;
 
@@ -74,50 +75,50 @@ static void gather_rows(void *context, const conv_rows *r)
 }
 
 /* A panel of a block's pixels, from channel o on. */
-static void lay_panel(const gradient *w, const conv_block *block,
-                      int64_t group, int64_t o, char *panel)
+static void pack_panel(const gradient *w, const conv_block *block,
+                       int64_t group, int64_t o, char *panel)
 {
     static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
     conv_images out = w->out;
     out.memory += group * w->out_channels * out.stride[1] * (int64_t)w->bytes;
     gathering g = {w, panel, block->pixels, o,
                    tn__cpu_min(w->panel, w->width - o)};
-    tn__cpu_conv_runs(block, &out, origin, step, w->bytes, gather_rows, &g);
+    tn__cpu_conv_visit_rows(block, &out, origin, step, w->bytes, gather_rows,
+                            &g);
 }
 
-static char *laid_panel(const gradient *w, const conv_block *block,
-                        int64_t group, int64_t number, int64_t o)
+static char *packed_panel(const gradient *w, const conv_block *block,
+                          int64_t group, int64_t number, int64_t o)
 {
-    return w->laid +
-           ((group * w->grid.block_count + number) * w->laid_block +
+    return w->packed +
+           ((group * w->grid.block_count + number) * w->packed_block +
             o * block->pixels) *
                (int64_t)w->bytes;
 }
 
-static void lay_block(void *context, int64_t i)
+static void pack_block(void *context, int64_t i)
 {
     const gradient *w = context;
     int64_t group = i / w->grid.block_count, number = i % w->grid.block_count;
     conv_block block = tn__cpu_conv_block(&w->grid, number);
     for (int64_t o = 0; o < w->width; o += w->panel)
-        lay_panel(w, &block, group, o,
-                  laid_panel(w, &block, group, number, o));
+        pack_panel(w, &block, group, o,
+                   packed_panel(w, &block, group, number, o));
 }
 
 /* Threes [first, first + count) of taps and channels: each is three rows of the
  * sums. at: of the block's pixels. */
-static void add_lines(const gradient *w, const conv_block *block,
-                      int64_t first, int64_t count, int64_t channels,
-                      const void *const *x, int64_t *at, const char *panel,
-                      char *sums, bool add)
+static void add_rows(const gradient *w, const conv_block *block, int64_t first,
+                     int64_t count, int64_t channels, const void *const *x,
+                     int64_t *at, const char *panel, char *sums, bool add)
 {
     for (int64_t i = first, some; i < first + count; i += some) {
         int64_t row = i / channels * 3 * channels + i % channels;
         some = tn__cpu_min(first + count - i, channels - i % channels);
-        w->routines->spans(some, block->size[0] * block->size[1],
-                           block->size[2], x + row, at, panel,
-                           channels * w->width,
-                           sums + row * w->width * (int64_t)w->bytes, add);
+        w->routines->correlate_rows(
+            some, block->size[0] * block->size[1], block->size[2], x + row, at,
+            panel, channels * w->width,
+            sums + row * w->width * (int64_t)w->bytes, add);
     }
 }
 
@@ -144,41 +145,42 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         grid, &block, &w->in, group * w->in_channels + first, channels,
         CONV_PLANES, w->bytes, w->general, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
-    for (int64_t i = 0; i < block.pixels && w->by_lines; i += block.size[2])
+    for (int64_t i = 0; i < block.pixels && w->by_rows; i += block.size[2])
         at[i / block.size[2]] = at[i]; /* of rows alone */
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
 
-    conv_ahead in = tn__cpu_conv_ahead(grid, number + 1, &w->in,
-                                       group * w->in_channels + first,
-                                       channels, w->bytes);
-    conv_ahead next = {0};
-    if (!w->laid)
+    conv_prefetch_state in =
+        tn__cpu_conv_ahead(grid, number + 1, &w->in,
+                           group * w->in_channels + first, channels, w->bytes);
+    conv_prefetch_state next = {0};
+    if (!w->packed)
         next = tn__cpu_conv_ahead_pixels(grid, number + 1, &w->out,
                                          group * w->out_channels,
                                          w->out_channels, w->bytes);
     int64_t calls = (w->width + w->panel - 1) / w->panel *
-                    ((rows + AT_ONCE - 1) / AT_ONCE);
-    int64_t in_lines = in.lines / calls + 1, next_lines = next.lines / calls + 1;
+                    ((rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+    int64_t in_lines = in.lines / calls + 1,
+            next_lines = next.lines / calls + 1;
     for (int64_t o = 0; o < w->width; o += w->panel) {
         int64_t width = tn__cpu_min(w->panel, w->width - o);
-        if (w->laid)
-            panel = laid_panel(w, &block, group, number, o);
+        if (w->packed)
+            panel = packed_panel(w, &block, group, number, o);
         else
-            lay_panel(w, &block, group, o, panel);
-        for (int64_t i = 0; i < rows; i += AT_ONCE) {
-            int64_t some = tn__cpu_min(AT_ONCE, rows - i);
-            if (w->by_lines)
-                add_lines(w, &block, i / 3, some / 3, channels, x, at, panel,
-                          sums, add);
+            pack_panel(w, &block, group, o, panel);
+        for (int64_t i = 0; i < rows; i += ROWS_AT_ONCE) {
+            int64_t some = tn__cpu_min(ROWS_AT_ONCE, rows - i);
+            if (w->by_rows)
+                add_rows(w, &block, i / 3, some / 3, channels, x, at, panel,
+                         sums, add);
             else
                 w->routines->tiles(some, width / w->routines->lanes,
                                    block.pixels, x + i, at, panel, width,
                                    sums + (i * w->width + o) * bytes, w->width,
                                    1, add ? TN_CPU_TILE_ADD : 0);
-            tn__cpu_conv_ask(&in, in_lines);
-            tn__cpu_conv_ask(&next, next_lines);
+            tn__cpu_conv_prefetch(&in, in_lines);
+            tn__cpu_conv_prefetch(&next, next_lines);
         }
     }
     return true;
@@ -202,9 +204,9 @@ static bool add_strip(const gradient *w, int64_t number, int64_t group,
         return false;
     char *out = frame + frame_bytes, *mask = out + strip_bytes;
     int64_t *at = (int64_t *)(mask + strip_bytes);
-    tn__cpu_conv_strip_lay(grid, &block, &strip, &w->in,
-                           group * w->in_channels + first, channels, w->bytes,
-                           w->general, frame);
+    tn__cpu_conv_strip_fill(grid, &block, &strip, &w->in,
+                            group * w->in_channels + first, channels, w->bytes,
+                            w->general, frame);
     tn__cpu_conv_strip_taps(grid, &block, &strip, channels, at);
     tn__cpu_conv_strip_mask(&block, &strip, w->bytes, mask);
     if (!add)
@@ -213,10 +215,10 @@ static bool add_strip(const gradient *w, int64_t number, int64_t group,
     conv_images images = w->out;
     images.memory += group * w->out_channels * images.stride[1] * bytes;
     for (int64_t o = 0; o < w->out_channels; o++) {
-        tn__cpu_conv_strip_move(&block, &strip, &images, origin, step,
-                                w->bytes, w->general, out, false);
-        w->routines->meet(rows, strip.pixels, frame, at, out, mask,
-                          sums + o * bytes, w->width);
+        tn__cpu_conv_strip_copy(&block, &strip, &images, origin, step, w->bytes,
+                                w->general, out, false);
+        w->routines->correlate_strip(rows, strip.pixels, frame, at, out, mask,
+                                     sums + o * bytes, w->width);
         images.memory += images.stride[1] * bytes;
     }
     return true;
@@ -257,14 +259,14 @@ static void write_tap(void *context, int64_t i)
     char *sums = sums_of(w, 0, group, range) + at;
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t s = 1; s < w->shares; s++)
-        w->routines->join(sums, sums_of(w, s, group, range) + at,
-                          channels * w->width);
+        w->routines->add_to(sums, sums_of(w, s, group, range) + at,
+                            channels * w->width);
     char *to = tn__cpu_at(args->weight.buffer, args->weight.offset, w->bytes);
     to += (group * w->out_channels * stride[0] + first * stride[1] +
            w->grid.tap[t].weight) *
           bytes;
-    tn__cpu_conv_spread(w->general, w->bytes, to, stride[0], 0, stride[1], sums,
-                        w->width, w->out_channels, 1, channels, NULL, 0);
+    tn__cpu_conv_scatter(w->general, w->bytes, to, stride[0], 0, stride[1],
+                         sums, w->width, w->out_channels, 1, channels, NULL, 0);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -274,20 +276,21 @@ static void cut(gradient *w)
     double work = rows * (double)w->width * (double)w->grid.count *
                   (double)(w->grid.size[0] * w->grid.size[1]);
     double tasks = work / TASK_WORK; /* of a group */
-    double room = SHARES_ROOM / (rows * (double)w->width *
-                                 (double)w->args->groups) + 1;
+    double room =
+        SHARES_ELEMENTS / (rows * (double)w->width * (double)w->args->groups) +
+        1;
     tn__cpu_conv_grid_init(&w->grid, &w->in);
     bool one = !w->by_pixels && w->width == w->routines->lanes &&
-               w->routines->spans;
+               w->routines->correlate_rows;
     tn__cpu_conv_grid_cut(&w->grid, w->by_pixels
-                                        ? STRIP_ROOM / (w->in_channels + 2)
+                                        ? STRIP_ELEMENTS / (w->in_channels + 2)
                                     : one ? 2 * BLOCK_PIXELS
                                           : BLOCK_PIXELS);
-    w->by_lines = one && tn__cpu_conv_least_columns(&w->grid) > 1 &&
-                  w->in_channels > 2 &&
-                  tn__cpu_conv_line(&w->grid, &w->in) == 0;
-    tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
-    int64_t ranges = (int64_t)(rows / LEAST_ROWS);
+    w->by_rows = one && tn__cpu_conv_min_columns(&w->grid) > 1 &&
+                 w->in_channels > 2 &&
+                 tn__cpu_conv_row_taps(&w->grid, &w->in) == 0;
+    tasks = tasks < 1 ? 1 : tasks > MAX_TASKS ? MAX_TASKS : tasks;
+    int64_t ranges = (int64_t)(rows / MIN_ROWS);
     double shares = tasks / (double)(ranges < 1 ? 1 : ranges);
     shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
@@ -321,23 +324,24 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
         tn__cpu_conv_forward_grid(&w.grid, args, tap);
         cut(&w);
         int64_t sums = w.shares * args->groups * group_sums(&w);
-        int64_t laid = args->groups * w.grid.block_count;
-        w.laid_block =
+        int64_t packed = args->groups * w.grid.block_count;
+        w.packed_block =
             w.grid.block[0] * w.grid.block[1] * w.grid.block[2] * w.width;
-        laid = w.by_pixels || w.ranges == 1 ||
-                       laid > LAID_ROOM / w.laid_block
-                   ? 0
-                   : laid * w.laid_block;
-        w.sums = tn__cpu_lend((size_t)((sums + laid) * (int64_t)bytes));
-        w.laid = laid && w.sums ? w.sums + sums * (int64_t)bytes : NULL;
+        packed = w.by_pixels || w.ranges == 1 ||
+                         packed > PACKED_ELEMENTS / w.packed_block
+                     ? 0
+                     : packed * w.packed_block;
+        w.sums =
+            tn__cpu_memory_acquire((size_t)((sums + packed) * (int64_t)bytes));
+        w.packed = packed && w.sums ? w.sums + sums * (int64_t)bytes : NULL;
     }
     if (w.sums) {
         int64_t tasks = args->groups * w.shares * w.ranges;
         int64_t taps = args->groups * w.ranges * w.grid.taps;
         bool serial = tasks == 1;
-        if (w.laid)
+        if (w.packed)
             tn__cpu_host->parallel_for(args->groups * w.grid.block_count,
-                                       lay_block, &w);
+                                       pack_block, &w);
         if (serial)
             run_task(&w, 0);
         else
@@ -348,7 +352,7 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
             tn__cpu_host->parallel_for(taps, write_tap, &w);
     }
     bool good = w.sums && !atomic_load(&w.failed);
-    tn__cpu_give_back(w.sums);
+    tn__cpu_memory_release(w.sums);
     free(tap);
     return good ? TN_OK
                 : tn__cpu_host->fail(TN_ERR_MEMORY,

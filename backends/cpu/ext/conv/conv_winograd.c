@@ -20,16 +20,16 @@
 #include "../../cpu_device.h"
 
 enum {
-    STRIP = 8,            /* filters side by side */
-    DEPTH = 64,           /* channels that are summed up before they are added */
-    RESULTS = 32,         /* channels of the result at a time */
-    ROOM = 262144,        /* elements of a block's windows: 1 MiB */
-    MOST_TILES = 128,     /* of a block, of two rows; of one twice as many */
-    LEAST_TILES = 32,
-    LEAST_BLOCKS = 16,    /* if blocks of fewer tiles have LEAST_WORK */
-    LEAST_WORK = 524288,  /* multiply-adds, about 10 us */
+    STRIP = 8,    /* filters side by side */
+    DEPTH = 64,   /* channels that are summed up before they are added */
+    RESULTS = 32, /* channels of the result at a time */
+    BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
+    MAX_TILES = 128,         /* of a block, of two rows; of one twice as many */
+    MIN_TILES = 32,
+    MIN_BLOCKS = 16,      /* if blocks of fewer tiles have MIN_WORK */
+    MIN_WORK = 524288,    /* multiply-adds, about 10 us */
     FILTERS_WORK = 65536, /* elements of filters on one thread */
-    MOST_CHANNELS = 65536,
+    MAX_CHANNELS = 65536,
     /* What transforms take, in quarters of a vector's multiply-adds: for a
      * channel's row of tiles, for each four tiles of it, for a filter, for a
      * filter's gradient. */
@@ -53,11 +53,11 @@ static void transform_filters(void *context, int64_t i)
     _Alignas(64) float taps[9 * STRIP] = {0};
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t c = 0; c < w->from_channels; c++, to += STRIP) {
-        w->general->turn[4](taps, STRIP, from + c * w->weight_from,
-                            w->weight_to, count, w->taps, 0);
-        w->routines->filters(
-            to, w->plane, w->turned ? taps + (w->taps - 1) * STRIP : taps,
-            w->turned ? -STRIP : STRIP);
+        w->general->transpose[4](taps, STRIP, from + c * w->weight_from,
+                                 w->weight_to, count, w->taps, 0);
+        w->routines->filters(to, w->plane,
+                             w->flipped ? taps + (w->taps - 1) * STRIP : taps,
+                             w->flipped ? -STRIP : STRIP);
     }
     tn__cpu_fpu_restore(fpu);
 }
@@ -70,7 +70,7 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
     float bias = w->bias ? w->bias[channel * w->bias_stride] : 0;
     float *out = (float *)to->memory + channel * to->stride[1];
     for (int64_t t = first; t < end;) {
-        tile_run run = winograd_run(w, t, end);
+        tile_run run = winograd_tile_run(w, t, end);
         int64_t row = w->high * run.row, column = 2 * run.column;
         w->routines->results(
             out + run.image * to->stride[0] + row * to->stride[2] + column,
@@ -118,7 +118,7 @@ static void run_task(void *context, int64_t i)
     int64_t plane = winograd_plane(w->from_channels * step);
     int64_t sums_plane =
         winograd_plane(tn__cpu_min(RESULTS, w->to_channels) * w->block);
-    int64_t frame = winograd_most_frame(w);
+    int64_t frame = winograd_max_frame(w);
     float *v = tn__cpu_scratch(
         (size_t)(w->elements * (plane + sums_plane) + frame +
                  WINOGRAD_BEYOND) *
@@ -165,33 +165,32 @@ static bool pays(const winograd *w, uint32_t kind)
 
 static void cut(winograd *w)
 {
-    int64_t most = ROOM / (w->elements * w->from_channels) / LEAST_TILES;
+    int64_t most =
+        BLOCK_ELEMENTS / (w->elements * w->from_channels) / MIN_TILES;
     double work = (double)(w->elements * w->from_channels * w->to_channels);
-    w->block = tn__cpu_min(most < 1 ? LEAST_TILES : most * LEAST_TILES,
-                           2 / w->high * MOST_TILES);
-    while (w->block > LEAST_TILES &&
-           w->total < LEAST_BLOCKS * w->block &&
-           work * (double)w->block > LEAST_WORK)
-        w->block = conv_round_up(w->block / 2, LEAST_TILES);
+    w->block = tn__cpu_min(most < 1 ? MIN_TILES : most * MIN_TILES,
+                           2 / w->high * MAX_TILES);
+    while (w->block > MIN_TILES && w->total < MIN_BLOCKS * w->block &&
+           work * (double)w->block > MIN_WORK)
+        w->block = conv_round_up(w->block / 2, MIN_TILES);
     w->blocks = (w->total + w->block - 1) / w->block;
 }
 
 static bool suits(const tn_conv_args *args)
 {
     bool line = args->kernel[0] == 1 && args->pad[0] == 0;
-    bool good = args->in.stride[3] == 1 && args->out.stride[3] == 1 &&
-                args->weight.stride[3] == 1 && args->kernel[1] == 3 &&
-                (line || (args->kernel[0] == 3 &&
-                          args->weight.stride[2] == 3)) &&
-                args->in_channels / args->groups <= MOST_CHANNELS &&
-                args->count > 0;
+    bool good =
+        args->in.stride[3] == 1 && args->out.stride[3] == 1 &&
+        args->weight.stride[3] == 1 && args->kernel[1] == 3 &&
+        (line || (args->kernel[0] == 3 && args->weight.stride[2] == 3)) &&
+        args->in_channels / args->groups <= MAX_CHANNELS && args->count > 0;
     for (int a = 0; a < 2; a++)
         good = good && args->stride[a] == 1 && args->dilation[a] == 1 &&
                args->in_size[a] > 0 && args->out_size[a] > 0;
     return good;
 }
 
-static void take(winograd *w, const tn_conv_args *args)
+static void set_up(winograd *w, const tn_conv_args *args)
 {
     bool forward = args->kind != TN_CONV_INPUT;
     conv_images in = tn__cpu_conv_images(&args->in, args->in_size, 4);
@@ -209,7 +208,7 @@ static void take(winograd *w, const tn_conv_args *args)
     w->weight_from = forward ? stride[1] : stride[0];
     w->weight_to = forward ? stride[0] : stride[1];
     w->weight_group = out_channels * stride[0];
-    w->turned = !forward;
+    w->flipped = !forward;
     if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
         w->bias = (const float *)tn__cpu_at(args->bias.buffer,
                                             args->bias.offset, 4);
@@ -234,16 +233,16 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
     winograd w = {.general = routines, .routines = routines->winograd[!line],
                   .products = routines->conv[CPU_F32], .high = line ? 1 : 2,
                   .elements = line ? 4 : 16, .taps = line ? 3 : 9};
-    take(&w, args);
-    if (choice == CONV_WHERE_IT_PAYS && !pays(&w, args->kind))
+    set_up(&w, args);
+    if (choice == CONV_BY_COST && !pays(&w, args->kind))
         return false;
     if (args->kind == TN_CONV_WEIGHT) {
         *status = tn__cpu_winograd_weight(&w, args);
         return true;
     }
     cut(&w);
-    w.filters = tn__cpu_lend((size_t)(w.groups * w.elements * w.plane) *
-                             sizeof *w.filters);
+    w.filters = tn__cpu_memory_acquire(
+        (size_t)(w.groups * w.elements * w.plane) * sizeof *w.filters);
     if (w.filters) {
         int64_t strips = w.groups * ((w.to_channels + STRIP - 1) / STRIP);
         bool serial = w.groups * w.elements * w.plane < FILTERS_WORK;
@@ -254,7 +253,7 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
         tn__cpu_host->parallel_for(w.groups * w.blocks, run_task, &w);
     }
     bool good = w.filters && !atomic_load(&w.failed);
-    tn__cpu_give_back(w.filters);
+    tn__cpu_memory_release(w.filters);
     *status = good ? TN_OK
                    : tn__cpu_host->fail(TN_ERR_MEMORY, "conv: out of memory "
                                         "for transformed windows");

@@ -22,7 +22,7 @@ typedef struct winograd {
     int64_t tiles[2], total; /* of an image; of all of them */
     const float *weight;
     int64_t weight_from, weight_to, weight_group; /* strides */
-    bool turned;                                  /* filters are, by 180 degrees */
+    bool flipped; /* filters are, by 180 degrees */
     const float *bias;
     int64_t bias_stride;
     int64_t block, blocks; /* tiles of a block */
@@ -43,8 +43,8 @@ typedef struct tile_run {
     int64_t image, row, column, count;
 } tile_run;
 
-static inline tile_run winograd_run(const winograd *w, int64_t tile,
-                                    int64_t end)
+static inline tile_run winograd_tile_run(const winograd *w, int64_t tile,
+                                         int64_t end)
 {
     int64_t line = tile / w->tiles[1];
     tile_run run = {line / w->tiles[0], line % w->tiles[0],
@@ -69,7 +69,7 @@ static inline int64_t winograd_frame(const winograd *w, int64_t rows)
 }
 
 /* Of the part of a block that lies in one image, or one row of it. */
-static inline int64_t winograd_most_frame(const winograd *w)
+static inline int64_t winograd_max_frame(const winograd *w)
 {
     int64_t rows = winograd_is_wide(w)
                        ? 1

@@ -13,15 +13,16 @@
 #include "../../cpu_device.h"
 
 enum {
-    SUMMED = 32,           /* tiles, before they are added: see conv_winograd.c */
-    RANGE = 64,            /* channels of `in` at a time */
-    ROOM = 262144,         /* elements of a block, about */
-    LEAST_TILES = 64,      /* of a block: */
-    MOST_TILES = 256,      /* fewer go more often over the sums; half of two
+    SUMMED = 32, /* tiles, before they are added: see conv_winograd.c */
+    RANGE = 64,  /* channels of `in` at a time */
+    BLOCK_ELEMENTS = 262144, /* elements of a block, about */
+    MIN_TILES = 64,          /* of a block: */
+    MAX_TILES = 256,         /* fewer go more often over the sums; half of two
                               rows */
-    TASK_WORK = 2097152,   /* multiply-adds */
-    MOST_TASKS = 64,
-    SHARES_ROOM = 2097152  /* elements of all shares' sums, but for the first */
+    TASK_WORK = 2097152,     /* multiply-adds */
+    MAX_TASKS = 64,
+    SHARES_ELEMENTS =
+        2097152 /* elements of all shares' sums, but for the first */
 };
 
 typedef struct gradient {
@@ -72,7 +73,7 @@ static void multiply(const gradient *g, const float *v, int64_t step,
 {
     const tn_cpu_conv_routines *products = g->w->products;
     const void *x[RANGE];
-    int64_t at[MOST_TILES];
+    int64_t at[MAX_TILES];
     for (int64_t t = 0; t < tiles; t++)
         at[t] = t;
     for (int64_t c = 0; c < channels; c++)
@@ -99,10 +100,10 @@ static void run_task(void *context, int64_t i)
     int64_t step = w->block + WINOGRAD_BEYOND;
     int64_t plane = winograd_plane(channels * step);
     int64_t y_plane = winograd_plane(g->width * w->block);
-    float *v = tn__cpu_scratch(
-        (size_t)(w->elements * (plane + y_plane) + winograd_most_frame(w) +
-                 2 * w->high * w->block * g->panel) *
-        sizeof *v);
+    float *v = tn__cpu_scratch((size_t)(w->elements * (plane + y_plane) +
+                                        winograd_max_frame(w) +
+                                        2 * w->high * w->block * g->panel) *
+                               sizeof *v);
     if (!v) {
         atomic_store(&g->failed, 1);
         return;
@@ -120,7 +121,7 @@ static void run_task(void *context, int64_t i)
                                  first, end, frame, v, step, plane);
         for (int64_t o = 0; o < g->width; o += g->panel)
             for (int64_t t = first; t < end;) {
-                tile_run run = winograd_run(w, t, end);
+                tile_run run = winograd_tile_run(w, t, end);
                 int64_t width = tn__cpu_min(g->panel, g->width - o);
                 gather_run(g, &run, group, o, width, pixels);
                 w->routines->cotangents(
@@ -153,13 +154,14 @@ static void write_channel(void *context, int64_t i)
     for (int64_t s = 1; s < g->shares; s++) {
         const float *more = sums_of(g, s, group, c / g->range) + at;
         for (int64_t e = 0; e < w->elements; e++)
-            w->products->join(sums + e * plane, more + e * plane, g->width);
+            w->products->add_to(sums + e * plane, more + e * plane, g->width);
     }
     w->routines->taps(taps, g->width, sums, plane);
     float *out = (float *)tn__cpu_at(g->args->weight.buffer,
                                      g->args->weight.offset, 4);
-    w->general->turn[4](out + group * w->weight_group + c * w->weight_from,
-                        w->weight_to, taps, g->width, w->taps, w->to_channels, 0);
+    w->general->transpose[4](out + group * w->weight_group + c * w->weight_from,
+                             w->weight_to, taps, g->width, w->taps,
+                             w->to_channels, 0);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -169,24 +171,23 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
                   .width = conv_round_up(w->to_channels, w->products->lanes),
                   .range = tn__cpu_min(w->from_channels, RANGE)};
     g.ranges = (w->from_channels + g.range - 1) / g.range;
-    w->block = ROOM / w->elements / (g.range + g.width) / LEAST_TILES *
-               LEAST_TILES;
-    w->block = w->block < LEAST_TILES
-                   ? LEAST_TILES
-                   : tn__cpu_min(w->block, MOST_TILES / w->high);
+    w->block = BLOCK_ELEMENTS / w->elements / (g.range + g.width) / MIN_TILES *
+               MIN_TILES;
+    w->block = w->block < MIN_TILES
+                   ? MIN_TILES
+                   : tn__cpu_min(w->block, MAX_TILES / w->high);
     w->blocks = (w->total + w->block - 1) / w->block;
     double each = (double)(w->elements * w->from_channels * g.width);
     double tasks = each * (double)w->total / TASK_WORK;
-    double shares = (tasks < MOST_TASKS ? tasks : MOST_TASKS) /
-                    (double)g.ranges;
-    double room = SHARES_ROOM / (each * (double)w->groups) + 1;
+    double shares = (tasks < MAX_TASKS ? tasks : MAX_TASKS) / (double)g.ranges;
+    double room = SHARES_ELEMENTS / (each * (double)w->groups) + 1;
     shares = shares < room ? shares : room;
     g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
     g.shares = (w->blocks + blocks - 1) / blocks; /* none is empty */
-    g.sums = tn__cpu_lend((size_t)(g.shares * w->groups * g.ranges *
-                                   w->elements * g.range * g.width) *
-                          sizeof *g.sums);
+    g.sums = tn__cpu_memory_acquire((size_t)(g.shares * w->groups * g.ranges *
+                                             w->elements * g.range * g.width) *
+                                    sizeof *g.sums);
     if (g.sums) {
         tn__cpu_host->parallel_for(g.shares * w->groups * g.ranges, run_task,
                                    &g);
@@ -194,7 +195,7 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
                                    write_channel, &g);
     }
     bool good = g.sums && !atomic_load(&g.failed);
-    tn__cpu_give_back(g.sums);
+    tn__cpu_memory_release(g.sums);
     return good ? TN_OK
                 : tn__cpu_host->fail(TN_ERR_MEMORY,
                                      "conv: out of memory for the gradient of "

@@ -21,13 +21,13 @@
 enum {
     BLOCK_SUMS = 65536,  /* elements of a block's sums: 256 KiB of an L2 */
     BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
-    MOST_PIXELS = 1024,
-    LEAST_PIXELS = 256,
-    STRIP_ROOM = 16384, /* elements of a strip's frame and sums */
-    DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
+    MAX_PIXELS = 1024,
+    MIN_PIXELS = 256,
+    STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums */
+    DEPTH = 256,  /* of a product at a time: 32 KiB of weights, by which tiles
                         of pixels go one after another */
-    LEAST_TAPS = 6,    /* side by side that are packed by squares */
-    LEAST_COLUMNS = 8, /* of a row whose taps outside the images are left out */
+    MIN_TAPS = 6, /* side by side that are packed by squares */
+    MIN_COLUMNS = 8,   /* of a row whose taps outside the images are left out */
     LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
     MAX_CLASSES = 64
 };
@@ -82,8 +82,8 @@ static void take_forward(convolution *c, const tn_conv_args *args,
 
 /* Pixel r + s * i of in met tap k where (r + pad - k * dilation) is a multiple
  * q * s of the stride: by element q + i of out. False: it never does. */
-static bool meets(const tn_conv_args *args, int a, int64_t r, int64_t k,
-                  int64_t *at)
+static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
+                        int64_t *at)
 {
     int64_t place = r + args->pad[a] - k * args->dilation[a];
     *at = place / args->stride[a];
@@ -105,8 +105,8 @@ static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
         for (int64_t j = 0; j < args->kernel[1]; j++) {
             conv_tap t = {.weight = i * args->weight.stride[2] +
                                     j * args->weight.stride[3]};
-            if (meets(args, 0, r0, i, &t.at[0]) &&
-                meets(args, 1, r1, j, &t.at[1]))
+            if (tap_reaches(args, 0, r0, i, &t.at[0]) &&
+                tap_reaches(args, 1, r1, j, &t.at[1]))
                 tap[grid->taps++] = t;
         }
     return tap + grid->taps;
@@ -131,8 +131,8 @@ static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
 {
     int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
                      tn__cpu_min(grid->step[1], 4);
-    int64_t pixels = STRIP_ROOM / (frames + c->to_channels);
-    return pixels < LEAST_PIXELS ? LEAST_PIXELS : pixels;
+    int64_t pixels = STRIP_ELEMENTS / (frames + c->to_channels);
+    return pixels < MIN_PIXELS ? MIN_PIXELS : pixels;
 }
 
 /* Pixels that no tap meets, of a stride beyond the kernel: where planes have no
@@ -163,18 +163,19 @@ static void cut(convolution *c)
         pixel_class *class = &c->class[i];
         int64_t depth = class->grid.taps * c->from_channels;
         int64_t pixels = BLOCK_WORK / (depth * c->width + 1);
-        pixels = pixels < LEAST_PIXELS ? LEAST_PIXELS
-                                       : tn__cpu_min(pixels, MOST_PIXELS);
+        pixels =
+            pixels < MIN_PIXELS ? MIN_PIXELS : tn__cpu_min(pixels, MAX_PIXELS);
         if (c->by_pixels)
             pixels = pixels_of_strip(c, &class->grid);
         else if (pixels * c->width > BLOCK_SUMS)
             pixels = BLOCK_SUMS / c->width;
         tn__cpu_conv_grid_init(&class->grid, &c->from);
         tn__cpu_conv_grid_cut(&class->grid, pixels);
-        class->line = c->routines->lines && c->width == c->routines->lanes &&
-                              tn__cpu_conv_least_columns(&class->grid) >=
-                                  c->routines->line
-                          ? tn__cpu_conv_line(&class->grid, &c->from)
+        class->line = c->routines->filter_rows &&
+                              c->width == c->routines->lanes &&
+                              tn__cpu_conv_min_columns(&class->grid) >=
+                                  c->routines->min_columns
+                          ? tn__cpu_conv_row_taps(&class->grid, &c->from)
                           : -1;
         class->first_task = c->tasks;
         if (class->grid.taps > 0 || !c->cleared)
@@ -207,12 +208,12 @@ static void pack_panel(void *context, int64_t i)
                         (int64_t)c->bytes;
     const int64_t bytes = (int64_t)c->bytes, row = width * bytes;
     int64_t channels = tn__cpu_min(width, c->to_channels - first);
-    bool squares = channels == width && grid->taps >= LEAST_TAPS;
+    bool squares = channels == width && grid->taps >= MIN_TAPS;
     for (int64_t t = 1; t < grid->taps && squares; t++)
         squares = grid->tap[t].weight == grid->tap[0].weight + t;
     /* Taps side by side: a channel's are turned over by squares. */
     for (int64_t p = 0; p < c->from_channels && squares; p++)
-        c->general->turn[bytes](
+        c->general->transpose[bytes](
             to + p * row, c->from_channels * width,
             from + (grid->tap[0].weight + p * c->weight_from) * bytes,
             c->weight_to, channels, grid->taps, 0);
@@ -225,21 +226,20 @@ static void pack_panel(void *context, int64_t i)
 
 /* ---- blocks ------------------------------------------------------------- */
 
-typedef struct spreading {
+typedef struct scattering {
     const convolution *c;
     const char *sums, *bias;
     int64_t channel; /* stride of to's channels */
-} spreading;
+} scattering;
 
-static void spread_rows(void *context, const conv_rows *r)
+static void scatter_rows(void *context, const conv_rows *r)
 {
-    const spreading *s = context;
+    const scattering *s = context;
     const convolution *c = s->c;
-    tn__cpu_conv_spread(c->general, c->bytes, r->memory, s->channel, r->row,
-                        r->step,
-                        s->sums + r->pixel * c->width * (int64_t)c->bytes,
-                        c->width, c->to_channels, r->rows, r->columns, s->bias,
-                        c->bias_stride);
+    tn__cpu_conv_scatter(
+        c->general, c->bytes, r->memory, s->channel, r->row, r->step,
+        s->sums + r->pixel * c->width * (int64_t)c->bytes, c->width,
+        c->to_channels, r->rows, r->columns, s->bias, c->bias_stride);
 }
 
 /* Pixels of a block that follow each other and are met by the same taps, as a
@@ -273,7 +273,7 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
     int64_t count = 0;
     for (int64_t i = 0; i < block->size[0] * block->size[1]; i++) {
         int64_t from = 0, end = grid->taps;
-        if (block->size[2] >= LEAST_COLUMNS)
+        if (block->size[2] >= MIN_COLUMNS)
             find_taps(grid, &c->from, block->first[1] + i % block->size[1],
                       &from, &end);
         from *= c->from_channels;
@@ -290,7 +290,7 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
 static void multiply(const convolution *c, const pixel_class *class,
                      int64_t group, const pixel_run *run, int64_t runs,
                      const void *const *x, const int64_t *at, char *sums,
-                     conv_ahead *ahead)
+                     conv_prefetch_state *ahead)
 {
     int64_t depth = class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes;
@@ -312,15 +312,16 @@ static void multiply(const convolution *c, const pixel_class *class,
                         panels + (o * depth + from * width) * bytes, width,
                         sums + (r->first * c->width + o) * bytes, c->width, 1,
                         from > r->from ? TN_CPU_TILE_ADD : 0);
-                tn__cpu_conv_ask(ahead, lines);
+                tn__cpu_conv_prefetch(ahead, lines);
             }
 }
 
 /* The same by lines, whose pixels lie side by side in the view. */
-static void multiply_lines(const convolution *c, const pixel_class *class,
-                           int64_t group, const pixel_run *run, int64_t runs,
-                           const conv_block *block, const conv_view *view,
-                           const int64_t *at, char *sums, conv_ahead *ahead)
+static void multiply_rows(const convolution *c, const pixel_class *class,
+                          int64_t group, const pixel_run *run, int64_t runs,
+                          const conv_block *block, const conv_view *view,
+                          const int64_t *at, char *sums,
+                          conv_prefetch_state *ahead)
 {
     int64_t depth = class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes, tap = c->from_channels;
@@ -332,12 +333,12 @@ static void multiply_lines(const convolution *c, const pixel_class *class,
         for (int64_t i = r->first; i < r->first + r->count; i += columns) {
             int64_t n = i / columns / rows, from = r->from + class->line * tap;
             int64_t x = n * view->stride[0] + (i / columns - n * rows) * row;
-            c->routines->lines(columns, (r->end - r->from) / (3 * tap), tap,
-                               view->base + x * bytes, at + from,
-                               panel + from * c->width * bytes,
-                               (1 - class->line) * tap * c->width,
-                               sums + i * c->width * bytes);
-            tn__cpu_conv_ask(ahead, lines);
+            c->routines->filter_rows(columns, (r->end - r->from) / (3 * tap),
+                                     tap, view->base + x * bytes, at + from,
+                                     panel + from * c->width * bytes,
+                                     (1 - class->line) * tap * c->width,
+                                     sums + i * c->width * bytes);
+            tn__cpu_conv_prefetch(ahead, lines);
         }
 }
 
@@ -372,12 +373,12 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
         order, c->bytes, c->general, memory);
     tn__cpu_conv_taps(grid, &view, c->from_channels, at);
     int64_t runs = find_runs(c, grid, &block, run);
-    conv_ahead ahead = tn__cpu_conv_ahead(
-        grid, number + 1, &c->from, group * c->from_channels, c->from_channels,
-        c->bytes);
+    conv_prefetch_state ahead =
+        tn__cpu_conv_ahead(grid, number + 1, &c->from, group * c->from_channels,
+                           c->from_channels, c->bytes);
     if (class->line >= 0) {
-        multiply_lines(c, class, group, run, runs, &block, &view, at, sums,
-                       &ahead);
+        multiply_rows(c, class, group, run, runs, &block, &view, at, sums,
+                      &ahead);
     } else {
         tn__cpu_conv_pixels(grid, &block, &view, pixel);
         for (int64_t i = 0; i < block.pixels; i++)
@@ -388,11 +389,11 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     conv_images to = c->to;
     int64_t channel = group * c->to_channels;
     to.memory += channel * to.stride[1] * bytes;
-    spreading s = {c, sums,
-                   c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
-                   to.stride[1]};
-    tn__cpu_conv_runs(&block, &to, class->first, c->step, c->bytes,
-                      spread_rows, &s);
+    scattering s = {c, sums,
+                    c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
+                    to.stride[1]};
+    tn__cpu_conv_visit_rows(&block, &to, class->first, c->step, c->bytes,
+                            scatter_rows, &s);
 }
 
 static void run_strip(convolution *c, const pixel_class *class, int64_t group,
@@ -413,23 +414,23 @@ static void run_strip(convolution *c, const pixel_class *class, int64_t group,
     }
     char *sums = frame + frame_bytes;
     int64_t *at = (int64_t *)(sums + sums_bytes);
-    tn__cpu_conv_strip_lay(grid, &block, &strip, &c->from,
-                           group * c->from_channels, c->from_channels,
-                           c->bytes, c->general, frame);
+    tn__cpu_conv_strip_fill(grid, &block, &strip, &c->from,
+                            group * c->from_channels, c->from_channels,
+                            c->bytes, c->general, frame);
     tn__cpu_conv_strip_taps(grid, &block, &strip, c->from_channels, at);
     conv_images to = c->to;
     to.memory += group * c->to_channels * to.stride[1] * bytes;
     for (int64_t o = 0; o < c->to_channels; o++) {
         int64_t of_panel = o % c->panel, channel = group * c->to_channels + o;
         if (of_panel == 0)
-            c->routines->slide(
+            c->routines->filter_strip(
                 strip.pixels, tn__cpu_min(c->panel, c->to_channels - o), depth,
                 frame, at,
                 class->panels + (group * c->width + o) * depth * bytes, sums,
                 strip.pixels,
                 c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
                 c->bias_stride);
-        tn__cpu_conv_strip_move(&block, &strip, &to, class->first, c->step,
+        tn__cpu_conv_strip_copy(&block, &strip, &to, class->first, c->step,
                                 c->bytes, c->general,
                                 sums + of_panel * strip.pixels * bytes, true);
         to.memory += to.stride[1] * bytes;
@@ -501,7 +502,7 @@ static tn_status run_images(const tn_conv_args *args,
     int64_t room = 0;
     for (int64_t i = 0; i < c.class_count; i++)
         room += panels_bytes(&c, &c.class[i]);
-    char *panels = tn__cpu_lend((size_t)room);
+    char *panels = tn__cpu_memory_acquire((size_t)room);
     if (panels) {
         char *at = panels;
         for (int64_t i = 0; i < c.class_count; i++) {
@@ -516,7 +517,7 @@ static tn_status run_images(const tn_conv_args *args,
                     c.tasks <= 1);
         run_all(c.tasks, run_task, &c, c.tasks == 1);
     }
-    tn__cpu_give_back(panels);
+    tn__cpu_memory_release(panels);
     free(tap);
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }

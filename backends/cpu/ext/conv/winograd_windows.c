@@ -34,7 +34,7 @@ static void transform_image(const winograd *w, int64_t channel,
             w->routines->split(inner, half, in, from->stride[2], height, width,
                                left - side);
         for (int64_t t = first; t < end;) {
-            tile_run run = winograd_run(w, t, end);
+            tile_run run = winograd_tile_run(w, t, end);
             w->routines->windows(
                 v + c * step + t - first, plane,
                 frame + (run.row - row) * w->high * 2 * half + run.column -

@@ -1,4 +1,4 @@
-/* runs.c: programs that store what they load by indices which follow each other:
+/* indexed_copy.c: programs that store what they load by indices which follow each other:
  * images with an edge, the columns of windows. Of such an index a row is a few
  * runs of what is loaded, and zeros; and rows next to each other have the same
  * runs, so that a run is copied for many rows at once. An index is counted (sums
@@ -11,14 +11,14 @@
 
 #define TASK_BYTES (128 << 10)
 #define NEAR (16 << 10) /* bytes of a piece: it and what it is of, in L1 */
-#define MOST_RUNS 32
-#define LEAST_RUN 8 /* elements, on average: shorter ones blocks take faster */
+#define MAX_RUNS 32
+#define MIN_RUN 8 /* elements, on average: shorter ones blocks take faster */
 
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
     uint32_t others = 0;
-    cpu_runs runs = {.count = 0};
+    cpu_indexed_copy copy = {.count = 0};
     if (built->has_rows)
         return false;
     for (uint32_t i = 0; i < program->ins_count; i++) {
@@ -33,24 +33,25 @@ static bool recognise(tn_built *built, const tn_program *program)
     if (!load || !store || &program->ins[store->a] != load)
         return false;
     const uint32_t index[] = {load->a, load->b, load->c};
-    for (; runs.count < 3 && index[runs.count] != TN_NONE; runs.count++) {
-        const tn_kernel_ins *ins = &program->ins[index[runs.count]];
+    for (; copy.count < 3 && index[copy.count] != TN_NONE;
+         copy.count++) {
+        const tn_kernel_ins *ins = &program->ins[index[copy.count]];
         uint32_t operand = (uint32_t)ins->imm.i;
-        bool counted = ins->op == TN_K_OFFSET;
-        if (!counted && (ins->op != TN_K_LOAD || ins->a != TN_NONE ||
-                         program->operand[operand].dtype != TN_I64))
+        bool affine = ins->op == TN_K_OFFSET;
+        if (!affine && (ins->op != TN_K_LOAD || ins->a != TN_NONE ||
+                        program->operand[operand].dtype != TN_I64))
             return false;
-        runs.index[runs.count].operand = operand;
-        runs.index[runs.count].counted = counted;
+        copy.index[copy.count].operand = operand;
+        copy.index[copy.count].affine = affine;
     }
-    runs.in = (uint32_t)load->imm.i;
-    runs.out = (uint32_t)store->imm.i;
-    runs.zero = load->sub & TN_LOAD_ZERO;
-    uint8_t dtype = program->operand[runs.in].dtype;
+    copy.in = (uint32_t)load->imm.i;
+    copy.out = (uint32_t)store->imm.i;
+    copy.zero = load->sub & TN_LOAD_ZERO;
+    uint8_t dtype = program->operand[copy.in].dtype;
     /* A bool is made 0 or 1 as it is loaded. */
-    built->runs = runs;
-    return runs.count > 0 && others == runs.count && dtype != TN_BOOL &&
-           dtype == program->operand[runs.out].dtype;
+    built->indexed_copy = copy;
+    return copy.count > 0 && others == copy.count &&
+           dtype != TN_BOOL && dtype == program->operand[copy.out].dtype;
 }
 
 typedef struct dimension {
@@ -65,11 +66,11 @@ typedef struct run {
 } run;
 
 /* What one of the last two dimensions is made of. */
-typedef struct line {
+typedef struct axis {
     uint32_t index; /* that changes along it; TN_CPU_NONE */
-    uint32_t runs;
-    run run[MOST_RUNS];
-} line;
+    uint32_t run_count;
+    run run[MAX_RUNS];
+} axis;
 
 typedef struct work {
     const tn_built *built;
@@ -80,11 +81,11 @@ typedef struct work {
     int64_t bytes; /* of an element */
     dimension dim[TN_MAX_NDIM * 2];
     uint32_t ndim; /* at least 2 */
-    line rows, columns; /* of tables: for all; of what is counted: none yet */
+    axis rows, columns; /* of tables: for all; of what is counted: none yet */
     int64_t piece, pieces; /* rows of one; how many the rows are */
     int64_t count, per_task;
     bool stream; /* past the caches, through a block */
-    bool past;   /* edged rows past the caches: from half as much on */
+    bool streams_edged; /* edged rows past the caches: from half as much on */
 } work;
 
 static const dimension *rows_of(const work *w)
@@ -99,24 +100,24 @@ static const dimension *columns_of(const work *w)
 
 static const tn_launch_operand *operand_of(const work *w, uint32_t index)
 {
-    return &w->launch->operand[w->built->runs.index[index].operand];
+    return &w->launch->operand[w->built->indexed_copy.index[index].operand];
 }
 
 static const tn_launch_operand *source(const work *w)
 {
-    return &w->launch->operand[w->built->runs.in];
+    return &w->launch->operand[w->built->indexed_copy.in];
 }
 
-static bool is_counted(const work *w, uint32_t index)
+static bool is_affine(const work *w, uint32_t index)
 {
-    return w->built->runs.index[index].counted;
+    return w->built->indexed_copy.index[index].affine;
 }
 
 /* An index at so many elements from its beginning. */
 static int64_t value(const work *w, uint32_t index, int64_t at)
 {
     const tn_launch_operand *of = operand_of(w, index);
-    return is_counted(w, index)
+    return is_affine(w, index)
                ? of->offset + at
                : *((const int64_t *)tn__cpu_at(of->buffer, of->offset, 8) + at);
 }
@@ -127,8 +128,8 @@ static bool is_outside(const work *w, uint32_t index, int64_t value)
 }
 
 /* The runs of a dimension whose index begins at element `first` of its own. */
-static void find_counted(const work *w, const dimension *d, line *l,
-                         int64_t first)
+static void find_affine_runs(const work *w, const dimension *d, axis *l,
+                             int64_t first)
 {
     const uint32_t k = l->index;
     const int64_t step = d->index[k], last = source(w)->index_extent[k] - 1;
@@ -139,56 +140,56 @@ static void find_counted(const work *w, const dimension *d, line *l,
     int64_t high = from > last ? 0 : (last - from) / step + 1;
     low = tn__cpu_min(low, d->extent);
     high = tn__cpu_min(high < low ? low : high, d->extent);
-    l->runs = 0;
+    l->run_count = 0;
     if (low < high)
-        l->run[l->runs++] = (run){low, high - low,
-                                  (from + low * step) * stride + low * d->in,
-                                  step * stride + d->in, false};
+        l->run[l->run_count++] =
+            (run){low, high - low, (from + low * step) * stride + low * d->in,
+                  step * stride + d->in, false};
     if (low > 0)
-        l->run[l->runs++] = (run){.count = low, .zero = true};
+        l->run[l->run_count++] = (run){.count = low, .zero = true};
     if (high < d->extent)
-        l->run[l->runs++] =
+        l->run[l->run_count++] =
             (run){.at = high, .count = d->extent - high, .zero = true};
 }
 
 /* The same of a table. Along columns a run's elements lie side by side. False
  * where there are too many, or an index is at fault: who goes element by
  * element finds which. */
-static bool find_listed(const work *w, const dimension *d, line *l,
-                        bool is_columns)
+static bool find_table_runs(const work *w, const dimension *d, axis *l,
+                            bool is_columns)
 {
     const uint32_t k = l->index;
     const int64_t stride = source(w)->index_stride[k];
     if (d->extent > NEAR)
         return false;
-    l->runs = 0;
+    l->run_count = 0;
     for (int64_t i = 0; i < d->extent; i++) {
         int64_t at = value(w, k, i * d->index[k]);
         bool zero = is_outside(w, k, at);
         int64_t from = zero ? 0 : at * stride + i * d->in;
-        run *r = l->runs ? &l->run[l->runs - 1] : NULL;
+        run *r = l->run_count ? &l->run[l->run_count - 1] : NULL;
         int64_t step = r ? from - r->from - (r->count - 1) * r->step : 0;
         bool goes_on = r && r->zero == zero &&
                        (zero || (r->count > 1 ? step == r->step
                                  : !is_columns || step == 1));
-        if (zero && !w->built->runs.zero)
+        if (zero && !w->built->indexed_copy.zero)
             return false;
         if (goes_on) {
             r->step = zero ? 0 : step;
             r->count++;
-        } else if (l->runs == MOST_RUNS) {
+        } else if (l->run_count == MAX_RUNS) {
             return false;
         } else {
-            l->run[l->runs++] = (run){i, 1, from, 0, zero};
+            l->run[l->run_count++] = (run){i, 1, from, 0, zero};
         }
     }
     return true;
 }
 
 /* The longest first: what is left of a memory line is then in the cache. */
-static void longest_first(line *l)
+static void longest_first(axis *l)
 {
-    for (uint32_t i = 1; i < l->runs; i++)
+    for (uint32_t i = 1; i < l->run_count; i++)
         if (l->run[i].count > l->run[0].count) {
             run first = l->run[0];
             l->run[0] = l->run[i];
@@ -198,11 +199,11 @@ static void longest_first(line *l)
 
 /* Finds the index of a dimension, and its runs if they are the same for all
  * others. False if there is more than one. */
-static bool find_line(const work *w, uint32_t d, line *l, bool is_columns)
+static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
 {
     const dimension *x = &w->dim[d];
     l->index = TN_CPU_NONE;
-    for (uint32_t k = 0; k < w->built->runs.count; k++) {
+    for (uint32_t k = 0; k < w->built->indexed_copy.count; k++) {
         if (x->index[k] == 0)
             continue;
         if (l->index != TN_CPU_NONE)
@@ -210,16 +211,16 @@ static bool find_line(const work *w, uint32_t d, line *l, bool is_columns)
         l->index = k;
     }
     if (l->index == TN_CPU_NONE) {
-        l->runs = 1;
+        l->run_count = 1;
         l->run[0] = (run){0, x->extent, 0, x->in, false};
-    } else if (is_counted(w, l->index)) {
-        l->runs = 0;
+    } else if (is_affine(w, l->index)) {
+        l->run_count = 0;
         return x->index[l->index] > 0;
     } else {
         for (uint32_t other = 0; other < w->ndim; other++)
             if (other != d && w->dim[other].index[l->index] != 0)
                 return false;
-        if (!find_listed(w, x, l, is_columns))
+        if (!find_table_runs(w, x, l, is_columns))
             return false;
     }
     longest_first(l);
@@ -230,36 +231,36 @@ static bool find_line(const work *w, uint32_t d, line *l, bool is_columns)
  * side, many of them. */
 static bool find_columns(work *w)
 {
-    line *l = &w->columns;
+    axis *l = &w->columns;
     const dimension *d = columns_of(w);
-    if (d->out != 1 || d->extent < LEAST_RUN ||
-        !find_line(w, w->ndim - 1, l, true))
+    if (d->out != 1 || d->extent < MIN_RUN ||
+        !find_axis(w, w->ndim - 1, l, true))
         return false;
     if (l->index == TN_CPU_NONE)
         return d->in == 1;
-    if (l->runs > 0)
-        return l->runs * LEAST_RUN <= d->extent;
+    if (l->run_count > 0)
+        return l->run_count * MIN_RUN <= d->extent;
     return d->in + d->index[l->index] * source(w)->index_stride[l->index] == 1;
 }
 
 static bool find_runs(work *w)
 {
-    const cpu_runs *runs = &w->built->runs;
+    const cpu_indexed_copy *copy = &w->built->indexed_copy;
     bool counts = false;
-    for (uint32_t k = 0; k < runs->count; k++)
-        counts = counts || is_counted(w, k);
+    for (uint32_t k = 0; k < copy->count; k++)
+        counts = counts || is_affine(w, k);
     if (!find_columns(w) || (w->columns.index == TN_CPU_NONE && !counts) ||
-        !find_line(w, w->ndim - 2, &w->rows, false))
+        !find_axis(w, w->ndim - 2, &w->rows, false))
         return false; /* or rows, which take.c copies */
-    for (uint32_t k = 0; k < runs->count && !runs->zero; k++)
-        if (is_counted(w, k) || (k != w->rows.index && k != w->columns.index))
+    for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
+        if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
             return false; /* it may be outside, and nobody has looked */
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
 
 /* `rows` rows of zeros. */
-static void clear(const work *w, char *to, int64_t to_step, int64_t rows,
-                  int64_t bytes)
+static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
+                      int64_t bytes)
 {
     static const char zeros[256];
     for (int64_t n; bytes > 0; bytes -= n, to += n) {
@@ -274,7 +275,7 @@ static void copy_run(const work *w, const run *r, char *to, int64_t to_step,
     to += r->at * w->bytes;
     from += r->from * w->bytes;
     if (r->zero)
-        clear(w, to, to_step, rows, r->count * w->bytes);
+        zero_rows(w, to, to_step, rows, r->count * w->bytes);
     else
         w->routines->copy_rows(to, to_step, from, from_step, rows,
                                r->count * w->bytes);
@@ -282,22 +283,22 @@ static void copy_run(const work *w, const run *r, char *to, int64_t to_step,
 
 /* A run and, in the same pass, one or two elements beside it: each by itself
  * would meet the lines again that are on their way to memory. */
-static void copy_edged(const work *w, const line *columns, bool past, char *to,
-                       int64_t to_step, const char *from, int64_t from_step,
-                       int64_t rows)
+static void copy_edged(const work *w, const axis *columns, bool streams_edged,
+                       char *to, int64_t to_step, const char *from,
+                       int64_t from_step, int64_t rows)
 {
     static const char zero[4];
     const run *first = &columns->run[0];
     tn_cpu_edge edge[2];
     const tn_cpu_edge *before = NULL, *after = NULL;
     for (uint32_t k = 0; k < 2; k++) {
-        const run *r = &columns->run[columns->runs > 2 ? 1 + k : 1];
+        const run *r = &columns->run[columns->run_count > 2 ? 1 + k : 1];
         edge[k] = (tn_cpu_edge){(r->at - first->at) * w->bytes,
                                 r->zero ? zero : from + r->from * w->bytes,
                                 r->zero ? 0 : from_step};
         *(r->at < first->at ? &before : &after) = &edge[k];
     }
-    if (past)
+    if (streams_edged)
         w->routines->stream_edged(to, from + first->from * w->bytes, from_step,
                                   rows, first->count, before, after);
     else
@@ -307,31 +308,33 @@ static void copy_edged(const work *w, const line *columns, bool past, char *to,
 }
 
 /* Is it as copy_edged takes it? */
-static bool is_edged(const work *w, const line *columns)
+static bool is_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
-    return w->bytes == 4 && (columns->runs == 2 || columns->runs == 3) &&
-           !r[0].zero && r[0].count >= 4 && r[1].count == 1 &&
-           (columns->runs == 2 || r[2].count == 1);
+    return w->bytes == 4 &&
+           (columns->run_count == 2 || columns->run_count == 3) && !r[0].zero &&
+           r[0].count >= 4 && r[1].count == 1 &&
+           (columns->run_count == 2 || r[2].count == 1);
 }
 
 /* Can it go past the caches as it is put together? Then its edges are one on
  * each side. */
-static bool goes_past(const work *w, const line *columns)
+static bool can_stream_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
-    return w->past && is_edged(w, columns) && r[0].count >= 16 &&
-           (columns->runs == 2 || (r[1].at < r[0].at) != (r[2].at < r[0].at));
+    return w->streams_edged && is_edged(w, columns) && r[0].count >= 16 &&
+           (columns->run_count == 2 ||
+            (r[1].at < r[0].at) != (r[2].at < r[0].at));
 }
 
 /* Rows [low, high) of an outer point, whose elements begin at `in`: NULL for
  * zeros. */
-static void copy_piece(const work *w, const line *rows, const line *columns,
-                       bool past, const char *in, char *out, int64_t out_step,
-                       int64_t low, int64_t high)
+static void copy_piece(const work *w, const axis *rows, const axis *columns,
+                       bool streams_edged, const char *in, char *out,
+                       int64_t out_step, int64_t low, int64_t high)
 {
     const int64_t length = columns_of(w)->extent * w->bytes;
-    for (uint32_t i = 0; i < rows->runs; i++) {
+    for (uint32_t i = 0; i < rows->run_count; i++) {
         const run *r = &rows->run[i];
         int64_t from = r->at > low ? r->at : low;
         int64_t count = tn__cpu_min(r->at + r->count, high) - from;
@@ -339,17 +342,17 @@ static void copy_piece(const work *w, const line *rows, const line *columns,
         if (count <= 0)
             continue;
         if (r->zero || !in) {
-            clear(w, to, out_step, count, length);
+            zero_rows(w, to, out_step, count, length);
             continue;
         }
         const char *at =
             in + (r->from + (from - r->at) * r->step) * w->bytes;
         if (is_edged(w, columns)) {
-            copy_edged(w, columns, past, to, out_step, at, r->step * w->bytes,
-                       count);
+            copy_edged(w, columns, streams_edged, to, out_step, at,
+                       r->step * w->bytes, count);
             continue;
         }
-        for (uint32_t k = 0; k < columns->runs; k++)
+        for (uint32_t k = 0; k < columns->run_count; k++)
             copy_run(w, &columns->run[k], to, out_step, at,
                      r->step * w->bytes, count);
     }
@@ -357,10 +360,10 @@ static void copy_piece(const work *w, const line *rows, const line *columns,
 
 /* The beginning of an outer point: what it loads, what it stores, and the
  * indices. NULL if one of those that are the same for all of it is outside. */
-static const char *begin(const work *w, int64_t point, char **out,
-                         int64_t first[3])
+static const char *point_begin(const work *w, int64_t point, char **out,
+                               int64_t first[3])
 {
-    const cpu_runs *runs = &w->built->runs;
+    const cpu_indexed_copy *copy = &w->built->indexed_copy;
     int64_t in = 0, to = 0;
     memset(first, 0, 3 * sizeof *first);
     for (uint32_t d = w->ndim - 2; d-- > 0;) {
@@ -369,11 +372,11 @@ static const char *begin(const work *w, int64_t point, char **out,
         point /= x->extent;
         in += at * x->in;
         to += at * x->out;
-        for (uint32_t k = 0; k < runs->count; k++)
+        for (uint32_t k = 0; k < copy->count; k++)
             first[k] += at * x->index[k];
     }
     *out = w->out + to * w->bytes;
-    for (uint32_t k = 0; k < runs->count; k++) {
+    for (uint32_t k = 0; k < copy->count; k++) {
         if (k == w->rows.index || k == w->columns.index)
             continue;
         int64_t at = value(w, k, first[k]);
@@ -391,52 +394,52 @@ static void run_task(void *context, int64_t i)
     const int64_t length = columns_of(w)->extent * w->bytes;
     const int64_t end = tn__cpu_min((i + 1) * w->per_task, w->count);
     _Alignas(64) char block[NEAR];
-    line rows = w->rows, columns = w->columns;
+    axis rows = w->rows, columns = w->columns;
     for (int64_t k = i * w->per_task; k < end; k++) {
         int64_t first[3], low = k % w->pieces * w->piece;
         int64_t high = tn__cpu_min(low + w->piece, d->extent);
         char *out;
-        const char *in = begin(w, k / w->pieces, &out, first);
-        if (w->rows.runs == 0)
-            find_counted(w, d, &rows, first[rows.index]);
-        if (w->columns.runs == 0)
-            find_counted(w, columns_of(w), &columns, first[columns.index]);
+        const char *in = point_begin(w, k / w->pieces, &out, first);
+        if (w->rows.run_count == 0)
+            find_affine_runs(w, d, &rows, first[rows.index]);
+        if (w->columns.run_count == 0)
+            find_affine_runs(w, columns_of(w), &columns, first[columns.index]);
         out += low * d->out * w->bytes;
-        const bool past = goes_past(w, &columns);
-        if (past || !w->stream) {
-            copy_piece(w, &rows, &columns, past, in, out, d->out * w->bytes,
-                       low, high);
+        const bool streams_edged = can_stream_edged(w, &columns);
+        if (streams_edged || !w->stream) {
+            copy_piece(w, &rows, &columns, streams_edged, in, out,
+                       d->out * w->bytes, low, high);
             continue;
         }
         copy_piece(w, &rows, &columns, false, in, block, length, low, high);
         w->routines->stream(out, block, (high - low) * length, 0);
     }
-    if (w->stream || w->past)
+    if (w->stream || w->streams_edged)
         w->routines->fence();
 }
 
 /* The dimensions, merged where all operands allow; two or more. */
-static int64_t take_dimensions(work *w)
+static int64_t merge_dimensions(work *w)
 {
     const tn_launch *l = w->launch;
-    const cpu_runs *runs = &w->built->runs;
+    const cpu_indexed_copy *copy = &w->built->indexed_copy;
     int64_t total = 1;
     w->ndim = 0;
     for (uint32_t d = 0; d < l->outer_ndim + l->row_ndim; d++) {
         dimension x = {.extent = l->extent[d],
                        .in = source(w)->stride[d],
-                       .out = l->operand[runs->out].stride[d]};
+                       .out = l->operand[copy->out].stride[d]};
         dimension *o = &w->dim[w->ndim ? w->ndim - 1 : 0];
         total *= x.extent;
         if (x.extent == 1)
             continue;
         if (total == 0)
             return 0;
-        for (uint32_t k = 0; k < runs->count; k++)
+        for (uint32_t k = 0; k < copy->count; k++)
             x.index[k] = operand_of(w, k)->stride[d];
         bool merges = w->ndim > 0 && o->in == x.in * x.extent &&
                       o->out == x.out * x.extent;
-        for (uint32_t k = 0; k < runs->count && merges; k++)
+        for (uint32_t k = 0; k < copy->count && merges; k++)
             merges = o->index[k] == x.index[k] * x.extent;
         x.extent *= merges ? o->extent : 1;
         w->ndim -= merges;
@@ -458,11 +461,12 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
     w.built = built;
     w.launch = launch;
     w.routines = built->routines;
-    int64_t total = take_dimensions(&w);
+    int64_t total = merge_dimensions(&w);
     if (total == 0 || !find_runs(&w))
         return false;
-    const tn_launch_operand *to = &launch->operand[built->runs.out];
-    w.bytes = tn__cpu_dtype_bytes[built->operand[built->runs.out].dtype];
+    const tn_launch_operand *to = &launch->operand[built->indexed_copy.out];
+    w.bytes =
+        tn__cpu_dtype_bytes[built->operand[built->indexed_copy.out].dtype];
     w.in = tn__cpu_at(source(&w)->buffer, source(&w)->offset, (size_t)w.bytes);
     w.out = tn__cpu_at(to->buffer, to->offset, (size_t)w.bytes);
     int64_t length = columns_of(&w)->extent * w.bytes;
@@ -474,8 +478,9 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
     w.per_task = w.per_task > 0 ? w.per_task : 1;
     /* Images of 56 x 56 with an edge, 13 MiB: 480 us where they were written
      * row by row, and 370 so (Zen 5, other work between). */
-    w.past = total * w.bytes >= built->stream_bytes / 2 &&
-             rows_of(&w)->out * w.bytes == length && w.routines->stream_edged;
+    w.streams_edged = total * w.bytes >= built->stream_bytes / 2 &&
+                      rows_of(&w)->out * w.bytes == length &&
+                      w.routines->stream_edged;
     w.stream = total * w.bytes >= built->stream_bytes && length <= NEAR &&
                rows_of(&w)->out * w.bytes == length;
     int64_t tasks = (w.count + w.per_task - 1) / w.per_task;
@@ -486,4 +491,5 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
     return true;
 }
 
-const cpu_path tn__cpu_path_runs = {.name = "runs", .recognise = recognise, .launch = launch_runs};
+const cpu_path tn__cpu_path_indexed_copy = {
+    .name = "runs", .recognise = recognise, .launch = launch_runs};
