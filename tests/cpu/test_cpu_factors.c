@@ -97,7 +97,7 @@ static void test_lines(const tn_cpu_routines *routines)
             spared = spared && (op->flags & RUN_COLUMNS) &&
                      op[op->jump].code == CPU_REDUCE;
         if (op->code == CPU_REDUCE)
-            takes = op->lines == CPU_CENTERED_SCALED;
+            takes = op->column_form == CPU_CENTERED_SCALED;
     }
     ok(takes && spared, "a sum of columns takes three factors as they lie");
     ok(code.folds_columns && !code.folds_loads,
