@@ -45,7 +45,7 @@ static matrix rows_from(matrix x, int64_t row)
     return (matrix){x.at + row * x.row, x.row};
 }
 
-/* Where row 0 of c (m, n) is, a and b with both strides. */
+/* A matrix with both strides. */
 typedef struct operand {
     const float *at;
     int64_t row, column;
@@ -61,15 +61,24 @@ static operand transpose_of(matrix x)
     return (operand){x.at, 1, x.row};
 }
 
-/* c = alpha a b, plus c if it adds. */
-static bool multiply(const attention *t, int64_t m, int64_t n, int64_t k,
-                     operand a, operand b, matrix c, double alpha, bool adds)
+/* c (m, n) = alpha a (m, k) b (k, n), plus c if adds. */
+typedef struct sizes {
+    int64_t m, n, k;
+} sizes;
+
+static bool multiply(const attention *t, sizes size, operand a, operand b,
+                     matrix c, double alpha, bool adds)
 {
-    const tn_cpu_product p = {
-        .routines = t->routines, .type = CPU_F32, .m = m, .n = n, .k = k,
-        .a = {(char *)(uintptr_t)a.at, a.row, a.column},
-        .b = {(char *)(uintptr_t)b.at, b.row, b.column},
-        .c = {(char *)c.at, c.row, 1}, .alpha = alpha, .beta = adds};
+    const tn_cpu_product p = {.routines = t->routines,
+                              .type = CPU_F32,
+                              .m = size.m,
+                              .n = size.n,
+                              .k = size.k,
+                              .a = {(char *)(uintptr_t)a.at, a.row, a.column},
+                              .b = {(char *)(uintptr_t)b.at, b.row, b.column},
+                              .c = {(char *)c.at, c.row, 1},
+                              .alpha = alpha,
+                              .beta = adds};
     return tn__cpu_multiply(&p);
 }
 
@@ -106,18 +115,24 @@ static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
 }
 
+/* Queries [i, i + rows) of head h of one element of the batch. */
+typedef struct query_block {
+    int64_t batch, head, i, rows;
+} query_block;
+
 /* The scores s of `rows` queries from i on and `width` keys from j on, once
  * their mask, if there is one, has seen to them. */
-static void mask(const attention *t, int64_t b, int64_t h, int64_t i,
-                 int64_t rows, int64_t j, int64_t width, matrix s)
+static void mask(const attention *t, const query_block *q, int64_t j,
+                 int64_t width, matrix s)
 {
     const tn_strided *x = &t->args->mask;
     const bool is_bool = x->dtype == TN_BOOL;
     if (!x->buffer)
         return;
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = x->offset + b * x->stride[0] + h * x->stride[1] +
-                           (i + r) * x->stride[2] + j * x->stride[3];
+    for (int64_t r = 0; r < q->rows; r++) {
+        const int64_t at = x->offset + q->batch * x->stride[0] +
+                           q->head * x->stride[1] + (q->i + r) * x->stride[2] +
+                           j * x->stride[3];
         t->routines->attention->apply_mask(
             s.at + r * s.row, tn__cpu_at(x->buffer, at, is_bool ? 1 : 4),
             x->stride[3], is_bool, width);
@@ -144,15 +159,16 @@ static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
     }
     for (int64_t j = 0; j < end; j += KEYS) {
         const int64_t width = tn__cpu_min(KEYS, end - j);
-        if (!multiply(t, rows, width, a->features, plain(q),
+        if (!multiply(t, (sizes){rows, width, a->features}, plain(q),
                       plain(transposed_block(transposed, j, a->features)), s,
                       a->scale, false))
             return false;
-        mask(t, b, h, i, rows, j, width, s);
+        mask(t, &(query_block){b, h, i, rows}, j, width, s);
         t->routines->attention->softmax_block(
-            s.at, KEYS, rows, width, visible_keys(a, i, j), most, sum, out.at,
+            &(tn_cpu_scores){s.at, KEYS, rows, width, visible_keys(a, i, j)},
+            most, sum, out.at,
             out.row, j ? a->values : 0);
-        if (!multiply(t, rows, a->values, width, plain(s),
+        if (!multiply(t, (sizes){rows, a->values, width}, plain(s),
                       plain(rows_from(v, j)), out, 1, j > 0))
             return false;
     }
@@ -233,22 +249,23 @@ static bool backward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                                      a->values, mean);
     for (int64_t j = 0; fine && j < end; j += KEYS) {
         const int64_t width = tn__cpu_min(KEYS, end - j);
-        fine = multiply(t, rows, width, a->features, plain(q),
+        fine = multiply(t, (sizes){rows, width, a->features}, plain(q),
                         plain(transposed_block(m->keys, j, a->features)), s,
                         a->scale, false) &&
-               multiply(t, rows, width, a->values, plain(g),
+               multiply(t, (sizes){rows, width, a->values}, plain(g),
                         plain(transposed_block(m->values, j, a->values)), d, 1,
                         false);
         if (!fine)
             break;
-        mask(t, b, h, i, rows, j, width, s);
+        mask(t, &(query_block){b, h, i, rows}, j, width, s);
         t->routines->attention->softmax_backward(
-            s.at, d.at, KEYS, rows, width, visible_keys(a, i, j), lse, mean);
-        fine = multiply(t, width, a->values, rows, transpose_of(s), plain(g),
-                        rows_from(dv, j), 1, true) &&
-               multiply(t, width, a->features, rows, transpose_of(d), plain(q),
-                        rows_from(dk, j), a->scale, true) &&
-               multiply(t, rows, a->features, width, plain(d),
+            &(tn_cpu_scores){s.at, KEYS, rows, width, visible_keys(a, i, j)},
+            d.at, lse, mean);
+        fine = multiply(t, (sizes){width, a->values, rows}, transpose_of(s),
+                        plain(g), rows_from(dv, j), 1, true) &&
+               multiply(t, (sizes){width, a->features, rows}, transpose_of(d),
+                        plain(q), rows_from(dk, j), a->scale, true) &&
+               multiply(t, (sizes){rows, a->features, width}, plain(d),
                         plain(rows_from(k, j)), dq, a->scale, j > 0);
     }
     return fine;

@@ -61,19 +61,25 @@ static void move_lanes(const batch *t, const operand *o, int64_t first,
 }
 
 /* Whole numbers, `width` for each matrix, `by` more in the tensor than here. */
-static void move_ints(const batch *t, const tn_strided *x, int64_t first,
-                      int64_t count, int64_t width, int32_t by, int32_t *in,
-                      bool back)
+typedef struct ints {
+    const tn_strided *x;
+    int64_t width;
+    int32_t by;
+    int32_t *in; /* [width][lanes] */
+} ints;
+
+static void move_ints(const batch *t, const ints *n, int64_t first,
+                      int64_t count, bool back)
 {
     for (int64_t k = 0; k < t->lanes; k++) {
         const int64_t from = first + (k < count ? k : 0);
         int32_t *at = (int32_t *)(void *)tn__cpu_at(
-            x->buffer, x->offset + from * x->stride[0], 4);
-        for (int64_t i = 0; i < width && (!back || k < count); i++)
+            n->x->buffer, n->x->offset + from * n->x->stride[0], 4);
+        for (int64_t i = 0; i < n->width && (!back || k < count); i++)
             if (back)
-                at[i] = in[i * t->lanes + k] + by;
+                at[i] = n->in[i * t->lanes + k] + n->by;
             else
-                in[i * t->lanes + k] = at[i] - by;
+                n->in[i * t->lanes + k] = at[i] - n->by;
     }
 }
 
@@ -142,7 +148,8 @@ static bool group(const batch *t, int64_t number)
     w.info = (int32_t *)(void *)at;
     w.pivots = w.info + t->lanes;
     if (solve)
-        move_ints(t, &args->pivots, first, count, least, 1, w.pivots, false);
+        move_ints(t, &(ints){&args->pivots, least, 1, w.pivots}, first, count,
+                  false);
     t->run(&w);
     for (int i = 0; i < 3; i++)
         if (writes >> i & 1)
@@ -151,9 +158,10 @@ static bool group(const batch *t, int64_t number)
         move_lanes(t, &(operand){&args->values, 1, n, n, w.values, 0, 0}, first,
                    count, true);
     if (lu)
-        move_ints(t, &args->pivots, first, count, least, 1, w.pivots, true);
+        move_ints(t, &(ints){&args->pivots, least, 1, w.pivots}, first, count,
+                  true);
     if (!solve && !right)
-        move_ints(t, &args->info, first, count, 1, 0, w.info, true);
+        move_ints(t, &(ints){&args->info, 1, 0, w.info}, first, count, true);
     tn__cpu_memory_release(memory);
     return true;
 }

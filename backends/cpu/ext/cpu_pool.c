@@ -49,20 +49,24 @@ static int64_t max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The windows i in [*first, *end) whose element k lies within the image, among
- * those of [low, high); element k of window i is at i * step + at. */
+/* The windows i in [first, end) whose element k lies within the image;
+ * element k of window i is at i * step + at. */
+typedef struct window_range {
+    int64_t first, end, at;
+} window_range;
+
+/* Those among [low, high) along axis a; false: there are none. */
 static bool windows_inside(const tn_pool_args *args, int a, int64_t k,
-                           int64_t low, int64_t high, int64_t *first,
-                           int64_t *end, int64_t *at)
+                           int64_t low, int64_t high, window_range *r)
 {
     int64_t step = args->stride[a];
-    *at = k * args->dilation[a] - args->pad[a];
-    int64_t begin = *at < 0 ? (-*at + step - 1) / step : 0;
-    int64_t room = args->in_size[a] - 1 - *at;
+    r->at = k * args->dilation[a] - args->pad[a];
+    int64_t begin = r->at < 0 ? (-r->at + step - 1) / step : 0;
+    int64_t room = args->in_size[a] - 1 - r->at;
     int64_t last = room < 0 ? -1 : room / step;
-    *first = max_i64(low, begin);
-    *end = tn__cpu_min(high, last + 1);
-    return *first < *end;
+    r->first = max_i64(low, begin);
+    r->end = tn__cpu_min(high, last + 1);
+    return r->first < r->end;
 }
 
 /* Lines without gaps, one after the other? */
@@ -115,24 +119,27 @@ typedef struct max_work {
     int32_t *at;   /* index of the greatest */
 } max_work;
 
-/* Element (k, l) of the windows in rows [i0, i1), in lines without gaps: where
- * a column's lies beyond the image, the lowest number, which nothing takes. */
-static void read_element(const pooling *p, const char *in, int64_t i0,
-                         int64_t i1, int64_t j0, int64_t j1, int64_t y,
-                         int64_t x, char *out)
+/* One element of the windows in rows y and columns x, without gaps between
+ * rows. Columns whose element lies outside the image get the lowest number,
+ * which no maximum takes. */
+static void read_element(const pooling *p, const char *in,
+                         const window_range *y, const window_range *x,
+                         char *out)
 {
     const tn_pool_args *args = p->args;
     int64_t columns = args->out_size[1], in_row = args->in.stride[2];
-    int64_t rows = i1 - i0;
-    if (j0 > 0)
-        p->routines->copy(out, columns, 1, p->lowest, 0, 0, rows, j0, 0);
-    p->routines->copy(out + j0 * p->bytes, columns, 1,
-                      in + (y * in_row + x) * p->bytes,
-                      args->stride[0] * in_row, args->stride[1], rows, j1 - j0,
-                      0);
-    if (j1 < columns)
-        p->routines->copy(out + j1 * p->bytes, columns, 1, p->lowest, 0, 0,
-                          rows, columns - j1, 0);
+    int64_t rows = y->end - y->first;
+    int64_t top = y->first * args->stride[0] + y->at;
+    int64_t left = x->first * args->stride[1] + x->at;
+    if (x->first > 0)
+        p->routines->copy(out, columns, 1, p->lowest, 0, 0, rows, x->first, 0);
+    p->routines->copy(out + x->first * p->bytes, columns, 1,
+                      in + (top * in_row + left) * p->bytes,
+                      args->stride[0] * in_row, args->stride[1], rows,
+                      x->end - x->first, 0);
+    if (x->end < columns)
+        p->routines->copy(out + x->end * p->bytes, columns, 1, p->lowest, 0, 0,
+                          rows, columns - x->end, 0);
 }
 
 static void max_band(const pooling *p, const char *in, char *out,
@@ -141,7 +148,7 @@ static void max_band(const pooling *p, const char *in, char *out,
 {
     const tn_pool_args *args = p->args;
     int64_t columns = args->out_size[1], width = args->in_size[1];
-    int64_t i0, i1, j0, j1, r, c;
+    window_range y, x;
     for (int64_t i = low; i < high; i++) {
         int32_t row = (int32_t)(first_inside(args, 0, i) * width);
         p->all->op[TN_K_ADD][CPU_I32](work->at + (i - low) * columns,
@@ -149,18 +156,17 @@ static void max_band(const pooling *p, const char *in, char *out,
     }
     p->routines->copy(out, columns, 1, p->lowest, 0, 0, high - low, columns, 0);
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_inside(args, 0, k, low, high, &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, low, high, &y))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_inside(args, 1, l, 0, columns, &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, columns, &x))
                 continue;
-            int64_t y = i0 * args->stride[0] + r;
-            int64_t from = (i0 - low) * columns;
-            read_element(p, in, i0, i1, j0, j1, y, j0 * args->stride[1] + c,
-                         work->element);
+            int64_t top = y.first * args->stride[0] + y.at;
+            int64_t from = (y.first - low) * columns;
+            read_element(p, in, &y, &x, work->element);
             p->routines->max_update(
                 out + from * p->bytes, work->at + from, work->element, p->place,
-                (int32_t)(y * width + c), (i1 - i0) * columns);
+                (int32_t)(top * width + x.at), (y.end - y.first) * columns);
         }
     }
     p->all->cast[CPU_I32][CPU_I64](index, work->at, NULL, NULL,
@@ -298,24 +304,23 @@ static void greatest_band(const pooling *p, const char *in, char *out,
 {
     const tn_pool_args *args = p->args;
     const int64_t columns = args->out_size[1];
-    int64_t i0, i1, j0, j1, r, c;
+    window_range y, x;
     bool made = false;
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_inside(args, 0, k, low, high, &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, low, high, &y))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_inside(args, 1, l, 0, columns, &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, columns, &x))
                 continue;
-            bool first = !made && i0 == low && i1 == high;
+            bool first = !made && y.first == low && y.end == high;
             if (!made && !first)
                 p->routines->copy(out, columns, 1, p->lowest, 0, 0, high - low,
                                   columns, 0);
-            read_element(p, in, i0, i1, j0, j1, i0 * args->stride[0] + r,
-                         j0 * args->stride[1] + c, first ? out : element);
-            char *to = out + (i0 - low) * columns * p->bytes;
+            read_element(p, in, &y, &x, first ? out : element);
+            char *to = out + (y.first - low) * columns * p->bytes;
             if (!first)
                 p->all->op[TN_K_MAX][p->type](to, to, element, NULL,
-                                              (i1 - i0) * columns, 0);
+                                              (y.end - y.first) * columns, 0);
             made = true;
         }
     }
@@ -412,22 +417,23 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     const tn_pool_args *args = p->args;
     int64_t columns = args->out_size[1], in_row = args->in.stride[2];
     int64_t bytes = p->bytes, numel = (high - low) * columns;
-    int64_t i0, i1, j0, j1, r, c;
+    window_range y, x;
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_inside(args, 0, k, low, high, &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, low, high, &y))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_inside(args, 1, l, 0, columns, &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, columns, &x))
                 continue;
             int64_t number = k * args->kernel[1] + l;
-            int64_t y = i0 * args->stride[0] + r;
-            int64_t x = j0 * args->stride[1] + c;
-            p->routines->copy(
-                lane + (number % TN_LANES * numel + (i0 - low) * columns +
-                        j0) * bytes,
-                columns, 1, in + (y * in_row + x) * bytes,
-                args->stride[0] * in_row, args->stride[1], i1 - i0, j1 - j0,
-                number >= TN_LANES);
+            int64_t top = y.first * args->stride[0] + y.at;
+            int64_t left = x.first * args->stride[1] + x.at;
+            p->routines->copy(lane + (number % TN_LANES * numel +
+                                      (y.first - low) * columns + x.first) *
+                                         bytes,
+                              columns, 1, in + (top * in_row + left) * bytes,
+                              args->stride[0] * in_row, args->stride[1],
+                              y.end - y.first, x.end - x.first,
+                              number >= TN_LANES);
         }
     }
 }
@@ -442,7 +448,8 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     const tn_pool_args *args = p->args;
     int64_t columns = args->out_size[1], in_row = args->in.stride[2];
     int64_t width = args->kernel[1], lines = TN_LANES / width;
-    int64_t row = columns * width, rows = high - low, i0, i1, r;
+    int64_t row = columns * width, rows = high - low;
+    window_range y;
     const char *next = in + (low * args->stride[0] + args->in_size[0]) *
                                 in_row * p->bytes;
     int64_t some = rows * in_row * p->bytes;
@@ -456,11 +463,11 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
          k++, next += some) {
         for (int64_t at = 0; at < some; at += 64)
             __builtin_prefetch(next + at, 0, 2);
-        if (windows_inside(args, 0, k, low, high, &i0, &i1, &r))
+        if (windows_inside(args, 0, k, low, high, &y))
             p->routines->copy(
-                line + (k % lines * rows + i0 - low) * row * p->bytes, row, 1,
-                in + (i0 * args->stride[0] + r) * in_row * p->bytes,
-                args->stride[0] * in_row, 1, i1 - i0, row, k >= lines);
+                line + (k % lines * rows + y.first - low) * row * p->bytes, row,
+                1, in + (y.first * args->stride[0] + y.at) * in_row * p->bytes,
+                args->stride[0] * in_row, 1, y.end - y.first, row, k >= lines);
     }
     if (!has_wide_windows(p))
         fold_lanes(p, line, lines, rows * row);
@@ -532,25 +539,29 @@ static bool avg_plane(const pooling *p, int64_t plane)
 static void spread_disjoint(const pooling *p, const char *share, char *in)
 {
     const tn_pool_args *args = p->args;
-    int64_t columns = args->in_size[1], bytes = p->bytes, i0, i1, j0, j1, r, c;
+    int64_t columns = args->in_size[1], bytes = p->bytes;
+    window_range y, x;
     const int64_t *windows = args->out_size;
     memset(in, 0, (size_t)(args->in_size[0] * columns * bytes));
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_inside(args, 0, k, 0, windows[0], &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
-        int64_t first = k == 0 ? i1 : i0; /* the first that has a line above */
-        if (k > 0 && i0 * args->stride[0] + r == 0)
+        int64_t first =
+            k == 0 ? y.end : y.first; /* the first that has a line above */
+        if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;
-        for (int64_t l = 0; l < args->kernel[1] && first > i0; l++)
-            if (windows_inside(args, 1, l, 0, windows[1], &j0, &j1, &c))
+        for (int64_t l = 0; l < args->kernel[1] && first > y.first; l++)
+            if (windows_inside(args, 1, l, 0, windows[1], &x))
                 p->routines->copy(
-                    in + ((i0 * args->stride[0] + r) * columns +
-                          j0 * args->stride[1] + c) * bytes,
+                    in + ((y.first * args->stride[0] + y.at) * columns +
+                          x.first * args->stride[1] + x.at) *
+                             bytes,
                     args->stride[0] * columns, args->stride[1],
-                    share + (i0 * windows[1] + j0) * bytes, windows[1], 1,
-                    first - i0, j1 - j0, args->kernel[0] * args->kernel[1] > 1);
-        for (int64_t i = first; i < i1; i++) {
-            char *line = in + (i * args->stride[0] + r) * columns * bytes;
+                    share + (y.first * windows[1] + x.first) * bytes,
+                    windows[1], 1, first - y.first, x.end - x.first,
+                    args->kernel[0] * args->kernel[1] > 1);
+        for (int64_t i = first; i < y.end; i++) {
+            char *line = in + (i * args->stride[0] + y.at) * columns * bytes;
             memcpy(line, line - columns * bytes, (size_t)(columns * bytes));
         }
     }
@@ -563,8 +574,8 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
     const tn_pool_args *args = p->args;
     int64_t columns = args->in_size[1], lanes = lane_count(args);
     int64_t windows[2] = {args->out_size[0], args->out_size[1]};
-    int64_t bytes = p->bytes, i0, i1, j0, j1, r, c;
-    int64_t numel = args->in_size[0] * columns;
+    int64_t bytes = p->bytes, numel = args->in_size[0] * columns;
+    window_range y, x;
     bool apart = args->kernel[0] <= args->stride[0] &&
                  args->kernel[1] <= args->stride[1];
     if (args->stride[0] == args->kernel[0] &&
@@ -603,19 +614,20 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
     }
     memset(lane, 0, (size_t)(lanes * numel * bytes));
     for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_inside(args, 0, k, 0, windows[0], &i0, &i1, &r))
+        if (!windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
         for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_inside(args, 1, l, 0, windows[1], &j0, &j1, &c))
+            if (!windows_inside(args, 1, l, 0, windows[1], &x))
                 continue;
             int64_t number = k * args->kernel[1] + l;
-            int64_t y = i0 * args->stride[0] + r;
-            int64_t x = j0 * args->stride[1] + c;
+            int64_t top = y.first * args->stride[0] + y.at;
+            int64_t left = x.first * args->stride[1] + x.at;
             p->routines->copy(
-                lane + (number % TN_LANES * numel + y * columns + x) * bytes,
+                lane +
+                    (number % TN_LANES * numel + top * columns + left) * bytes,
                 args->stride[0] * columns, args->stride[1],
-                share + (i0 * windows[1] + j0) * bytes, windows[1], 1,
-                i1 - i0, j1 - j0, number >= TN_LANES);
+                share + (y.first * windows[1] + x.first) * bytes, windows[1], 1,
+                y.end - y.first, x.end - x.first, number >= TN_LANES);
         }
     }
     fold_lanes(p, lane, lanes, numel);

@@ -467,13 +467,12 @@ static void fold_chunks(runner *f)
             fold_like(f, line, some, f->first, full, TN_CHUNK, value);
             fold_like(f, line, some, full, end, rest, value);
             for (uint32_t i = 0; i < f->s->native.fold_count; i++)
-                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
-                                  f->t->routines, some, value[i], n);
+                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]], some, value[i],
+                                  n);
         }
         f->first = 0;
         for (uint32_t i = 0; kept && i < f->s->native.fold_count; i++)
-            tn__cpu_fold_end(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
-                             f->t->routines, some,
+            tn__cpu_fold_end(&f->t->fold[f->s->reduce[i]], some,
                              f->t->slot[reduce_of(f, i)->out] +
                                  line * (int64_t)sizeof(float));
     }

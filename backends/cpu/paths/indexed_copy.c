@@ -269,42 +269,49 @@ static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
     }
 }
 
-static void copy_run(const work *w, const run *r, char *to, int64_t to_step,
-                     const char *from, int64_t from_step, int64_t rows)
+/* `count` rows of the output and what is loaded for them; steps in bytes. */
+typedef struct rows_at {
+    char *to;
+    const char *from;
+    int64_t to_step, from_step, count;
+} rows_at;
+
+static void copy_run(const work *w, const run *r, const rows_at *rows)
 {
-    to += r->at * w->bytes;
-    from += r->from * w->bytes;
+    char *to = rows->to + r->at * w->bytes;
+    const char *from = rows->from + r->from * w->bytes;
     if (r->zero)
-        zero_rows(w, to, to_step, rows, r->count * w->bytes);
+        zero_rows(w, to, rows->to_step, rows->count, r->count * w->bytes);
     else
-        w->routines->copy_rows(to, to_step, from, from_step, rows,
-                               r->count * w->bytes);
+        w->routines->copy_rows(to, rows->to_step, from, rows->from_step,
+                               rows->count, r->count * w->bytes);
 }
 
 /* A run and, in the same pass, one or two elements beside it: each by itself
  * would meet the lines again that are on their way to memory. */
-static void copy_edged(const work *w, const axis *columns, bool streams_edged,
-                       char *to, int64_t to_step, const char *from,
-                       int64_t from_step, int64_t rows)
+static void copy_edged(const work *w, const axis *columns, bool streamed,
+                       const rows_at *r)
 {
     static const char zero[4];
     const run *first = &columns->run[0];
     tn_cpu_edge edge[2];
     const tn_cpu_edge *before = NULL, *after = NULL;
     for (uint32_t k = 0; k < 2; k++) {
-        const run *r = &columns->run[columns->run_count > 2 ? 1 + k : 1];
-        edge[k] = (tn_cpu_edge){(r->at - first->at) * w->bytes,
-                                r->zero ? zero : from + r->from * w->bytes,
-                                r->zero ? 0 : from_step};
-        *(r->at < first->at ? &before : &after) = &edge[k];
+        const run *edge_run = &columns->run[columns->run_count > 2 ? 1 + k : 1];
+        edge[k] = (tn_cpu_edge){
+            (edge_run->at - first->at) * w->bytes,
+            edge_run->zero ? zero : r->from + edge_run->from * w->bytes,
+            edge_run->zero ? 0 : r->from_step};
+        *(edge_run->at < first->at ? &before : &after) = &edge[k];
     }
-    if (streams_edged)
-        w->routines->stream_edged(to, from + first->from * w->bytes, from_step,
-                                  rows, first->count, before, after);
+    const char *from = r->from + first->from * w->bytes;
+    if (streamed)
+        w->routines->stream_edged(r->to, from, r->from_step, r->count,
+                                  first->count, before, after);
     else
-        w->routines->copy_edged(to + first->at * w->bytes, to_step,
-                            from + first->from * w->bytes, from_step, rows,
-                            first->count * w->bytes, edge);
+        w->routines->copy_edged(r->to + first->at * w->bytes, r->to_step, from,
+                                r->from_step, r->count, first->count * w->bytes,
+                                edge);
 }
 
 /* Is it as copy_edged takes it? */
@@ -327,34 +334,41 @@ static bool can_stream_edged(const work *w, const axis *columns)
             (r[1].at < r[0].at) != (r[2].at < r[0].at));
 }
 
-/* Rows [low, high) of an outer point, whose elements begin at `in`: NULL for
- * zeros. */
-static void copy_piece(const work *w, const axis *rows, const axis *columns,
-                       bool streams_edged, const char *in, char *out,
+/* What an outer point stores. */
+typedef struct point_rows {
+    const axis *rows, *columns;
+    bool streamed;  /* edged rows go out by non-temporal stores */
+    const char *in; /* where its elements begin; NULL: zeros */
+} point_rows;
+
+/* Rows [low, high) of a point. */
+static void copy_point(const work *w, const point_rows *p, char *out,
                        int64_t out_step, int64_t low, int64_t high)
 {
     const int64_t length = columns_of(w)->extent * w->bytes;
-    for (uint32_t i = 0; i < rows->run_count; i++) {
-        const run *r = &rows->run[i];
+    for (uint32_t i = 0; i < p->rows->run_count; i++) {
+        const run *r = &p->rows->run[i];
         int64_t from = r->at > low ? r->at : low;
         int64_t count = tn__cpu_min(r->at + r->count, high) - from;
         char *to = out + (from - low) * out_step;
         if (count <= 0)
             continue;
-        if (r->zero || !in) {
+        if (r->zero || !p->in) {
             zero_rows(w, to, out_step, count, length);
             continue;
         }
-        const char *at =
-            in + (r->from + (from - r->at) * r->step) * w->bytes;
-        if (is_edged(w, columns)) {
-            copy_edged(w, columns, streams_edged, to, out_step, at,
-                       r->step * w->bytes, count);
+        const rows_at rows = {
+            .to = to,
+            .to_step = out_step,
+            .from = p->in + (r->from + (from - r->at) * r->step) * w->bytes,
+            .from_step = r->step * w->bytes,
+            .count = count};
+        if (is_edged(w, p->columns)) {
+            copy_edged(w, p->columns, p->streamed, &rows);
             continue;
         }
-        for (uint32_t k = 0; k < columns->run_count; k++)
-            copy_run(w, &columns->run[k], to, out_step, at,
-                     r->step * w->bytes, count);
+        for (uint32_t k = 0; k < p->columns->run_count; k++)
+            copy_run(w, &p->columns->run[k], &rows);
     }
 }
 
@@ -405,13 +419,13 @@ static void run_task(void *context, int64_t i)
         if (w->columns.run_count == 0)
             find_affine_runs(w, columns_of(w), &columns, first[columns.index]);
         out += low * d->out * w->bytes;
-        const bool streams_edged = can_stream_edged(w, &columns);
-        if (streams_edged || !w->stream) {
-            copy_piece(w, &rows, &columns, streams_edged, in, out,
-                       d->out * w->bytes, low, high);
+        const point_rows p = {&rows, &columns, can_stream_edged(w, &columns),
+                              in};
+        if (p.streamed || !w->stream) {
+            copy_point(w, &p, out, d->out * w->bytes, low, high);
             continue;
         }
-        copy_piece(w, &rows, &columns, false, in, block, length, low, high);
+        copy_point(w, &p, block, length, low, high);
         w->routines->stream(out, block, (high - low) * length, 0);
     }
     if (w->stream || w->streams_edged)

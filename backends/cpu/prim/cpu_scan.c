@@ -356,29 +356,38 @@ static void end_rows(const work *w, const rows *r, void *const *out,
         memcpy((char *)out[i] + at, part[i], left);
 }
 
+/* n rows of memory; steps in bytes. */
+typedef struct row_span {
+    char *out;
+    const char *in;
+    int64_t out_step, in_step, n;
+} row_span;
+
 /* n rows by blocks; before is added to all. Returns in final the last of them
  * without it, where n is a multiple of TN_LANES. Steps are in bytes. */
-static void sum_rows(const work *w, const rows *r, char *out, int64_t out_step,
-                     const char *in, int64_t in_step, int64_t n,
+static void sum_rows(const work *w, const rows *r, const row_span *s,
                      const char *before, char *final)
 {
     memcpy(final, r->none, (size_t)(r->wide * r->bytes));
-    for (int64_t k = 0; k < n; k += 4) {
+    for (int64_t k = 0; k < s->n; k += 4) {
         const int part = (int)(k / 4 % 4);
         const void *from[4];
         void *to[4];
         for (int i = 0; i < 4; i++) {
-            bool there = k + i < n;
-            from[i] = there ? in + (k + i) * in_step : r->none;
-            to[i] = there ? out + (k + i) * out_step : r->unused;
+            bool there = k + i < s->n;
+            from[i] = there ? s->in + (k + i) * s->in_step : r->none;
+            to[i] = there ? s->out + (k + i) * s->out_step : r->unused;
         }
-        const tn_cpu_scan_kept kept = {
-            part & 1 ? r->low : r->none, part & 2 ? r->high : r->none,
-            final, before,
-            part == 1   ? r->high
-            : part == 3 ? final
-                        : r->low,
-            part == 3, 4 * in_step, 4 * out_step};
+        const tn_cpu_scan_kept kept = {part & 1 ? r->low : r->none,
+                                       part & 2 ? r->high : r->none,
+                                       final,
+                                       before,
+                                       part == 1   ? r->high
+                                       : part == 3 ? final
+                                                   : r->low,
+                                       part == 3,
+                                       4 * s->in_step,
+                                       4 * s->out_step};
         w->sum_rows(to, from, &kept, r->lines / ROW_STEP * ROW_STEP);
         if (r->lines < r->wide)
             end_rows(w, r, to, from, &kept);
@@ -417,13 +426,14 @@ static void sum_columns(const work *w, int64_t first, int64_t end)
                bytes == 8 ? (const void *)&(double){-0.0} : &(float){-0.0f},
                (size_t)bytes);
     for (int64_t k = 0; k < count; k += TN_CHUNK) {
-        sum_rows(w, &r, out + k * out_step, out_step, in + k * in_step,
-                 in_step, tn__cpu_min(TN_CHUNK, count - k), before,
-                 of + place * row);
+        const row_span chunk = {out + k * out_step, in + k * in_step, out_step,
+                                in_step, tn__cpu_min(TN_CHUNK, count - k)};
+        sum_rows(w, &r, &chunk, before, of + place * row);
         if (k + TN_CHUNK >= count)
             break;
-        sum_rows(w, &r, sums, row, of, row, place + 1,
-                 k < TN_LANES * TN_CHUNK ? r.none : last_sum, spare);
+        const row_span ends = {sums, of, row, row, place + 1};
+        sum_rows(w, &r, &ends, k < TN_LANES * TN_CHUNK ? r.none : last_sum,
+                 spare);
         before = sums + place * row;
         if (place == TN_LANES - 1)
             memcpy(last_sum, before, (size_t)row);

@@ -131,19 +131,25 @@ static unsigned column_form_of(const tn_cpu_routines *routines,
                                                       : 0;
 }
 
+/* A part whose reductions are fused. */
+typedef struct fusion {
+    const tn_cpu_routines *routines;
+    cpu_code *code;
+    const cpu_part *part;
+    uint32_t *reader; /* as find_readers fills it */
+} fusion;
+
 /* A factor of a product, or what it is made of by taking center from it, a
  * number of the row; less: who does so. */
-static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
-                         const cpu_part *part, cpu_op *product, uint32_t factor,
-                         const uint32_t *reader, uint32_t *center,
-                         cpu_op **subtract)
+static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
+                         uint32_t *center, cpu_op **subtract)
 {
     unsigned type;
-    cpu_op *op = maker_of(code, part, product, factor);
+    cpu_op *op = maker_of(f->code, f->part, product, factor);
     *center = TN_CPU_NONE;
-    if (!op || kind_of(routines, op, &type) != 1 || op->scalar ||
-        op->row != 2 || !is_block(code, op->a) ||
-        reader[factor] != 1 + (uint32_t)(product - code->op))
+    if (!op || kind_of(f->routines, op, &type) != 1 || op->scalar ||
+        op->row != 2 || !is_block(f->code, op->a) ||
+        f->reader[factor] != 1 + (uint32_t)(product - f->code->op))
         return factor;
     *subtract = op;
     *center = op->narrow[1];
@@ -157,6 +163,7 @@ static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
 static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
                             const cpu_part *part, uint32_t *reader)
 {
+    const fusion f = {routines, code, part, reader};
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
         cpu_op *op = &code->op[i];
         if (op->code != CPU_REDUCE || reader[op->a] != i + 1 ||
@@ -173,13 +180,12 @@ static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
                        is_block(code, in[0]) && is_block(code, in[1]);
         op->column_form = (uint8_t)column_form_of(routines, product);
         if (by_rows) {
-            op->b = centered(routines, code, part, product, in[0], reader,
-                             &op->narrow[1], &subtract[0]);
+            op->b = centered(&f, product, in[0], &op->narrow[1], &subtract[0]);
             op->c = op->b;
             op->narrow[2] = op->narrow[1];
             if (in[1] != in[0])
-                op->c = centered(routines, code, part, product, in[1], reader,
-                                 &op->narrow[2], &subtract[1]);
+                op->c =
+                    centered(&f, product, in[1], &op->narrow[2], &subtract[1]);
         } else if (op->column_form == CPU_CENTERED && product->row == 2 &&
                    !product->scalar && is_block(code, product->a) &&
                    is_block(code, product->c)) {

@@ -351,11 +351,10 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
         find_column_products(t, op, &products);
         if (t->plan->kept)
             tn__cpu_fold_begin(fold);
-        tn__cpu_fold_column_products(fold, reduce, t->routines, products,
-                                     t->count / t->rows, t->rows);
+        tn__cpu_fold_column_products(fold, products, t->count / t->rows,
+                                     t->rows);
         if (t->plan->kept)
-            tn__cpu_fold_end(fold, reduce, t->routines, t->rows,
-                             t->slot[reduce->out]);
+            tn__cpu_fold_end(fold, t->rows, t->slot[reduce->out]);
         return;
     }
     const char *x = t->slot[op->a];
@@ -372,20 +371,18 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
                 op->lent & 2 << i ? t->step[from[i]] : length, 1};
         }
         if (t->plan->kept)
-            tn__cpu_fold_product_rows(fold, reduce, t->routines, factor,
-                                      t->rows, length, t->slot[reduce->out]);
+            tn__cpu_fold_product_rows(fold, factor, t->rows, length,
+                                      t->slot[reduce->out]);
         else
-            tn__cpu_fold_products(fold, reduce, t->routines, factor,
-                                  t->count);
+            tn__cpu_fold_products(fold, factor, t->count);
         return;
     }
     if (t->plan->kept)
-        tn__cpu_fold_rows(fold, reduce, t->routines, x, step, t->rows,
-                          t->plan->row_length, t->columns,
-                          t->slot[reduce->out]);
+        tn__cpu_fold_rows(fold, x, step, t->rows, t->plan->row_length,
+                          t->columns, t->slot[reduce->out]);
     else
-        tn__cpu_fold_block(fold, reduce, t->routines, x, step, t->first_elem,
-                           t->count / t->rows, t->rows, t->columns);
+        tn__cpu_fold_block(fold, x, step, t->first_elem, t->count / t->rows,
+                           t->rows, t->columns);
 }
 
 /* Operands of an operation that are one value for the whole block. */

@@ -20,8 +20,7 @@ static void run_group_kept(cpu_task *task)
                     &plan->code->reduce[stage->reduce_first + i];
                 cpu_fold *fold = &task->fold[stage->reduce_first + i];
                 tn__cpu_fold_begin(fold);
-                tn__cpu_fold_end(fold, reduce, plan->routines, task->rows,
-                                 task->slot[reduce->out]);
+                tn__cpu_fold_end(fold, task->rows, task->slot[reduce->out]);
             }
         tn__cpu_run_part(task, stage->row, CPU_ROW);
     }
@@ -36,8 +35,8 @@ static void run_group_streamed(cpu_task *task)
         for (uint32_t i = 0; i < stage->reduce_count; i++) {
             uint32_t number = stage->reduce_first + i;
             const cpu_reduce *reduce = &plan->code->reduce[number];
-            tn__cpu_fold_end(&task->fold[number], reduce, plan->routines,
-                             task->rows, task->slot[reduce->out]);
+            tn__cpu_fold_end(&task->fold[number], task->rows,
+                             task->slot[reduce->out]);
         }
         tn__cpu_run_part(task, stage->row, CPU_ROW);
     }

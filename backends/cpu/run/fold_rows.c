@@ -35,12 +35,15 @@ size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns)
     return bytes;
 }
 
-void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code, int64_t rows,
+void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code,
+                        const tn_cpu_routines *routines, int64_t rows,
                         bool columns, int64_t ahead, char *memory)
 {
     size_t r = (size_t)rows;
     for (uint32_t i = 0; i < code->reduce_count; i++) {
         size_t value = type_bytes[code->reduce[i].type];
+        fold[i].reduce = &code->reduce[i];
+        fold[i].routines = routines;
         fold[i].ahead = ahead;
         fold[i].lanes = memory;
         memory += round_up((columns ? TN_LANES : 1) * r * value);
@@ -56,8 +59,7 @@ void tn__cpu_fold_begin(cpu_fold *fold)
     fold->chunks = fold->open = 0;
 }
 
-static tn_cpu_run *combine(const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines)
+static tn_cpu_run *combine(const cpu_fold *fold)
 {
     static const uint8_t op[] = {
         [TN_REDUCE_SUM] = TN_K_ADD,
@@ -65,7 +67,7 @@ static tn_cpu_run *combine(const cpu_reduce *reduce,
         [TN_REDUCE_MAX] = TN_K_MAX,
         [TN_REDUCE_MIN] = TN_K_MIN,
     };
-    return routines->op[op[reduce->kind]][reduce->type];
+    return fold->routines->op[op[fold->reduce->kind]][fold->reduce->type];
 }
 
 /* One more subtree of each row, of 2^height chunks, of which there are whole
@@ -99,12 +101,12 @@ static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
     push(fold, run, bytes, rows, fold->lanes, 0);
 }
 
-static void block_columns(cpu_fold *fold, const cpu_reduce *reduce,
-                          const tn_cpu_routines *routines, const char *x,
-                          int64_t step, int64_t count, int64_t rows)
+static void block_columns(cpu_fold *fold, const char *x, int64_t step,
+                          int64_t count, int64_t rows)
 {
-    size_t bytes = type_bytes[reduce->type];
-    tn_cpu_columns *take = routines->columns[reduce->kind][reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
+    tn_cpu_columns *take =
+        fold->routines->columns[fold->reduce->kind][fold->reduce->type];
     while (count > 0) {
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
         take(fold->lanes, x, step, fold->open, n, rows);
@@ -112,27 +114,25 @@ static void block_columns(cpu_fold *fold, const cpu_reduce *reduce,
         x += n * step * (ptrdiff_t)bytes; /* lines may lie backwards */
         count -= n;
         if (fold->open == TN_CHUNK)
-            close_chunk(fold, combine(reduce, routines), bytes, rows);
+            close_chunk(fold, combine(fold), bytes, rows);
     }
 }
 
-static void block_arg(cpu_fold *fold, const cpu_reduce *reduce,
-                      const tn_cpu_routines *routines, const char *x,
-                      int64_t step, int64_t k, int64_t count, int64_t rows,
-                      bool columns)
+static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
+                      int64_t count, int64_t rows, bool columns)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     int64_t run = columns ? 1 : TN_CHUNK;
     for (int64_t i = 0; i < count; i += run) {
         const char *at = x + i * (columns ? step : 1) * (ptrdiff_t)bytes;
         int fresh = fold->chunks == 0;
         if (columns)
-            routines->arg_columns[reduce->kind][reduce->type](
+            fold->routines->arg_columns[fold->reduce->kind][fold->reduce->type](
                 fold->tree, fold->place, at, rows, k + i, fresh);
         else
-            routines->arg[reduce->kind][reduce->type](
-                fold->tree, fold->place, at, tn__cpu_min(run, count - i),
-                k + i, fresh);
+            fold->routines->arg[fold->reduce->kind][fold->reduce->type](
+                fold->tree, fold->place, at, tn__cpu_min(run, count - i), k + i,
+                fresh);
         fold->chunks++;
     }
 }
@@ -188,30 +188,28 @@ static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
     }
 }
 
-void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, int64_t rows,
-                       void *value, int64_t chunks)
+void tn__cpu_fold_push(cpu_fold *fold, int64_t rows, void *value,
+                       int64_t chunks)
 {
-    push_chunks(fold, combine(reduce, routines), type_bytes[reduce->type],
-                rows, value, chunks);
+    push_chunks(fold, combine(fold), type_bytes[fold->reduce->type], rows,
+                value, chunks);
 }
 
-void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
-                        const tn_cpu_routines *routines, const void *x,
-                        int64_t step, int64_t k, int64_t count, int64_t rows,
-                        bool columns)
+void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
+                        int64_t count, int64_t rows, bool columns)
 {
-    if (is_arg(reduce)) {
-        block_arg(fold, reduce, routines, x, step, k, count, rows, columns);
+    if (is_arg(fold->reduce)) {
+        block_arg(fold, x, step, k, count, rows, columns);
         return;
     }
     if (columns) {
-        block_columns(fold, reduce, routines, x, step, count, rows);
+        block_columns(fold, x, step, count, rows);
         return;
     }
-    size_t bytes = type_bytes[reduce->type];
-    tn_cpu_run *run = combine(reduce, routines);
-    tn_cpu_fold *fold_chunks = routines->fold[reduce->kind][reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
+    tn_cpu_run *run = combine(fold);
+    tn_cpu_fold *fold_chunks =
+        fold->routines->fold[fold->reduce->kind][fold->reduce->type];
     enum { SOON = 2048 }; /* bytes */
     const char *at = x;
     while (count > 0) {
@@ -228,14 +226,13 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-void tn__cpu_fold_column_products(cpu_fold *fold, const cpu_reduce *reduce,
-                                  const tn_cpu_routines *routines,
-                                  tn_cpu_column_products lines, int64_t count,
-                                  int64_t rows)
+void tn__cpu_fold_column_products(cpu_fold *fold, tn_cpu_column_products lines,
+                                  int64_t count, int64_t rows)
 {
     while (count > 0) {
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
-        routines->columns_products(fold->lanes, &lines, fold->open, n, rows);
+        fold->routines->columns_products(fold->lanes, &lines, fold->open, n,
+                                         rows);
         fold->open += n;
         lines.x = (const float *)lines.x + n * lines.x_step;
         lines.y = (const float *)lines.y + n * lines.y_step;
@@ -243,15 +240,14 @@ void tn__cpu_fold_column_products(cpu_fold *fold, const cpu_reduce *reduce,
         lines.scale = (const float *)lines.scale + n * lines.scale_step;
         count -= n;
         if (fold->open == TN_CHUNK)
-            close_chunk(fold, combine(reduce, routines), sizeof(float), rows);
+            close_chunk(fold, combine(fold), sizeof(float), rows);
     }
 }
 
-void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines,
-                           const tn_cpu_factor *factor, int64_t count)
+void tn__cpu_fold_products(cpu_fold *fold, const tn_cpu_factor *factor,
+                           int64_t count)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     tn_cpu_factor at[2] = {factor[0], factor[1]};
     at[0].center_step = at[1].center_step = 0;
     while (count > 0) {
@@ -259,9 +255,9 @@ void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
         at[0].step = at[1].step = length;
-        routines->fold_products[reduce->type](memory, at, length, chunks);
-        push_chunks(fold, combine(reduce, routines), bytes, 1, (char *)memory,
-                    chunks);
+        fold->routines->fold_products[fold->reduce->type](memory, at, length,
+                                                          chunks);
+        push_chunks(fold, combine(fold), bytes, 1, (char *)memory, chunks);
         for (int i = 0; i < 2; i++)
             at[i].at = (const char *)at[i].at + (size_t)(chunks * length) *
                                                     bytes;
@@ -269,22 +265,20 @@ void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                               const tn_cpu_routines *routines,
-                               const tn_cpu_factor *factor, int64_t rows,
-                               int64_t length, void *out)
+void tn__cpu_fold_product_rows(cpu_fold *fold, const tn_cpu_factor *factor,
+                               int64_t rows, int64_t length, void *out)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     if (length > 0 && length <= TN_CHUNK) {
-        routines->fold_products[reduce->type](out, factor, length, rows);
+        fold->routines->fold_products[fold->reduce->type](out, factor, length,
+                                                          rows);
         return;
     }
     tn_cpu_factor at[2] = {factor[0], factor[1]};
     for (int64_t r = 0; r < rows; r++) {
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_products(fold, reduce, routines, at, length);
-        tn__cpu_fold_end(fold, reduce, routines, 1,
-                         (char *)out + (size_t)r * bytes);
+        tn__cpu_fold_products(fold, at, length);
+        tn__cpu_fold_end(fold, 1, (char *)out + (size_t)r * bytes);
         for (int i = 0; i < 2; i++) {
             at[i].at = (const char *)at[i].at + at[i].step * (int64_t)bytes;
             if (at[i].center)
@@ -293,18 +287,17 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, const cpu_fold *part,
-                       char *part_value, int64_t rows)
+void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
+                       int64_t rows)
 {
-    size_t bytes = type_bytes[reduce->type];
-    if (!is_arg(reduce)) {
-        push(fold, combine(reduce, routines), bytes, rows, part_value, 0);
+    size_t bytes = type_bytes[fold->reduce->type];
+    if (!is_arg(fold->reduce)) {
+        push(fold, combine(fold), bytes, rows, part_value, 0);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
         int64_t better = -1;
-        routines->arg[reduce->kind][reduce->type](
+        fold->routines->arg[fold->reduce->kind][fold->reduce->type](
             fold->tree + (size_t)r * bytes, &better,
             part->tree + (size_t)r * bytes, 1, 0, fold->chunks == 0);
         if (better == 0)
@@ -333,24 +326,24 @@ static void write_empty(const cpu_reduce *reduce, uint8_t *value)
             (tn_number){.i = type == CPU_I64 ? wide[kind] : narrow[kind]});
 }
 
-void tn__cpu_fold_end(cpu_fold *fold, const cpu_reduce *reduce,
-                      const tn_cpu_routines *routines, int64_t rows, void *out)
+void tn__cpu_fold_end(cpu_fold *fold, int64_t rows, void *out)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     uint8_t empty[8];
-    if (is_arg(reduce)) {
+    if (is_arg(fold->reduce)) {
         if (fold->chunks > 0)
             memcpy(out, fold->place, 8 * (size_t)rows);
         else
             memset(out, 0, 8 * (size_t)rows);
         return;
     }
-    tn_cpu_run *run = combine(reduce, routines);
+    tn_cpu_run *run = combine(fold);
     if (fold->open > 0)
         close_chunk(fold, run, bytes, rows);
     if (fold->chunks == 0) {
-        write_empty(reduce, empty);
-        routines->fill[reduce->type](out, empty, NULL, NULL, rows, 0);
+        write_empty(fold->reduce, empty);
+        fold->routines->fill[fold->reduce->type](out, empty, NULL, NULL, rows,
+                                                 0);
         return;
     }
     /* What stands further right is always the smaller tree. */
@@ -366,31 +359,26 @@ void tn__cpu_fold_end(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-void tn__cpu_fold_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, const void *x,
-                       int64_t step, int64_t rows, int64_t length,
-                       bool columns, void *out)
+void tn__cpu_fold_rows(cpu_fold *fold, const void *x, int64_t step,
+                       int64_t rows, int64_t length, bool columns, void *out)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     if (columns) {
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_block(fold, reduce, routines, x, step, 0, length, rows,
-                           true);
-        tn__cpu_fold_end(fold, reduce, routines, rows, out);
+        tn__cpu_fold_block(fold, x, step, 0, length, rows, true);
+        tn__cpu_fold_end(fold, rows, out);
         return;
     }
-    size_t out_bytes = is_arg(reduce) ? 8 : bytes;
-    if (length > 0 && length <= TN_CHUNK && !is_arg(reduce)) {
-        routines->fold[reduce->kind][reduce->type](out, x, length, rows,
-                                                   length, fold->ahead);
+    size_t out_bytes = is_arg(fold->reduce) ? 8 : bytes;
+    if (length > 0 && length <= TN_CHUNK && !is_arg(fold->reduce)) {
+        fold->routines->fold[fold->reduce->kind][fold->reduce->type](
+            out, x, length, rows, length, fold->ahead);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
         const char *row = (const char *)x + (size_t)(r * length) * bytes;
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_block(fold, reduce, routines, row, 1, 0, length, 1,
-                           false);
-        tn__cpu_fold_end(fold, reduce, routines, 1,
-                         (char *)out + (size_t)r * out_bytes);
+        tn__cpu_fold_block(fold, row, 1, 0, length, 1, false);
+        tn__cpu_fold_end(fold, 1, (char *)out + (size_t)r * out_bytes);
     }
 }

@@ -58,8 +58,7 @@ static void run_segment(void *context, int64_t i)
                 memcpy(value, task.fold[n].tree, 8 * (size_t)task.rows);
                 memcpy(place, task.fold[n].place, 8 * (size_t)task.rows);
             } else {
-                tn__cpu_fold_end(&task.fold[n], reduce, plan->routines,
-                                 task.rows, value);
+                tn__cpu_fold_end(&task.fold[n], task.rows, value);
             }
         }
         tn__cpu_task_finish(&task);
@@ -85,11 +84,9 @@ static void finish_stage(split *s, int64_t segments)
             cpu_fold part = {.tree = value,
                              .place = (int64_t *)(value +
                                                   8 * plan->group_rows)};
-            tn__cpu_fold_join(fold, reduce, plan->routines, &part, value,
-                              task.rows);
+            tn__cpu_fold_join(fold, &part, value, task.rows);
         }
-        tn__cpu_fold_end(fold, reduce, plan->routines, task.rows,
-                         task.slot[reduce->out]);
+        tn__cpu_fold_end(fold, task.rows, task.slot[reduce->out]);
     }
     tn__cpu_run_part(&task, s->stage->row, CPU_ROW);
 }

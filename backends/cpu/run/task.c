@@ -92,8 +92,8 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     char *row = whole + group * code->group_bytes;
     char *fold = row + rows * code->row_bytes;
     if (folds > 0)
-        tn__cpu_fold_place(task->fold, code, plan->group_rows, plan->columns,
-                           fold_ahead(plan), fold);
+        tn__cpu_fold_place(task->fold, code, plan->routines, plan->group_rows,
+                           plan->columns, fold_ahead(plan), fold);
     for (uint32_t i = 0; i < plan->traffic.blocks; i++)
         task->deferred.block[i].room =
             fold + round_up(fold_bytes) + i * later_bytes;

@@ -296,6 +296,13 @@ typedef struct tn_cpu_window_routines {
                         int64_t lines, int64_t lanes, int64_t n);
 } tn_cpu_window_routines;
 
+/* Scores of `rows` queries and `width` keys, `row` elements from one query to
+ * the next, a multiple of 16. Query i looks at the first `first + i` keys. */
+typedef struct tn_cpu_scores {
+    float *s;
+    int64_t row, rows, width, first;
+} tn_cpu_scores;
+
 /* The loops of attention, of float32: rows of scores, `row` elements from one to
  * the next, a multiple of 16. Row i looks at the first `first + i` of `width`
  * keys; what lies behind them counts for nothing and is 0 then. */
@@ -307,16 +314,14 @@ typedef struct tn_cpu_attention_routines {
     /* most[i] = the greatest of it and the row, s = exp(s - most[i]); sum[i] and
      * the row of out, which are of most[i] as it was, follow it; s adds to
      * sum[i]. */
-    void (*softmax_block)(float *s, int64_t row, int64_t rows, int64_t width,
-                          int64_t first, float *most, float *sum, float *out,
-                          int64_t out_row, int64_t values);
+    void (*softmax_block)(const tn_cpu_scores *scores, float *most, float *sum,
+                          float *out, int64_t out_row, int64_t values);
     /* out /= sum; 0 where that is. */
     void (*normalize)(float *out, int64_t out_row, int64_t rows, int64_t values,
                       const float *sum);
     /* s = exp(s - lse), d = s * (d - mean) */
-    void (*softmax_backward)(float *s, float *d, int64_t row, int64_t rows,
-                             int64_t width, int64_t first, const float *lse,
-                             const float *mean);
+    void (*softmax_backward)(const tn_cpu_scores *scores, float *d,
+                             const float *lse, const float *mean);
     /* out[i] = the sum over j < n of x[i][j] * y[i][j] */
     void (*row_dots)(const float *x, int64_t x_row, const float *y,
                      int64_t y_row, int64_t rows, int64_t n, float *out);

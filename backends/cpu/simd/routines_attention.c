@@ -143,11 +143,13 @@ static void apply_mask(float *s, const void *mask, int64_t step, int is_bool,
         apply_mask_step(s, mask, step, is_bool, n);
 }
 
-static void softmax_block(float *s, int64_t row, int64_t rows, int64_t width,
-                          int64_t first, float *most, float *sum, float *out,
-                          int64_t out_row, int64_t values)
+static void softmax_block(const tn_cpu_scores *scores, float *most, float *sum,
+                          float *out, int64_t out_row, int64_t values)
 {
-    for (int64_t i = 0; i < rows; i++, s += row, out += out_row) {
+    const int64_t width = scores->width, first = scores->first;
+    float *s = scores->s;
+    for (int64_t i = 0; i < scores->rows;
+         i++, s += scores->row, out += out_row) {
         const int64_t vectors = pad_row(s, i, first, width, -INFINITY);
         const float before = most[i], now = row_max(s, vectors, before);
         const float base = now == -INFINITY ? 0 : now;
@@ -175,11 +177,13 @@ static void normalize(float *out, int64_t out_row, int64_t rows, int64_t values,
     }
 }
 
-static void softmax_backward(float *s, float *d, int64_t row, int64_t rows,
-                             int64_t width, int64_t first, const float *lse,
-                             const float *mean)
+static void softmax_backward(const tn_cpu_scores *scores, float *d,
+                             const float *lse, const float *mean)
 {
-    for (int64_t i = 0; i < rows; i++, s += row, d += row) {
+    const int64_t width = scores->width, first = scores->first;
+    float *s = scores->s;
+    for (int64_t i = 0; i < scores->rows;
+         i++, s += scores->row, d += scores->row) {
         const int64_t vectors = pad_row(s, i, first, width, -INFINITY);
         const float base = lse[i] == -INFINITY ? 0 : lse[i];
         loose_f32 *p = (loose_f32 *)s, *g = (loose_f32 *)d;

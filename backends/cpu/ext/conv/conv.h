@@ -51,6 +51,14 @@ typedef struct conv_block {
 
 conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number);
 
+/* Channels [first, first + count) of images, to be read. */
+typedef struct conv_source {
+    const tn_cpu_routines *routines;
+    const conv_images *images;
+    int64_t first, count;
+    size_t bytes; /* of an element */
+} conv_source;
+
 /* The images under a block: element 0 is where its first pixel has its lowest
  * tap. */
 typedef struct conv_view {
@@ -68,9 +76,8 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                                 int64_t channels, conv_order order);
 /* Channels [first, first + count) of the images, in place or framed. */
 conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
-                            const conv_images *from, int64_t first,
-                            int64_t count, conv_order order, size_t bytes,
-                            const tn_cpu_routines *routines, char *frame);
+                            const conv_source *source, conv_order order,
+                            char *frame);
 /* Offsets in a view: of pixels, and of channels under taps, (tap, channel). */
 void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
                          const conv_view *view, int64_t *at);
@@ -90,13 +97,10 @@ typedef struct conv_prefetch_state {
 /* Of block `number`, if there is one, of images in lines without gaps: under
  * it, or its pixels themselves. */
 conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
-                                       const conv_images *from, int64_t first,
-                                       int64_t count, size_t bytes);
+                                       const conv_source *source);
 conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
                                               int64_t number,
-                                              const conv_images *images,
-                                              int64_t first, int64_t count,
-                                              size_t bytes);
+                                              const conv_source *source);
 void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
 
 /* A block's pixels in one of `images`: calls visit for each, with the address of
@@ -104,15 +108,21 @@ void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
  * pixel there, and its number in the block. Whole rows without gaps are one.
  * step[2] is from pixel to pixel of the images, first[2] the place of pixel
  * (0, 0). */
+typedef struct conv_placement {
+    const conv_images *images;
+    const int64_t *first, *step;
+    size_t bytes; /* of an element */
+} conv_placement;
+
 typedef struct conv_rows {
     char *memory;
     int64_t row, step, pixel, rows, columns;
 } conv_rows;
 
 typedef void conv_visit(void *context, const conv_rows *rows);
-void tn__cpu_conv_visit_rows(const conv_block *block, const conv_images *images,
-                             const int64_t *first, const int64_t *step,
-                             size_t bytes, conv_visit *visit, void *context);
+void tn__cpu_conv_visit_rows(const conv_block *block,
+                             const conv_placement *placement, conv_visit *visit,
+                             void *context);
 
 /* A block's pixels one after another, for vectors of them: pixel (n, i, j) is
  * element n * plane + i * room[1] + j (conv_strip.c). */
@@ -129,9 +139,8 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
 /* Channels [first, first + count) under a block in a frame; the offsets there
  * of pixel 0's channels under taps, (tap, channel). */
 void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
-                             const conv_strip *s, const conv_images *from,
-                             int64_t first, int64_t count, size_t bytes,
-                             const tn_cpu_routines *routines, char *frame);
+                             const conv_strip *s, const conv_source *source,
+                             char *frame);
 void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
                              const conv_strip *s, int64_t channels,
                              int64_t *at);
@@ -139,8 +148,7 @@ void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
  * first and step as for tn__cpu_conv_visit_rows. The mask of pixels, all bits of an
  * element set where one stands. */
 void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
-                             const conv_images *images, const int64_t *first,
-                             const int64_t *step, size_t bytes,
+                             const conv_placement *placement,
                              const tn_cpu_routines *routines, char *strip,
                              bool back);
 void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
@@ -149,14 +157,17 @@ void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
 /* out[p][o] = in[o * channel + p * step], 0 for o in [channels, width); and
  * back, plus bias[o]: turned over by squares in registers, but where pixels that
  * are gathered lie apart. bytes: of an element. */
-void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t width, const char *in,
-                         int64_t channel, int64_t step, int64_t channels,
-                         int64_t count);
-void tn__cpu_conv_scatter(const tn_cpu_routines *routines, size_t bytes,
-                          char *out, int64_t channel, int64_t row, int64_t step,
-                          const char *in, int64_t in_row, int64_t channels,
-                          int64_t rows, int64_t columns, const char *bias,
+typedef struct conv_transfer {
+    const tn_cpu_routines *routines;
+    size_t bytes; /* of an element */
+    int64_t channels, rows, columns;
+    char *images;               /* element of channel 0 and pixel 0 */
+    int64_t channel, row, step; /* strides of images, in elements */
+    char *pixels;               /* channels of a pixel side by side */
+    int64_t width;              /* from pixel to pixel there */
+} conv_transfer;
+void tn__cpu_conv_gather(const conv_transfer *t);
+void tn__cpu_conv_scatter(const conv_transfer *t, const char *bias,
                           int64_t bias_step);
 
 static inline unsigned conv_type(size_t bytes)

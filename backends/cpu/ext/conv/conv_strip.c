@@ -44,10 +44,10 @@ static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
 /* One phase of the channels of a block's images; [channel][image][plane]. */
 static void fill_phase(const conv_grid *grid, const conv_block *block,
                        const conv_strip *s, const int64_t *phase,
-                       const conv_images *from, int64_t count, size_t bytes,
-                       const tn_cpu_routines *routines, const char *at,
-                       char *to)
+                       const conv_source *source, const char *at, char *to)
 {
+    const conv_images *from = source->images;
+    const size_t bytes = source->bytes;
     places p[2];
     for (int a = 0; a < 2; a++)
         p[a] = places_of(block->first[1 + a] * grid->step[a] + grid->low[a] +
@@ -58,31 +58,31 @@ static void fill_phase(const conv_grid *grid, const conv_block *block,
     at += (p[0].start * from->stride[2] + p[1].start * from->stride[3]) *
           (int64_t)bytes;
     to += (p[0].skip * s->room[1] + p[1].skip) * (int64_t)bytes;
-    for (int64_t c = 0; c < count; c++)
+    for (int64_t c = 0; c < source->count; c++)
         for (int64_t n = 0; n < block->size[0]; n++)
-            routines->pool[conv_type(bytes)]->copy(
+            source->routines->pool[conv_type(bytes)]->copy(
                 to + (c * block->size[0] + n) * s->plane * (int64_t)bytes,
                 s->room[1], 1,
                 at + ((block->first[0] + n) * from->stride[0] +
-                      c * from->stride[1]) * (int64_t)bytes,
+                      c * from->stride[1]) *
+                         (int64_t)bytes,
                 grid->step[0] * from->stride[2],
                 grid->step[1] * from->stride[3], p[0].count, p[1].count, 0);
 }
 
 void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
-                             const conv_strip *s, const conv_images *from,
-                             int64_t first, int64_t count, size_t bytes,
-                             const tn_cpu_routines *routines, char *frame)
+                             const conv_strip *s, const conv_source *source,
+                             char *frame)
 {
-    const char *at =
-        from->memory + first * from->stride[1] * (int64_t)bytes;
-    memset(frame, 0, (size_t)s->elements * bytes);
+    const conv_images *from = source->images;
+    const int64_t bytes = (int64_t)source->bytes;
+    const char *at = from->memory + source->first * from->stride[1] * bytes;
+    memset(frame, 0, (size_t)(s->elements * bytes));
     for (int64_t i = 0; i < s->phases[0]; i++)
         for (int64_t j = 0; j < s->phases[1]; j++) {
             const int64_t phase[2] = {i, j};
-            fill_phase(grid, block, s, phase, from, count, bytes, routines, at,
-                       frame);
-            frame += count * block->size[0] * s->plane * (int64_t)bytes;
+            fill_phase(grid, block, s, phase, source, at, frame);
+            frame += source->count * block->size[0] * s->plane * bytes;
         }
 }
 
@@ -103,11 +103,13 @@ void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
 }
 
 void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
-                             const conv_images *images, const int64_t *first,
-                             const int64_t *step, size_t bytes,
+                             const conv_placement *placement,
                              const tn_cpu_routines *routines, char *strip,
                              bool back)
 {
+    const conv_images *images = placement->images;
+    const int64_t *first = placement->first, *step = placement->step;
+    const size_t bytes = placement->bytes;
     const int64_t *stride = images->stride;
     char *memory = images->memory +
                    (block->first[0] * stride[0] +

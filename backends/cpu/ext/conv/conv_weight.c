@@ -65,13 +65,20 @@ static void gather_rows(void *context, const conv_rows *r)
     const gathering *g = context;
     const gradient *w = g->w;
     int64_t channel = w->out.stride[1], bytes = (int64_t)w->bytes;
-    const char *from = r->memory + g->first * channel * bytes;
+    char *from = r->memory + g->first * channel * bytes;
     char *to = g->panel + r->pixel * g->width * bytes;
     for (int64_t i = 0; i < r->rows; i++)
-        tn__cpu_conv_gather(
-            w->general, w->bytes, to + i * r->columns * g->width * bytes,
-            g->width, from + i * r->row * bytes, channel, r->step,
-            tn__cpu_min(g->width, w->out_channels - g->first), r->columns);
+        tn__cpu_conv_gather(&(conv_transfer){
+            .routines = w->general,
+            .bytes = w->bytes,
+            .channels = tn__cpu_min(g->width, w->out_channels - g->first),
+            .rows = 1,
+            .columns = r->columns,
+            .images = from + i * r->row * bytes,
+            .channel = channel,
+            .step = r->step,
+            .pixels = to + i * r->columns * g->width * bytes,
+            .width = g->width});
 }
 
 /* A panel of a block's pixels, from channel o on. */
@@ -83,8 +90,8 @@ static void pack_panel(const gradient *w, const conv_block *block,
     out.memory += group * w->out_channels * out.stride[1] * (int64_t)w->bytes;
     gathering g = {w, panel, block->pixels, o,
                    tn__cpu_min(w->panel, w->width - o)};
-    tn__cpu_conv_visit_rows(block, &out, origin, step, w->bytes, gather_rows,
-                            &g);
+    const conv_placement placement = {&out, origin, step, w->bytes};
+    tn__cpu_conv_visit_rows(block, &placement, gather_rows, &g);
 }
 
 static char *packed_panel(const gradient *w, const conv_block *block,
@@ -108,17 +115,25 @@ static void pack_block(void *context, int64_t i)
 
 /* Threes [first, first + count) of taps and channels: each is three rows of the
  * sums. at: of the block's pixels. */
+typedef struct row_sums {
+    int64_t channels;
+    const void *const *x;
+    const int64_t *at; /* of the rows of the block's pixels */
+    const char *panel;
+    char *sums;
+    bool add;
+} row_sums;
+
 static void add_rows(const gradient *w, const conv_block *block, int64_t first,
-                     int64_t count, int64_t channels, const void *const *x,
-                     int64_t *at, const char *panel, char *sums, bool add)
+                     int64_t count, const row_sums *r)
 {
     for (int64_t i = first, some; i < first + count; i += some) {
-        int64_t row = i / channels * 3 * channels + i % channels;
-        some = tn__cpu_min(first + count - i, channels - i % channels);
+        int64_t row = i / r->channels * 3 * r->channels + i % r->channels;
+        some = tn__cpu_min(first + count - i, r->channels - i % r->channels);
         w->routines->correlate_rows(
-            some, block->size[0] * block->size[1], block->size[2], x + row, at,
-            panel, channels * w->width,
-            sums + row * w->width * (int64_t)w->bytes, add);
+            some, block->size[0] * block->size[1], block->size[2], r->x + row,
+            r->at, r->panel, r->channels * w->width,
+            r->sums + row * w->width * (int64_t)w->bytes, r->add);
     }
 }
 
@@ -141,9 +156,10 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     int64_t *at = (int64_t *)(panel + panel_bytes);
     int64_t *row = at + block.pixels;
     const void **x = (const void **)(row + rows);
-    conv_view view = tn__cpu_conv_view(
-        grid, &block, &w->in, group * w->in_channels + first, channels,
-        CONV_PLANES, w->bytes, w->general, memory);
+    const conv_source source = {
+        w->general, &w->in, group * w->in_channels + first, channels, w->bytes};
+    conv_view view =
+        tn__cpu_conv_view(grid, &block, &source, CONV_PLANES, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
     for (int64_t i = 0; i < block.pixels && w->by_rows; i += block.size[2])
         at[i / block.size[2]] = at[i]; /* of rows alone */
@@ -151,14 +167,13 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
 
-    conv_prefetch_state in =
-        tn__cpu_conv_ahead(grid, number + 1, &w->in,
-                           group * w->in_channels + first, channels, w->bytes);
+    conv_prefetch_state in = tn__cpu_conv_ahead(grid, number + 1, &source);
     conv_prefetch_state next = {0};
     if (!w->packed)
-        next = tn__cpu_conv_ahead_pixels(grid, number + 1, &w->out,
-                                         group * w->out_channels,
-                                         w->out_channels, w->bytes);
+        next = tn__cpu_conv_ahead_pixels(
+            grid, number + 1,
+            &(conv_source){w->general, &w->out, group * w->out_channels,
+                           w->out_channels, w->bytes});
     int64_t calls = (w->width + w->panel - 1) / w->panel *
                     ((rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
     int64_t in_lines = in.lines / calls + 1,
@@ -172,8 +187,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         for (int64_t i = 0; i < rows; i += ROWS_AT_ONCE) {
             int64_t some = tn__cpu_min(ROWS_AT_ONCE, rows - i);
             if (w->by_rows)
-                add_rows(w, &block, i / 3, some / 3, channels, x, at, panel,
-                         sums, add);
+                add_rows(w, &block, i / 3, some / 3,
+                         &(row_sums){channels, x, at, panel, sums, add});
             else
                 w->routines->tiles(some, width / w->routines->lanes,
                                    block.pixels, x + i, at, panel, width,
@@ -204,9 +219,9 @@ static bool add_strip(const gradient *w, int64_t number, int64_t group,
         return false;
     char *out = frame + frame_bytes, *mask = out + strip_bytes;
     int64_t *at = (int64_t *)(mask + strip_bytes);
-    tn__cpu_conv_strip_fill(grid, &block, &strip, &w->in,
-                            group * w->in_channels + first, channels, w->bytes,
-                            w->general, frame);
+    const conv_source source = {
+        w->general, &w->in, group * w->in_channels + first, channels, w->bytes};
+    tn__cpu_conv_strip_fill(grid, &block, &strip, &source, frame);
     tn__cpu_conv_strip_taps(grid, &block, &strip, channels, at);
     tn__cpu_conv_strip_mask(&block, &strip, w->bytes, mask);
     if (!add)
@@ -215,8 +230,9 @@ static bool add_strip(const gradient *w, int64_t number, int64_t group,
     conv_images images = w->out;
     images.memory += group * w->out_channels * images.stride[1] * bytes;
     for (int64_t o = 0; o < w->out_channels; o++) {
-        tn__cpu_conv_strip_copy(&block, &strip, &images, origin, step, w->bytes,
-                                w->general, out, false);
+        tn__cpu_conv_strip_copy(
+            &block, &strip, &(conv_placement){&images, origin, step, w->bytes},
+            w->general, out, false);
         w->routines->correlate_strip(rows, strip.pixels, frame, at, out, mask,
                                      sums + o * bytes, w->width);
         images.memory += images.stride[1] * bytes;
@@ -265,8 +281,17 @@ static void write_tap(void *context, int64_t i)
     to += (group * w->out_channels * stride[0] + first * stride[1] +
            w->grid.tap[t].weight) *
           bytes;
-    tn__cpu_conv_scatter(w->general, w->bytes, to, stride[0], 0, stride[1],
-                         sums, w->width, w->out_channels, 1, channels, NULL, 0);
+    const conv_transfer out = {.routines = w->general,
+                               .bytes = w->bytes,
+                               .channels = w->out_channels,
+                               .rows = 1,
+                               .columns = channels,
+                               .images = to,
+                               .channel = stride[0],
+                               .step = stride[1],
+                               .pixels = sums,
+                               .width = w->width};
+    tn__cpu_conv_scatter(&out, NULL, 0);
     tn__cpu_fpu_restore(fpu);
 }
 

@@ -84,16 +84,19 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
 /* sums[element][channel][tile] of `count` channels of the result from `first`
  * on, over `tiles` tiles. */
 static void multiply(const winograd *w, const float *filters, int64_t first,
-                     int64_t count, const float *v, int64_t step,
-                     int64_t plane, int64_t tiles, float *sums,
-                     int64_t sums_plane)
+                     int64_t count, const winograd_windows *windows,
+                     float *sums, int64_t sums_plane)
 {
+    const int64_t tiles = windows->end - windows->first;
+    const int64_t step = windows->step;
+    const float *v = windows->v;
     const int64_t lanes = w->products->lanes;
     const void *x[RESULTS];
     int64_t at[DEPTH];
     for (int64_t p = 0; p < DEPTH; p++)
         at[p] = p * STRIP;
-    for (int64_t e = 0; e < w->elements; e++, v += plane, filters += w->plane)
+    for (int64_t e = 0; e < w->elements;
+         e++, v += windows->plane, filters += w->plane)
         for (int64_t p = 0; p < w->from_channels; p += DEPTH) {
             int64_t depth = tn__cpu_min(DEPTH, w->from_channels - p);
             for (int64_t i = 0; i < count; i++) {
@@ -130,12 +133,19 @@ static void run_task(void *context, int64_t i)
     float *sums = v + w->elements * plane;
     float *rows = sums + w->elements * sums_plane + WINOGRAD_BEYOND;
     unsigned fpu = tn__cpu_fpu_set();
-    tn__cpu_winograd_windows(w, group * w->from_channels, w->from_channels,
-                             first, end, rows, v, step, plane);
+    const winograd_windows windows = {.channel = group * w->from_channels,
+                                      .channels = w->from_channels,
+                                      .first = first,
+                                      .end = end,
+                                      .frame = rows,
+                                      .v = v,
+                                      .step = step,
+                                      .plane = plane};
+    tn__cpu_winograd_windows(w, &windows);
     for (int64_t o = 0; o < w->to_channels; o += RESULTS) {
         int64_t count = tn__cpu_min(RESULTS, w->to_channels - o);
-        multiply(w, w->filters + group * w->elements * w->plane, o,
-                 count, v, step, plane, end - first, sums, sums_plane);
+        multiply(w, w->filters + group * w->elements * w->plane, o, count,
+                 &windows, sums, sums_plane);
         for (int64_t c = 0; c < count; c++)
             write_channel(w, group * w->to_channels + o + c, first, end,
                           sums + c * w->block, sums_plane);

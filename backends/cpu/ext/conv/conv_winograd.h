@@ -77,12 +77,16 @@ static inline int64_t winograd_max_frame(const winograd *w)
     return conv_round_up(winograd_frame(w, rows), 16);
 }
 
-/* The windows of `channels` channels from `first` on of tiles [tile, end):
- * v[element * plane + c * step + t - tile]. frame: for their rows. */
-void tn__cpu_winograd_windows(const winograd *w, int64_t first,
-                              int64_t channels, int64_t tile, int64_t end,
-                              float *frame, float *v, int64_t step,
-                              int64_t plane);
+/* The windows of `channels` channels from `channel` on of tiles [first, end):
+ * v[element * plane + c * step + t - first]. */
+typedef struct winograd_windows {
+    int64_t channel, channels, first, end;
+    float *frame; /* winograd_max_frame elements, for the tiles' rows */
+    float *v;
+    int64_t step, plane;
+} winograd_windows;
+void tn__cpu_winograd_windows(const winograd *w,
+                              const winograd_windows *windows);
 
 /* WEIGHT, of what conv_winograd.c has taken (conv_winograd_weight.c). */
 tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args);

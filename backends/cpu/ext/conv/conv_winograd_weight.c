@@ -51,33 +51,38 @@ static void gather_run(const gradient *g, const tile_run *run, int64_t group,
     int64_t row = high * run->row, column = 2 * run->column;
     int64_t rows = tn__cpu_min(high, to->size[0] - row);
     int64_t count = tn__cpu_min(2 * run->count, to->size[1] - column);
-    const float *in = (const float *)to->memory +
-                      run->image * to->stride[0] + row * to->stride[2] +
-                      column +
-                      (group * g->w->to_channels + o) * to->stride[1];
+    float *in = (float *)to->memory + run->image * to->stride[0] +
+                row * to->stride[2] + column +
+                (group * g->w->to_channels + o) * to->stride[1];
     if (rows < high || count < 2 * run->count)
         memset(pixels, 0,
                (size_t)(2 * high * run->count * width) * sizeof *pixels);
     for (int64_t i = 0; i < rows; i++)
-        tn__cpu_conv_gather(g->w->general, 4,
-                            (char *)(pixels + i * 2 * run->count * width),
-                            width, (const char *)(in + i * to->stride[2]),
-                            to->stride[1], 1,
-                            tn__cpu_min(width, g->w->to_channels - o), count);
+        tn__cpu_conv_gather(&(conv_transfer){
+            .routines = g->w->general,
+            .bytes = sizeof *in,
+            .channels = tn__cpu_min(width, g->w->to_channels - o),
+            .rows = 1,
+            .columns = count,
+            .images = (char *)(in + i * to->stride[2]),
+            .channel = to->stride[1],
+            .step = 1,
+            .pixels = (char *)(pixels + i * 2 * run->count * width),
+            .width = width});
 }
 
 /* sums[channel][..] (add: plus) a block's products of one element. */
-static void multiply(const gradient *g, const float *v, int64_t step,
-                     int64_t channels, const float *y, int64_t tiles,
-                     float *sums, bool add)
+static void multiply(const gradient *g, const winograd_windows *v, int64_t e,
+                     const float *y, float *sums, bool add)
 {
+    const int64_t channels = v->channels, tiles = v->end - v->first;
     const tn_cpu_conv_routines *products = g->w->products;
     const void *x[RANGE];
     int64_t at[MAX_TILES];
     for (int64_t t = 0; t < tiles; t++)
         at[t] = t;
     for (int64_t c = 0; c < channels; c++)
-        x[c] = v + c * step;
+        x[c] = v->v + e * v->plane + c * v->step;
     for (int64_t o = 0; o < g->width; o += g->panel) {
         int64_t width = tn__cpu_min(g->panel, g->width - o);
         for (int64_t t = 0; t < tiles; t += SUMMED)
@@ -117,8 +122,16 @@ static void run_task(void *context, int64_t i)
     for (int64_t b = share * each; b < last; b++) {
         int64_t first = b * w->block;
         int64_t end = tn__cpu_min(first + w->block, w->total);
-        tn__cpu_winograd_windows(w, group * w->from_channels + c, channels,
-                                 first, end, frame, v, step, plane);
+        const winograd_windows windows = {.channel =
+                                              group * w->from_channels + c,
+                                          .channels = channels,
+                                          .first = first,
+                                          .end = end,
+                                          .frame = frame,
+                                          .v = v,
+                                          .step = step,
+                                          .plane = plane};
+        tn__cpu_winograd_windows(w, &windows);
         for (int64_t o = 0; o < g->width; o += g->panel)
             for (int64_t t = first; t < end;) {
                 tile_run run = winograd_tile_run(w, t, end);
@@ -130,9 +143,8 @@ static void run_task(void *context, int64_t i)
                 t += run.count;
             }
         for (int64_t e = 0; e < w->elements; e++)
-            multiply(g, v + e * plane, step, channels, y + e * y_plane,
-                     end - first, sums + e * g->range * g->width,
-                     b > share * each);
+            multiply(g, &windows, e, y + e * y_plane,
+                     sums + e * g->range * g->width, b > share * each);
     }
     tn__cpu_fpu_restore(fpu);
 }

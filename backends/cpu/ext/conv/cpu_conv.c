@@ -218,17 +218,25 @@ static void pack_panel(void *context, int64_t i)
             from + (grid->tap[0].weight + p * c->weight_from) * bytes,
             c->weight_to, channels, grid->taps, 0);
     for (int64_t t = 0; t < grid->taps && !squares; t++)
-        tn__cpu_conv_gather(c->general, c->bytes,
-                            to + t * c->from_channels * row, width,
-                            from + grid->tap[t].weight * bytes, c->weight_to,
-                            c->weight_from, channels, c->from_channels);
+        tn__cpu_conv_gather(&(conv_transfer){
+            .routines = c->general,
+            .bytes = c->bytes,
+            .channels = channels,
+            .rows = 1,
+            .columns = c->from_channels,
+            .images = (char *)(uintptr_t)from + grid->tap[t].weight * bytes,
+            .channel = c->weight_to,
+            .step = c->weight_from,
+            .pixels = to + t * c->from_channels * row,
+            .width = width});
 }
 
 /* ---- blocks ------------------------------------------------------------- */
 
 typedef struct scattering {
     const convolution *c;
-    const char *sums, *bias;
+    char *sums;
+    const char *bias;
     int64_t channel; /* stride of to's channels */
 } scattering;
 
@@ -236,10 +244,19 @@ static void scatter_rows(void *context, const conv_rows *r)
 {
     const scattering *s = context;
     const convolution *c = s->c;
-    tn__cpu_conv_scatter(
-        c->general, c->bytes, r->memory, s->channel, r->row, r->step,
-        s->sums + r->pixel * c->width * (int64_t)c->bytes, c->width,
-        c->to_channels, r->rows, r->columns, s->bias, c->bias_stride);
+    const conv_transfer t = {.routines = c->general,
+                             .bytes = c->bytes,
+                             .channels = c->to_channels,
+                             .rows = r->rows,
+                             .columns = r->columns,
+                             .images = r->memory,
+                             .channel = s->channel,
+                             .row = r->row,
+                             .step = r->step,
+                             .pixels = s->sums +
+                                       r->pixel * c->width * (int64_t)c->bytes,
+                             .width = c->width};
+    tn__cpu_conv_scatter(&t, s->bias, c->bias_stride);
 }
 
 /* Pixels of a block that follow each other and are met by the same taps, as a
@@ -287,58 +304,67 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
     return count;
 }
 
-static void multiply(const convolution *c, const pixel_class *class,
-                     int64_t group, const pixel_run *run, int64_t runs,
-                     const void *const *x, const int64_t *at, char *sums,
-                     conv_prefetch_state *ahead)
+/* The products of one block of one group. */
+typedef struct block_job {
+    const convolution *c;
+    const pixel_class *class;
+    int64_t group;
+    const pixel_run *run;
+    int64_t runs;
+    const int64_t *at; /* offsets of channels under taps */
+    char *sums;
+    conv_prefetch_state ahead; /* of the next block */
+} block_job;
+
+static void multiply(block_job *j, const void *const *x)
 {
-    int64_t depth = class->grid.taps * c->from_channels;
+    const convolution *c = j->c;
+    int64_t depth = j->class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes;
-    const char *panels = class->panels + group * depth * c->width * bytes;
-    int64_t calls = (depth + DEPTH - 1) / DEPTH * runs *
+    const char *panels = j->class->panels + j->group * depth * c->width * bytes;
+    int64_t calls = (depth + DEPTH - 1) / DEPTH * j->runs *
                     ((c->width + c->panel - 1) / c->panel);
-    int64_t lines = ahead->lines / (calls + 1) + 1;
+    int64_t lines = j->ahead.lines / (calls + 1) + 1;
     for (int64_t p = 0; p == 0 || p < depth; p += DEPTH)
         for (int64_t o = 0; o < c->width; o += c->panel)
-            for (int64_t i = 0; i < runs; i++) {
-                const pixel_run *r = &run[i];
+            for (int64_t i = 0; i < j->runs; i++) {
+                const pixel_run *r = &j->run[i];
                 int64_t width = tn__cpu_min(c->panel, c->width - o);
                 int64_t from = r->from > p ? r->from : p;
                 int64_t end = tn__cpu_min(r->end, p + DEPTH);
                 if (from < end || (p == 0 && r->end == 0))
                     c->routines->tiles(
-                        r->count, width / c->routines->lanes, end - from, x +
-                        r->first, at + from,
+                        r->count, width / c->routines->lanes, end - from,
+                        x + r->first, j->at + from,
                         panels + (o * depth + from * width) * bytes, width,
-                        sums + (r->first * c->width + o) * bytes, c->width, 1,
-                        from > r->from ? TN_CPU_TILE_ADD : 0);
-                tn__cpu_conv_prefetch(ahead, lines);
+                        j->sums + (r->first * c->width + o) * bytes, c->width,
+                        1, from > r->from ? TN_CPU_TILE_ADD : 0);
+                tn__cpu_conv_prefetch(&j->ahead, lines);
             }
 }
 
 /* The same by lines, whose pixels lie side by side in the view. */
-static void multiply_rows(const convolution *c, const pixel_class *class,
-                          int64_t group, const pixel_run *run, int64_t runs,
-                          const conv_block *block, const conv_view *view,
-                          const int64_t *at, char *sums,
-                          conv_prefetch_state *ahead)
+static void multiply_rows(block_job *j, const conv_block *block,
+                          const conv_view *view)
 {
+    const convolution *c = j->c;
+    const pixel_class *class = j->class;
     int64_t depth = class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes, tap = c->from_channels;
     int64_t rows = block->size[1], columns = block->size[2];
     int64_t row = class->grid.step[0] * view->stride[2];
-    const char *panel = class->panels + group * depth * c->width * bytes;
-    int64_t lines = ahead->lines / (block->size[0] * rows) + 1;
-    for (const pixel_run *r = run; r < run + runs; r++)
+    const char *panel = class->panels + j->group * depth * c->width * bytes;
+    int64_t lines = j->ahead.lines / (block->size[0] * rows) + 1;
+    for (const pixel_run *r = j->run; r < j->run + j->runs; r++)
         for (int64_t i = r->first; i < r->first + r->count; i += columns) {
             int64_t n = i / columns / rows, from = r->from + class->line * tap;
             int64_t x = n * view->stride[0] + (i / columns - n * rows) * row;
             c->routines->filter_rows(columns, (r->end - r->from) / (3 * tap),
-                                     tap, view->base + x * bytes, at + from,
+                                     tap, view->base + x * bytes, j->at + from,
                                      panel + from * c->width * bytes,
                                      (1 - class->line) * tap * c->width,
-                                     sums + i * c->width * bytes);
-            tn__cpu_conv_prefetch(ahead, lines);
+                                     j->sums + i * c->width * bytes);
+            tn__cpu_conv_prefetch(&j->ahead, lines);
         }
 }
 
@@ -368,22 +394,25 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     int64_t *at = pixel + block.pixels;
     const void **x = (const void **)(at + depth);
     pixel_run *run = (pixel_run *)(x + block.pixels);
-    conv_view view = tn__cpu_conv_view(
-        grid, &block, &c->from, group * c->from_channels, c->from_channels,
-        order, c->bytes, c->general, memory);
+    const conv_source from = {c->general, &c->from, group * c->from_channels,
+                              c->from_channels, c->bytes};
+    conv_view view = tn__cpu_conv_view(grid, &block, &from, order, memory);
     tn__cpu_conv_taps(grid, &view, c->from_channels, at);
-    int64_t runs = find_runs(c, grid, &block, run);
-    conv_prefetch_state ahead =
-        tn__cpu_conv_ahead(grid, number + 1, &c->from, group * c->from_channels,
-                           c->from_channels, c->bytes);
+    block_job job = {.c = c,
+                     .class = class,
+                     .group = group,
+                     .run = run,
+                     .runs = find_runs(c, grid, &block, run),
+                     .at = at,
+                     .sums = sums,
+                     .ahead = tn__cpu_conv_ahead(grid, number + 1, &from)};
     if (class->line >= 0) {
-        multiply_rows(c, class, group, run, runs, &block, &view, at, sums,
-                      &ahead);
+        multiply_rows(&job, &block, &view);
     } else {
         tn__cpu_conv_pixels(grid, &block, &view, pixel);
         for (int64_t i = 0; i < block.pixels; i++)
             x[i] = view.base + pixel[i] * bytes;
-        multiply(c, class, group, run, runs, x, at, sums, &ahead);
+        multiply(&job, x);
     }
 
     conv_images to = c->to;
@@ -392,8 +421,8 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     scattering s = {c, sums,
                     c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
                     to.stride[1]};
-    tn__cpu_conv_visit_rows(&block, &to, class->first, c->step, c->bytes,
-                            scatter_rows, &s);
+    const conv_placement placement = {&to, class->first, c->step, c->bytes};
+    tn__cpu_conv_visit_rows(&block, &placement, scatter_rows, &s);
 }
 
 static void run_strip(convolution *c, const pixel_class *class, int64_t group,
@@ -414,12 +443,13 @@ static void run_strip(convolution *c, const pixel_class *class, int64_t group,
     }
     char *sums = frame + frame_bytes;
     int64_t *at = (int64_t *)(sums + sums_bytes);
-    tn__cpu_conv_strip_fill(grid, &block, &strip, &c->from,
-                            group * c->from_channels, c->from_channels,
-                            c->bytes, c->general, frame);
+    const conv_source from = {c->general, &c->from, group * c->from_channels,
+                              c->from_channels, c->bytes};
+    tn__cpu_conv_strip_fill(grid, &block, &strip, &from, frame);
     tn__cpu_conv_strip_taps(grid, &block, &strip, c->from_channels, at);
     conv_images to = c->to;
     to.memory += group * c->to_channels * to.stride[1] * bytes;
+    const conv_placement placement = {&to, class->first, c->step, c->bytes};
     for (int64_t o = 0; o < c->to_channels; o++) {
         int64_t of_panel = o % c->panel, channel = group * c->to_channels + o;
         if (of_panel == 0)
@@ -430,8 +460,7 @@ static void run_strip(convolution *c, const pixel_class *class, int64_t group,
                 strip.pixels,
                 c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
                 c->bias_stride);
-        tn__cpu_conv_strip_copy(&block, &strip, &to, class->first, c->step,
-                                c->bytes, c->general,
+        tn__cpu_conv_strip_copy(&block, &strip, &placement, c->general,
                                 sums + of_panel * strip.pixels * bytes, true);
         to.memory += to.stride[1] * bytes;
     }
