@@ -61,7 +61,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/program/compile_program.h backends/cpu/program/emit.c \
 	backends/cpu/program/fuse.c backends/cpu/program/place_slots.c \
 	backends/cpu/program/program.h \
-	backends/cpu/run/block.c backends/cpu/run/block_size.c \
+	backends/cpu/run/block.c backends/cpu/run/block.h \
+	backends/cpu/run/block_load.c backends/cpu/run/block_reduce.c backends/cpu/run/block_size.c \
 	backends/cpu/run/cpu_launch.c backends/cpu/run/cut_plan.c \
 	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
 	backends/cpu/run/hoist.c backends/cpu/run/subrows.c \
@@ -78,7 +79,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/paths/taps_find.c backends/cpu/paths/taps_rows.c \
 	backends/cpu/jit/native_body.h backends/cpu/jit/native_code.c \
 	backends/cpu/jit/native_code.h backends/cpu/jit/native_exp.c \
-	backends/cpu/jit/native_find.c backends/cpu/jit/native_fold.c \
+	backends/cpu/jit/native_find.c backends/cpu/jit/native_find.h \
+	backends/cpu/jit/native_find_nodes.c backends/cpu/jit/native_fold.c \
 	backends/cpu/jit/native_nodes.c \
 	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
 	backends/cpu/jit/native_run.h backends/cpu/jit/native_variants.c \
@@ -90,7 +92,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/prim/float_product.h \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
-	backends/cpu/ext/cpu_pool.c \
+	backends/cpu/ext/cpu_pool.c backends/cpu/ext/cpu_pool.h \
+	backends/cpu/ext/cpu_pool_max.c backends/cpu/ext/cpu_pool_mean.c \
 	backends/cpu/ext/conv/conv.h backends/cpu/ext/conv/conv_grid.c \
 	backends/cpu/ext/conv/conv_plane.c \
 	backends/cpu/ext/conv/conv_point.c \

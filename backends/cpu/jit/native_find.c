@@ -8,236 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../program/compile_program.h"
+#include "native_find.h"
 
-typedef struct finder {
-    cpu_code *code;
-    const tn_program *program;
-    cpu_op *rebuilt; /* the code's operations as they will be */
-    uint32_t rebuilt_count;
-    uint32_t *maker;   /* of each slot: 1 + the operation that fills it with
-                          what has fewer values */
-    uint32_t *node;    /* of each slot that a segment made */
-    uint32_t *segment; /* 1 + which */
-    bool *deferred;    /* of each slot: made behind the segment at hand */
-    uint32_t *joined, joined_count;   /* operations, in order */
-    uint32_t *waiting, waiting_count; /* behind it */
-    cpu_segment *current;
-    size_t node_room;
-    uint64_t exp;  /* hash of the function that has code of its own; 0 */
-    uint8_t width; /* bytes of the segment's registers; 0: not known yet */
-    bool keep;     /* code for groups of whole rows */
-    tn_status status;
-} finder;
-
-static void no_memory(finder *f)
-{
-    if (f->status == TN_OK)
-        f->status = tn__cpu_host->fail(TN_ERR_MEMORY,
-                                       "program: out of memory while building");
-}
-
-/* ---- nodes ------------------------------------------------------------- */
-
-static uint32_t add_node(finder *f, cpu_node node)
-{
-    cpu_native *n = &f->current->native;
-    if (n->node_count == f->node_room) {
-        size_t room = f->node_room ? 2 * f->node_room : 32;
-        cpu_node *grown = realloc(n->node, room * sizeof *grown);
-        if (!grown) {
-            no_memory(f);
-            return TN_NONE;
-        }
-        n->node = grown;
-        f->node_room = room;
-    }
-    if (n->node_count == TN_CPU_NATIVE_NODES)
-        return TN_NONE;
-    n->node[n->node_count] = node;
-    return n->node_count++;
-}
-
-/* Is a value of this type as wide as the others of the segment? */
-static bool fits(finder *f, unsigned type)
-{
-    uint8_t bytes = tn__cpu_type_bytes[type];
-    if (bytes == 1)
-        return true;
-    if (f->width == 0)
-        f->width = bytes;
-    return f->width == bytes;
-}
-
-static uint32_t constant_node(finder *f, unsigned type, const void *value)
-{
-    const cpu_native *n = &f->current->native;
-    cpu_node node = {.op = TN_K_CONST,
-                     .type = (uint8_t)type,
-                     .a = TN_NONE,
-                     .b = TN_NONE,
-                     .c = TN_NONE};
-    memcpy(&node.bits, value, tn__cpu_type_bytes[type]);
-    for (uint32_t i = 0; i < n->node_count; i++)
-        if (n->node[i].op == TN_K_CONST && n->node[i].type == type &&
-            n->node[i].bits == node.bits)
-            return i;
-    return add_node(f, node);
-}
-
-static uint32_t operand_node(finder *f, unsigned type, uint32_t wide,
-                             uint32_t narrow)
-{
-    cpu_segment *s = f->current;
-    cpu_native *n = &s->native;
-    for (uint32_t i = 0; i < n->node_count; i++)
-        if (n->node[i].op == TN_K_LOAD && n->node[i].type == type &&
-            s->operand[n->node[i].number].wide == wide &&
-            s->operand[n->node[i].number].narrow == narrow)
-            return i;
-    if (n->operand_count == TN_CPU_NATIVE_OPERANDS)
-        return TN_NONE;
-    s->operand[n->operand_count] =
-        (cpu_native_operand){wide, narrow, tn__cpu_type_bytes[type], false};
-    return add_node(f, (cpu_node){.op = TN_K_LOAD,
-                                  .type = (uint8_t)type,
-                                  .a = TN_NONE,
-                                  .b = TN_NONE,
-                                  .c = TN_NONE,
-                                  .number = n->operand_count++});
-}
-
-/* What is in a slot. */
-static uint32_t slot_node(finder *f, unsigned type, uint32_t slot)
-{
-    const cpu_code *code = f->code;
-    if (f->segment[slot] == code->segment_count + 1u)
-        return f->node[slot];
-    uint32_t narrow = slot;
-    if (f->maker[slot] > 0) /* SPREAD or FILL */
-        narrow = code->op[f->maker[slot] - 1].a;
-    const cpu_slot *from = &code->slot[narrow];
-    if (from->space == CPU_CONSTANT)
-        return constant_node(f, type, code->constant + from->offset);
-    if (from->space == CPU_UNIFORM)
-        return operand_node(f, type, TN_CPU_NONE, narrow);
-    if (from->space == CPU_ROW)
-        return operand_node(f, type, slot, narrow);
-    return operand_node(f, type, slot, TN_CPU_NONE);
-}
-
-/* How many of a, b, c an instruction has. */
-static uint32_t operand_count(unsigned op)
-{
-#define COUNT(name, operands, text) [TN_K_##name] = operands,
-    static const uint8_t count[] = {TN_KERNEL_MAP(COUNT)};
-#undef COUNT
-    return count[op];
-}
-
-/* where(a < b, a, b) is one instruction, and so is where(a < b, b, a): of either
- * zero, and of NaN and a number, both take the second. 0: it is neither. */
-static unsigned minmax_of(const finder *f, const uint32_t operand[3])
-{
-    const cpu_node *less = &f->current->native.node[operand[0]];
-    if (less->op != TN_K_LT || (less->from != CPU_F32 && less->from != CPU_F64))
-        return 0;
-    return less->a == operand[1] && less->b == operand[2]   ? TN_K_MIN
-           : less->a == operand[2] && less->b == operand[1] ? TN_K_MAX
-                                                            : 0;
-}
-
-static uint32_t instruction_node(finder *f, unsigned op, unsigned type,
-                                 unsigned from, const uint32_t operand[3])
-{
-    if (!tn__cpu_native_supports(op, type, from) || !fits(f, type) ||
-        !fits(f, from))
-        return TN_NONE;
-    uint32_t count = operand_count(op);
-    for (uint32_t i = 0; i < count; i++)
-        if (operand[i] == TN_NONE)
-            return TN_NONE;
-    unsigned minmax = op == TN_K_SELECT ? minmax_of(f, operand) : 0;
-    if (minmax)
-        return add_node(f, (cpu_node){.op = (uint8_t)minmax,
-                                      .type = (uint8_t)type,
-                                      .from = (uint8_t)type,
-                                      .sub = CPU_SECOND,
-                                      .a = operand[1],
-                                      .b = operand[2],
-                                      .c = TN_NONE});
-    return add_node(f, (cpu_node){.op = (uint8_t)op,
-                                  .type = (uint8_t)type,
-                                  .from = (uint8_t)from,
-                                  .a = operand[0],
-                                  .b = count > 1 ? operand[1] : TN_NONE,
-                                  .c = count > 2 ? operand[2] : TN_NONE});
-}
-
-/* The body of a function, for arguments that are nodes. */
-static uint32_t function_node(finder *f, const tn_kernel_fn *fn,
-                              const uint32_t argument[3])
-{
-    if (fn->hash == f->exp)
-        return fits(f, CPU_F32) ? add_node(f, (cpu_node){.op = TN_K_CALL,
-                                                         .type = CPU_F32,
-                                                         .from = CPU_F32,
-                                                         .a = argument[0],
-                                                         .b = TN_NONE,
-                                                         .c = TN_NONE})
-                                : TN_NONE;
-    uint32_t *map = malloc((fn->ins_count + 1u) * sizeof *map);
-    uint32_t result = map ? 0 : TN_NONE;
-    if (!map)
-        no_memory(f);
-    for (uint32_t i = 0; result != TN_NONE && i < fn->ins_count; i++) {
-        const tn_kernel_ins *ins = &fn->ins[i];
-        const uint32_t value[3] = {ins->a, ins->b, ins->c};
-        uint8_t type = tn__cpu_type_of(ins->dtype), from = type;
-        uint32_t operand[3] = {TN_NONE, TN_NONE, TN_NONE};
-        uint8_t bytes[8];
-        for (int j = 0; j < 3; j++)
-            if (value[j] != TN_NONE)
-                operand[j] = map[value[j]];
-        if (ins->a != TN_NONE)
-            from = tn__cpu_type_of(fn->ins[ins->a].dtype);
-        switch (ins->op) {
-        case TN_K_CONST:
-            tn__cpu_number_store(bytes, type, (tn_number){.i = ins->imm.i});
-            result = fits(f, type) ? constant_node(f, type, bytes) : TN_NONE;
-            break;
-        case TN_K_ARG:
-            result = argument[ins->imm.i];
-            break;
-        case TN_K_CALL:
-            result = function_node(f, &f->program->fn[ins->imm.i], operand);
-            break;
-        default:
-            result = instruction_node(f, ins->op, type, from, operand);
-            if (result != TN_NONE && ins->op == TN_K_BITCAST)
-                f->current->native.node[result].sub = ins->sub;
-        }
-        map[i] = result;
-    }
-    if (result != TN_NONE)
-        result = map[fn->result];
-    free(map);
-    return result;
-}
-
-/* The types of an operation's operands. */
-static unsigned operand_type(const finder *f, const cpu_op *op, uint32_t i)
-{
-    if (op->code == CPU_MATH)
-        return tn__cpu_type_of(f->program->fn[op->index].arg_dtype[i]);
-    if (op->kernel == TN_K_SELECT)
-        return i == 0 ? CPU_BOOL : op->type;
-    return op->from;
-}
-
-/* ---- segments ---------------------------------------------------------- */
-
-static bool begin(finder *f)
+static bool begin(native_finder *f)
 {
     cpu_code *code = f->code;
     cpu_segment **grown =
@@ -246,7 +19,7 @@ static bool begin(finder *f)
         code->segment = grown;
     f->current = grown ? calloc(1, sizeof *f->current) : NULL;
     if (!f->current) {
-        no_memory(f);
+        tn__cpu_find_no_memory(f);
         return false;
     }
     f->node_room = 0;
@@ -265,7 +38,7 @@ static bool is_known(const cpu_op *op)
 }
 
 /* Makes the operation part of the segment, if that can be. */
-static bool join(finder *f, uint32_t number)
+static bool join(native_finder *f, uint32_t number)
 {
     const cpu_op *op = &f->code->op[number];
     if (!is_known(op) || !(f->current || begin(f)))
@@ -275,18 +48,21 @@ static bool join(finder *f, uint32_t number)
     uint8_t width = f->width;
     const uint32_t slot[3] = {op->a, op->b, op->c};
     uint32_t operand[3] = {TN_NONE, TN_NONE, TN_NONE}, node = 0;
-    uint32_t count = op->code == CPU_MATH ? f->program->fn[op->index].arg_count
-                                          : operand_count(op->kernel);
+    uint32_t count = op->code == CPU_MATH
+                         ? f->program->fn[op->index].arg_count
+                         : tn__cpu_find_operand_count(op->kernel);
     for (uint32_t i = 0; i < count && node != TN_NONE; i++) {
-        unsigned type = operand_type(f, op, i);
-        node = operand[i] =
-            fits(f, type) ? slot_node(f, type, slot[i]) : TN_NONE;
+        unsigned type = tn__cpu_find_operand_type(f, op, i);
+        node = operand[i] = tn__cpu_find_fits(f, type)
+                                ? tn__cpu_find_slot_node(f, type, slot[i])
+                                : TN_NONE;
     }
     if (node != TN_NONE)
-        node =
-            op->code == CPU_MATH
-                ? function_node(f, &f->program->fn[op->index], operand)
-                : instruction_node(f, op->kernel, op->type, op->from, operand);
+        node = op->code == CPU_MATH
+                   ? tn__cpu_find_function_node(f, &f->program->fn[op->index],
+                                                operand)
+                   : tn__cpu_find_instruction_node(f, op->kernel, op->type,
+                                                   op->from, operand);
     if (node == TN_NONE) {
         n->node_count = nodes;
         n->operand_count = operands;
@@ -299,7 +75,7 @@ static bool join(finder *f, uint32_t number)
     return true;
 }
 
-static bool is_joined(const finder *f, uint32_t number)
+static bool is_joined(const native_finder *f, uint32_t number)
 {
     for (uint32_t i = 0; i < f->joined_count; i++)
         if (f->joined[i] == number)
@@ -308,7 +84,7 @@ static bool is_joined(const finder *f, uint32_t number)
 }
 
 /* A reduction that waits, of a value that the segment has: its node. */
-static uint32_t folded_node(const finder *f, const cpu_op *op)
+static uint32_t folded_node(const native_finder *f, const cpu_op *op)
 {
     const cpu_native *n = &f->current->native;
     if (op->code != CPU_REDUCE || f->width != 4)
@@ -326,7 +102,7 @@ static uint32_t folded_node(const finder *f, const cpu_op *op)
 }
 
 enum { BY_NONE, BY_FOLD, BY_OTHER };
-static int readers(const finder *f, uint32_t slot)
+static int readers(const native_finder *f, uint32_t slot)
 {
     int by = BY_NONE;
     for (uint32_t i = 0; i < f->code->op_count; i++) {
@@ -356,7 +132,7 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
 
 /* Is a value stored, and read by nothing else? Where results go past the
  * caches, code stores them as it makes them. */
-static bool is_stored_alone(const finder *f, uint32_t slot)
+static bool is_stored_alone(const native_finder *f, uint32_t slot)
 {
     const cpu_code *code = f->code;
     uint32_t i = 0;
@@ -371,12 +147,13 @@ static bool is_stored_alone(const finder *f, uint32_t slot)
  * all folds go the same way, over lines (native_run.c). Where rows are kept what
  * folds alone is faster by its routine: layer_norm of 2048 x 512 took 157 us so,
  * 147 without (Zen 5). */
-static void join_fold(finder *f, const cpu_op *op)
+static void join_fold(native_finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
     if (!f->keep && reduce->kind <= TN_REDUCE_MIN && reduce->type == CPU_F32 &&
-        !f->deferred[op->a] && (f->current || begin(f)) && fits(f, CPU_F32))
-        slot_node(f, CPU_F32, op->a);
+        !f->deferred[op->a] && (f->current || begin(f)) &&
+        tn__cpu_find_fits(f, CPU_F32))
+        tn__cpu_find_slot_node(f, CPU_F32, op->a);
 }
 
 static uint32_t work_of(const cpu_native *n)
@@ -391,7 +168,7 @@ static uint32_t work_of(const cpu_native *n)
 
 /* What is read of it outside, and what it folds; false where that is more than
  * it can have, or not worth it. */
-static bool find_results(finder *f)
+static bool find_results(native_finder *f)
 {
     cpu_segment *s = f->current;
     cpu_native *n = &s->native;
@@ -425,7 +202,7 @@ static bool find_results(finder *f)
 }
 
 /* Ends the segment at hand: it, and what waits behind it. */
-static void end(finder *f)
+static void end(native_finder *f)
 {
     cpu_code *code = f->code;
     if (!f->current)
@@ -461,7 +238,7 @@ static void end(finder *f)
 }
 
 /* What an operation reads: is any of it made by the segment, or behind it? */
-static void classify_reads(const finder *f, const cpu_op *op, bool *made,
+static void classify_reads(const native_finder *f, const cpu_op *op, bool *made,
                            bool *deferred)
 {
     const uint32_t read[3] = {op->a, op->b, op->c};
@@ -473,7 +250,7 @@ static void classify_reads(const finder *f, const cpu_op *op, bool *made,
         }
 }
 
-static cpu_part find_part(finder *f, cpu_part part)
+static cpu_part find_part(native_finder *f, cpu_part part)
 {
     cpu_part rebuilt = {f->rebuilt_count, 0};
     for (uint32_t i = part.first; i < part.first + part.count; i++) {
@@ -510,7 +287,7 @@ static cpu_part find_part(finder *f, cpu_part part)
     return rebuilt;
 }
 
-static cpu_part keep_part(finder *f, cpu_part part)
+static cpu_part keep_part(native_finder *f, cpu_part part)
 {
     cpu_part rebuilt = {f->rebuilt_count, part.count};
     memcpy(f->rebuilt + f->rebuilt_count, f->code->op + part.first,
@@ -570,10 +347,10 @@ tn_status tn__cpu_find_native(const tn_program *program,
     if (code->loop_depth > 0) /* jumps count operations */
         return TN_OK;
     size_t slots = code->slot_count + 1u, ops = code->op_count + 1u;
-    finder f = {.code = code,
-                .program = program,
-                .exp = hash_of(routines, "exp_f32"),
-                .keep = keep};
+    native_finder f = {.code = code,
+                       .program = program,
+                       .exp = hash_of(routines, "exp_f32"),
+                       .keep = keep};
     /* a segment that only folds is one more; of each reduction at most */
     f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
@@ -594,7 +371,7 @@ tn_status tn__cpu_find_native(const tn_program *program,
         f.rebuilt = before;
         update_flags(code);
     } else {
-        no_memory(&f);
+        tn__cpu_find_no_memory(&f);
     }
     free(f.rebuilt);
     free(f.maker);
