@@ -1,5 +1,5 @@
-/* cpu_device.c: the one CPU device, its memory and its queue. Everything is done
- * when a call returns, so a queue holds nothing. */
+/* cpu_device.c: the one CPU device, its memory and its queue. Every call is
+ * complete when it returns, so a queue holds no work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +8,17 @@
 
 #include "cpu_device.h"
 
-/* From this size on, a buffer asks for huge pages: the first touch of 64 MiB
- * costs 18 ms with small ones and 3 ms with huge ones. */
+/* From this size on, a buffer asks for huge pages. The first touch of 64 MiB
+ * costs 18 ms with small pages and 3 ms with huge ones. */
 #define HUGE_BYTES (2u << 20)
 
-/* A result of this size would push all else out of the caches, and be gone
- * itself before it is read; its lines would even be read to be written over.
- * AMD EPYC (Zen 4, 32 MiB of L3), one thread, addition: 64 MiB 4.4 ms by
- * ordinary stores, 3.2 ms past the caches; 16 MiB 0.40 and 0.78 ms. What the
- * system says of the last cache is often of a machine that many share. */
+/* A result of this size would evict everything else from the caches, and would
+ * itself be evicted before it is read. An ordinary store also reads each line
+ * before it overwrites it. Measured on an AMD EPYC (Zen 4, 32 MiB of L3), one
+ * thread, addition: 64 MiB take 4.4 ms with ordinary stores and 3.2 ms with
+ * non-temporal ones; 16 MiB take 0.40 and 0.78 ms. The size of the last-level
+ * cache that the system reports often belongs to a machine that many users
+ * share. */
 #define STREAM_BYTES (24 << 20)
 
 tn_status tn__cpu_device_count(uint32_t *count)
@@ -25,7 +27,7 @@ tn_status tn__cpu_device_count(uint32_t *count)
     return TN_OK;
 }
 
-/* "AMD EPYC 9554 64-Core Processor", where the system tells. */
+/* "AMD EPYC 9554 64-Core Processor", where the system reports it. */
 static void processor_name(char *name, size_t room)
 {
     char line[256];

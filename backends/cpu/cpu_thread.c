@@ -1,7 +1,7 @@
-/* cpu_thread.c: what belongs to a thread that runs our work: its scratch memory,
- * what it lends to the tasks of its calls, its pending fault, its
- * floating-point state. Memory is kept from launch to launch (a launch
- * allocates nothing) and freed when the thread ends. */
+/* cpu_thread.c: per-thread state: scratch memory, memory for a call's tasks,
+ * the pending fault and the floating-point state. Memory is cached from launch
+ * to launch, so a launch allocates nothing. It is freed when the thread
+ * ends. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,13 @@
 
 enum {
     MAX_CACHED = 16 << 20
-}; /* bytes lent that are kept: sums of a convolution's
-                            weights are up to 8 MiB and one share */
+}; /* bytes of a call's memory that are cached: the sums of a convolution's
+      weights are up to 8 MiB and one share */
 
 typedef struct thread_state {
     char *scratch; /* owned, aligned to 64 */
     size_t bytes;
-    char *cached; /* the same for what is lent */
+    char *cached; /* the same for a call's memory */
     size_t cached_bytes;
     tn_fault fault; /* code TN_OK: none pending */
 } thread_state;
@@ -58,7 +58,7 @@ static thread_state *state_here(void)
     return state;
 }
 
-/* *memory of *room bytes, or more of them, as it may become. */
+/* Grows *memory, of *room bytes, to at least `bytes`. */
 static void *grow_to(char **memory, size_t *room, size_t bytes)
 {
     if (bytes > *room) {
@@ -170,11 +170,13 @@ void tn__cpu_fpu_restore(unsigned state)
 
 float tn__cpu_round_f32(double x)
 {
-    /* What is a float has one value in every state. */
+    /* A value that is representable as a float converts to it in every
+     * state. */
     float same = (float)x;
     if ((double)same == x)
         return same;
-    volatile double from = x; /* volatile: converted between the two calls */
+    volatile double from = x; /* volatile: the conversion stays between the two
+                                 calls */
     unsigned fpu = tn__cpu_fpu_set();
     volatile float single = (float)from;
     tn__cpu_fpu_restore(fpu);

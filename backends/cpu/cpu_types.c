@@ -1,4 +1,4 @@
-/* cpu_types.c: sizes of dtypes, and a number as bytes of a register. */
+/* cpu_types.c: sizes of dtypes, and numbers as register values. */
 #include <string.h>
 
 #include "cpu.h"

@@ -1,5 +1,5 @@
-/* build_program.c: a program, made ready for this device: compiled for groups of whole
- * rows and for streamed rows, and looked at for a direct form. */
+/* build_program.c: compiles a program for groups of whole rows and for streamed
+ * rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->out == slot;
 }
 
-/* The operation that makes the value of a slot. */
+/* The operation before `before` that makes the value of a slot; NONE: there is
+ * none. */
 static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 {
     while (before-- > 0)
@@ -45,7 +46,8 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 }
 
 /* Operands, as bits, whose loaded values are read by operation `from` or a
- * later one: were they memory, it would have to be as before until there. */
+ * later one. If such a value is left in memory, the memory must not change
+ * before that read. */
 static uint32_t read_from(const cpu_code *code, uint32_t from)
 {
     uint32_t bits = 0;
@@ -61,9 +63,9 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
     return bits;
 }
 
-/* An update in place (of a parameter by an optimizer) reads memory and writes
- * the same: values need no copy if what is written is not made before the last
- * use of what is read. An operation may write where an operand ends, a printed
+/* An in-place update, such as an optimizer's, reads and writes the same memory.
+ * No copy is needed if each value is written after the last use of what was
+ * read there. A routine may overwrite an operand of its last use; a printed
  * function may not. */
 static void find_read_after_write(tn_built *b)
 {
@@ -86,9 +88,10 @@ static void find_read_after_write(tn_built *b)
     }
 }
 
-/* Sums of columns take products and differences from the lines as these lie;
- * machine code would write each down for them. Of rows that lie in lines it
- * folds chunks where a routine would first bring them together. */
+/* Reductions of columns read products and differences from their operands in
+ * place, where machine code would write them to a block first. For rows of
+ * several subrows, machine code reduces chunks that a routine would first have
+ * to copy together. */
 static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
     tn_cpu_routines plain = *b->routines;

@@ -1,15 +1,15 @@
-/* fuse.c: two operations of arithmetic, of which the second alone reads what the
- * first makes, become one: a pass over a block less. Each still rounds, so no
- * bit changes. */
+/* fuse.c: fuses two arithmetic operations when only the second reads the
+ * first's result. That saves a pass over a block. Each still rounds, so no bit
+ * changes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile_program.h"
 
-#define SEVERAL UINT32_MAX /* readers than one */
+#define SEVERAL UINT32_MAX /* more than one reader */
 
-/* The place of an operation in tn_cpu_routines.pair, as a first one; -1: it is
- * not of arithmetic. */
+/* The index of an operation in tn_cpu_routines.pair, as the first one; -1: no
+ * arithmetic operation. */
 static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
                    unsigned *type)
 {
@@ -24,7 +24,8 @@ static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
     return -1;
 }
 
-/* Who reads each slot: 1 + the operation's number, 0 for none, or SEVERAL. */
+/* The reader of each slot: 1 + its operation's number, 0 for none, or
+ * SEVERAL. */
 static void find_readers(const cpu_code *code, uint32_t *reader)
 {
     memset(reader, 0, (code->slot_count + 1u) * sizeof *reader);
@@ -42,12 +43,12 @@ static unsigned bit(unsigned bits, int from, int to)
     return (bits >> from & 1) << to;
 }
 
-/* first makes operand `at` of second, which is then both. */
+/* first makes operand `at` of second; second becomes both. */
 static void join(const tn_cpu_routines *routines, unsigned type,
                  const int kind[2], const cpu_op *first, cpu_op *second,
                  int at)
 {
-    static const uint8_t place[] = {0, 1, 3}; /* t - z; z - t is 2 */
+    static const uint8_t place[] = {0, 1, 3}; /* t - z; z - t has index 2 */
     int other = 1 - at;
     unsigned how = kind[1] == 1 && at == 1 ? 2 : place[kind[1]];
     second->run = routines->pair[type][kind[0]][how];
@@ -64,7 +65,7 @@ static void join(const tn_cpu_routines *routines, unsigned type,
     second->allowed = 7;
 }
 
-/* Pairs within a part; a first operation's number of operands becomes 0. */
+/* Fuses pairs within a part. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
                       const cpu_part *part, const uint32_t *reader,
                       uint32_t *maker)
@@ -91,7 +92,7 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     }
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
-            maker[code->op[i].out] = 0; /* another part's are not its own */
+            maker[code->op[i].out] = 0; /* a part's makers are its own */
 }
 
 static bool is_block(const cpu_code *code, uint32_t slot)
@@ -99,7 +100,7 @@ static bool is_block(const cpu_code *code, uint32_t slot)
     return code->slot[slot].space == CPU_ELEM;
 }
 
-/* The operation of the part, before `end`, that makes slot; NULL: none. */
+/* The operation of the part, before `end`, that makes a slot; NULL: none. */
 static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
                         const cpu_op *end, uint32_t slot)
 {
@@ -109,8 +110,8 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
     return NULL;
 }
 
-/* Moves an operation to its place before the reduction that alone is in want of
- * it: those that may be left out stand together. */
+/* Moves an operation to its place before the only reduction that needs it, so
+ * that operations that can be skipped are adjacent. */
 static void move_before(cpu_op *op, cpu_op *reduction, int distance,
                         uint16_t flags)
 {
@@ -121,7 +122,8 @@ static void move_before(cpu_op *op, cpu_op *reduction, int distance,
     place->jump = (uint32_t)distance;
 }
 
-/* How sums take what an operation makes of columns; 0: when it is made. */
+/* The form in which a reduction can read this operation's operands from
+ * columns; 0: none. */
 static unsigned column_form_of(const tn_cpu_routines *routines,
                                const cpu_op *op)
 {
@@ -131,7 +133,7 @@ static unsigned column_form_of(const tn_cpu_routines *routines,
                                                       : 0;
 }
 
-/* A part whose reductions are fused. */
+/* A part whose reductions read factors. */
 typedef struct fusion {
     const tn_cpu_routines *routines;
     cpu_code *code;
@@ -139,8 +141,8 @@ typedef struct fusion {
     uint32_t *reader; /* as find_readers fills it */
 } fusion;
 
-/* A factor of a product, or what it is made of by taking center from it, a
- * number of the row; less: who does so. */
+/* A factor of a product. If it is x - center with a number of the row, returns
+ * x, and in *subtract the operation. */
 static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
                          uint32_t *center, cpu_op **subtract)
 {
@@ -156,10 +158,11 @@ static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
     return op->a;
 }
 
-/* A sum of products that nothing else reads takes the factors: neither products
- * nor what makes the factors need a block. Of rows each may be less a number of
- * the row, as a variance's are; of columns one less a number of each line, and
- * the product times another, as in the gradient of layer_norm's weight. */
+/* A sum of products that nothing else reads can read the factors itself. Then
+ * neither the products nor centered factors need a block. With rows, each
+ * factor may be centered by a number of the row, as in a variance. With
+ * columns, one factor may be centered by a number of each element index and the
+ * product scaled by another, as in the gradient of layer_norm's weight. */
 static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
                             const cpu_part *part, uint32_t *reader)
 {
