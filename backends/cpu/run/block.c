@@ -4,7 +4,7 @@
 #include "../jit/native_run.h"
 #include "block.h"
 
-/* Values of the rows, repeated for their elements. */
+/* Broadcasts the values of rows to their elements. */
 static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
 {
     size_t bytes = t->code->slot[op->out].bytes;
@@ -24,7 +24,7 @@ static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Operands of an operation that are one value for the whole block. */
+/* Operands, as bits, that are one value for the whole block. */
 static unsigned single_operands(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -35,7 +35,7 @@ static unsigned single_operands(const cpu_task *t, const cpu_op *op)
     return bits;
 }
 
-/* Does one of its operands lie otherwise than as a block of columns? */
+/* Is one of its operands not laid out as a block of columns? */
 static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -45,8 +45,8 @@ static bool reads_strided(const cpu_task *t, const cpu_op *op)
     return false;
 }
 
-/* Row by row, with operands that have one value for each, or one row, or one
- * value, for all; of columns line by line. */
+/* Runs an operation row by row, whose operands have one value for each row, one
+ * row for all rows, or one value for all; of columns element by element. */
 static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
 {
     const uint32_t wide[3] = {op->a, op->b, op->c};
@@ -61,7 +61,7 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
         if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
             each |= 1u << i;
     unsigned scalar = op->scalar | each | single;
-    /* No routine takes both, but those that take all. */
+    /* Only the fused pairs accept both as one value. */
     bool is_both = (scalar & 3) == 3 && op->allowed != 7;
     for (unsigned i = 0; i < 3; i++) {
         bool row = row_bits >> i & 1;
@@ -88,12 +88,12 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     }
 }
 
-/* A function takes long enough for memory to bring much: in pieces, what is
- * ahead is asked for as fast as this is used up, and what is done goes past the
- * caches where it is to. exp of 64 MiB (Sapphire Rapids): 6.4 ms in pieces of
- * 128 elements, 8.3 of 512, 11 of 1024. Where the result stays in the cache for
- * a later stage, pieces may be longer: softmax of 4096 x 4096 14.4 ms in place
- * of 16.6. */
+/* A printed function takes long enough for memory to transfer much. It runs in
+ * chunks, and after each the next data is prefetched as fast as this is used
+ * up, and results go out by non-temporal stores if they are to. exp of 64 MiB
+ * takes 6.4 ms in chunks of 128 elements, 8.3 of 512 and 11 of 1024 (Sapphire
+ * Rapids). If the result stays in the cache for a later stage, chunks may be
+ * longer: softmax of 4096 x 4096 14.4 ms instead of 16.6. */
 static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
 {
     enum { PAST_PIECE = 128, PIECE = 256 };
@@ -122,7 +122,7 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Begins a loop; returns how many operations to skip. */
+/* Begins a loop; returns the number of operations to skip. */
 static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
 {
     int64_t bound, zero = 0;
@@ -140,7 +140,7 @@ static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
     return 0;
 }
 
-/* May machine code store values past the caches, as it makes them? */
+/* May machine code store values by non-temporal stores as it makes them? */
 static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
                        const char *flat)
 {
@@ -154,8 +154,8 @@ static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
            ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR_BYTES == 0;
 }
 
-/* What is kept for the group is at this block; values that are to be stored
- * without a gap are made there at once. */
+/* Points GROUP slots to this block, and slots that are stored contiguously to
+ * their destination. */
 static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
 {
     for (uint32_t i = 0; i < t->code->group_slot_count; i++) {
@@ -188,7 +188,7 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
         if (streamed && !pieces && tn__cpu_stream_defer(t, op[i].a, bytes))
             continue;
         t->slot[op[i].a] = flat && !streamed ? flat : t->home[op[i].a];
-        /* A line is read before it is written to. */
+        /* An ordinary store reads its line first. */
         if (flat && !streamed && !t->plan->in_place)
             tn__cpu_prefetch_next_block(t, &op[i], flat, bytes, bytes);
     }

@@ -1,8 +1,8 @@
-/* block_load.c: loads of a block: in place where memory suits, else copied. */
+/* block_load.c: loads of a block. Values stay in place where the layout allows,
+ * else they are copied. */
 #include "block.h"
 
-/* The number of value i of the cpu_span in the whole iteration space, in row-major
- * order. */
+/* The row-major position of value i of the span in the iteration space. */
 static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
@@ -19,7 +19,8 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
            i / t->rows;
 }
 
-/* Adds index * stride to where each element is; outside it is OUTSIDE. */
+/* Adds index * stride to the offset of each element. Out of range, it becomes
+ * TN_CPU_OUTSIDE. */
 static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                       uint32_t dim, const int64_t *index, int64_t *where)
 {
@@ -37,8 +38,8 @@ static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                                position(t, s, i));
 }
 
-/* Columns that reductions alone read stay where they are, whatever lies
- * between two elements of one. */
+/* Columns that only reductions read stay in place, whatever the stride between
+ * elements. */
 static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
                          bool may_lend)
 {
@@ -52,9 +53,9 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* One row of memory, without gaps, that is each of the n elements' rows from
- * `at` on: of all, or of some neighbours, as those that each row of another
- * operand meets. */
+/* Points a slot to one contiguous row of memory if that is the row of all n
+ * elements from `at` on, or of a few adjacent rows, as in an outer
+ * operation. */
 static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
                      int64_t at, int64_t n, bool may_lend)
 {
@@ -88,7 +89,7 @@ char *tn__cpu_find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
     return view->base + offset * view->bytes;
 }
 
-/* The next row lies as this one does. */
+/* Notes that the next row is laid out like this one. */
 static void prefetch_next_row(cpu_task *t, const cpu_op *op,
                               const cpu_view *view)
 {
@@ -103,9 +104,9 @@ static void prefetch_next_row(cpu_task *t, const cpu_op *op,
         t->slot[op->out];
 }
 
-/* Columns: a line across them is left where it lies, and so is what is one
- * value for each line: the gradient of layer_norm's weight spent a third of its
- * time copying x and its cotangent, and writing out mean and root. */
+/* Columns: leaves contiguous elements of all columns in place, and so one value
+ * for each element. Copying x and its cotangent and broadcasting mean and root
+ * took a third of the time of the gradient of layer_norm's weight. */
 static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
                               bool may_lend)
 {
@@ -128,7 +129,7 @@ static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* A number of a channel, or of whatever else goes no further than this block. */
+/* One value for the whole block, such as a channel's. */
 static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
                         bool may_lend)
 {
@@ -141,7 +142,8 @@ static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* A value that later stages read is looked for where the whole group's are. */
+/* A value that later stages read: it is in place if the whole group is
+ * contiguous. */
 static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
                        bool may_lend)
 {
@@ -157,7 +159,7 @@ static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
     return flat != NULL;
 }
 
-/* Offsets of the elements that a load by an index takes. */
+/* The offsets of the elements that a load by an index reads. */
 static void compute_offsets(cpu_task *t, const cpu_op *op, const cpu_span *s,
                             int64_t *where)
 {
@@ -168,8 +170,8 @@ static void compute_offsets(cpu_task *t, const cpu_op *op, const cpu_span *s,
             add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
 }
 
-/* An index that moves nothing is there to ask whether an element may be read.
- * Where all may, which is a glance at the index, it is a load without one. */
+/* An index with stride 0 only guards the load. If all indices are in range,
+ * which is a quick check, it is a load without an index. */
 static bool load_unmoved(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const tn_launch_operand *operand = &t->plan->launch->operand[op->index];
@@ -190,7 +192,7 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
         op->a == TN_CPU_NONE && op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
-    /* Set for each load, wherever its values come to lie. */
+    /* Set for each load, wherever its values are. */
     t->step[op->out] =
         op->flags & LOAD_LENT && !t->columns ? t->count / t->rows : t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {

@@ -1,8 +1,9 @@
-/* block_reduce.c: reductions of a block, of values or of the factors of products
- * that are not made. */
+/* block_reduce.c: reductions of a block: of values, or of products that are not
+ * computed first. */
 #include "block.h"
 
-/* An operand of columns that lies line by line, or has one value for each. */
+/* An operand of columns: contiguous for each element, or with is_each one value
+ * for each element. */
 static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
                                bool is_each, const void **at, int64_t *step)
 {
@@ -17,7 +18,8 @@ static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
     return each == is_each;
 }
 
-/* What the operations before a reduction would make of columns. */
+/* The operands from which the operations before a reduction of columns would
+ * compute its input. */
 static bool find_column_products(const cpu_task *t, const cpu_op *op,
                                  tn_cpu_column_products *l)
 {

@@ -1,4 +1,4 @@
-/* block_size.c: how long the blocks of compiled code are. */
+/* block_size.c: the block size of compiled code. */
 #include "plan.h"
 #include "tuning.h"
 

@@ -1,5 +1,5 @@
-/* cpu_launch.c: runs a built program over an iteration space: the space is
- * cut into groups (cut_plan.c), whose tasks run on all threads. */
+/* cpu_launch.c: runs a built program over an iteration space. The space is cut
+ * into groups (cut_plan.c), whose tasks run on all threads. */
 #include <stdlib.h>
 
 #include "../paths/taps.h"
@@ -99,7 +99,7 @@ static tn_status run_plan(cpu_plan *plan)
                      .slot = (char **)memory, .home = (char **)memory};
     for (uint32_t s = 0; s < plan->code->slot_count; s++) {
         const cpu_slot *slot = &plan->code->slot[s];
-        char *at = NULL; /* rows and elements: not in this part */
+        char *at = NULL; /* row and element slots are not in this part */
         if (slot->space == CPU_CONSTANT)
             at = (char *)plan->code->constant + slot->offset;
         else if (slot->space == CPU_UNIFORM)

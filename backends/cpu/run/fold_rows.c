@@ -1,10 +1,9 @@
-/* fold_rows.c: reductions in the fixed order of plugin.h, over blocks.
+/* fold_rows.c: reductions over blocks, in the fixed order of plugin.h.
  *
- * Chunks of rows that lie without gaps are folded some at a time. Of columns
- * (neighbouring rows side by side) the lanes of all rows are folded at once:
- * TN_LANES x rows values. Either way the chunks of a row meet in a
- * tree that works like a binary counter: level l holds the fold of 2^l
- * chunks. */
+ * Chunks of contiguous rows are reduced some at a time. For columns (adjacent
+ * rows interleaved in memory) the lanes of all rows are reduced at once:
+ * TN_LANES x rows values. Either way a tree combines the chunks of a row. It
+ * works like a binary counter: level l holds the result of 2^l chunks. */
 #include <math.h>
 #include <string.h>
 
@@ -70,8 +69,8 @@ static tn_cpu_run *combine(const cpu_fold *fold)
     return fold->routines->op[op[fold->reduce->kind]][fold->reduce->type];
 }
 
-/* One more subtree of each row, of 2^height chunks, of which there are whole
- * ones before it; value is written over. */
+/* Adds one subtree of 2^height chunks of each row. The number of chunks before
+ * it is a multiple of 2^height. Overwrites value. */
 static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
                  char *value, int height)
 {
@@ -85,7 +84,7 @@ static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
     memcpy(level, value, bytes * (size_t)rows);
 }
 
-/* Folds the lanes of the columns' chunk and pushes it. */
+/* Combines the lanes of the columns' chunk and adds the result. */
 static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows)
 {
@@ -111,7 +110,7 @@ static void block_columns(cpu_fold *fold, const char *x, int64_t step,
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
         take(fold->lanes, x, step, fold->open, n, rows);
         fold->open += n;
-        x += n * step * (ptrdiff_t)bytes; /* lines may lie backwards */
+        x += n * step * (ptrdiff_t)bytes; /* the stride may be negative */
         count -= n;
         if (fold->open == TN_CHUNK)
             close_chunk(fold, combine(fold), bytes, rows);
@@ -140,9 +139,9 @@ static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
 _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
-/* The fold of 2^height chunks, pairwise by index, comes to lie first.
- * In the order of their indices' bits backwards the values of all pairs are
- * two halves, then those of the pairs' pairs, so that few calls do it. */
+/* Reduces 2^height chunks pairwise by index; the result is the first value. In
+ * bit-reversed order the values of all pairs are two halves, and so are the
+ * pairs of pairs: few calls suffice. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
 #define REVERSED_4(n) n, n + 32, n + 16, n + 48
@@ -167,8 +166,8 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
     memcpy(value, half, bytes);
 }
 
-/* The folds of the rows' next chunks, at most BATCH of them: of one row as many
- * at once as are a subtree. */
+/* Adds the partial results of the rows' next chunks, at most BATCH of them. For
+ * one row, as many at once as form a subtree. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)
 {
@@ -220,7 +219,7 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
         fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
-        if (chunks > 1) /* memory would wait meanwhile */
+        if (chunks > 1) /* memory would idle meanwhile */
             tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
     }
@@ -306,7 +305,7 @@ void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
     fold->chunks++;
 }
 
-/* What a fold over nothing gives, as a register of its type. */
+/* The result of an empty reduction, as a register value. */
 static void write_empty(const cpu_reduce *reduce, uint8_t *value)
 {
     static const double floats[] = {0, 1, -INFINITY, INFINITY, 0, 0};
@@ -346,7 +345,7 @@ void tn__cpu_fold_end(cpu_fold *fold, int64_t rows, void *out)
                                                  0);
         return;
     }
-    /* What stands further right is always the smaller tree. */
+    /* Higher levels are earlier chunks. */
     bool any = false;
     const char *level = fold->tree;
     for (int64_t left = fold->chunks; left; left >>= 1) {

@@ -1,9 +1,10 @@
-/* subrows.c: long rows that lie in lines, such as the channels of a batch of
- * images: stages of machine code go over many lines at once, where they lie. */
+/* subrows.c: long rows that consist of contiguous subrows, such as the planes
+ * of a channel in a batch of images. Machine code processes many subrows at
+ * once, in place. */
 #include "../jit/native_run.h"
 #include "plan.h"
 
-#define MIN_SUBROW_ROW_LENGTH 4096 /* elements of a row that lies in lines */
+#define MIN_SUBROW_ROW_LENGTH 4096 /* elements of a row */
 
 const cpu_code *tn__cpu_subrow_code(const tn_built *built)
 {
@@ -11,7 +12,7 @@ const cpu_code *tn__cpu_subrow_code(const tn_built *built)
                                              : &built->streamed;
 }
 
-/* Is an operand read by stages that fold nothing alone? */
+/* Do only stages without reductions read an operand? */
 static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
 {
     for (uint32_t s = 0; s < code->stage_count; s++) {
@@ -24,8 +25,8 @@ static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
     return true;
 }
 
-/* Does an operand lie in lines of `run` elements, or has one value for all of a
- * row, or for each line? */
+/* Does an operand consist of subrows of `run` elements? Or has it one value for
+ * the whole row, or for each subrow? */
 static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
 {
     const cpu_view *view = &plan->view[operand];
@@ -47,7 +48,7 @@ static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
            is_read_by_maps_only(tn__cpu_subrow_code(plan->built), operand);
 }
 
-/* One line alone routines fold as fast. */
+/* For one subrow, routines reduce as fast. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
 {
     const tn_built *built = plan->built;
@@ -65,7 +66,7 @@ int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
     return run;
 }
 
-/* A vector begins where each line does. */
+/* Does every row and subrow of the results begin at a vector boundary? */
 bool tn__cpu_subrows_can_stream(const cpu_plan *plan)
 {
     enum { VECTOR_BYTES = 64 };

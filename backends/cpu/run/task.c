@@ -1,5 +1,5 @@
-/* task.c: a thread's memory for its work on a launch, its turn to a group, and
- * the blocks of a long row. */
+/* task.c: a thread's memory for its work on a launch, the choice of its group,
+ * and the blocks of a long row. */
 #include <stdlib.h>
 
 #include "../jit/native_run.h"
@@ -12,14 +12,14 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* By how many bytes folds ask for memory. Sums of rows that the last cache has
- * took 40.5 us of 4 MiB with 6 KiB and 41 to 43 with 12 to 24, 82 and 84 to 88
- * of 8; of 16 MiB, which it has some of, 212 and 184 to 192, of 32 638 and 601
- * to 615 (Zen 5). Where 64 bytes pass in halves the processor asks early enough
- * itself, and more is in its way: sums of 4 MiB from the last cache took 46 us
- * with nothing asked for or what comes next, and 47 to 57 with 1 KiB to 12
- * (Zen 4). Where stages follow they ask themselves, and what they read again
- * would leave the first cache. */
+/* The prefetch distance of reductions, in bytes. Sums of rows in the last-level
+ * cache take 40.5 us for 4 MiB with 6 KiB, 41 to 43 with 12 to 24; for 8 MiB 82
+ * and 84 to 88. Partly cached 16 MiB take 212 us with 6 KiB and 184 to 192 with
+ * 12 to 24, 32 MiB 638 and 601 to 615 (Zen 5). Double-pumped processors
+ * prefetch early enough by themselves: sums of 4 MiB from the last-level cache
+ * take 46 us with the next lines or nothing, and 47 to 57 with 1 to 12 KiB (Zen
+ * 4). With several stages, the stages prefetch, and data to be read again would
+ * leave L1. */
 static int64_t fold_ahead(const cpu_plan *plan)
 {
     enum { NEXT = 128, NEAR = 6144, FAR = 16384, MUCH = 12 << 20 };
@@ -162,9 +162,9 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
     task->view = task->own_view;
 }
 
-/* Can what is left of a streamed row from k on go by lines? Folds take cut
- * ones; what is on its way past the caches has blocks of its own, unless it
- * goes as it is made. */
+/* The subrow length if the rest of a streamed row from k on can run by subrows,
+ * else 0. Reductions accept cut subrows. Deferred stores need blocks of their
+ * own, unless results are stored as they are made. */
 static int64_t subrow_at(const cpu_plan *plan, const cpu_stage *stage,
                          int64_t k, int64_t end)
 {
@@ -181,8 +181,8 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
     const cpu_plan *plan = task->plan;
     int64_t step = plan->columns ? plan->block / plan->group_rows
                                  : plan->block;
-    /* Folds go chunk by chunk; the others take what has a value for each
-     * channel, say, channel by channel. */
+    /* Reductions run chunk by chunk. Other stages run value by value where an
+     * operand has one for each subrow, such as a channel's. */
     int64_t run = stage->reduce_count > 0 ? end : plan->run;
     int64_t pieces = (run + step - 1) / step;
     if (run < plan->row_length && stage->reduce_count == 0)

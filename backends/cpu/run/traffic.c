@@ -1,5 +1,5 @@
-/* traffic.c: memory beside the work on a block: what the next block reads is
- * prefetched, what is done goes out by non-temporal stores, a little of each
+/* traffic.c: overlaps memory with the work on a block. It prefetches what the
+ * next block reads and issues deferred non-temporal stores, a little of each
  * between operations. */
 #include "plan.h"
 
@@ -15,12 +15,12 @@ void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
     ahead->end = flat + distance + bytes;
 }
 
-/* Asks for some of what is expected, at most so many bytes of an operand.
- * Little at a time, between operations: then memory works beside them. All of a
- * block at once would fill the core's queue of misses, and the operations would
- * wait. Without it a block begins with a wait for memory and leaves that idle
- * while it computes: softmax of 4096 x 4096 took 10.6 ms in place of 7.7 (AMD
- * Zen 5). It goes to the second cache: the nearest holds the block at hand. */
+/* Prefetches up to `bytes` of each operand. A little at a time, between
+ * operations, lets memory work beside them. A whole block at once would fill
+ * the core's queue of misses, and the operations would wait. Without prefetches
+ * a block begins by waiting for memory and leaves memory idle while it
+ * computes: softmax of 4096 x 4096 takes 10.6 ms instead of 7.7 (Zen 5). The
+ * data goes to L2: L1 holds the current block. */
 static void prefetch_some(cpu_task *t, int64_t bytes)
 {
     enum { LINE = 64 };
@@ -34,10 +34,10 @@ static void prefetch_some(cpu_task *t, int64_t bytes)
     }
 }
 
-/* Sends off some of the results that are on their way. Did a group's last stage
- * send all of its own, the core would wait for memory there, and memory for the
- * core in the stages before: softmax of 16384 x 1024 took 20.0 ms in place of
- * 16.5 (Sapphire Rapids). */
+/* Issues some deferred stores. If a group's last stage stored everything at
+ * once, the core would wait for memory there, and memory for the core in the
+ * stages before: softmax of 16384 x 1024 takes 20.0 ms instead of 16.5
+ * (Sapphire Rapids). */
 static void stream_deferred(cpu_task *t, int64_t bytes)
 {
     while (bytes > 0 && t->deferred.sent != t->deferred.made) {

@@ -1,5 +1,5 @@
-/* view.c: an operand as a linear sequence of elements, between memory with any
- * strides and register blocks. */
+/* view.c: moves an operand, as a linear sequence of elements, between memory
+ * with any strides and register blocks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride)
     view->ndim++;
 }
 
-/* Where a linear walk is: the coordinates, and the offset of the run that
- * they begin. */
+/* Position of a linear walk: the coordinates, and the offset of the run that
+ * begins there. */
 typedef struct walk {
     int64_t coordinate[TN_MAX_NDIM];
     int64_t offset;
@@ -63,7 +63,7 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* How many of n points lie on from here in the innermost dimension. */
+/* How many of n points remain in the innermost dimension. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
     uint32_t d = view->ndim - 1;
