@@ -1,8 +1,7 @@
 /* copy.c: programs that store what they load: contiguous copies of views, the
- * pieces of a concatenation, transpositions. Which element goes first means
- * nothing here, so the dimensions are put in the order of the output's memory
- * and merged; what is left is runs without gaps, one value repeated, or a
- * matrix turned over. */
+ * parts of a concatenation, transpositions. The order of elements does not
+ * matter, so the dimensions are sorted by the output's strides and merged. What
+ * remains is contiguous rows, a repeated value, or a transposed matrix. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +9,8 @@
 #include "../run/view.h"
 
 #define TASK_BYTES (256 << 10)
-#define MIN_REPEAT 256 /* of one value: fewer are for blocks */
-#define STRIP 256 /* elements of an output's row written at a stretch */
+#define MIN_REPEAT 256 /* of one value: shorter repeats run by blocks */
+#define STRIP 256 /* elements of an output row that are written together */
 #define PREFETCH_DISTANCE 16384
 
 static bool recognise(tn_built *built, const tn_program *program)
@@ -28,7 +27,7 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A bool is made 0 or 1 as it is loaded. */
+    /* A load normalises a bool to 0 or 1. */
     built->copy = (cpu_copy){(uint32_t)load->imm.i, (uint32_t)store->imm.i};
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
@@ -43,19 +42,21 @@ typedef struct copy {
     const char *in;
     int64_t bytes; /* of an element */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim;   /* at least 1; the last one is dense in out */
-    uint32_t across; /* the one that is dense in in, if not the last */
+    uint32_t ndim;   /* at least 1; the last dimension is dense in out */
+    uint32_t across; /* the dimension that is dense in in, if not the last
+                        one */
     int64_t strips, strip;   /* along the last dimension */
-    int64_t bands, band;     /* along the one across */
+    int64_t bands, band;     /* along `across` */
     int64_t tasks, per_task; /* pieces: outer points x strips x bands */
     bool stream;
-    int64_t prefetch_distance; /* bytes from what is sent past the caches to what is asked
-                      for, which is guessed too late meanwhile: clone of 16 MiB
-                      took 0.6 ms without, 0.45 so (Zen 5) */
-    tn_cpu_run *fill; /* a piece is one value again and again; or NULL */
+    int64_t prefetch_distance; /* bytes by which non-temporal copies prefetch
+                                  their source. The hardware prefetches it too
+                                  late meanwhile: clone of 16 MiB takes 0.6 ms
+                                  without and 0.45 with this (Zen 5) */
+    tn_cpu_run *fill; /* stores a repeated value; or NULL */
 } copy;
 
-/* Dimensions in falling order of the output's strides, merged. */
+/* Sorts the dimensions by falling strides of the output and merges them. */
 static void order_dimensions(copy *c, const tn_launch *launch,
                              const int64_t *in, const int64_t *out)
 {
@@ -86,8 +87,8 @@ static void order_dimensions(copy *c, const tn_launch *launch,
     c->ndim = last + 1;
 }
 
-/* An outer point: its coordinates, counted from piece to piece. Divided for
- * each piece, rows of 224 bytes took half as long again (AMD EPYC, Zen 5). */
+/* Coordinates of an outer point, incremented from piece to piece. Computed by
+ * division, rows of 224 bytes take half as long again (Zen 5). */
 typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
@@ -121,7 +122,7 @@ static void position_advance(position *p, const copy *c, int64_t steps)
     }
 }
 
-/* Piece number `piece` of a point. */
+/* Copies piece number `piece` of a point. */
 static void copy_piece(const copy *c, const position *p, int64_t piece)
 {
     const dimension *last = &c->dim[c->ndim - 1];
@@ -148,8 +149,8 @@ static void copy_piece(const copy *c, const position *p, int64_t piece)
         memmove(to, from, (size_t)(count * c->bytes));
 }
 
-/* Pieces that are rows of the last dimension, as many of the dimension before
- * it as are left: how many these were. */
+/* Copies pieces that are whole rows of the last dimension, as many as the
+ * dimension before it has left, at most `most`. Returns their number. */
 static int64_t copy_rows(const copy *c, const position *p, int64_t most)
 {
     const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
@@ -195,9 +196,9 @@ static void run_pieces(void *context, int64_t i)
         c->routines->fence();
 }
 
-/* Bytes from the first line that is written to the last. Where lines are left
- * out, something else will write them: a part of a concatenation leaves to the
- * others what the whole leaves to the caches. */
+/* Bytes from the first line written to the last. If lines between them are left
+ * out, others will write them: a part of a concatenation has the cache
+ * footprint of the whole. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;
@@ -237,10 +238,10 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
         return false;
     c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
     c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
-    /* Written line by line here and there 16 MiB took 2.5 ms, and 1.3 past the
-     * caches (AMD EPYC, Zen 4, one thread); as they lie, two tensors of 16 MiB
-     * joined between other work, 1.35 and 0.87 (Zen 5). What is soon read
-     * again stays: index_add of 4096 x 1024 takes 1.24 ms in place of 1.44. */
+    /* Scattered rows of 16 MiB take 2.5 ms, and 1.3 by non-temporal stores (Zen
+     * 4, one thread). Two contiguous tensors of 16 MiB joined between other
+     * work take 1.35 and 0.87 ms (Zen 5). What is read again soon stays in the
+     * caches: index_add of 4096 x 1024 takes 1.24 ms instead of 1.44. */
     c.stream = c.in != c.out &&
                (c.across < c.ndim ? total * c.bytes : written_span(&c)) >=
                    built->stream_bytes /
@@ -254,7 +255,8 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        c.band = (TASK_BYTES / each / 64 + 1) * 64; /* lines of narrow ones */
+        c.band = (TASK_BYTES / each / 64 + 1) * 64; /* rows of narrow
+                                                       matrices */
         c.bands = (extent + c.band - 1) / c.band;
         each *= tn__cpu_min(c.band, extent);
     }

@@ -1,8 +1,8 @@
-/* direct.c: programs of one instruction over operands without gaps, such as an
- * addition of two tensors, those that take one row for all rows, or a number
- * for each, and those that fill a tensor with a number. They run at memory
- * speed, without blocks, and for a few elements without any set-up: this is
- * most of what eager code does. */
+/* direct.c: programs of one instruction over contiguous operands, such as the
+ * addition of two tensors. An operand may also be one row for all rows, one
+ * number for each row, or one number, and a program may fill a tensor. They run
+ * at memory speed, without blocks, and for a few elements without set-up: that
+ * is most of what eager code does. */
 #include <string.h>
 
 #include "../program/program.h"
@@ -30,8 +30,8 @@ static bool type_as_stored(tn_dtype dtype, uint8_t *type)
     }
 }
 
-/* Fills input i of the direct form from a value; false if it is none of a
- * plain load, a parameter and a constant. */
+/* Fills input i from a value. False: it is no plain load, parameter or
+ * constant. */
 static bool read_input(cpu_direct *direct, uint32_t i,
                        const tn_program *program, uint32_t value)
 {
@@ -129,7 +129,7 @@ static bool recognise(tn_built *built, const tn_program *program)
     return direct.run != NULL;
 }
 
-/* 1: without gaps in row-major order; 0: one value for all; -1: neither. */
+/* 1: contiguous in row-major order; 0: one value for all; -1: neither. */
 static int shape_of(const tn_launch *launch, const int64_t *stride)
 {
     int64_t expected = 1;
@@ -145,8 +145,8 @@ static int shape_of(const tn_launch *launch, const int64_t *stride)
     return flat ? 1 : single ? 0 : -1;
 }
 
-/* Elements of a row, where an operand is one row for all, or has a number for
- * each; 0: it is neither. */
+/* Elements of a row if an operand is one row for all rows, or has a number for
+ * each row; 0: neither. */
 static int64_t row_of(const tn_launch *launch, const int64_t *stride,
                       bool *is_number)
 {
@@ -174,10 +174,11 @@ typedef struct pass {
     char *out;
     const char *in[3];
     size_t out_bytes, bytes[3]; /* 0 for a single value */
-    int64_t count, length;      /* of a row; 0: operands are flat or single */
-    size_t row_bytes[3];        /* with rows: from one to the next */
+    int64_t count, length;      /* of a row; 0: operands are contiguous or
+                                   single */
+    size_t row_bytes[3];        /* stride between rows */
     unsigned scalar;
-    tn_cpu_stream *stream; /* NULL: what is written stays in the cache */
+    tn_cpu_stream *stream; /* NULL: ordinary stores */
     void (*fence)(void);
 } pass;
 
@@ -201,8 +202,8 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
     }
 }
 
-/* Without machine code, by pages of 4 KiB: 2^24 floats added take 3.6 ms so,
- * 4.3 by 8 KiB, 4.0 by 2 (Zen 5). */
+/* Non-temporal stores without machine code, in blocks of 4 KiB: adding 2^24
+ * floats takes 3.6 ms, 4.3 in blocks of 8 KiB and 4.0 of 2 KiB (Zen 5). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -229,8 +230,8 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Turns the operands of a pass to rows, of which some have one for all, or a
- * number for each; false if not all fit. shape: as shape_of says. */
+/* Describes the operands of a pass as rows, some of which are one row for all
+ * or one number each; false: not all fit. shape: results of shape_of. */
 static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
                      const int shape[3])
 {
@@ -256,10 +257,10 @@ static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
     return true;
 }
 
-/* Past the caches? Machine code stores so as it goes, from half as much on
- * (cpu_launch.c): 2^24 floats added take 7.8 ms, and 12.5 through blocks, a row
- * added to 4096 x 1024 0.75 ms, and 1.4 by ordinary stores (Zen 4, with other
- * work between). */
+/* Are results large enough for non-temporal stores? For machine code, which
+ * stores as it computes, half the size is enough (cut_plan.c): adding 2^24
+ * floats takes 7.8 ms, and 12.5 through blocks; adding a row to 4096 x 1024
+ * 0.75 ms, and 1.4 by ordinary stores (Zen 4, with other work between). */
 static bool is_streamed(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;
@@ -277,7 +278,7 @@ static bool launch_direct(tn_built *built, const tn_launch *launch,
     bool rows = false;
     if (shape_of(launch, to->stride) != 1)
         return false;
-    pass p; /* to clear all of it costs more than an addition */
+    pass p; /* clearing all of it costs more than an addition */
     bool in_place = false;
     p.run = direct->run;
     p.scalar = 0;

@@ -1,18 +1,19 @@
-/* indexed_copy.c: programs that store what they load by indices which follow each other:
- * images with an edge, the columns of windows. Of such an index a row is a few
- * runs of what is loaded, and zeros; and rows next to each other have the same
- * runs, so that a run is copied for many rows at once. An index is counted (sums
- * of coordinates) or a table. Along the last two dimensions one index each may
- * change, tables there alone; along those before, any. */
+/* indexed_copy.c: programs that store what they load by indices that form
+ * contiguous runs: padded images, the columns of windows (unfold). For such an
+ * index a row consists of a few runs of the source, and zeros. Adjacent rows
+ * have the same runs, so a run is copied for many rows at once. An index is
+ * affine (a sum of coordinates) or a table. Along each of the last two
+ * dimensions one index may vary; a table may vary only there. Along the outer
+ * dimensions any affine index may vary. */
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
 #define TASK_BYTES (128 << 10)
-#define NEAR (16 << 10) /* bytes of a piece: it and what it is of, in L1 */
+#define NEAR (16 << 10) /* bytes of a piece: it and its source fit in L1 */
 #define MAX_RUNS 32
-#define MIN_RUN 8 /* elements, on average: shorter ones blocks take faster */
+#define MIN_RUN 8 /* elements on average: shorter runs are faster by blocks */
 
 static bool recognise(tn_built *built, const tn_program *program)
 {
@@ -48,7 +49,7 @@ static bool recognise(tn_built *built, const tn_program *program)
     copy.out = (uint32_t)store->imm.i;
     copy.zero = load->sub & TN_LOAD_ZERO;
     uint8_t dtype = program->operand[copy.in].dtype;
-    /* A bool is made 0 or 1 as it is loaded. */
+    /* A load normalises a bool to 0 or 1. */
     built->indexed_copy = copy;
     return copy.count > 0 && others == copy.count &&
            dtype != TN_BOOL && dtype == program->operand[copy.out].dtype;
@@ -58,16 +59,16 @@ typedef struct dimension {
     int64_t extent, in, out, index[3]; /* strides in elements */
 } dimension;
 
-/* Places [at, at + count) of a dimension, which are elements `from`, from + step
- * and so on; or zeros. */
+/* Positions [at, at + count) of a dimension: elements `from`, from + step and
+ * so on of the source, or zeros. */
 typedef struct run {
     int64_t at, count, from, step;
     bool zero;
 } run;
 
-/* What one of the last two dimensions is made of. */
+/* The runs of one of the last two dimensions. */
 typedef struct axis {
-    uint32_t index; /* that changes along it; TN_CPU_NONE */
+    uint32_t index; /* the index that varies along it; TN_CPU_NONE */
     uint32_t run_count;
     run run[MAX_RUNS];
 } axis;
@@ -81,11 +82,13 @@ typedef struct work {
     int64_t bytes; /* of an element */
     dimension dim[TN_MAX_NDIM * 2];
     uint32_t ndim; /* at least 2 */
-    axis rows, columns; /* of tables: for all; of what is counted: none yet */
-    int64_t piece, pieces; /* rows of one; how many the rows are */
+    axis rows, columns; /* runs of tables; of affine indices: found for each
+                           outer point */
+    int64_t piece, pieces; /* rows of a piece; pieces of all rows */
     int64_t count, per_task;
-    bool stream; /* past the caches, through a block */
-    bool streams_edged; /* edged rows past the caches: from half as much on */
+    bool stream; /* non-temporal stores, through a block */
+    bool streams_edged; /* non-temporal stores of edged rows: from half as much
+                           on */
 } work;
 
 static const dimension *rows_of(const work *w)
@@ -113,7 +116,7 @@ static bool is_affine(const work *w, uint32_t index)
     return w->built->indexed_copy.index[index].affine;
 }
 
-/* An index at so many elements from its beginning. */
+/* The value of an index `at` elements from its beginning. */
 static int64_t value(const work *w, uint32_t index, int64_t at)
 {
     const tn_launch_operand *of = operand_of(w, index);
@@ -127,7 +130,8 @@ static bool is_outside(const work *w, uint32_t index, int64_t value)
     return (uint64_t)value >= (uint64_t)source(w)->index_extent[index];
 }
 
-/* The runs of a dimension whose index begins at element `first` of its own. */
+/* The runs of a dimension with an affine index that begins at element
+ * `first`. */
 static void find_affine_runs(const work *w, const dimension *d, axis *l,
                              int64_t first)
 {
@@ -135,7 +139,7 @@ static void find_affine_runs(const work *w, const dimension *d, axis *l,
     const int64_t step = d->index[k], last = source(w)->index_extent[k] - 1;
     const int64_t stride = source(w)->index_stride[k];
     int64_t from = value(w, k, first);
-    /* from + i * step lies in [0, last] for i in [low, high) */
+    /* from + i * step is in [0, last] for i in [low, high) */
     int64_t low = from < 0 ? (-from + step - 1) / step : 0;
     int64_t high = from > last ? 0 : (last - from) / step + 1;
     low = tn__cpu_min(low, d->extent);
@@ -152,9 +156,9 @@ static void find_affine_runs(const work *w, const dimension *d, axis *l,
             (run){.at = high, .count = d->extent - high, .zero = true};
 }
 
-/* The same of a table. Along columns a run's elements lie side by side. False
- * where there are too many, or an index is at fault: who goes element by
- * element finds which. */
+/* The runs of a table. Along columns a run's elements are contiguous. False:
+ * there are too many, or an index is out of range; the path that goes element
+ * by element reports which. */
 static bool find_table_runs(const work *w, const dimension *d, axis *l,
                             bool is_columns)
 {
@@ -186,7 +190,7 @@ static bool find_table_runs(const work *w, const dimension *d, axis *l,
     return true;
 }
 
-/* The longest first: what is left of a memory line is then in the cache. */
+/* The longest first: the other runs' memory lines are then in the cache. */
 static void longest_first(axis *l)
 {
     for (uint32_t i = 1; i < l->run_count; i++)
@@ -198,7 +202,7 @@ static void longest_first(axis *l)
 }
 
 /* Finds the index of a dimension, and its runs if they are the same for all
- * others. False if there is more than one. */
+ * others. False: it has more than one index. */
 static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
 {
     const dimension *x = &w->dim[d];
@@ -227,8 +231,8 @@ static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
     return true;
 }
 
-/* Finds those of the columns: false if elements along them do not lie side by
- * side, many of them. */
+/* Finds the runs of the columns. False: their elements are not contiguous, or
+ * are few. */
 static bool find_columns(work *w)
 {
     axis *l = &w->columns;
@@ -251,14 +255,14 @@ static bool find_runs(work *w)
         counts = counts || is_affine(w, k);
     if (!find_columns(w) || (w->columns.index == TN_CPU_NONE && !counts) ||
         !find_axis(w, w->ndim - 2, &w->rows, false))
-        return false; /* or rows, which take.c copies */
+        return false; /* rows are copied by take.c */
     for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
         if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
-            return false; /* it may be outside, and nobody has looked */
+            return false; /* it may be out of range, which nothing checks */
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
 
-/* `rows` rows of zeros. */
+/* Stores `rows` rows of zeros. */
 static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
                       int64_t bytes)
 {
@@ -269,7 +273,7 @@ static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
     }
 }
 
-/* `count` rows of the output and what is loaded for them; steps in bytes. */
+/* `count` rows of the output and their sources; steps in bytes. */
 typedef struct rows_at {
     char *to;
     const char *from;
@@ -287,8 +291,8 @@ static void copy_run(const work *w, const run *r, const rows_at *rows)
                                rows->count, r->count * w->bytes);
 }
 
-/* A run and, in the same pass, one or two elements beside it: each by itself
- * would meet the lines again that are on their way to memory. */
+/* Copies a run and, in the same pass, one or two elements beside it. Separate
+ * passes would access lines again that are on their way to memory. */
 static void copy_edged(const work *w, const axis *columns, bool streamed,
                        const rows_at *r)
 {
@@ -314,7 +318,7 @@ static void copy_edged(const work *w, const axis *columns, bool streamed,
                                 edge);
 }
 
-/* Is it as copy_edged takes it? */
+/* Does the shape suit copy_edged? */
 static bool is_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -324,8 +328,8 @@ static bool is_edged(const work *w, const axis *columns)
            (columns->run_count == 2 || r[2].count == 1);
 }
 
-/* Can it go past the caches as it is put together? Then its edges are one on
- * each side. */
+/* May edged rows use non-temporal stores? There is at most one edge on each
+ * side. */
 static bool can_stream_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -334,14 +338,14 @@ static bool can_stream_edged(const work *w, const axis *columns)
             (r[1].at < r[0].at) != (r[2].at < r[0].at));
 }
 
-/* What an outer point stores. */
+/* The rows of an outer point. */
 typedef struct point_rows {
     const axis *rows, *columns;
-    bool streamed;  /* edged rows go out by non-temporal stores */
-    const char *in; /* where its elements begin; NULL: zeros */
+    bool streamed;  /* edged rows use non-temporal stores */
+    const char *in; /* first element of the source; NULL: zeros */
 } point_rows;
 
-/* Rows [low, high) of a point. */
+/* Stores rows [low, high) of a point. */
 static void copy_point(const work *w, const point_rows *p, char *out,
                        int64_t out_step, int64_t low, int64_t high)
 {
@@ -372,8 +376,9 @@ static void copy_point(const work *w, const point_rows *p, char *out,
     }
 }
 
-/* The beginning of an outer point: what it loads, what it stores, and the
- * indices. NULL if one of those that are the same for all of it is outside. */
+/* The beginning of an outer point: source, destination and first elements of
+ * the indices. NULL: an index that is constant for the point is out of
+ * range. */
 static const char *point_begin(const work *w, int64_t point, char **out,
                                int64_t first[3])
 {
@@ -432,7 +437,7 @@ static void run_task(void *context, int64_t i)
         w->routines->fence();
 }
 
-/* The dimensions, merged where all operands allow; two or more. */
+/* Merges the dimensions where all operands allow; leaves two or more. */
 static int64_t merge_dimensions(work *w)
 {
     const tn_launch *l = w->launch;
@@ -471,7 +476,7 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
                         tn_status *status)
 {
     (void)status;
-    work w; /* to clear all of it takes as long as a small launch */
+    work w; /* clearing all of it takes as long as a small launch */
     w.built = built;
     w.launch = launch;
     w.routines = built->routines;
@@ -490,8 +495,8 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
     w.count = total / columns_of(&w)->extent / rows_of(&w)->extent * w.pieces;
     w.per_task = TASK_BYTES / (w.piece * length);
     w.per_task = w.per_task > 0 ? w.per_task : 1;
-    /* Images of 56 x 56 with an edge, 13 MiB: 480 us where they were written
-     * row by row, and 370 so (Zen 5, other work between). */
+    /* Padded images of 56 x 56, 13 MiB: 480 us row by row by ordinary stores,
+     * 370 us by non-temporal ones (Zen 5, other work between). */
     w.streams_edged = total * w.bytes >= built->stream_bytes / 2 &&
                       rows_of(&w)->out * w.bytes == length &&
                       w.routines->stream_edged;

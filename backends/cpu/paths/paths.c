@@ -1,4 +1,4 @@
-/* paths.c: the shortcuts, in the order in which a launch tries them. */
+/* paths.c: the shortcuts in the order in which a launch tries them. */
 #include "paths.h"
 
 #include "../program/program.h"

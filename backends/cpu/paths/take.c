@@ -1,15 +1,15 @@
-/* take.c: programs that store what they load by one index: gathers, selected
- * rows, embeddings. Where the index is the same along a row that lies without
- * gaps, a row is one copy. */
+/* take.c: programs that store what they load by one index: gather,
+ * index_select, embedding. If the index is constant along a contiguous row, a
+ * row is one copy. */
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
 #define TASK_ELEMENTS 32768
-#define BLOCK 256 /* elements: looked at, then taken */
-#define GROUP 16  /* elements: then more is asked for */
-#define AHEAD 1536 /* elements of the index */
+#define BLOCK 256 /* elements that are checked, then gathered */
+#define GROUP 16  /* elements between prefetches */
+#define AHEAD 1536 /* prefetch distance of the index, in elements */
 #define LINE 64
 
 static bool recognise(tn_built *built, const tn_program *program)
@@ -34,7 +34,7 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A bool is made 0 or 1 as it is loaded. */
+    /* A load normalises a bool to 0 or 1. */
     built->take = (cpu_take){.in = (uint32_t)load->imm.i,
                              .index = (uint32_t)index->imm.i,
                              .out = (uint32_t)store->imm.i,
@@ -80,9 +80,9 @@ static void raise_fault(take *t, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&t->lock, memory_order_release);
 }
 
-/* Offsets of the piece's first element; position: its number. The elements
- * that the next one takes from are asked for, where there is a next and they
- * stay near: they are read in an order that no hardware foresees. */
+/* Offsets of the first element of a piece, and its position. If the next piece
+ * reads elements nearby, they are prefetched: no hardware predicts their
+ * order. */
 typedef struct place {
     int64_t in, index, out, position;
     const char *next; /* or NULL */
@@ -106,11 +106,11 @@ static void take_row(take *t, place p, int64_t n)
         memcpy(to, from, bytes);
 }
 
-/* Of indices without gaps a block is looked at, then taken, if all lie inside;
- * meanwhile what comes later is asked for, a little at a time, since a
- * processor waits for few lines at once: gather of 4096 x 1024 took 2.0 ms
- * where it was asked for before each block, and takes 1.8 so; with the index
- * 512 elements ahead, 2.0 (Zen 5). */
+/* Contiguous indices are checked block by block, then gathered if all are in
+ * range. The next block's source is prefetched a little at a time, since a
+ * processor waits for few lines at once: gather of 4096 x 1024 takes 1.8 ms,
+ * and 2.0 with all prefetches before each block or the index prefetched only
+ * 512 elements ahead (Zen 5). */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -166,8 +166,8 @@ static void take_one(take *t, place p, int64_t n)
         take_1(t, p, n);
 }
 
-/* Rows lie anywhere, and a row is copied before the next index is looked at: so
- * what a later one names is asked for. */
+/* Prefetches a row: rows are anywhere, and a row is copied before the next
+ * index is read. */
 static void prefetch_row(const take *t, int64_t row)
 {
     enum { MOST = 8 * LINE };
@@ -180,8 +180,8 @@ static void prefetch_row(const take *t, int64_t row)
         __builtin_prefetch(from + i, 0, 2);
 }
 
-/* `count` rows from `row` on, their elements [first, first + n). Which row is
- * next is counted, not divided: rows may be short. */
+/* Copies elements [first, first + n) of `count` rows from `row` on. Coordinates
+ * are incremented, not divided: rows may be short. */
 static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
@@ -244,7 +244,7 @@ static void run_pieces(void *context, int64_t i)
         t->built->routines->fence();
 }
 
-/* The dimensions, merged where all operands allow. */
+/* Merges the dimensions where all operands allow. */
 static int64_t merge_dimensions(take *t)
 {
     const tn_launch *l = t->launch;
@@ -270,7 +270,7 @@ static int64_t merge_dimensions(take *t)
     return total;
 }
 
-/* How many different elements of the index there are. */
+/* The number of distinct elements of the index. */
 static int64_t distinct_indices(const take *t)
 {
     int64_t own = 1;
@@ -279,8 +279,8 @@ static int64_t distinct_indices(const take *t)
     return own;
 }
 
-/* The same indices for each of many rows: blocks that share their offsets are
- * faster (hoist.c), for each index is looked at once. */
+/* Do many rows share their indices? Then blocks that share offsets are faster
+ * (hoist.c): each index is checked once. */
 static bool shares_indices(const take *t, int64_t total)
 {
     return t->dim[t->ndim - 1].index != 0 && total / distinct_indices(t) >= 16;
@@ -306,9 +306,9 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     if (shares_indices(&t, total))
         return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
-    /* What comes from anywhere leaves memory idle: half as much as elsewhere is
-     * enough. index_select of 4096 x 1024: 0.58 ms in place of 0.88, gather 2.7
-     * of 3.0 (Zen 5). */
+    /* Random reads leave memory idle, so half the size suffices for
+     * non-temporal stores. index_select of 4096 x 1024: 0.58 ms instead of
+     * 0.88, gather 2.7 instead of 3.0 (Zen 5). */
     t.stream = last->out == 1 && total * t.bytes >= built->stream_bytes / 2;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
     t.blocks = (last->extent + t.block - 1) / t.block;

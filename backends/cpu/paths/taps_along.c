@@ -1,37 +1,39 @@
-/* taps_along.c: sums of a few loads times weights (taps_blocks.c) whose indices hang
- * on one dimension alone, as an image's do that is stretched along it. They are
- * looked at once. Along any dimension but the last a line of results is made of
- * whole lines, without an index for an element; along the last one, entries of
- * taps_blocks.c for one row stay in registers while all rows pass. */
+/* taps_along.c: sums of taps whose indices and weights depend on one dimension
+ * only, such as an image resized along it. The indices are checked once. Along
+ * any dimension but the last a row of results is a weighted sum of whole rows,
+ * without an index for each element. Along the last dimension the table entries
+ * of one row (taps_blocks.c) stay in registers while all rows pass. */
 #include "taps.h"
 
-#define UNIT 4096    /* results that are made in a row: a quarter of an L1 */
+#define UNIT 4096    /* results that are computed together: a quarter of an
+                        L1 */
 #define MAX_ROW_INPUT                                                         \
-    2048           /* of rows: there is room for what the next ones read */
-#define MIN_LINE 4 /* results of a line */
+    2048           /* elements of rows: leaves room for the next ones */
+#define MIN_LINE 4 /* contiguous results that are worth a row */
 #define PREFETCH_OUT_BYTES                                                    \
-    (4 << 20)        /* bytes of results that lie in no near cache before: a
-                           Zen 5 takes 5 % longer if less is asked for */
-#define TASK 131072  /* of a task */
-#define MIN_ROWS 4   /* that are worth a row's entries */
+    (4 << 20)        /* bytes of results that no near cache holds yet: without
+                        prefetches Zen 5 takes 5 % longer */
+#define TASK 131072  /* results of a task */
+#define MIN_ROWS 4   /* rows that are worth the table entries */
 
 typedef struct along {
     const tn_built *built;
     const float *in;
     float *out;
-    uint32_t ndim; /* dimensions outside of rows, 0 the outermost */
+    uint32_t ndim; /* dimensions outside of rows; 0 is the outermost */
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
-    tn_cpu_tap_rows rows; /* all of those that one call may take */
-    int64_t unit_rows;    /* of these: a unit */
+    tn_cpu_tap_rows rows; /* all rows of one call */
+    int64_t unit_rows;    /* of these: rows of a unit */
     int64_t parts;        /* units of them */
     int64_t units, per_task;
-    int64_t entries; /* of a row; 0: lines */
-    tn_cpu_tap *tap; /* those; lent, as are */
-    int64_t *at;     /* where taps begin: of lines a row's, else results' */
-    float *weight;   /* and theirs */
+    int64_t entries; /* table entries of a row; 0: sums of whole rows */
+    tn_cpu_tap *tap; /* the entries; this and the arrays below are acquired */
+    int64_t *at;     /* offsets of taps, of each row or of each result */
+    float *weight;   /* their weights */
     bool stream,
-        prefetches_out; /* results, past the caches, or asked for before */
+        prefetches_out; /* results: non-temporal stores, or prefetched for
+                           writing */
 } along;
 
 static int64_t product_of(const along *a)
@@ -52,7 +54,8 @@ static void push(along *a, int64_t extent, int64_t in, int64_t out)
     a->out_stride[a->ndim++] = out;
 }
 
-/* The one dimension that indices and weights hang on; ndim if there is none. */
+/* The one dimension on which indices and weights depend; ndim: there is no
+ * such. */
 static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
 {
     const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
@@ -71,7 +74,7 @@ static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
     return own;
 }
 
-/* Dimensions, rows and lines; false if they do not lie so. */
+/* Finds dimensions and rows. False: the layout does not suit. */
 static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -101,7 +104,7 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
         in->index_stride[0] != 1 || out->stride[own] != 1)
         return false;
     a->ndim--;
-    a->entries = 1; /* to be counted */
+    a->entries = 1; /* counted later */
     a->rows = (tn_cpu_tap_rows){.count = a->extent[a->ndim],
                                 .n = launch->extent[own],
                                 .from = in->index_extent[0],
@@ -110,8 +113,8 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Offsets and weights of each tap, at[t * n ..], weight likewise; or, of lines,
- * of each result, (n, count). False if an index is outside. */
+/* Reads offsets and weights: at[t * n + k] for tap t of result k; for whole
+ * rows at[k * count + t]. False: an index is out of range. */
 static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -141,8 +144,8 @@ static int64_t max_entries(const along *a)
     return 3 * (a->rows.n / a->built->routines->tap_points + 1);
 }
 
-/* The entries of a row. The last one begins earlier where it then is a whole
- * vector. False if there are more than are worth it (taps_blocks.c). */
+/* Fills the entries of a row. The last one begins earlier if that makes it a
+ * whole vector. False: there are more than are worth it (taps_blocks.c). */
 static bool fill_entries(along *a)
 {
     const int64_t n = a->rows.n, lanes = a->built->routines->tap_points;

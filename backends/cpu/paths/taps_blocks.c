@@ -1,9 +1,8 @@
-/* taps_blocks.c: sums of a few loads by an index, each times a weight, as an
- * interpolation is along one dimension. Blocks that share indices (hoist.c)
- * share weights too: what the first of them finds becomes a table, of each tap
- * for each vector of points where its elements begin, which of those a point
- * takes and the weights; in all others a vector of results is made in registers
- * at once, and nothing lies in memory between a tap and the next. */
+/* taps_blocks.c: sums of taps, such as an interpolation. Blocks that share
+ * indices (hoist.c) share weights too. The first of them fills a table: for
+ * each vector of points and each tap, where its elements begin, which of them
+ * each point reads, and the weights. All others compute a vector of results at
+ * once, in registers. */
 #include <string.h>
 
 #include "taps.h"
@@ -18,8 +17,8 @@ int64_t tn__cpu_taps_block(const tn_built *built)
     return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MAX_POINTS);
 }
 
-/* Entries of a table: most, for offsets may be too far apart for whole vectors
- * (in lines of 24, they are for one in two). More are not worth it. */
+/* Most entries of a table: offsets may be too far apart for whole vectors (in
+ * rows of 24 elements, every other vector). More are not worth it. */
 static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);
@@ -42,7 +41,7 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     return shared;
 }
 
-/* Where a tap has no weight it is nowhere. */
+/* A tap with weight 0 reads nothing. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most)
 {
@@ -73,7 +72,7 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                 low = tn__cpu_min(low, lists->where[t][i]);
                 high = lists->where[t][i] > high ? lists->where[t][i] : high;
             }
-    if (low > high) /* none has */
+    if (low > high) /* all weights are 0 */
         low = high = lists->where[0][at];
     for (int t = 0; t < lists->count; t++, tap++) {
         *tap = (tn_cpu_tap){.low = low, .points = n,
@@ -86,8 +85,9 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
     }
 }
 
-/* The table of blocks like the one at hand: whole ones, and shorter ones at the
- * end of a dimension, have one each. No entries if there is none. */
+/* Fills the table for blocks like the current one: whole blocks have one table,
+ * shorter ones at the end of a dimension another. No entries: there can be
+ * none. */
 static void fill_table(cpu_task *task, cpu_tap_table *table)
 {
     const cpu_taps *taps = &task->plan->built->taps;
@@ -128,7 +128,7 @@ bool tn__cpu_run_taps(cpu_task *task)
 {
     const cpu_taps *taps = &task->plan->built->taps;
     cpu_tap_table *table = &task->taps[task->count < task->plan->block];
-    if (!task->shared.skip) /* the first block finds what is shared */
+    if (!task->shared.skip) /* the first block computes what is shared */
         return false;
     if (table->outer != task->shared.outer)
         fill_table(task, table);
