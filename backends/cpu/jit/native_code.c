@@ -1,10 +1,10 @@
 /* native_code.c: from the nodes of a body to machine code.
  *
- * A loop over vectors of 64 bytes: each value is in a register from where it is
- * made to where it is last read, or on the stack where there are too few. What
- * is one value for all elements is a register that the loop finds there, or is
- * read with an operand's broadcast. Results are stored last, for what is
- * written may be what was read. The last elements go under a mask. */
+ * A loop over vectors of 64 bytes. Each value is in a register from its
+ * definition to its last use, or on the stack if registers run out. One value
+ * for all elements is in a register for the whole loop, or is read with an
+ * operand's broadcast. Results are stored last, because they may overwrite
+ * operands. The last elements run under a mask. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ static bool is_made(const emitter *m, uint32_t result)
     return !(m->options->folds && m->native->folded[result]);
 }
 
-/* What reads each node last; what nothing reads is left out. */
+/* Finds the last reader of each node. Nodes without readers are left out. */
 static void find_last(emitter *m)
 {
     const cpu_native *n = m->native;
@@ -45,7 +45,7 @@ static void find_last(emitter *m)
     }
 }
 
-/* What is made of single values alone is made once a line; masks are not. */
+/* Values of single values only are computed once a row; masks are not. */
 static void find_fixed(emitter *m)
 {
     for (uint32_t i = 0; i < m->native->node_count; i++) {
@@ -60,7 +60,7 @@ static void find_fixed(emitter *m)
     }
 }
 
-/* Is the value of a node made ahead of the loop, by an instruction? */
+/* Is the value of a node computed ahead of the loop? */
 static bool is_ahead(const emitter *m, uint32_t node)
 {
     return m->fixed[node] && !tn__jit_is_single(m, node) &&
@@ -128,7 +128,8 @@ static int32_t lanes_of(const emitter *m)
     return m->wide ? 8 : 16;
 }
 
-/* Nodes of a copy: those ahead of the loop, or the others, of as many vectors. */
+/* Nodes of a copy: those ahead of the loop, or the others, for that many
+ * vectors. */
 static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;
@@ -155,7 +156,7 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 
 enum { LINE = 64 };
 
-/* Memory brings what comes next while this computes: a vector for a vector. */
+/* Prefetches a vector for each vector that is computed. */
 static void emit_prefetch(emitter *m, int32_t disp)
 {
     int32_t copies = m->options->copies;
@@ -165,7 +166,7 @@ static void emit_prefetch(emitter *m, int32_t disp)
     tn__x86_prefetch(&m->x, X86_SECOND, &prefetch);
 }
 
-/* What operands have ahead, some vectors of the copy at hand. */
+/* Prefetches operands, some vectors of the current copy. */
 static void emit_operand_prefetches(emitter *m, uint32_t turns)
 {
     int32_t disp = m->disp;
@@ -210,8 +211,9 @@ static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
     }
 }
 
-/* The numbers of exponentials, as many as may be: two can be read from memory
- * in a cycle, and an exponential would read fourteen. */
+/* Loads the constants of exponentials into registers, as many as possible: two
+ * can be read from memory in a cycle, and an exponential would read
+ * fourteen. */
 static void pin_exp(emitter *m, uint32_t left, uint32_t next)
 {
     bool any = false;
@@ -226,9 +228,9 @@ static void pin_exp(emitter *m, uint32_t left, uint32_t next)
     }
 }
 
-/* What the loop finds in registers: all that is made ahead of it, then, as many
- * as there are registers for, constants, which are there for all lines, and
- * numbers of a line. False where there are too few. */
+/* Reserves registers for the loop: for everything computed ahead of it, then as
+ * far as they last for constants (which serve all rows) and numbers of a row.
+ * False: too few registers. */
 static bool make_pins(emitter *m)
 {
     const cpu_native *n = m->native;
@@ -259,7 +261,7 @@ static bool make_pins(emitter *m)
     return enough;
 }
 
-/* Those of a line. */
+/* Loads those of a row. */
 static void load_pins(emitter *m)
 {
     m->tail = false;
@@ -316,7 +318,7 @@ static void make_loop(emitter *m, uint32_t unroll)
         if (u == 1)
             break;
     }
-    tn__x86_alu(x, SUB, COUNT, INDEX); /* what is left */
+    tn__x86_alu(x, SUB, COUNT, INDEX); /* remaining elements */
     size_t done = tn__x86_jump(x, JE);
     static const uint8_t bits[] = {
         0xba, 0xff, 0xff, 0xff, 0xff,  /* mov edx, -1 */
@@ -336,7 +338,7 @@ static void load_pointers(emitter *m)
     }
 }
 
-/* On to the next line; jumps to top where there is one. */
+/* Advances to the next row; jumps to top if there is one. */
 static void make_next(emitter *m, size_t top)
 {
     enum { JNE = 0x85 };
@@ -364,7 +366,7 @@ static void make_next(emitter *m, size_t top)
     tn__x86_jump_back(x, JNE, top);
 }
 
-/* On to the next part of what is folded; jumps to top where there is one. */
+/* Advances to the next part; jumps to top if there is one. */
 static void make_next_part(emitter *m, size_t top)
 {
     enum { JE = 0x84, JNE = 0x85 };
@@ -375,13 +377,13 @@ static void make_next_part(emitter *m, size_t top)
     size_t done = tn__x86_jump(x, JE);
     tn__x86_add(x, ARGUMENTS, sizeof(cpu_native_call));
     load_pointers(m);
-    tn__x86_jump_back(x, JNE, top); /* an address is not 0 */
+    tn__x86_jump_back(x, JNE, top); /* an address is never 0 */
     tn__x86_jump_here(x, done);
 }
 
-enum { FREE_POINTERS = 3 }; /* whose registers need not be kept */
+enum { FREE_POINTERS = 3 }; /* whose registers need not be saved */
 
-/* False where registers do not do for what is made ahead of the loop. */
+/* False: too few registers for what is computed ahead of the loop. */
 static bool make_all(emitter *m, uint32_t unroll)
 {
     x86 *x = &m->x;
@@ -449,7 +451,7 @@ static bool make_all(emitter *m, uint32_t unroll)
     return true;
 }
 
-/* Written first, then made to be run: never both. */
+/* The memory is first writable, then executable, never both. */
 static bool place(const x86 *x, cpu_native_variant *variant)
 {
     variant->bytes = x->count;
@@ -466,8 +468,8 @@ static bool place(const x86 *x, cpu_native_variant *variant)
     return true;
 }
 
-/* A body for two vectors: an instruction of the one, then the same of the next,
- * so that neither waits for itself as long. What is one value is there once. */
+/* A body for two vectors: an instruction of one, then the same of the other,
+ * which hides latency. Single values are computed once. */
 static void pair(emitter *m, cpu_native *both, const cpu_native *one,
                  uint32_t *map)
 {
@@ -500,8 +502,8 @@ static void pair(emitter *m, cpu_native *both, const cpu_native *one,
     both->result_count = 2 * one->result_count;
 }
 
-/* With as many numbers in registers as leave enough for values; false where that
- * is fewer than `least`. */
+/* Reserves as many registers for constants as leave enough for values. False:
+ * fewer than `least`. */
 static bool make_code(emitter *m, uint32_t unroll, uint32_t least)
 {
     enum { PINS = 18 };

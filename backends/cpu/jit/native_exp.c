@@ -1,8 +1,8 @@
-/* native_exp.c: exp of float32 (elementary.def), as code of its own: nearly
- * always all results of a vector are normal numbers. Then the power of two is
- * added to the exponent, and there is nothing to look out for: half the
- * instructions. Bits are the same (math_table.c has this by blocks). Other
- * vectors go behind the code and back. */
+/* native_exp.c: exp of float32 (elementary.def) as machine code. Nearly always
+ * all results of a vector are normal numbers. Then the power of two is added to
+ * the exponent without special cases, in half the instructions. The bits are
+ * the same (math_table.c does this by blocks). Other vectors jump to code
+ * behind the loop and back. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -10,7 +10,7 @@
 /* Floats by their bits. */
 enum {
     LOG2_E = 0x3fb8aa3b,
-    ROUNDER = 0x4b400000, /* 1.5 * 2^23: what it is added to has no fraction */
+    ROUNDER = 0x4b400000, /* 1.5 * 2^23: adding it removes the fraction */
     MINUS_LN_2 = (int)0xbf317218,
     LN_2_REST = 0x3102e308,
     HALF = 0x3f000000,
@@ -34,12 +34,12 @@ enum {
 };
 enum { SCALE = SCRATCH, OTHER, RESULT }; /* registers */
 
-/* What nearly every vector takes: in registers, where there are enough. */
+/* Constants of the common case, in registers if there are enough. */
 static const uint32_t usual[EXP_NUMBERS] = {
     INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
     LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
     0x3e2aaaaa, HALF,       ONE,        FRACTION_BITS};
-enum { FIRST = 6, LAST = 11 }; /* of the polynomial, but for its last two */
+enum { FIRST = 6, LAST = 11 }; /* of the polynomial, except its last two */
 
 uint32_t tn__jit_exp_number(int i)
 {
@@ -88,8 +88,8 @@ static void shift(emitter *m, unsigned opcode, unsigned to, unsigned a,
                  X86_NO_IMM);
 }
 
-/* to: x, and then the remainder; SCALE: the rounder plus log2(e) x, whose bits
- * end with the power of two; RESULT: exp of the remainder. */
+/* to: x, then the remainder; SCALE: ROUNDER + log2(e) x, whose low bits are the
+ * power of two; RESULT: exp of the remainder. */
 static void make_polynomial(emitter *m, unsigned to)
 {
     x86_source rest = tn__jit_in(to);
@@ -137,8 +137,8 @@ void tn__jit_make_exp(emitter *m, unsigned to, unsigned from)
     add_rare(m, there, to, from);
 }
 
-/* Any x: the power of two is two factors, since it may be none of a normal
- * number. */
+/* Any x: the power of two is split into two factors, since it may exceed the
+ * normal range. */
 static void make_any(emitter *m, unsigned to, unsigned from)
 {
     enum {

@@ -1,10 +1,12 @@
-/* native_find.c: finds operations of a part that can run as one, in registers.
+/* native_find.c: finds operations of a part that can run as one piece of
+ * machine code.
  *
- * The operations of a part are taken in their order. What machine code can do,
- * and hangs on nothing that hangs on what it has made outside, joins; what
- * reads its results waits behind it, and so do stores and reductions; all else
- * goes before it. A sum, product or extreme of what it makes or reads is made
- * with it, where rows are long. */
+ * Operations are visited in order. An operation that machine code supports
+ * joins the segment if it depends on no operation outside that reads the
+ * segment's results. What reads its results is placed behind it, and so are
+ * stores and reductions; everything else goes before it. Where rows are long,
+ * the segment also computes sums, products, minima and maxima of values that it
+ * makes or reads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +31,7 @@ static bool begin(native_finder *f)
     return true;
 }
 
-/* A function may still turn out to hold what is not. */
+/* A function may still contain an unsupported instruction. */
 static bool is_known(const cpu_op *op)
 {
     return op->code == CPU_MATH ||
@@ -37,7 +39,7 @@ static bool is_known(const cpu_op *op)
             tn__cpu_native_supports(op->kernel, op->type, op->from));
 }
 
-/* Makes the operation part of the segment, if that can be. */
+/* Makes the operation part of the segment if possible. */
 static bool join(native_finder *f, uint32_t number)
 {
     const cpu_op *op = &f->code->op[number];
@@ -83,7 +85,7 @@ static bool is_joined(const native_finder *f, uint32_t number)
     return false;
 }
 
-/* A reduction that waits, of a value that the segment has: its node. */
+/* The node that a waiting reduction reads, if the segment has its value. */
 static uint32_t folded_node(const native_finder *f, const cpu_op *op)
 {
     const cpu_native *n = &f->current->native;
@@ -112,12 +114,12 @@ static int readers(const native_finder *f, uint32_t slot)
             continue;
         if (op->jump == 0)
             return BY_OTHER;
-        by = BY_FOLD; /* a reduction that this segment takes */
+        by = BY_FOLD; /* a reduction that this segment computes */
     }
     return by;
 }
 
-/* Is a value there for one reader alone? */
+/* Has a value exactly one reader? */
 static bool is_read_once(const cpu_code *code, uint32_t slot)
 {
     uint32_t reads = 0;
@@ -130,8 +132,8 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     return reads == 1;
 }
 
-/* Is a value stored, and read by nothing else? Where results go past the
- * caches, code stores them as it makes them. */
+/* Is a value only stored? With non-temporal stores, code stores it as it
+ * computes it. */
 static bool is_stored_alone(const native_finder *f, uint32_t slot)
 {
     const cpu_code *code = f->code;
@@ -143,10 +145,10 @@ static bool is_stored_alone(const native_finder *f, uint32_t slot)
            is_read_once(code, slot);
 }
 
-/* Of streamed rows: makes the value of a reduction part of a segment, so that
- * all folds go the same way, over lines (native_run.c). Where rows are kept what
- * folds alone is faster by its routine: layer_norm of 2048 x 512 took 157 us so,
- * 147 without (Zen 5). */
+/* Streamed rows: makes the input of a reduction part of a segment, so that all
+ * reductions run the same way over subrows (native_run.c). For rows that fit a
+ * block a routine is faster if there is nothing but the reduction: layer_norm
+ * of 2048 x 512 takes 157 us with code, 147 with routines (Zen 5). */
 static void join_fold(native_finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
@@ -166,8 +168,8 @@ static uint32_t work_of(const cpu_native *n)
     return work;
 }
 
-/* What is read of it outside, and what it folds; false where that is more than
- * it can have, or not worth it. */
+/* Finds the results that are read outside the segment, and its folds. False:
+ * too many, or not worth it. */
 static bool find_results(native_finder *f)
 {
     cpu_segment *s = f->current;
@@ -195,13 +197,13 @@ static bool find_results(native_finder *f)
     }
     n->wide = f->width == 8;
     s->work = work_of(n);
-    /* Of operations one alone is as fast by its routine. */
+    /* A single operation is as fast by its routine. */
     return f->joined_count + n->fold_count > 1 || f->joined_count == 0 ||
            f->code->op[f->joined[0]].code == CPU_MATH ||
            is_stored_alone(f, f->code->op[f->joined[0]].out);
 }
 
-/* Ends the segment at hand: it, and what waits behind it. */
+/* Ends the current segment: appends it and the operations behind it. */
 static void end(native_finder *f)
 {
     cpu_code *code = f->code;
@@ -237,7 +239,7 @@ static void end(native_finder *f)
     f->current = NULL;
 }
 
-/* What an operation reads: is any of it made by the segment, or behind it? */
+/* Does an operation read what the segment makes, or what is behind it? */
 static void classify_reads(const native_finder *f, const cpu_op *op, bool *made,
                            bool *deferred)
 {
@@ -273,7 +275,7 @@ static cpu_part find_part(native_finder *f, cpu_part part)
             f->waiting[f->waiting_count++] = i;
             if (op->out != TN_CPU_NONE)
                 f->deferred[op->out] = true;
-            if (op->where != TN_CPU_NONE) /* PAIR makes two */
+            if (op->where != TN_CPU_NONE) /* PAIR has two results */
                 f->deferred[op->where] = true;
         } else {
             f->rebuilt[f->rebuilt_count++] = *op;
@@ -296,7 +298,8 @@ static cpu_part keep_part(native_finder *f, cpu_part part)
     return rebuilt;
 }
 
-/* Fewer read what is spread and filled, and stores have other makers. */
+/* Updates flags: broadcast and filled values have fewer readers, and stores
+ * other makers. */
 static void update_flags(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
@@ -351,7 +354,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                        .program = program,
                        .exp = hash_of(routines, "exp_f32"),
                        .keep = keep};
-    /* a segment that only folds is one more; of each reduction at most */
+    /* a segment that only reduces is an additional operation; there is at most
+     * one for each reduction */
     f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
     f.deferred = calloc(slots, sizeof *f.deferred);

@@ -1,4 +1,5 @@
-/* native_find_nodes.c: the operations of a segment become nodes of a body. */
+/* native_find_nodes.c: turns the operations of a segment into nodes of a
+ * body. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ static uint32_t add_node(native_finder *f, cpu_node node)
     return n->node_count++;
 }
 
-/* Is a value of this type as wide as the others of the segment? */
+/* Has a value of this type the width of the segment's others? */
 bool tn__cpu_find_fits(native_finder *f, unsigned type)
 {
     uint8_t bytes = tn__cpu_type_bytes[type];
@@ -80,14 +81,14 @@ static uint32_t operand_node(native_finder *f, unsigned type, uint32_t wide,
                                   .number = n->operand_count++});
 }
 
-/* What is in a slot. */
+/* The node of a slot's value. */
 uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot)
 {
     const cpu_code *code = f->code;
     if (f->segment[slot] == code->segment_count + 1u)
         return f->node[slot];
     uint32_t narrow = slot;
-    if (f->maker[slot] > 0) /* SPREAD or FILL */
+    if (f->maker[slot] > 0) /* BROADCAST or FILL */
         narrow = code->op[f->maker[slot] - 1].a;
     const cpu_slot *from = &code->slot[narrow];
     if (from->space == CPU_CONSTANT)
@@ -99,7 +100,7 @@ uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot)
     return operand_node(f, type, slot, TN_CPU_NONE);
 }
 
-/* How many of a, b, c an instruction has. */
+/* The number of operands of an instruction. */
 uint32_t tn__cpu_find_operand_count(unsigned op)
 {
 #define COUNT(name, operands, text) [TN_K_##name] = operands,
@@ -108,8 +109,9 @@ uint32_t tn__cpu_find_operand_count(unsigned op)
     return count[op];
 }
 
-/* where(a < b, a, b) is one instruction, and so is where(a < b, b, a): of either
- * zero, and of NaN and a number, both take the second. 0: it is neither. */
+/* where(a < b, a, b) and where(a < b, b, a) are one instruction each: for two
+ * zeros, and for NaN and a number, both forms return the second. 0: neither
+ * form. */
 static unsigned minmax_of(const native_finder *f, const uint32_t operand[3])
 {
     const cpu_node *less = &f->current->native.node[operand[0]];
@@ -148,7 +150,7 @@ uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                   .c = count > 2 ? operand[2] : TN_NONE});
 }
 
-/* The body of a function, for arguments that are nodes. */
+/* Inlines the body of a function whose arguments are nodes. */
 uint32_t tn__cpu_find_function_node(native_finder *f, const tn_kernel_fn *fn,
                                     const uint32_t argument[3])
 {
@@ -203,7 +205,7 @@ uint32_t tn__cpu_find_function_node(native_finder *f, const tn_kernel_fn *fn,
     return result;
 }
 
-/* The types of an operation's operands. */
+/* The type of an operation's operand i. */
 unsigned tn__cpu_find_operand_type(const native_finder *f, const cpu_op *op,
                                    uint32_t i)
 {

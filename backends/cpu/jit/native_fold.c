@@ -1,5 +1,6 @@
-/* native_fold.c: sums, products and extremes of what a body makes: a register of
- * each copy for each, whose lanes are put together at the end of a line. */
+/* native_fold.c: sums, products, minima and maxima of a body's values. Each
+ * copy has a register for each. Their lanes are combined at the end of a
+ * row. */
 #include "native_code.h"
 
 static unsigned fold_register(const emitter *m, uint32_t fold)
@@ -18,7 +19,7 @@ static void fold_op(emitter *m, unsigned kind, unsigned to, unsigned by)
     }
 }
 
-/* What changes nothing where it is folded in. */
+/* The neutral element of a fold. */
 static x86_source neutral(emitter *m, unsigned kind)
 {
     static const uint32_t bits[] = {0x80000000, 0x3f800000, 0xff800000,
@@ -50,7 +51,7 @@ void tn__jit_begin_folds(emitter *m)
         }
 }
 
-/* Lanes by halves: i takes i + 8, then i + 4, and so on. */
+/* Combines lanes by halves: i with i + 8, then with i + 4, and so on. */
 void tn__jit_end_folds(emitter *m)
 {
     static const struct {

@@ -3,7 +3,7 @@
 
 /* ---- nodes ------------------------------------------------------------- */
 
-/* Two operands. FLOAT, WHOLE: opcodes; turned: x op y is y op x. */
+/* Binary operations. real, whole: opcodes; turned: commutative. */
 static const struct binary {
     uint8_t op, real, map, whole, whole_wide;
     bool turned;
@@ -31,8 +31,8 @@ static const struct binary *binary_of(unsigned op)
     return NULL;
 }
 
-/* Comparisons: the same numbers for floats and integers, but that floats' may
- * not signal. */
+/* Comparison predicates: the same numbers for floats and integers, except that
+ * floats' must be quiet. */
 static int predicate_of(unsigned op, bool real)
 {
     switch (op) {
@@ -49,7 +49,8 @@ static int predicate_of(unsigned op, bool real)
     }
 }
 
-/* Of FLOOR, CEIL, TRUNC, RINT: VRNDSCALE's, without the inexact flag. */
+/* FLOOR, CEIL, TRUNC, RINT: immediates of VRNDSCALE without the inexact
+ * flag. */
 static int rounding_of(unsigned op)
 {
     switch (op) {
@@ -93,7 +94,7 @@ bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from)
     case TN_K_BITCAST:
         return type != CPU_BOOL && from != CPU_BOOL;
     case TN_K_CAST:
-        /* F32 to I32 and such, of one width. */
+        /* F32 to I32 and other pairs of one width. */
         return type == from || type == CPU_BOOL || from == CPU_BOOL ||
                (type == CPU_F32 && from == CPU_I32) ||
                (type == CPU_I32 && from == CPU_F32) ||
@@ -124,15 +125,16 @@ static uint64_t sign_bit(const emitter *m)
     return m->wide ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
 }
 
-/* Does the node at hand end the value of a, in a register that it may take? */
+/* Is the current node the last reader of a, in a register that it may
+ * overwrite? */
 static bool ends(const emitter *m, uint32_t a, uint32_t b, uint32_t c)
 {
     return a != b && a != c && m->last[a] <= m->at &&
            m->reg[a] != NO_REGISTER && !m->pinned[m->reg[a]];
 }
 
-/* The result takes the register of an operand that ends here; a number may be
- * read from memory where another is that. */
+/* The result takes the register of an operand whose last use this is. A number
+ * may be read from memory if it is another operand. */
 static void make_fma(emitter *m, const cpu_node *n)
 {
     enum { BY_132 = 0x98, BY_213 = 0xa8, BY_231 = 0xb8 };
@@ -213,7 +215,7 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
     } else if (n->type == CPU_F64) {
         tn__jit_emit(m, (x86_op){1, 2, 0xe6, true}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
-    } else { /* F32 to I32: what is too great, or a NaN, gives INT32_MIN */
+    } else { /* F32 to I32: too large values and NaN give INT32_MIN */
         tn__jit_emit(m, (x86_op){1, 2, 0x5b, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
         tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_constant(m, 0x4f000000),
@@ -229,7 +231,7 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
     }
 }
 
-/* One operand, that is a vector. */
+/* One vector operand. */
 static void make_unary(emitter *m, const cpu_node *n)
 {
     const uint32_t keep[3] = {n->a, TN_NONE, TN_NONE};
@@ -247,7 +249,7 @@ static void make_unary(emitter *m, const cpu_node *n)
         return;
     }
     tn__jit_release(m, n->a);
-    to = tn__jit_take(m, m->at, keep); /* which may be where it was */
+    to = tn__jit_take(m, m->at, keep); /* may be the operand's register */
     if (n->op == TN_K_BITCAST)
         tn__jit_move(m, to, from);
     else if (n->op == TN_K_NEG && real)
@@ -256,7 +258,7 @@ static void make_unary(emitter *m, const cpu_node *n)
     else if (n->op == TN_K_ABS && real)
         tn__jit_emit(m, tn__jit_packed(m, 1, 0xdb), to, from,
                      tn__jit_constant(m, sign_bit(m) - 1), X86_NO_IMM);
-    else if (n->op == TN_K_NEG) { /* 0 - x, by x ^ -1 and - -1 */
+    else if (n->op == TN_K_NEG) { /* 0 - x = (x ^ -1) - (-1) */
         x86_source ones =
             tn__jit_constant(m, m->wide ? UINT64_MAX : UINT32_MAX);
         tn__jit_emit(m, tn__jit_packed(m, 1, 0xef), to, from, ones, X86_NO_IMM);
@@ -277,7 +279,7 @@ static void make_unary(emitter *m, const cpu_node *n)
                      tn__jit_in(from), rounding_of(n->op));
 }
 
-/* On masks alone. */
+/* Operations on masks only. */
 static void make_logic(emitter *m, const cpu_node *n)
 {
     enum { KAND = 0x41, KANDN, KNOT = 0x44, KOR, KXNOR, KXOR };

@@ -1,5 +1,5 @@
-/* native_registers.c: where the values of a body are, and how they get there:
- * memory, registers, the stack. */
+/* native_registers.c: where the values of a body are: memory, registers or the
+ * stack, and moves between them. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -112,7 +112,7 @@ void tn__jit_move(emitter *m, unsigned to, unsigned from)
 
 void tn__jit_broadcast(emitter *m, unsigned to, x86_source source)
 {
-    source.is_broadcast = false; /* it is the instruction's own */
+    source.is_broadcast = false; /* the instruction broadcasts by itself */
     x86_form form = {0, X86_512, false, (uint8_t)(m->wide ? 8 : 4)};
     tn__x86_vector(&m->x, tn__jit_packed(m, 2, m->wide ? 0x19 : 0x18), form, to,
                    0, &source, X86_NO_IMM);

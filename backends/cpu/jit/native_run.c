@@ -1,24 +1,25 @@
-/* native_run.c: runs a segment's machine code over a block: line by line where
- * it reads what is one value, or the same, for each row; some rows, or chunks
- * of one, side by side where it folds, since a sum waits for itself. */
+/* native_run.c: runs a segment's machine code over a block. Row by row if an
+ * operand has one value for each row, or the same row for all. With folds, some
+ * rows or chunks of one at once, which hides the latency of the sums. */
 #include <string.h>
 
 #include "../run/plan.h"
 #include "native_run.h"
 
 enum { COPIES = TN_CPU_NATIVE_COPIES };
-enum { PIECE = 1024 }; /* elements between which memory is asked for more */
+enum { PIECE = 1024 }; /* elements between prefetches */
 
-/* A segment's block as lines of `length` elements. */
+/* A segment's block as rows of `length` elements. */
 typedef struct row_layout {
-    char *at[TN_CPU_NATIVE_POINTERS];      /* of the first: operands, results */
-    int64_t next[TN_CPU_NATIVE_POINTERS];  /* bytes from line to line */
+    char *at[TN_CPU_NATIVE_POINTERS];      /* of the first row: operands,
+                                              results */
+    int64_t next[TN_CPU_NATIVE_POINTERS];  /* bytes from row to row */
     int64_t bytes[TN_CPU_NATIVE_POINTERS]; /* of an element; 0: one value */
     uint32_t pointers, single, streamed;
     int64_t count, length;
-    int64_t first; /* of a row that lies in lines: of an element of its first
-                           one; next[] is that of these lines */
-    uint32_t prefetch; /* whose lines of the next row are asked for; NONE */
+    int64_t first; /* in subrows: first element within its subrow; next[] is
+                      then the stride of subrows */
+    uint32_t prefetch; /* operand whose next row is prefetched; NONE */
 } row_layout;
 
 bool tn__cpu_native_folds(const cpu_task *t)
@@ -26,7 +27,7 @@ bool tn__cpu_native_folds(const cpu_task *t)
     return !t->columns && t->by_rows;
 }
 
-/* Is all that a stage makes stored, or folded at once? */
+/* Is everything that a stage computes stored or reduced at once? */
 static bool takes_subrows(const cpu_code *code, const cpu_stage *stage)
 {
     enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
@@ -123,7 +124,7 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, row_layout *l)
     }
 }
 
-/* Lines that follow each other without a gap are one. */
+/* Contiguous rows are joined to one. */
 static void join_lines(row_layout *l)
 {
     for (uint32_t i = 0; i < l->pointers; i++)
@@ -133,7 +134,7 @@ static void join_lines(row_layout *l)
     l->count = 1;
 }
 
-/* Points a call at `copies` lines side by side, at an element of each. */
+/* Points a call at `copies` rows, from element `element` of each. */
 static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
                   int64_t copies, int64_t line, int64_t element)
 {
@@ -145,8 +146,8 @@ static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
     }
 }
 
-/* What of the next block is to be asked for: the operand of which most is left
- * to be; NULL: nothing is. */
+/* The memory of the next block to prefetch: the operand with the most bytes
+ * left; NULL: none. */
 static cpu_prefetch_range *most_ahead(cpu_task *t)
 {
     cpu_prefetch_range *most = NULL;
@@ -159,8 +160,8 @@ static cpu_prefetch_range *most_ahead(cpu_task *t)
     return most;
 }
 
-/* Points code that asks for memory to it, for so much as it has vectors; where
- * nothing is left to be asked for, to what it reads. */
+/* Points the code's prefetches there, for the number of vectors of the call; if
+ * nothing is left, at what it reads anyway. */
 static void point_prefetch(cpu_task *t, const cpu_segment *s,
                            cpu_native_call *call, int64_t copies)
 {
@@ -177,8 +178,8 @@ static void point_prefetch(cpu_task *t, const cpu_segment *s,
         ahead->at = ahead->end;
 }
 
-/* Are so many streams read that the processor does not guess them? Else what
- * will be read need not be asked for: rms_norm of 2048 x 512 took 160 us so, 112
+/* Are more streams read than the hardware prefetcher follows? Otherwise
+ * prefetches cost: rms_norm of 2048 x 512 takes 160 us with them and 112
  * without (Zen 5). */
 static bool is_chunked(const cpu_task *t)
 {
@@ -186,13 +187,14 @@ static bool is_chunked(const cpu_task *t)
            t->plan->in_place;
 }
 
-/* Where stages over rows follow each other memory would wait while code works on
- * what is in the cache: softmax of 4096 x 4096 7.1 ms, 4.9 where that asks for
- * the next rows; layer_norm 4.7 and 3.6. Of what does not go past the caches only
- * code asks that works longer on a vector than the last cache on a line: softmax
- * of 2048 x 512 with its gradients 725 us and 520, in turns with others; did all
- * code, layer_norm alone would take 177 in place of 165 (Zen 5). Asked for
- * between calls they would come too many at a time. */
+/* With several stages over rows memory would idle while code works in the
+ * cache: softmax of 4096 x 4096 takes 7.1 ms, and 4.9 if the code prefetches
+ * the next rows; layer_norm 4.7 and 3.6. Without non-temporal stores only code
+ * that spends longer on a vector than the last-level cache on a line
+ * prefetches: softmax of 2048 x 512 with its gradients takes 725 us and 520,
+ * alternating with other work. If all code did, layer_norm alone would take 177
+ * us instead of 165 (Zen 5). Prefetches between calls would come too many at
+ * once. */
 static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
@@ -200,7 +202,7 @@ static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
            t->code->stage_count > 1 && most_ahead(t);
 }
 
-/* So much of a block has been worked on. */
+/* Overlaps memory with `elements` of a block that were processed. */
 static void work_beside(cpu_task *t, int64_t elements)
 {
     enum { BYTES = 4, LINE = 64 };
@@ -210,7 +212,7 @@ static void work_beside(cpu_task *t, int64_t elements)
             (elements * BYTES / t->code->stage_count + LINE - 1) / LINE * LINE);
 }
 
-/* How many of `left` lines are done at once. */
+/* How many of `left` rows to process at once. */
 static int64_t some_lines(const cpu_task *t, const row_layout *l, int64_t left)
 {
     int64_t some = is_chunked(t) ? PIECE / l->length : left;
@@ -222,15 +224,16 @@ typedef struct runner {
     const cpu_segment *s;
     const row_layout *l;
     cpu_native_run *one, *some; /* of COPIES */
-    cpu_native_run *parts; /* of COPIES, in parts; NULL: not wanted */
+    cpu_native_run *parts; /* of COPIES, in parts; NULL: not needed */
     bool prefetch;
-    int64_t line;  /* elements of a row's lines, if they do not lie as one; 0 */
-    int64_t first; /* chunk of the batch at hand */
+    int64_t line;  /* elements of a subrow if subrows are not contiguous; else
+                      0 */
+    int64_t first; /* first chunk of the current batch */
 } runner;
 
-/* What the next row reads, where this one has read the like: while results are
- * on their way to memory, little else is. batch_norm of 8 x 64 x 56 x 56, nothing
- * in the caches, took 0.37 ms in place of 0.40 (Zen 5). */
+/* Prefetches the next row's data in the layout of this one: while results are
+ * stored to memory, little is read. batch_norm of 8 x 64 x 56 x 56 with cold
+ * caches takes 0.37 ms instead of 0.40 (Zen 5). */
 static void point_next_row(const runner *f, cpu_native_call *call)
 {
     enum { VECTOR = 64 };
@@ -270,7 +273,7 @@ static const cpu_reduce *reduce_of(const runner *f, uint32_t fold)
     return &f->t->code->reduce[f->s->reduce[fold]];
 }
 
-/* Whole rows, no longer than a chunk. */
+/* Reduces whole rows no longer than a chunk. */
 static void fold_rows(const runner *f)
 {
     const row_layout *l = f->l;
@@ -278,7 +281,7 @@ static void fold_rows(const runner *f)
     for (int64_t line = 0, some; line < l->count; line += some) {
         int64_t copies = l->count - line >= COPIES ? COPIES : 1;
         some = some_lines(f->t, l, l->count - line) / copies;
-        cpu_native_call call; /* pointed at what it is to work on alone */
+        cpu_native_call call; /* initialised only as far as needed */
         call.n = l->length;
         call.lines = some > 1 ? some : 1;
         some = call.lines * copies;
@@ -299,7 +302,7 @@ static void fold_rows(const runner *f)
 
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
-/* A chunk that is in several lines, as one. */
+/* Copies a chunk that spans several subrows. */
 static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
                        int64_t first, int64_t n, int64_t length)
 {
@@ -310,9 +313,9 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
     }
 }
 
-/* Points copy j of a call at a chunk, of n elements, of a row. Where so many of
- * them are whole vectors at the end of a line, and the others in the next one,
- * how many, if it may go in parts; else it is copied. */
+/* Points copy j of a call at a chunk of n elements of a row. If the chunk spans
+ * two subrows, returns the elements in the first one, if these are whole
+ * vectors and parts are allowed; otherwise copies the chunk and returns 0. */
 static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                            int64_t row, int64_t chunk, int64_t n, bool parts)
 {
@@ -321,7 +324,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
     int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
-    if (length > 0) { /* the row is one */
+    if (length > 0) { /* the row is one subrow */
         line = (l->first + first) / length;
         first = (l->first + first) % length;
     }
@@ -343,8 +346,8 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     return 0;
 }
 
-/* Runs chunks that go on in the next line behind cut[] elements, if not 0: in
- * parts, at whose ends one of them does. */
+/* Runs chunks that continue in the next subrow after cut[] elements, if not 0,
+ * in parts. A part ends at each cut. */
 static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
                       const int64_t cut[COPIES])
 {
@@ -373,8 +376,8 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     f->parts(part);
 }
 
-/* How many calls for all copies, the first of which begins with chunk c of line
- * r, are one: along a line, or from some whole lines to as many others. */
+/* How many calls of COPIES chunks, the first of which begins with chunk c of
+ * row r, can be one: along a row, or over whole rows. */
 static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
                           int64_t count, int64_t c, int64_t from, int64_t to)
 {
@@ -401,11 +404,11 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
     return calls;
 }
 
-/* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
- * as many side by side as there are copies: so a sum waits less for itself. A
- * few that are left are done with some of them twice, if that writes nothing
- * else, which might lie where it is read from. value: of the first
- * chunk of all lines, then of the next one. */
+/* Reduces chunks [from, to) of each of `count` rows, all of one length, COPIES
+ * at a time, which hides the latency of the sums. Chunks left over are grouped
+ * with some that are done already, if the code has no other results, which
+ * might overwrite its operands. value: of the first chunk of all rows, then of
+ * the next one. */
 static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {
@@ -448,7 +451,7 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
     }
 }
 
-/* Lines of several chunks, or what there is of one that began before. */
+/* Reduces rows of several chunks, or the current block of a longer row. */
 static void fold_chunks(runner *f)
 {
     float value[TN_CPU_NATIVE_FOLDS][BATCH];
@@ -478,7 +481,7 @@ static void fold_chunks(runner *f)
     }
 }
 
-/* Bits: operands that lie in memory, and a line of them behind the other. */
+/* Bits: operands in memory whose rows are not all the same. */
 static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;
@@ -489,19 +492,19 @@ static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
     return streams;
 }
 
-/* What code asks for by itself.
+/* Chooses what the code prefetches.
  *
- * Lines that are written: a core waits for each that it stores to as long as
- * for one that it reads, and guesses fewer. layer_norm of 4096 x 1024, nothing
- * in the caches, 0.90 ms with 2048 bytes and 1.05 with 3584. One result of one
- * stage is guessed: exp of 16 MiB took 0.69 ms where it was asked for, and 0.65
- * does not. Updates in place ask for what they read, which they write then: four
- * tensors of 4 MiB by SGD with momentum and by Adam 1.28 and 1.81 ms where what
- * is written was asked for, 3584 bytes ahead, 1.21 and 1.65 so with 3072, 1.19
- * and 1.65 with 4096, 1.27 and 1.89 with 6144. While results are on their way
- * past the caches the one stream that is read is guessed too late: a row added
- * to 4096 x 1024 0.57 ms and 0.45 so, exp of 64 MiB 3.0 and 2.4; two streams
- * take as long either way (Zen 5). */
+ * Results: a core waits for a line to store to as for one to read, and the
+ * hardware prefetcher follows fewer of them. layer_norm of 4096 x 1024 with
+ * cold caches takes 0.90 ms with 2048 bytes and 1.05 with 3584. One result of
+ * one stage needs no prefetch: exp of 16 MiB takes 0.65 ms without and 0.69
+ * with it. In-place updates prefetch what they read, which they then write:
+ * four tensors of 4 MiB by SGD with momentum and by Adam take 1.19 and 1.65 ms
+ * with 4096 bytes, 1.21 and 1.65 with 3072, 1.27 and 1.89 with 6144, and 1.28
+ * and 1.81 if they prefetch what they write 3584 bytes ahead. With non-temporal
+ * stores the hardware prefetches a single input stream too late: adding a row
+ * to 4096 x 1024 takes 0.45 ms instead of 0.57, exp of 64 MiB 2.4 instead of
+ * 3.0; two streams make no difference (Zen 5). */
 static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
                             const cpu_segment *s, const row_layout *l)
 {
@@ -526,7 +529,8 @@ static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
     }
 }
 
-/* Folds take lines of a row that follow each other without a gap as one. */
+/* Folds process contiguous subrows as one. Returns the length of subrows that
+ * are not contiguous, else 0. */
 static int64_t subrow_length(const cpu_task *t, const cpu_segment *s,
                              row_layout *l)
 {

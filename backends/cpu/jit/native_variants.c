@@ -1,5 +1,5 @@
-/* native_variants.c: variants of a body's machine code, made when they are first wanted,
- * and whether there can be any. */
+/* native_variants.c: variants of a body's machine code, generated when first
+ * needed, and whether code can be generated at all. */
 #include "native_body.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 bool tn__cpu_native_available(void)
 {
 #if defined(__x86_64__)
-    /* A system may refuse memory that is to be run. */
+    /* A system may forbid executable memory. */
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -24,7 +24,8 @@ bool tn__cpu_native_available(void)
 #endif
 }
 
-/* Who makes a variant. A fork waits for that, so that a child can. */
+/* Held while a variant is generated. A fork waits for it, so that the child can
+ * generate code. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 

@@ -3,8 +3,8 @@
  * index a row consists of a few runs of the source, and zeros. Adjacent rows
  * have the same runs, so a run is copied for many rows at once. An index is
  * affine (a sum of coordinates) or a table. Along each of the last two
- * dimensions one index may vary; a table may vary only there. Along the outer
- * dimensions any affine index may vary. */
+ * dimensions one index may vary; if it is a table, it varies along that
+ * dimension only. Along the outer dimensions any index may vary. */
 #include <string.h>
 
 #include "../program/program.h"
