@@ -1,4 +1,4 @@
-/* isa.c: which instruction set's routines run here. */
+/* isa.c: chooses the instruction set's routines. */
 #include <pthread.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -30,13 +30,14 @@ typedef struct set {
       tn__cpu_order__##isa, tn__cpu_lapack__##isa},                           \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
-/* Plain to best: the last one there is taken. */
+/* From plain to best: the last available one is the default. */
 static set sets[] = {
     SET(generic, "nothing"),
 #if defined(__x86_64__)
     SET(v3, "AVX2, FMA and F16C"),
     SET(v4, "AVX-512 F, BW, CD, DQ and VL"),
-    /* The same, and machine code made for each program (native_body.h). */
+    /* The same, complemented by machine code generated for each program
+     * (native_body.h). */
     NAMED("jit", v4, "AVX-512 F, BW, CD, DQ and VL, or a system that runs "
                      "code made at run time"),
 #endif
@@ -44,9 +45,9 @@ static set sets[] = {
 enum { SET_COUNT = sizeof sets / sizeof *sets };
 static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
 
-/* AMD's processors to Zen 4: families 17h to 19h. Leaf 8000001Ah would tell of
- * later ones that 512 bits pass at once, were it not that KVM leaves that bit
- * out; in it all of these have the bit of 256. */
+/* AMD's processors up to Zen 4, families 17h to 19h, execute 512-bit vectors in
+ * halves. Leaf 8000001Ah has a bit for full-width 512-bit units, but KVM hides
+ * it. Its bit for 256 bits identifies AMD's families. */
 #if defined(__x86_64__)
 static bool is_double_pumped(void)
 {
@@ -60,7 +61,7 @@ static bool is_double_pumped(void)
 }
 #endif
 
-/* x86's own word for it: enhanced REP MOVSB and STOSB. */
+/* CPUID: enhanced REP MOVSB and STOSB. */
 #if defined(__x86_64__)
 static bool has_strings(void)
 {
@@ -90,7 +91,7 @@ static void detect(void)
         sets[i].table.strings = has_strings();
     }
 #endif
-    /* What fills a table is built for its set too, and may use it. */
+    /* The code that fills a table is compiled for its set and may use it. */
     for (int i = 0; i < SET_COUNT; i++) {
         if (!sets[i].available)
             continue;

@@ -1,6 +1,6 @@
 /* routines_attention.c: the loops of attention (cpu_attention.c), over rows of
- * scores that stay in L1. A row is PAD elements or a multiple of that, which
- * all vectors divide; what lies behind its end is overwritten. */
+ * scores that stay in L1. A row is PAD elements or a multiple, which all
+ * vectors divide. Loops may overwrite what is behind its end. */
 #include <math.h>
 
 #include "routines.h"
@@ -22,7 +22,7 @@ static inline vec_f32 splat(float x)
     return (vec_f32){0} + x;
 }
 
-/* exp, 0 below exp(-87): as in math_table.c where there is fma. */
+/* exp, 0 below exp(-87): as in math_table.c if there is fma. */
 #if FUSED
 static inline vec_f32 exp_flushed(vec_f32 x)
 {
@@ -55,14 +55,14 @@ static inline int64_t min_i64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How many keys row i looks at. */
+/* The number of keys that row i sees. */
 static inline int64_t visible_keys(int64_t i, int64_t first, int64_t width)
 {
     return first + i < 0 ? 0 : min_i64(first + i, width);
 }
 
-/* What is behind them up to the next vector is set to x. The vectors that hold
- * any. */
+/* Sets the elements behind the visible ones to x, up to the next vector.
+ * Returns the number of vectors. */
 static inline int64_t pad_row(float *s, int64_t i, int64_t first,
                               int64_t width, float x)
 {
@@ -73,7 +73,7 @@ static inline int64_t pad_row(float *s, int64_t i, int64_t first,
     return vectors;
 }
 
-/* 0 to the row's end. */
+/* Clears the rest of the row. */
 static inline void clear_tail(float *s, int64_t from, int64_t width)
 {
     for (int64_t j = from; j < width; j++)
@@ -86,7 +86,7 @@ static inline float row_max(const float *s, int64_t vectors, float least_of)
     vec_f32 m = splat(least_of), other = m;
     int64_t v = 0;
     for (; v + 2 <= vectors; v += 2) {
-        m = greater_vec_f32(x[v], m); /* a NaN is told by its exp */
+        m = greater_vec_f32(x[v], m); /* a NaN shows up in its exp */
         other = greater_vec_f32(x[v + 1], other);
     }
     if (v < vectors)
@@ -99,7 +99,7 @@ static inline float row_max(const float *s, int64_t vectors, float least_of)
     return m[0];
 }
 
-/* s = exp(s - base); their sum. */
+/* s = exp(s - base); returns their sum. */
 static inline float exp_and_sum(float *s, int64_t vectors, float base)
 {
     loose_f32 *x = (loose_f32 *)s;
@@ -193,14 +193,15 @@ static void softmax_backward(const tn_cpu_scores *scores, float *d,
             p[v] = w;
             g[v] = w * (g[v] - mean[i]);
         }
-        /* With a NaN for a base what is hidden is 0, too, up to any vector. */
+        /* If the base is a NaN, hidden elements must still be 0, up to any
+         * vector. */
         clear_tail(s, visible_keys(i, first, width), width);
         clear_tail(d, visible_keys(i, first, width), width);
     }
 }
 
-/* As a product sums (float_product.c), so that a row whose weights are 0 and one 1 has
- * no gradient of its scores: several rows at a time, one after the other. */
+/* Sums like a product (float_product.c), so that a row of weights 0 and one 1
+ * has no gradient of its scores. Several rows at once. */
 static void row_dots(const float *x, int64_t x_row, const float *y,
                      int64_t y_row, int64_t rows, int64_t n, float *out)
 {

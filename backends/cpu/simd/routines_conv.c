@@ -1,6 +1,6 @@
-/* routines_conv.c: the loops of convolution (cpu_conv.c): tiles of a product whose
- * left side is read through offsets, by channels or by pixels, and what lays its
- * operands out. */
+/* routines_conv.c: the loops of convolution (cpu_conv.c): tiles of a product
+ * whose left operand is read through offsets, with channels or pixels as lanes,
+ * and the loops that arrange its operands. */
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* routines_order.c: keys of 32 bits, signed numbers in the order asked for,
- * which of a line may be among its first, and which one stands at a rank; and
- * where bytes are not 0. */
+/* routines_order.c: 32-bit keys, signed integers in the requested order: which
+ * may be among the first of a sequence, and which one is at a rank; and the
+ * indices of bytes that are not 0. */
 #include <string.h>
 
 #include "isa.h"
@@ -35,7 +35,7 @@ static void keys(int32_t *key, const void *block, int64_t n, int is_float,
     }
 }
 
-/* Bit i: is x[i] at most bound? */
+/* Bit i: x[i] <= bound. */
 static inline unsigned mask_at_most(vec_i32 x, int32_t bound)
 {
 #if defined(__AVX512F__)
@@ -52,7 +52,7 @@ static inline unsigned mask_at_most(vec_i32 x, int32_t bound)
 #endif
 }
 
-/* Bit i: is x[i] the key? */
+/* Bit i: x[i] == key. */
 static inline unsigned mask_equal(vec_i32 x, int32_t key)
 {
 #if defined(__AVX512F__)
@@ -67,7 +67,7 @@ static inline unsigned mask_equal(vec_i32 x, int32_t key)
 #endif
 }
 
-/* TN_CPU_PARTS keys, and how many of them are less than each. */
+/* TN_CPU_PARTS keys, and for each the number of smaller ones. */
 typedef struct ranked {
     vec_i32 key[PARTS], less[PARTS];
 } ranked;
@@ -82,7 +82,7 @@ static __attribute__((noinline)) void rank_all(ranked *r)
             r->less[v] -= each[i] < r->key[v];
 }
 
-/* The greatest that fewer than `wanted` are less than. */
+/* The largest key that has fewer than `wanted` smaller ones. */
 static int32_t greatest_of(const ranked *r, int32_t wanted)
 {
     vec_i32 most = (vec_i32){0} + INT32_MIN;
@@ -96,8 +96,9 @@ static int32_t greatest_of(const ranked *r, int32_t wanted)
     return bound;
 }
 
-/* The least of each part, an element in TN_CPU_PARTS: so many of them as are
- * wanted bound the first ones from above. */
+/* An upper bound of the first `wanted` keys: the keys are cut into TN_CPU_PARTS
+ * interleaved parts, and the bound is the `wanted`-th smallest of their
+ * minima. */
 static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
 {
     ranked part;
@@ -129,8 +130,8 @@ static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
     return have;
 }
 
-/* Those of n keys that lie in [low, high] one behind the other, as they stood;
- * how many, and how many are less than low. */
+/* Copies the keys in [low, high], in order; returns their number, and in *less
+ * the number of keys below low. */
 static __attribute__((noinline)) int64_t
 keep_between(int32_t *to, const int32_t *from, int64_t n,
              int32_t low, int32_t high, int64_t *less)
@@ -153,7 +154,7 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 #else
     for (int64_t k = 0; k < n; k++) {
         const int32_t x = from[k];
-        to[have] = x; /* stays if the next one does not take its place */
+        to[have] = x; /* stays unless the next one overwrites it */
         have += (x >= low) & (x <= high);
         below += x < low;
     }
@@ -162,13 +163,13 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
     return have;
 }
 
-/* The key at rank: of a sample two bound it, and few lie between them. Where
- * they fail the key is on the one side; where all lie between them their middle
- * parts them. less: how many are less than it. */
+/* The key at rank. Two keys of a sample bound it, with few keys between. If it
+ * is outside, the search continues on that side; if all keys are between, the
+ * midpoint splits them. *less: the number of smaller keys. */
 static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                       int32_t *room, int64_t *less)
 {
-    enum { MARGIN = 6 }; /* of 64: 1.5 standard deviations of a middle one */
+    enum { MARGIN = 6 }; /* of 64: 1.5 standard deviations of the median */
     int32_t *to = room, *other = room + n;
     ranked part;
     int32_t sample[TN_CPU_PARTS];
@@ -259,7 +260,7 @@ static int64_t places(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
         }
 #else
         for (int64_t i = k; i < k + STEP; i++) {
-            out[have] = i; /* stays if the next one does not take its place */
+            out[have] = i; /* stays unless the next one overwrites it */
             have += (x[i] == 0) == is_zero;
         }
 #endif

@@ -1,13 +1,13 @@
-/* routines_pool.c: the loops of pooling (cpu_pool.c): one element of all windows of
- * a plane at a time. */
+/* routines_pool.c: the loops of pooling (cpu_pool.c): one element of all
+ * windows of a plane at a time. */
 #include <string.h>
 
 #include "routines.h"
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* out[2 * j] = in[j]. The gaps are another task's, so nothing is written there:
- * one by one it takes four times as long. */
+/* out[2 * j] = in[j]. Other tasks own the gaps, so they are not written. One by
+ * one it takes four times as long. */
 #if defined(__AVX512VL__)
 #define HAS_STORE_EVENS 1
 static void store_evens(void *out, const void *in, int64_t n)
@@ -63,7 +63,7 @@ typedef struct running_max {
     vec_i32 of;
 } running_max;
 
-/* As pool_greater has it: the first NaN, +0 of equals. */
+/* As in pool_max_update: the first NaN wins, +0 of equal zeros. */
 static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
 {
     vec_i32 better = ~(vec_i32)(x <= w.most) & (vec_i32)(w.most == w.most);
@@ -73,8 +73,9 @@ static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
                          (better & number) | (~better & w.of)};
 }
 
-/* Two vectors of columns stay in registers for all lines: each number waits for
- * the one before. The last columns, if fewer, are begun before and made twice. */
+/* Two vectors of columns stay in registers for all rows, because each maximum
+ * waits for the previous one. If fewer columns remain, the last vector repeats
+ * some. */
 static void max_columns(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n)
 {
@@ -99,8 +100,8 @@ static void max_columns(float *best, int32_t *at, const float *in,
     }
 }
 
-/* Lines k, k + lanes and so on are added one after the other, then those sums by
- * halves: what the fixed order has of a column. */
+/* Rows k, k + lanes and so on are added one after the other, then these sums by
+ * halves: the fixed order for a column. */
 static void sum_columns(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n)
 {
@@ -157,7 +158,7 @@ static inline vec_f32 least_unless(vec_i32 at, int32_t size, vec_f32 x)
     return (vec_f32)_mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()),
                                        within, (__m512)x);
 }
-/* Has a NaN been seen, or is one of them -0? */
+/* Was there a NaN, or is a maximum -0? */
 static inline int is_special(seen_f32 seen, vec_f32 x)
 {
     return (seen | _mm512_cmpeq_epi32_mask((__m512i)x,
@@ -184,7 +185,7 @@ static inline int is_special(seen_f32 seen, vec_f32 x)
 }
 #endif
 
-/* Lanes whose element lies where nothing may be read are left out. */
+/* Lanes whose element may not be read are left out. */
 static __attribute__((noinline)) vec_f32
 load_within(const tn_cpu_pool_row *row, int64_t at)
 {
@@ -195,11 +196,10 @@ load_within(const tn_cpu_pool_row *row, int64_t at)
     return x;
 }
 
-/* The greatest of a vector of windows from j on, all elements of which pass one
- * after the other; w->of has the numbers of their first ones. Those of a column
- * that lies beside the image are the lowest number, which nothing takes.
- * Returns whether there was no NaN and none is -0, for which elements have to be
- * looked at one by one: exact does. */
+/* The maximum of a vector of windows from j on: all their elements are visited
+ * in order. w->of holds the indices of their first elements. Columns outside
+ * the image are -inf, which no maximum takes. Returns whether there was no NaN
+ * and no maximum is -0; otherwise the caller repeats with `exact`. */
 static inline __attribute__((always_inline)) int
 vector_of_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane,
                   running_max *w, const int plain, const int indexed,
@@ -261,7 +261,7 @@ pool_windows(float *out, int64_t *index, const tn_cpu_pool_row *row,
                                    8, 9, 10, 11, 12, 13, 14, 15};
     const int64_t n = row->n, step = row->step;
     const vec_i32 lane = *(const loose_i32 *)ramp * (int32_t)step;
-    /* the last element of the last vector, from where it begins */
+    /* from a vector's first element to its last */
     const int64_t reach = (row->lines - 1) * row->in_row +
                           (row->width - 1) * row->apart +
                           (step == 2 ? 2 * L - 1 : L);

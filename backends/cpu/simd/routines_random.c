@@ -1,7 +1,7 @@
-/* routines_random.c: PHILOX over blocks, Philox4x32-10 (Salmon et al., SC 2011,
- * doi:10.1145/2063384.2063405). One counter has four words: those of four
- * neighbouring numbers a, or of two where every other is asked for. A run of
- * such numbers takes a vector of counters at a time. */
+/* routines_random.c: PHILOX over blocks: Philox4x32-10 (Salmon et al., SC 2011,
+ * doi:10.1145/2063384.2063405). A counter yields four words: those of four
+ * consecutive numbers a, or of two if every other one is needed. Runs of such
+ * numbers process a vector of counters at once. */
 #include <string.h>
 
 #include "isa.h"
@@ -11,8 +11,7 @@
 enum { LANES = TN_CPU_VECTOR / 8 };
 #define LOW UINT64_C(0xffffffff)
 
-/* The product of the low halves: a multiplication of 32 bits is one
- * instruction, of 64 three. */
+/* The product of the low halves: one instruction for 32 bits, three for 64. */
 static inline vec_u64 times(vec_u64 x, uint32_t y)
 {
 #if defined(__AVX512F__)
@@ -28,7 +27,7 @@ static inline vec_u64 times(vec_u64 x, uint32_t y)
 #endif
 }
 
-/* What is added to the words in each round. */
+/* The round keys. */
 typedef struct keys {
     uint64_t low[10], high[10];
 } keys;
@@ -44,8 +43,8 @@ static inline void keys_of(uint64_t key, keys *out)
     }
 }
 
-/* The words of each counter, in the low halves; what is above them is of no
- * meaning. A round waits for its products: two vectors fill the time. */
+/* The words of each counter, in the low halves; the high halves are undefined.
+ * Two vectors hide the latency of the products. */
 static inline __attribute__((always_inline)) void
 words(const vec_u64 *counter, const int vectors, const keys *key,
       uint64_t call, vec_u64 (*word)[4])
@@ -71,7 +70,7 @@ words(const vec_u64 *counter, const int vectors, const keys *key,
     }
 }
 
-/* Two words as they lie in memory. */
+/* Two words in memory order. */
 static inline vec_u64 join(vec_u64 first, vec_u64 second)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -95,7 +94,7 @@ static inline vec_u64 join(vec_u64 first, vec_u64 second)
 #define INTERLEAVE_HIGH 1, 3
 #endif
 
-/* Of a, a + 4, a + 8 and so on: two vectors. */
+/* The counters of a, a + 4, a + 8 and so on: two vectors. */
 static inline void counters_from(uint64_t a, vec_u64 counter[2])
 {
     const vec_u64 lane = FIRST_LANES;
@@ -103,8 +102,8 @@ static inline void counters_from(uint64_t a, vec_u64 counter[2])
     counter[1] = (a + 4 * LANES + 4 * lane) >> 2;
 }
 
-/* How many numbers from here on are so far from one to the next, and in the
- * words that a counter begins with: of n; 0 or 1: it is no run. */
+/* How many of n numbers form a run: a constant distance apart, beginning with
+ * the first words of a counter; 0 or 1: no run. */
 static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
 {
     const vec_u64 lane = FIRST_LANES;
@@ -125,8 +124,8 @@ static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
     return k;
 }
 
-/* A run of n from a on: neighbours, or every other one; then what follows each
- * goes to o1, unless that is NULL. */
+/* A run of n from a on, consecutive or every other one. Unless o1 is NULL, it
+ * gets the number after each. */
 static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
                        int64_t n, uint64_t key, uint64_t call)
 {
@@ -163,7 +162,7 @@ static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
     }
 }
 
-/* Any numbers, at most LANES of them. */
+/* Any numbers, at most LANES. */
 static __attribute__((noinline)) void
 philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
            int64_t count)
@@ -182,7 +181,8 @@ philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
         out[k] = (int32_t)chosen[k];
 }
 
-/* How many go by some(): one, to meet the next counter, or what is no run. */
+/* How many numbers run through philox_any: one, to reach the next counter, or
+ * those that form no run. */
 static int64_t unordered_count(const uint64_t *a, int64_t n)
 {
     return n < LANES ? n : a[1] - a[0] - 1 < 2 ? 1 : LANES;
@@ -208,7 +208,7 @@ static void philox(void *out, const void *pa, const void *pb, const void *pc,
     }
 }
 
-/* Those of a and of a + 1: mostly the words of the same counters. */
+/* Those of a and of a + 1: usually words of the same counters. */
 static void philox_pair(void *out, void *next, const void *pa, const void *pb,
                         const void *pc, int64_t n)
 {

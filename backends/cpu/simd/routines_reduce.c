@@ -1,6 +1,5 @@
-/* routines_reduce.c: folds of rows that lie in memory without gaps, by
- * TN_LANES lanes as plugin.h orders them, and of neighbouring rows (columns),
- * whose lanes are vectors of rows. */
+/* routines_reduce.c: reductions of contiguous rows, by TN_LANES lanes in
+ * plugin.h's order, and of columns, whose lanes are vectors of rows. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,8 +7,8 @@
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* One instruction, where a compiler makes a comparison into a mask and a choice
- * by it, of several cycles each: a fold is a chain of them. */
+/* One instruction, where a compiler generates a comparison and a select of
+ * several cycles each; reductions are chains of them. */
 #if defined(__AVX512F__)
 #define INT_MINMAX(name, V, op, instruction)                                  \
     static inline V name(V x, V y)                                            \
@@ -32,16 +31,16 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 #define PLUS(x, y) ((x) + (y))
 #define TIMES(x, y) ((x) * (y))
 
-/* V holds PER lanes of T each; many combines vectors, single elements, and none
- * is what changes no bit of another: of lanes that a row's end does not reach.
- * A fold is a chain of dependent additions, one to TN_LANES elements; the
- * processor begins the next sequence before it ends. One place of memory is
- * read at a time, and what comes next asked for: two sequences at once took
- * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). */
+/* V holds PER lanes of T; `many` combines vectors, `single` elements. `none` is
+ * the neutral element, for lanes that a row's end does not reach. A reduction
+ * is a chain of dependent operations, one for TN_LANES elements; the processor
+ * begins the next sequence before it ends. One stream of memory at a time, with
+ * prefetches: two sequences at once take 2.1 ms for 16 M elements instead of
+ * 1.65 (Zen 5). */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
-enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
+enum { ROUNDS = 3 }; /* unrolled; a chunk has 63 after the first */
 #endif
 #define FOLD(name, T, V, bits, many, single, none)                            \
     static inline __attribute__((always_inline)) void name##_lanes(           \
@@ -120,10 +119,10 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
             name##_short(o + i, m + i * stride, n);                           \
     }
 
-/* Extremes do not depend on order, so floats take more accumulators and a
- * cheaper comparison, which tells neither NaN nor -0 from +0. Where there was
- * a NaN, or the result is a zero, the row is looked at again: for the first
- * NaN, or for the zero that wins over the other. */
+/* Minimum and maximum do not depend on the order, so floats use more
+ * accumulators and a cheaper comparison that ignores NaN and the sign of 0. If
+ * there was a NaN, or the result is 0, the row is read again: for the first
+ * NaN, or for the zero that wins. */
 #define FLOAT_MINMAX(name, suffix, T, many, op, single, zero)                 \
     static T name##_one(const T *m, int64_t n, int64_t ahead)                 \
     {                                                                         \
@@ -203,10 +202,10 @@ FOLD(fold_prod_i64, uint64_t, vec_u64, 64, TIMES, TIMES, 1)
 INT_FOLDS(i32, int32_t, 32)
 INT_FOLDS(i64, int64_t, 64)
 
-/* sums[i] = sum of x[k] * y[k], each product rounded, of the sequences i: what
- * is multiplied has just been made or read, and lies near; so some sequences go
- * at once, and none waits for its last addition. A factor without a center is
- * its value less 0, which changes no bit. */
+/* sums[i] = sum of x[k] * y[k] of sequence i, each product rounded. The factors
+ * are in the caches, so several sequences run at once, which hides the latency
+ * of the additions. A factor without a center has center 0, which changes no
+ * bit. */
 #define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static __attribute__((noinline)) void name##_end(                         \
         T *out, const void *lanes, const T *x, T p, const T *y, T q,          \
@@ -316,12 +315,12 @@ FOLD_BOOL(fold_all, 1, &=)
 
 /* ---- neighbouring rows ------------------------------------------------- */
 
-/* Element `open` of each row and those after it, into the lanes of all rows:
- * four rounds at a time, for the lanes of many rows lie in an L2. These are
- * four places of memory, each left after a row, which the processor guesses too
- * late: the next four are asked for, STRIP elements at a time (0: not; nor where
- * 64 bytes pass in halves). Sums of 1024 columns of 4096 took 300 us without and
- * 252 so, extremes 530 and 338 (Zen 5). */
+/* Adds elements from `open` on to the lanes of all rows, four rounds at a time,
+ * because the lanes of many rows are in L2. These are four streams, each left
+ * after a row, which the hardware prefetches too late: the next four are
+ * prefetched STRIP elements at a time (0: not; nor if double-pumped). Sums of
+ * 1024 columns of 4096 take 252 us instead of 300, minima and maxima 338
+ * instead of 530 (Zen 5). */
 static bool prefetches_columns; /* set before there is a table */
 #ifdef TN_CPU_PLAIN
 enum { PREFETCH_STRIP = 0 };
@@ -395,7 +394,7 @@ COLUMNS(columns_min_i64, int64_t, min_i64, 0)
 COLUMNS(columns_any, uint8_t, OR, 0)
 COLUMNS(columns_all, uint8_t, AND, 0)
 
-/* Products, each rounded, go to their lanes at once. */
+/* Adds products, each rounded, to their lanes. */
 static void columns_products(void *lanes, const tn_cpu_column_products *lines,
                              int64_t open, int64_t n, int64_t rows)
 {
@@ -420,8 +419,8 @@ static void columns_products(void *lanes, const tn_cpu_column_products *lines,
 /* Is x better than best: beyond it, or the first NaN? */
 #define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))
 
-/* The fold finds the extreme fast; only where it is better than what was
- * known is its first place looked for. -0 and +0 are equal here. */
+/* The reduction finds the value fast. Only if it is better than the known one
+ * is its first position searched. -0 and +0 are equal here. */
 #define ARG(name, T, op, fold)                                                \
     static void name(void *best, int64_t *place, const void *memory,          \
                      int64_t n, int64_t k, int fresh)                         \

@@ -1,13 +1,13 @@
-/* routines_scan.c: prefix sums of floats by blocks of TN_LANES, as plugin.h
- * orders them: of one line, a vector or a few to a block, or of lines side by
- * side in memory; and running extremes while they stay. */
+/* routines_scan.c: prefix sums of floats by blocks of TN_LANES, in plugin.h's
+ * order: of one sequence, a few vectors for a block, or of adjacent sequences;
+ * and running minima and maxima while they do not change. */
 #include <string.h>
 
 #include "routines.h"
 #include "vector_ops.h"
 
-/* The source of element i in the step by h: of two vectors of P the first is x,
- * the second what is added where nothing is to be. */
+/* The source of element i in step h: of two vectors of P, the first is x, the
+ * second is added where nothing is to be added. */
 #define FROM(i, h, P) ((i) & (h) ? ((i) & ~(2 * (h) - 1)) + (h) - 1 : (P) + (i))
 #define STEP_2(V, I, x, none, h)                                              \
     x = SHUFFLE(V, I, x, none, FROM(0, h, 2), FROM(1, h, 2)) + x
@@ -32,7 +32,7 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
-/* A mask says where something is added: 1.19 ns a block, 1.07 so (Zen 5). */
+/* With masked additions a block takes 1.07 ns instead of 1.19 (Zen 5). */
 #define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
 #define MASKED_16(V, x, h, mask)                                              \
     x = (V)_mm512_mask_add_ps(                                                \
@@ -76,12 +76,11 @@
 #define LAST_64(V, x) LAST_2(V, vec_i64, x)
 #endif
 
-/* The final elements of blocks make a chain of one addition each: what is
- * added to it is there before. What comes next is asked for: 16 MiB that other
- * work had put out of the caches took 0.52 ms with 2 KiB between, 0.47 with 4
- * and 0.44 with 8 or 12 (AMD Zen 5). Where nothing comes before, whole blocks
- * are spared an addition of seven: 256 KiB in the caches took 6.1 us, and 5.3
- * so. */
+/* The last elements of blocks form a chain of one addition each; everything
+ * else is computed before. The input is prefetched: 16 MiB that other work
+ * evicted take 0.52 ms with 2 KiB, 0.47 with 4 and 0.44 with 8 or 12 (Zen 5).
+ * Without *before, whole blocks save one of seven additions: 256 KiB in the
+ * caches take 5.3 us instead of 6.1. */
 #define AHEAD 8192 /* bytes */
 #ifdef TN_CPU_STREAMS
 #define STREAM(to, x) stream_vector(to, (vec_i32)(x))
@@ -160,9 +159,9 @@
 SCAN(scan_f32, float, f32, 32)
 SCAN(scan_f64, double, f64, 64)
 
-/* Rows of lines side by side, four at a time: more would be more than a set of
- * an L1 holds where rows lie a page apart. The next four are asked for: 4096 x
- * 1024 floats took 1.11 ms, and take 0.84 so (AMD Zen 5). */
+/* Rows of adjacent sequences, four at a time: more would exceed the ways of an
+ * L1 set if rows are a page apart. The next four are prefetched: 4096 x 1024
+ * floats take 0.84 ms instead of 1.11 (Zen 5). */
 #define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
 #define ROWS(name, T, B, V)                                                   \
@@ -199,8 +198,8 @@ SCAN(scan_f64, double, f64, 64)
 ROWS(rows_f32, float, vec_i32, loose_f32)
 ROWS(rows_f64, double, vec_i64, loose_f64)
 
-/* A running extreme that seldom changes, a vector at a time. A NaN is never
- * behind one, and none is behind a NaN. */
+/* A running minimum or maximum that seldom changes, a vector at a time. A NaN
+ * always changes it, unless it is a NaN. */
 #if TN_CPU_VECTOR == 64
 #define ALL_f32(x, y, is)                                                     \
     (_mm512_cmp_ps_mask((__m512)(x), (__m512)(y), is) == 0xffff)

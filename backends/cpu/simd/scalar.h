@@ -1,5 +1,5 @@
-/* scalar.h: bits of floats, and the least and greatest of two, worded so that
- * a compiler can turn a loop of them into vectors. */
+/* scalar.h: bits of floats, and minimum and maximum, written so that a compiler
+ * can vectorise them. */
 #ifndef TN_CPU_SCALAR_H
 #define TN_CPU_SCALAR_H
 
@@ -34,8 +34,8 @@ static inline double double_of(uint64_t u)
     return x;
 }
 
-/* Equal values are the same bits, but for -0 and +0: then "and" gives +0 and
- * "or" -0. x + y of a NaN is NaN. */
+/* Equal values have the same bits, except -0 and +0: for these "and" gives +0
+ * and "or" gives -0. x + y with a NaN is NaN. */
 static inline float max_f32(float x, float y)
 {
     float equal = float_of(bits_f32(x) & bits_f32(y));

@@ -1,5 +1,5 @@
-/* vector_ops.h: what plain loops over vectors cannot say: a comparison that is
- * one instruction, a store that passes the caches by. */
+/* vector_ops.h: vector operations that plain C cannot express: one-instruction
+ * comparisons and non-temporal stores. */
 #ifndef TN_CPU_VECTOR_OPS_H
 #define TN_CPU_VECTOR_OPS_H
 
@@ -20,7 +20,7 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
     __builtin_shuffle(x, y, (I){__VA_ARGS__})
 #endif
 
-/* A vector of 4-byte (8-byte) elements whose element i is v[i + h], around. */
+/* Rotates a vector of 4-byte (8-byte) elements: element i is v[i + h]. */
 #define ROTATE_2(V, I, v, h) SHUFFLE(V, I, v, v, (0 + h) % 2, (1 + h) % 2)
 #define ROTATE_4(V, I, v, h)                                                  \
     SHUFFLE(V, I, v, v, (0 + h) % 4, (1 + h) % 4, (2 + h) % 4, (3 + h) % 4)
@@ -44,9 +44,9 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
 #define ROTATE_64(V, v, h) ROTATE_2(V, vec_i64, v, h)
 #endif
 
-/* The first n elements of memory, 0 < n <= a vector's, whose others are not
- * touched: they are 0. A row whose last elements were added one by one in
- * memory made the next load wait for those stores. */
+/* Loads the first n elements, 0 < n <= a vector's; the others are 0 and their
+ * memory is not accessed. (Adding the last elements of a row one by one in
+ * memory makes the next load wait for those stores.) */
 #if defined(__AVX512F__)
 static inline vec_i32 load_part_32(const void *memory, int64_t n)
 {
@@ -84,8 +84,8 @@ TN_CPU_LOAD_PART(32)
 TN_CPU_LOAD_PART(64)
 #endif
 
-/* The elements of memory whose bits are set, the others are not touched: they
- * are 0. And x in such elements. */
+/* Loads the elements whose bits are set; the others are 0 and their memory is
+ * not accessed. And x in such elements. */
 #if defined(__AVX512F__)
 #define TN_CPU_LOADS_BITS 1
 static inline vec_i32 load_bits(const void *memory, uint32_t bits)
@@ -114,9 +114,9 @@ static inline vec_i32 bits_of(int32_t x, uint32_t bits)
 }
 #endif
 
-/* out[i] = memory[offset[i]] for so many elements, TN_CPU_NEAR or 16, if they
- * lie between the first and the last of them and those are no more than a few
- * apart; else false. Nothing beyond these two is read. */
+/* out[i] = memory[offset[i]] for `count` elements, TN_CPU_NEAR or 16, if all
+ * are between the first and the last of them and these are close; otherwise
+ * returns false. Reads nothing beyond these two. */
 #if defined(__AVX512F__)
 #define TN_CPU_NEAR 8
 static inline _Bool gather_near(void *out, const uint32_t *memory,
@@ -143,8 +143,8 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm512_mask_storeu_epi32(out, (__mmask16)((1 << count) - 1), x);
     return 1;
 }
-/* Two vectors side by side, the first `there` elements of which are there (the
- * others are not read), and of them x[at[i]]. */
+/* Two adjacent vectors, of which the first `there` elements are read, and
+ * permutations x[at[i]] of them. */
 typedef struct window_f32 {
     __m512 low, high;
 } window_f32;
@@ -168,7 +168,7 @@ static inline vec_i32 widen_places(const uint8_t *at)
     return (vec_i32)_mm512_cvtepu8_epi32(
         _mm_loadu_si128((const __m128i *)at));
 }
-/* Which of them are not 0, and x times such weights; 0 where one is. */
+/* Which weights are not 0, and x times such weights; 0 for the others. */
 typedef __mmask16 lane_mask_f32;
 static inline lane_mask_f32 nonzero_weights(vec_f32 w)
 {
@@ -178,7 +178,7 @@ static inline vec_f32 multiply_masked(vec_f32 x, vec_f32 w, lane_mask_f32 which)
 {
     return (vec_f32)_mm512_maskz_mul_ps(which, (__m512)x, (__m512)w);
 }
-/* Those of the first n that are within the vector. */
+/* The first n lanes, within a vector. */
 typedef __mmask16 head_mask_f32;
 static inline head_mask_f32 head_mask(int64_t n)
 {
@@ -209,7 +209,7 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     __m256i b = _mm256_sub_epi64(_mm256_loadu_si256(given + 1), from);
     __m256i beyond = _mm256_or_si256(
         _mm256_or_si256(_mm256_cmpgt_epi64(a, end), _mm256_cmpgt_epi64(b, end)),
-        _mm256_or_si256(a, b)); /* and below: negative */
+        _mm256_or_si256(a, b)); /* negative: below the first */
     if (_mm256_movemask_pd(_mm256_castsi256_pd(beyond)))
         return 0;
     __m256i at = _mm256_permute4x64_epi64(
@@ -275,7 +275,7 @@ static inline vec_f32 load_first(const float *memory, head_mask_f32 which)
 {
     return (vec_f32)_mm256_maskload_ps(memory, which);
 }
-/* Stores under a mask are slow on AMD's processors. */
+/* Masked stores are slow on AMD's processors. */
 static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 {
     if (_mm256_movemask_epi8(which) == -1)
@@ -285,7 +285,7 @@ static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 }
 #endif
 
-/* The first n elements of x, and none in place of the others. */
+/* The first n elements of x, and `none` in place of the others. */
 #define TN_CPU_PART_MASK(bits, ...)                                           \
     static inline vec_i##bits part_mask_##bits(int64_t n)                     \
     {                                                                         \
@@ -346,8 +346,8 @@ TN_CPU_PICK(lesser, f32, s, min, TN_CPU_NATIVE_F32)
 TN_CPU_PICK(greater, f64, d, max, TN_CPU_NATIVE_F64)
 TN_CPU_PICK(lesser, f64, d, min, TN_CPU_NATIVE_F64)
 
-/* Has there been a NaN in the pairs of vectors seen so far? One comparison
- * looks at both: they are unordered where either is a NaN. */
+/* Has any pair of vectors contained a NaN? One comparison tests both: they are
+ * unordered if either is a NaN. */
 #if defined(__AVX512F__)
 typedef __mmask16 seen_f32;
 typedef __mmask8 seen_f64;
@@ -386,8 +386,7 @@ static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x, vec_f64 y)
 #endif
 #endif
 
-/* A store of one vector, to memory aligned to it, that does not read the line
- * first and leaves the cache to others. */
+/* A non-temporal store of one vector to aligned memory. */
 #if defined(__AVX512F__)
 #define TN_CPU_STREAMS 1
 static inline void stream_vector(void *to, vec_i32 x)
