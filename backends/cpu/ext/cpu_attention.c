@@ -1,10 +1,11 @@
-/* cpu_attention.c: the extension `attention`, of float32 without dropout.
+/* cpu_attention.c: the extension `attention`, for float32 without dropout.
  *
- * A block of queries meets a block of keys, and their scores stay in L1 from
- * the product that makes them to the one that uses them up: arXiv:2205.14135.
- * Keys (on the way back values, too) are turned over once for all queries of a
- * task. Blocks in which a causal mask hides all are skipped. What a row is
- * divided by is found on the way, and divided by at the end. */
+ * Blocks of queries are combined with blocks of keys. The scores stay in L1
+ * from the product that makes them to the one that uses them
+ * (arXiv:2205.14135). Keys, and for the gradient values, are transposed once
+ * for all queries of a task. Blocks that a causal mask hides completely are
+ * skipped. The divisor of a row is accumulated on the way, and the division is
+ * done at the end. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -16,19 +17,19 @@
 enum {
     QUERIES = 32,     /* of a block; 32 x 256 scores are 32 KiB */
     KEYS = 256,
-    TASK_ROWS = 1024, /* queries of a task of the way forth, for which keys are
-                         turned over */
+    TASK_ROWS = 1024, /* queries of a forward task, for which keys are
+                         transposed */
     FULL = 1 << 30    /* more keys than a block has */
 };
 
 typedef struct attention {
     const tn_attention_args *args;
     const tn_cpu_routines *routines;
-    int64_t parts; /* of a head's queries, on the way forth */
+    int64_t parts; /* of a head's queries, in the forward pass */
     atomic_int failed;
 } attention;
 
-/* A head's matrix; columns lie side by side. */
+/* A head's matrix, with contiguous rows. */
 typedef struct matrix {
     float *at;
     int64_t row;
@@ -45,7 +46,7 @@ static matrix rows_from(matrix x, int64_t row)
     return (matrix){x.at + row * x.row, x.row};
 }
 
-/* A matrix with both strides. */
+/* A matrix with two strides. */
 typedef struct operand {
     const float *at;
     int64_t row, column;
@@ -82,7 +83,7 @@ static bool multiply(const attention *t, sizes size, operand a, operand b,
     return tn__cpu_multiply(&p);
 }
 
-/* The rows of x, KEYS at a time, as columns: each block (features, KEYS). */
+/* Transposes the rows of x, KEYS at a time: each block is (features, KEYS). */
 static void transpose_keys(const attention *t, float *to, matrix x,
                            int64_t keys, int64_t features)
 {
@@ -102,26 +103,26 @@ static int64_t keys_to_whole(int64_t keys)
     return (keys + KEYS - 1) / KEYS * KEYS;
 }
 
-/* Keys that one of the queries before `end` looks at. */
+/* Keys that some query before `end` sees. */
 static int64_t keys_before(const tn_attention_args *a, int64_t end)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? tn__cpu_min(end, a->keys)
                                           : a->keys;
 }
 
-/* Of the keys from j on, how many query i looks at; it may be below 0. */
+/* How many keys from j on query i sees; may be negative. */
 static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
 }
 
-/* Queries [i, i + rows) of head h of one element of the batch. */
+/* Queries [i, i + rows) of one head of one element of the batch. */
 typedef struct query_block {
     int64_t batch, head, i, rows;
 } query_block;
 
-/* The scores s of `rows` queries from i on and `width` keys from j on, once
- * their mask, if there is one, has seen to them. */
+/* Applies the mask, if there is one, to the scores s of a block of queries and
+ * `width` keys from j on. */
 static void mask(const attention *t, const query_block *q, int64_t j,
                  int64_t width, matrix s)
 {
@@ -141,7 +142,7 @@ static void mask(const attention *t, const query_block *q, int64_t j,
 
 /* ---- forth ------------------------------------------------------------------ */
 
-/* A block of queries from i on: their part of out, and of lse. */
+/* A block of queries from i on: its part of out and of lse. */
 static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                           int64_t rows, float *transposed, float *scores)
 {
@@ -205,14 +206,14 @@ static bool forward(const attention *t, int64_t task)
 
 /* ---- back ------------------------------------------------------------------- */
 
-/* What a task of the way back works in. */
+/* Memory of a backward task. */
 typedef struct workspace {
-    float *keys, *values; /* turned over */
+    float *keys, *values; /* transposed */
     float *scores, *flow; /* QUERIES x KEYS each */
-    float *g;             /* a block of it, side by side */
+    float *g;             /* a contiguous copy of a block of g */
 } workspace;
 
-/* Columns side by side: g where it lies, or in g of the room. */
+/* Contiguous rows: g in place, or copied to m->g. */
 static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
                           int64_t rows, const workspace *m)
 {
@@ -277,7 +278,7 @@ static void clear(matrix x, int64_t rows, int64_t columns)
         memset(x.at + i * x.row, 0, (size_t)columns * 4);
 }
 
-/* All heads of query that one of key serves. */
+/* All query heads that one key head serves. */
 static bool backward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;

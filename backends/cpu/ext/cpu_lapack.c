@@ -1,14 +1,14 @@
-/* cpu_lapack.c: the extension `lapack`, of batches of small matrices. LAPACK does
- * one after another, of which each is too small for vectors; here as many as a
- * vector has lanes are laid side by side, number by number, factored at once
- * (routines_lapack.c), and laid back. A group of them is a task. */
+/* cpu_lapack.c: the extension `lapack`, for batches of small matrices. LAPACK
+ * factors one after another, each too small for vectors. Here as many matrices
+ * as a vector has lanes are interleaved, factored at once (routines_lapack.c)
+ * and copied back. Such a group is a task. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "../cpu_device.h"
 
 enum {
-    MIN_BATCH = 4, /* and a vector's lanes: fewer are done sooner by LAPACK */
+    MIN_BATCH = 4, /* with a vector's lanes: LAPACK is faster for fewer */
     MAX_SIDES = 64
 };
 
@@ -20,12 +20,12 @@ typedef struct batch {
     atomic_int failed;
 } batch;
 
-/* Matrices as they lie, line by line, each side by side; and in lanes. */
+/* Matrices in memory, as contiguous rows (or columns); and in lanes. */
 typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;
     char *lanes;
-    int64_t row, column; /* there, in vectors */
+    int64_t row, column; /* strides there, in vectors */
 } operand;
 
 static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
@@ -35,8 +35,8 @@ static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
     return (operand){x, rows, columns, x->stride[2], NULL, columns, 1};
 }
 
-/* One matrix of each lane, from `first` on, into lanes or back. Lanes that have
- * none are like the first one. */
+/* Copies one matrix for each lane, from `first` on, into lanes or back. Lanes
+ * without a matrix get the first one. */
 static void move_lanes(const batch *t, const operand *o, int64_t first,
                        int64_t count, bool back)
 {
@@ -60,7 +60,7 @@ static void move_lanes(const batch *t, const operand *o, int64_t first,
     }
 }
 
-/* Whole numbers, `width` for each matrix, `by` more in the tensor than here. */
+/* Integers, `width` for each matrix; those of the tensor are larger by `by`. */
 typedef struct ints {
     const tn_strided *x;
     int64_t width;
@@ -83,7 +83,7 @@ static void move_ints(const batch *t, const ints *n, int64_t first,
     }
 }
 
-/* Which operands a kind reads and writes: a, b, c as bits. */
+/* The operands that a kind reads and writes: a, b, c as bits. */
 static void operands_of(const tn_lapack_args *args, unsigned *reads,
                         unsigned *writes)
 {

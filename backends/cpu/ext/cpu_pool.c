@@ -1,10 +1,9 @@
-/* cpu_pool.c: the extension `pool`: the greatest and the mean of windows, and what
- * flows back through them. A plane (one channel of one image) goes through the
- * loops a band of rows at a time, element by element of the window: the
- * outputs whose window has that element within the image are a rectangle, so
- * that nothing is tested inside. Sums keep the fixed order of a reduction
- * (plugin.h), over the elements of a window: bits are those of the primitives.
- */
+/* cpu_pool.c: the extension `pool`: maximum and mean of windows, and their
+ * gradients. A plane (one channel of one image) runs through the loops a band
+ * of rows at a time, one element of all windows after the other: the outputs
+ * whose window has that element within the image form a rectangle, so nothing
+ * is tested inside. Sums keep the fixed order of a reduction (plugin.h) over
+ * the elements of a window: bits are those of the primitives. */
 #include <stdlib.h>
 
 #include "../cpu_device.h"
@@ -12,7 +11,7 @@
 
 enum {
     TASK_WORK = 65536, /* elements read, about 10 us */
-    MAX_AREA = 1024,   /* elements of a window: one chunk of the order */
+    MAX_AREA = 1024,   /* elements of a window: one chunk of the fixed order */
 };
 
 bool tn__cpu_pool_windows_inside(const tn_pool_args *args, int a, int64_t k,
@@ -58,8 +57,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* By how many elements a window divides: those within the image, or between
- * the ends of its padding; all axes' in one where the divisor is given. */
+/* The divisor of each window: its elements within the image, or within the
+ * padding; with a given divisor, axis 0 has it. */
 static void count_elements(const tn_pool_args *args, int a, int64_t *count)
 {
     int64_t pad = args->pad[a], low = args->count_pad ? -pad : 0;
@@ -141,7 +140,7 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     else
         tn__cpu_host->parallel_for(tasks, run_task, &p);
     free(owned);
-    if (atomic_load(&outside)) /* the general way says which */
+    if (atomic_load(&outside)) /* the general path reports which */
         return declined("an index lies outside its plane");
     return atomic_load(&p.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory")

@@ -1,18 +1,18 @@
-/* cpu_pool_max.c: maximum pooling, with or without indices, and its gradient. */
+/* cpu_pool_max.c: max pooling, with or without indices, and its gradient. */
 #include <string.h>
 
 #include "cpu_pool.h"
 
 enum { MIN_WINDOWS = 4 }; /* of a row that are worth a vector */
 
-/* Where the first element of a window within the image is. */
+/* The coordinate of a window's first element within the image. */
 static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
 {
     int64_t at = i * args->stride[a] - args->pad[a], d = args->dilation[a];
     return at >= 0 ? at : at + (-at + d - 1) / d * d;
 }
 
-/* What is the same for all planes: p->place, p->first. */
+/* Fills p->place and p->first, which are the same for all planes. */
 void tn__cpu_pool_find_places(const pooling *p)
 {
     const tn_pool_args *args = p->args;
@@ -25,10 +25,10 @@ void tn__cpu_pool_find_places(const pooling *p)
         p->first[j] = (int32_t)first_inside(args, 1, j);
 }
 
-/* What tn__cpu_pool_max works on: for each output of a band, */
+/* Memory for the outputs of a band. */
 typedef struct max_work {
     char *element; /* one element of all windows of the band */
-    int32_t *at;   /* index of the greatest */
+    int32_t *at;   /* index of the maximum */
 } max_work;
 
 /* One element of the windows in rows y and columns x, without gaps between
@@ -85,8 +85,8 @@ static void max_band(const pooling *p, const char *in, char *out,
                                    (high - low) * columns, 0);
 }
 
-/* Of such the greatest of each column, as the lines lie; then the columns, turned
- * over, are merged. index: NULL if nobody wants to know. */
+/* Wide windows: the maximum of each column of the rows in memory; then the
+ * columns, transposed, are merged. index: NULL if not wanted. */
 static bool max_wide(const pooling *p, const float *in, float *out,
                      int64_t *index)
 {
@@ -126,9 +126,8 @@ static bool max_wide(const pooling *p, const float *in, float *out,
     return true;
 }
 
-/* Windows beside each other, or one between, a vector of them at a time. For
- * two or three elements what goes before them costs more, unless their numbers
- * are wanted, too. */
+/* Adjacent windows, or every second position: a vector of them at a time. For
+ * two or three elements without indices the set-up costs more. */
 static bool by_windows(const pooling *p)
 {
     const int64_t area = p->args->kernel[0] * p->args->kernel[1];
@@ -213,8 +212,8 @@ bool tn__cpu_pool_max(const pooling *p, int64_t plane)
     return true;
 }
 
-/* No more than the greatest: by the routine of MAX. The first element of all
- * windows is made where the result lies. */
+/* The maximum without indices: by the routine of MAX. The first element of all
+ * windows is made in the result's place. */
 static void greatest_band(const pooling *p, const char *in, char *out,
                           char *element, int64_t low, int64_t high)
 {

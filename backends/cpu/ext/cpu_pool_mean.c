@@ -1,11 +1,11 @@
 /* cpu_pool_mean.c: average pooling and its gradient, in the fixed order of
- * summation of plugin.h. */
+ * plugin.h. */
 #include <string.h>
 
 #include "cpu_pool.h"
 
-/* Sums of a window's elements, lane by lane: lane k % 16 of the fixed order is
- * a plane of its own. Folds them into the first. */
+/* Combines the lanes of windows' sums into the first: lane k % 16 of the fixed
+ * order is a plane of its own. */
 static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
                        int64_t numel)
 {
@@ -17,10 +17,10 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
     }
 }
 
-/* Windows side by side whose width is a part of the lanes: a line of the image,
- * as it lies, has for each window that many lanes next to each other; and the
- * line so many further the same ones. Lines left to right are what vectors want:
- * an element of all windows at a time has steps between them. */
+/* Adjacent windows whose width divides the lanes: a row of the image, in place,
+ * has that many adjacent lanes for each window, and the row TN_LANES / width
+ * further has the same lanes. Vectors read rows left to right, where an element
+ * of all windows at a time would be strided. */
 static bool by_lines(const tn_pool_args *args)
 {
     int64_t width = args->kernel[1];
@@ -29,8 +29,8 @@ static bool by_lines(const tn_pool_args *args)
            args->kernel[0] * width > TN_LANES;
 }
 
-/* The same, one or two wide and so few lines that each has lanes of its own; none
- * is cut off. */
+/* Adjacent windows one or two columns wide, with so few rows that each has its
+ * own lanes, none cut off. */
 static bool by_narrow_windows(const tn_pool_args *args)
 {
     const int64_t *kernel = args->kernel, *windows = args->out_size;
@@ -73,10 +73,11 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     }
 }
 
-/* The same where by_lines: line holds the lanes of a line of each window, from
- * lane 0 on, then those of the next line. Folds them into the first and leaves
- * these as lanes; returns how many. Lines are met in leaps, which the processor
- * does not foresee: those of the next plane are asked for in between. */
+/* The same by_lines: line holds the lanes of a window's row, from lane 0 on,
+ * then those of the next row. Combines them into the first ones and leaves
+ * these as lanes; returns how many. Rows are accessed in jumps that the
+ * hardware does not predict, so those of the next plane are prefetched in
+ * between. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
 {
@@ -112,7 +113,7 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     return width;
 }
 
-/* One window, which is the plane: a row as any other. */
+/* One window that is the whole plane: a row as any other. */
 static bool is_whole(const tn_pool_args *args)
 {
     return args->out_size[0] == 1 && args->out_size[1] == 1 &&
@@ -168,9 +169,8 @@ bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
     return true;
 }
 
-/* Windows that lie apart: an element has one share at most, and the lines of a
- * window are alike. It is added to 0, as a sum of absent ones with it would:
- * -0 becomes 0. */
+/* Disjoint windows: an element has at most one share, and the rows of a window
+ * are equal. It is added to 0, like a sum with absent shares: -0 becomes 0. */
 static void spread_disjoint(const pooling *p, const char *share, char *in)
 {
     const tn_pool_args *args = p->args;
@@ -182,7 +182,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
         if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
         int64_t first =
-            k == 0 ? y.end : y.first; /* the first that has a line above */
+            k == 0 ? y.end : y.first; /* the first window that has a row
+                                         above */
         if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;
         for (int64_t l = 0; l < args->kernel[1] && first > y.first; l++)
@@ -202,8 +203,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     }
 }
 
-/* Each element sums the shares of the windows it lies in, by the number it has
- * in them. */
+/* Each element sums the shares of the windows it belongs to, in the order of
+ * its number in them. */
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
@@ -234,7 +235,8 @@ bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
         share, windows[1], pool_plane(p, &args->out, plane, bytes),
         args->out.stride[2], windows[0], windows[1], p->count[0], p->count[1]);
     if (is_whole(args)) {
-        double value = 0; /* room for either type; 0 as in spread_disjoint */
+        double value = 0; /* large enough for both types; 0 as in
+                             spread_disjoint */
         p->more->add_to(&value, share, 1);
         p->all->fill[p->type](pool_plane(p, &args->in, plane, bytes),
                               numel > 1 ? (char *)&value : share, NULL, NULL,

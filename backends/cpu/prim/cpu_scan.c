@@ -1,9 +1,10 @@
-/* cpu_scan.c: inclusive prefix folds along the last dimension; threads take whole
- * lines. Sums of floats go by chunks, in plugin.h's order. Any other line is a
- * chain of dependent operations in rising order; where nothing need be widened
- * lines go together: those side by side in memory as vectors, others some at a
- * time, for one alone waits for each operation. Else a line passes in blocks
- * through registers, where narrow types are wide. */
+/* cpu_scan.c: inclusive prefix reductions along the last dimension. Threads
+ * take whole sequences ("lines"). Sums of floats run by chunks, in plugin.h's
+ * order. Any other sequence is a chain of dependent operations. If no type has
+ * to be widened, several sequences run together: as vectors if they are
+ * adjacent in memory, otherwise interleaved, which hides the latency. Otherwise
+ * a sequence passes through registers block by block, where narrow types are
+ * widened. */
 #include <string.h>
 
 #include "../cpu_device.h"
@@ -11,7 +12,7 @@
 
 #define BLOCK TN_CHUNK
 #define TASK_POINTS 32768
-#define ROW_STEP 16 /* lines; whole vectors of any set */
+#define ROW_STEP 16 /* sequences; whole vectors of any set */
 
 typedef struct carry {
     union {
@@ -25,8 +26,8 @@ typedef struct carry {
     tn_cpu_scan_unchanged *unchanged; /* or NULL */
 } carry;
 
-/* x[0 .. n) becomes its prefix folds after the carry; k is the position of
- * x[0]. */
+/* Replaces x[0 .. n) by its prefix reductions after the carry; k is the
+ * position of x[0]. */
 #define FOLD_ALL(expression)                                                  \
     for (int64_t i = 0; i < n; i++)                                           \
         if (k + i > 0)                                                        \
@@ -34,11 +35,11 @@ typedef struct carry {
         else                                                                  \
             fold = x[i];                                                      \
     break;
-/* The same with the place of the one folded last: the last of equals takes
- * over, and once there is a NaN only another does. That is seldom, so elements
- * are looked at in runs, of which most change nothing. In one that does, whole
- * numbers are folded without a question, which is a guess more often wrong than
- * it is worth; floats are not, for whom a fold is some comparisons. */
+/* The same with the index of the value: the last of equal values wins, and
+ * after a NaN only another NaN. Changes are rare, so elements are tested in
+ * groups, most of which change nothing. In a group with a change, integers
+ * update unconditionally, because the branch would often be mispredicted;
+ * floats test, because their update is several comparisons. */
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
@@ -68,7 +69,7 @@ typedef struct carry {
     }                                                                         \
     break;
 enum { RUN = 8 };
-enum { PLACED = TN_REDUCE_END }; /* added to a kind: with places */
+enum { PLACED = TN_REDUCE_END }; /* added to a kind: with indices */
 #define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
                               int64_t n, int64_t k, carry *c)                 \
@@ -114,7 +115,7 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
     c->fold.boolean = fold;
 }
 
-/* Lines without gaps, TOGETHER of them: line j begins at j * step. */
+/* TOGETHER contiguous sequences, interleaved: sequence j begins at j * step. */
 #define TOGETHER 4 /* with their results 8 lines of one set of an L1 */
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
@@ -147,8 +148,8 @@ static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
-/* Lines side by side in memory, with the place of the one folded last. What
- * was folded before is read from out. Steps are from element to element. */
+/* Adjacent sequences, with the index of each value. The previous value is read
+ * from out. Steps are strides between elements. */
 typedef struct placed {
     void *out;
     const void *in;
@@ -200,15 +201,16 @@ typedef struct work {
     scan_block *run;
     tn_cpu_scan_unchanged *unchanged; /* or NULL */
     int64_t lines, lines_per_task;
-    tn_cpu_scan *sum; /* of floats; then sum_rows, or NULL, is of lines side
-                       * by side, and what stands below is NULL */
+    tn_cpu_scan *sum; /* of floats. Then sum_rows, or NULL, is for adjacent
+                         sequences, and the fields below are NULL */
     tn_cpu_scan_rows *sum_rows;
-    scan_together *together; /* NULL: lines go one by one */
-    tn_cpu_run *columns;     /* combines vectors of lines; NULL: there are none */
-    scan_placed *placed;     /* the same with places */
-    int64_t side;            /* lines side by side, a divisor of lines */
-    bool streams; /* sums pass the caches by: 4096 x 1024 floats 0.39 ms in
-                   * place of 0.50 (Zen 5) */
+    scan_together *together; /* NULL: sequences run one by one */
+    tn_cpu_run *columns;     /* combines vectors of sequences; NULL: not
+                                adjacent */
+    scan_placed *placed;     /* the same with indices */
+    int64_t side;            /* adjacent sequences, a divisor of lines */
+    bool streams; /* non-temporal stores of sums: 4096 x 1024 floats 0.39 ms
+                     instead of 0.50 (Zen 5) */
 } work;
 
 static int64_t line_offset(const tn_scan_args *s, const tn_strided *view,
@@ -256,8 +258,9 @@ static void run_line(const work *w, int64_t line)
     }
 }
 
-/* What comes before the next chunk, as its finals and their prefix sums are
- * known: those of a block of them, and the last of the blocks before. */
+/* The value before the next chunk. It is a prefix sum of the last elements of
+ * chunks, by blocks: those of the current block, and the last one of the block
+ * before. */
 typedef struct finals {
     int64_t count;
     double of[TN_LANES], sums[TN_LANES], last; /* or floats */
@@ -276,8 +279,8 @@ static const void *next_before(const work *w, finals *f, int64_t bytes)
     return before;
 }
 
-/* Sums of floats: a chunk at a time, through registers where narrow types are
- * wide or elements are apart. in, out: the line's first elements. */
+/* Sums of floats, chunk by chunk, through registers if a type is narrow or
+ * elements are strided. in, out: the sequence's first elements. */
 static void sum_line(const work *w, const char *in, char *out)
 {
     const tn_scan_args *s = w->s;
@@ -309,7 +312,8 @@ static void sum_line(const work *w, const char *in, char *out)
     }
 }
 
-/* Lines [first, end), evenly apart; there is one, or a dimension of them. */
+/* Sequences [first, end), a constant distance apart: one, or those of one
+ * dimension. */
 static void sum_lines(const work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -327,14 +331,13 @@ static void sum_lines(const work *w, int64_t first, int64_t end)
 
 /* ---- the same of lines side by side: what was an element is a row ------- */
 
-/* Rows of `wide` elements, `lines` of them and what fills the last vector. */
+/* Rows of `lines` elements, padded to `wide`, whole vectors. */
 typedef struct rows {
     int64_t lines, wide, bytes;       /* of an element */
     char *none, *low, *high, *unused; /* none: a row of -0.0 */
 } rows;
 
-/* What is left of four rows behind whole vectors passes through room for one
- * that is as long as a row needs. */
+/* The rest of four rows behind whole vectors, in a padded copy. */
 static void end_rows(const work *w, const rows *r, void *const *out,
                      const void *const *in, const tn_cpu_scan_kept *kept)
 {
@@ -356,15 +359,15 @@ static void end_rows(const work *w, const rows *r, void *const *out,
         memcpy((char *)out[i] + at, part[i], left);
 }
 
-/* n rows of memory; steps in bytes. */
+/* n rows in memory; steps in bytes. */
 typedef struct row_span {
     char *out;
     const char *in;
     int64_t out_step, in_step, n;
 } row_span;
 
-/* n rows by blocks; before is added to all. Returns in final the last of them
- * without it, where n is a multiple of TN_LANES. Steps are in bytes. */
+/* Prefix sums of rows by blocks; adds before to all. Stores in final the last
+ * row without it, if the number of rows is a multiple of TN_LANES. */
 static void sum_rows(const work *w, const rows *r, const row_span *s,
                      const char *before, char *final)
 {
@@ -441,7 +444,7 @@ static void sum_columns(const work *w, int64_t first, int64_t end)
     }
 }
 
-/* Lines [first, end), which are neighbours in memory. */
+/* Sequences [first, end), which are adjacent in memory. */
 static void run_columns(const work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -459,7 +462,7 @@ static void run_columns(const work *w, int64_t first, int64_t end)
                    in + k * in_step, in, end - first, 0);
 }
 
-/* TOGETHER lines from first on, if they lie evenly. */
+/* TOGETHER sequences from first on, if they are a constant distance apart. */
 static bool run_together(const work *w, int64_t first)
 {
     const tn_scan_args *s = w->s;
@@ -478,7 +481,7 @@ static bool run_together(const work *w, int64_t first)
     return true;
 }
 
-/* The same with places. */
+/* The same with indices. */
 static void run_placed(const work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -523,7 +526,7 @@ static void run_lines(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Chooses how lines go, by shape and layout alone. */
+/* Chooses how sequences run, by shape and layout alone. */
 static void choose(work *w, unsigned type)
 {
     static const uint8_t op[] = {[TN_REDUCE_SUM] = TN_K_ADD,

@@ -1,16 +1,16 @@
-/* float_product.c: a product of floats on one thread, and a large one by all.
+/* float_product.c: a product of floats on one thread, and a large one on all.
  *
- * b goes through panels of two vectors of columns and DEPTH rows, which stay in
- * L1; along one run the rows of a, in tiles whose sums stay in registers: the
- * tiles of convolution (conv_loops.inc). a is read where it lies, unless many
- * panels meet rows that lie pages apart. Every element is the sum of the sums
+ * b is packed into panels of two vectors of columns and DEPTH rows, which stay
+ * in L1. The rows of a run along a panel in tiles whose sums stay in registers:
+ * the tiles of convolution (conv_loops.inc). a is read in place, unless many
+ * panels access rows that are pages apart. Every element is the sum of the sums
  * of DEPTH products each, in rising order: its bits depend neither on where the
  * product is cut nor on the other rows and columns.
  *
- * Which of the operands becomes the panels is free, as (a b)^T = b^T a^T: the
- * one for which less moves. A product of one row or column that meets rows of
- * neighbours needs none: dot products, whose sums run along the lanes, and
- * whose bits are others. */
+ * Either operand may become the panels, as (a b)^T = b^T a^T: the one that
+ * moves less data. A product of one row or column with contiguous rows needs
+ * none: it is dot products, whose sums run along the lanes and have other
+ * bits. */
 #include "float_product.h"
 
 #include <string.h>
@@ -20,26 +20,27 @@
 
 enum {
     LINE = 64,
-    PANEL = 2 * 64,       /* most bytes of a row of a panel */
+    PANEL = 2 * 64,       /* most bytes of a panel's row */
     DEPTH = TN_CPU_DEPTH, /* of a panel: 24 KiB */
-    GROUP = 4,            /* panels that are packed at a time */
-    BLOCK = 128,          /* rows for which pointers and sums are kept */
+    GROUP = 4,            /* panels packed at a time */
+    BLOCK = 128,          /* rows for which pointers and sums are stored */
     STRIP = 8,            /* rows of a that are packed side by side */
-    DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
-    DIRECT_BYTES = 32768, /* that stays in L1, and up to */
+    DIRECT_ROWS = 16,     /* up to which b is read in place; so is one */
+    DIRECT_BYTES = 32768, /* that stays in L1, and, up to */
     DIRECT_STRIDED_ROWS =
-        64, /* rows one that panels of a line do not meet in few
-                             sets of a cache */
-    /* a is packed, too, where its rows lie this many bytes apart and this many
-     * columns of b meet them, or neighbours lie in a column too far for L1. */
+        64, /* this many rows, one whose rows do not share few cache sets */
+    /* a is packed, too, if its rows are this many bytes apart and this many
+     * columns of b use them, or if it is dense along columns and these exceed
+     * L1. */
     FAR_ROW_BYTES = 4096,
     FAR_COLUMNS = 256,
-    PREFETCH_BYTES = 4194304, /* of c that outer caches do not hold */
+    PREFETCH_BYTES = 4194304, /* of c, which outer caches do not hold */
     /* Large products are cut into blocks of this many rows and columns, of
-     * which MIN_SLABS x DEPTH of k are packed at a time, 6 MB of floats, or as many
-     * as fill SLAB_BYTES, a PIECE of rows by one thread; and into tiles, of which
-     * there are MIN_TILES if they need not have fewer columns or rows than
-     * MIN_TILE: weights' gradients have few of both, and a long k. */
+     * which MIN_SLABS x DEPTH of k are packed at a time (6 MB of floats), or as
+     * many as fill SLAB_BYTES; one thread packs a PIECE of rows. Blocks are cut
+     * into tiles, at least MIN_TILES unless their sides would fall below
+     * MIN_TILE: gradients of weights have few rows and columns and a large
+     * k. */
     SHARED = 2048,
     MIN_SLABS = 2,
     SLAB_BYTES = 1048576,
@@ -56,9 +57,9 @@ typedef struct job {
     tn_cpu_transpose *transpose;
     int64_t bytes; /* of an element */
     int64_t whole; /* columns of a panel */
-    int64_t first, depth; /* of k, that are added now */
+    int64_t first, depth; /* the current range of k */
     char *a, *panels; /* packed, or NULL */
-    bool in_place;    /* b: but for a panel whose last vector is not whole */
+    bool in_place;    /* b, except for a panel whose last vector is partial */
     int64_t at[DEPTH];
     const void *row[BLOCK];
     _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
@@ -84,7 +85,8 @@ static inline void copy(char *to, const char *from, int64_t bytes)
         memcpy(to + i, from + i, (size_t)(bytes - i));
 }
 
-/* A panel of `width` columns from j on, zeros to the end of its last vector. */
+/* Packs a panel of `width` columns from j on, padded with zeros to whole
+ * vectors. */
 static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
 {
     const tn_cpu_matrix *b = &g->p.b;
@@ -100,7 +102,8 @@ static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
         g->transpose(panel, row, from, b->column, width, g->depth, 0);
 }
 
-/* GROUP panels, row by row: their rows lie together, those of b pages apart. */
+/* Packs GROUP panels row by row: their rows are adjacent in b, whose rows are
+ * pages apart. */
 static void pack_group(const job *g, int64_t j, int64_t width)
 {
     int64_t size = g->depth * g->whole * g->bytes;
@@ -118,8 +121,8 @@ static void pack_group(const job *g, int64_t j, int64_t width)
     }
 }
 
-/* Packed rows of a: STRIP of them side by side, column after column, and a line
- * that lets the same column of many strips lie in different places of L1. */
+/* Packed rows of a: STRIP of them side by side, column after column. A padding
+ * line spreads the same column of many strips over the sets of L1. */
 static int64_t strip_bytes(const job *g, int64_t depth)
 {
     return depth * STRIP * g->bytes + LINE;
@@ -130,7 +133,7 @@ static char *strip_of(const job *g, int64_t row)
     return g->a + row / STRIP * strip_bytes(g, g->depth);
 }
 
-/* `strips` strips of a column, which lie one behind the other at `from`. */
+/* Distributes one column of `strips` strips, contiguous at `from`. */
 static void spread_strips(const job *g, char *to, const char *from,
                           int64_t strips)
 {
@@ -143,7 +146,7 @@ static void spread_strips(const job *g, char *to, const char *from,
             memcpy(to + s * next, from + s * STRIP * 8, STRIP * 8);
 }
 
-/* Rows of neighbours turn over, as many at a time as a vector has elements. */
+/* Transposes rows, as many at a time as a vector has elements. */
 static void transpose_strips(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
@@ -169,8 +172,8 @@ static void transpose_strips(job *g)
     }
 }
 
-/* Columns of neighbours are read one after the other: lines out of memory
- * should come in its order. */
+/* Reads dense columns one after the other: memory should be read in its
+ * order. */
 static void pack_a(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
@@ -188,7 +191,7 @@ static void pack_a(job *g)
     }
 }
 
-/* c of `rows` rows from i and `width` columns from j, of g->sums. */
+/* Stores g->sums to c: `rows` rows from i and `width` columns from j on. */
 static void store(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
                   int64_t row, double beta)
 {
@@ -204,7 +207,7 @@ static void store(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
     }
 }
 
-/* c of no products: there is no a, nor b. */
+/* A product with k = 0: there is neither a nor b. */
 static void store_zero_product(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -222,7 +225,7 @@ static void point_rows(job *g, int64_t i, int64_t rows)
                          : element(g, &g->p.a, i + r, g->first);
 }
 
-/* Rows [i, i + rows) of c, those that are pointed at, and `width` columns of it
+/* Computes rows [i, i + rows) of c, which row[] points at, and `width` columns
  * from j on. */
 static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
                       int64_t rows, int64_t j, int64_t width)
@@ -270,7 +273,7 @@ static void run_group(job *g, int64_t j, int64_t width)
     }
 }
 
-/* Is b read where it lies? */
+/* Is b read in place? */
 static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
 {
     const int64_t row = b->row * g->bytes;
@@ -280,15 +283,16 @@ static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
              (row % FAR_ROW_BYTES || g->whole * g->bytes > LINE)));
 }
 
-/* n runs that turn over into lanes: squares by vectors, the rest one by one. */
+/* The cost of transposing n runs into lanes: squares by vectors, the rest one
+ * by one. */
 static double transpose_cost(const job *g, int64_t n)
 {
     int64_t rest = n % g->tiles->lanes;
     return 2 * (double)(n - rest) + 6 * (double)rest;
 }
 
-/* What it costs, in quarters of a cycle, if the n columns of b become lanes:
- * products, panels, and sums that have to turn over on their way to c. */
+/* The cost, in quarters of a cycle, if the n columns of b become lanes:
+ * products, panels, and sums that have to be transposed on their way to c. */
 static double cost(const job *g, const tn_cpu_matrix *b,
                    const tn_cpu_matrix *c, int64_t m, int64_t n)
 {
@@ -309,7 +313,7 @@ static tn_cpu_matrix transpose(tn_cpu_matrix x)
     return (tn_cpu_matrix){x.memory, x.column, x.row};
 }
 
-/* A dimension of one element has any stride: the one that reads well. */
+/* A dimension of one element may have any stride: chooses the best one. */
 static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 {
     if (columns == 1)
@@ -344,14 +348,14 @@ static void transpose_all(job *g)
     p->m = m;
 }
 
-/* Do rows of neighbours lie pages apart, and do n columns make up for packing
- * them? Those that lie nearer are read as fast where they are. */
+/* Are rows pages apart, and do n columns repay packing them? Closer rows are
+ * read as fast in place. */
 static bool is_far(const job *g, int64_t n)
 {
     return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
 }
 
-/* Memory for what has to be packed. */
+/* Gets memory for what has to be packed. */
 static bool find_memory(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -377,7 +381,7 @@ static bool find_memory(job *g)
     return g->panels != NULL;
 }
 
-/* The job of p: k is not 0. */
+/* Initialises the job of p: k is not 0. */
 static void open_job(job *g, const tn_cpu_product *p)
 {
     g->p = *p;
@@ -395,7 +399,7 @@ static void open_job(job *g, const tn_cpu_product *p)
     plain_strides(&g->p.c, p->m, p->n);
 }
 
-/* The operand for which less moves becomes the panels. */
+/* Makes panels of the operand that moves less data. */
 static void choose_panels(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -436,14 +440,14 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
 
 /* ---- by all threads ---------------------------------------------------- */
 
-/* A block of c and the part of k that is added to it: operands are packed once,
- * by all threads, and then met by all of its tiles. Rows of a that are near, or
- * that few columns meet, are read where they lie. */
+/* A block of c and the range of k that is added to it. All threads pack the
+ * operands once, and all tiles use them. Rows of a that are close, or that few
+ * columns use, are read in place. */
 typedef struct shared {
-    tn_cpu_product p;        /* of the block, but for k: that is the whole */
-    int64_t first, k_slabs;  /* of k, DEPTH at a time */
+    tn_cpu_product p;        /* of the block, except k, which is the whole */
+    int64_t first, k_slabs;  /* of k; ranges of DEPTH */
     int64_t row_pieces, tile_m, tile_n, tiles_n;
-    int64_t a_bytes, b_bytes; /* of a slab */
+    int64_t a_bytes, b_bytes; /* of a range of k */
     char *a, *b;              /* a: or NULL */
 } shared;
 
@@ -500,7 +504,7 @@ static void run_shared(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Columns become fewer first: panels serve all rows of a tile. */
+/* Halves columns first: a panel serves all rows of a tile. */
 static int64_t cut_tiles(shared *s)
 {
     s->tile_m = s->tile_n = TILE;
@@ -514,7 +518,7 @@ static int64_t cut_tiles(shared *s)
     }
 }
 
-/* One block of c, rows and columns from (i, j) on, for all of k. */
+/* Computes one block of c, rows and columns from (i, j) on, for all of k. */
 static void share_block(shared *s, const job *g, int64_t i, int64_t j,
                         int64_t k_slabs)
 {

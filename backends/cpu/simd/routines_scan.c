@@ -199,7 +199,7 @@ ROWS(rows_f32, float, vec_i32, loose_f32)
 ROWS(rows_f64, double, vec_i64, loose_f64)
 
 /* A running minimum or maximum that seldom changes, a vector at a time. A NaN
- * always changes it, unless it is a NaN. */
+ * counts as a change, and so does everything after one. */
 #if TN_CPU_VECTOR == 64
 #define ALL_f32(x, y, is)                                                     \
     (_mm512_cmp_ps_mask((__m512)(x), (__m512)(y), is) == 0xffff)
