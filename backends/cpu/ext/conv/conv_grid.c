@@ -1,5 +1,4 @@
-/* conv_grid.c: pixels, the taps they are met by, and the blocks they are cut
- * into. */
+/* conv_grid.c: pixels, their taps, and the blocks they are cut into. */
 #include <string.h>
 
 #include "conv.h"
@@ -54,7 +53,7 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     grid->block_count = 1;
     for (int d = 3; d-- > 0;) {
         grid->block[d] = tn__cpu_min(room, extent[d]);
-        /* Blocks of like sizes. */
+        /* Blocks of about the same size. */
         grid->blocks[d] =
             (extent[d] + grid->block[d] - 1) / grid->block[d];
         grid->block[d] =
@@ -99,7 +98,7 @@ conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
     return block;
 }
 
-/* Rows (columns) of the images that a block's pixels reach. */
+/* Rows (columns) of the images that a block's pixels read. */
 static int64_t reach_of(const conv_grid *grid, const conv_block *block, int a)
 {
     return (block->size[1 + a] - 1) * grid->step[a] + grid->span[a] + 1;
@@ -114,8 +113,8 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                : 0;
 }
 
-/* What a block reaches over: rows and columns, and which of them lie in the
- * images, from `start` there and from `skip` in the frame. */
+/* What a block reads: its rows and columns, and those within the images, from
+ * `start` there and from `skip` in the frame. */
 typedef struct reached {
     int64_t room[2], start[2], skip[2], size[2];
 } reached;
@@ -134,12 +133,12 @@ static reached reach_over(const conv_grid *grid, const conv_block *block,
         r.size[a] = tn__cpu_min(end, from->size[a]) - r.start[a];
         r.size[a] = r.size[a] < 0 ? 0 : r.size[a];
     }
-    if (r.size[0] == 0 || r.size[1] == 0) /* zeros alone */
+    if (r.size[0] == 0 || r.size[1] == 0) /* only zeros */
         r.size[0] = r.skip[0] = r.skip[1] = r.size[1] = 0;
     return r;
 }
 
-/* The channels of one image, planes as they lie there. */
+/* The channels of one image as planes. */
 static void frame_planes(const reached *r, const conv_source *source,
                          const char *at, char *to)
 {
@@ -308,7 +307,7 @@ void tn__cpu_conv_visit_rows(const conv_block *block,
                        first[1] * images->stride[3] +
                        block->first[1] * r.row + block->first[2] * r.step;
     r.memory = images->memory + at * bytes;
-    /* Rows that follow one another are one. */
+    /* Contiguous rows are joined to one. */
     if (r.rows == 1 || r.row == r.columns * r.step) {
         r.columns *= r.rows;
         r.rows = 1;
@@ -336,7 +335,7 @@ void tn__cpu_conv_gather(const conv_transfer *t)
                (size_t)(t->width - t->channels) * t->bytes);
 }
 
-/* Pixels apart: some rows of some channels are turned over, and then moved. */
+/* Strided pixels: some rows of some channels are transposed, then copied. */
 static void scatter_strided(const conv_transfer *t, const char *bias,
                             int64_t bias_step)
 {

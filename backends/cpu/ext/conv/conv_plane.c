@@ -1,8 +1,8 @@
-/* conv_plane.c: channels by themselves under windows of three columns, with a
- * result as large as the images, step one, planes without gaps. A tap then is
- * one offset for all pixels of a plane as they lie there, without gaps between
- * its rows: what it meets beyond a row's end belongs to another one, and a mask
- * leaves it out. The sums of a column of taps need one mask only. */
+/* conv_plane.c: depthwise convolution with windows of three columns, results as
+ * large as the images, stride one, and contiguous planes. A tap is then one
+ * offset for all pixels of a plane, whose rows follow each other without gaps.
+ * Elements beyond a row's end belong to the next row, and a mask removes them.
+ * The sum of a column of taps needs only one mask. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,22 +12,24 @@
 enum {
     MIN_GROUPS = 8, /* fewer: cpu_conv.c cuts images too */
     BLOCK_PIXELS =
-        2048,     /* pixels of a block, about: 8 KiB, and masks of that */
+        2048,     /* pixels of a block, about: 8 KiB, and as much of masks */
     MAX_ROWS = 9, /* of a window, a multiple of three */
     MAX_LANES = 16,
-    READ_BEYOND = 6 * MAX_LANES, /* elements read beyond the last ones met */
+    READ_BEYOND = 6 * MAX_LANES, /* elements read beyond the last ones used */
     TASK_WORK = 524288           /* multiply-adds */
 };
 
 typedef struct plane {
     const tn_conv_args *args;
     const tn_cpu_conv_routines *routines;
-    conv_images from, to; /* to: for WEIGHT out, which is read as well */
+    conv_images from, to; /* to: WEIGHT: out, which is read as well */
     int64_t width;        /* of a row */
-    int64_t low, reach;   /* of the window: its first row, and to its last */
+    int64_t low, reach;   /* of the window: its first row, and the distance to
+                             its last */
     int64_t block, room;  /* rows of a block; elements of a mask */
     int64_t planes_per_task; /* planes of a task */
-    char *memory; /* a vector; masks [column][room], of a block and the last */
+    char *memory; /* a vector; masks [column][room], of a whole block and of the
+                     last one */
     atomic_int failed;
 } plane;
 
@@ -39,8 +41,8 @@ static float *weight_at(const plane *p, int64_t group, int64_t tap)
            tap % 3 * w->stride[3];
 }
 
-/* What the pixels of rows [first, first + count) meet, zeros beyond the plane
- * and where vectors reach over its end. */
+/* Copies the rows that the pixels of rows [first, first + count) read, with
+ * zeros beyond the plane and where vectors read past its end. */
 static void fill_rows(const plane *p, const char *from, int64_t first,
                       int64_t count, char *frame)
 {
@@ -55,7 +57,7 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
            (size_t)((end - last) * row + READ_BEYOND * 4 - 4));
 }
 
-/* One plane; w: weights, or for WEIGHT sums, a vector each. */
+/* One plane; w: the weights, or for WEIGHT the sums, a vector each. */
 static void run_plane(const plane *p, int64_t image, int64_t group,
                       char *frame, char *y, float *w, float bias)
 {
@@ -84,7 +86,7 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Planes one after another in memory; for WEIGHT a channel of all images. */
+/* Planes in the order of memory; for WEIGHT one channel of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;
@@ -125,8 +127,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Of a block of so many pixels, those that a column of taps meets in their own
- * row: of pixel p - j at p. */
+/* Masks of a block of that many pixels: which pixels a column of taps reads in
+ * their own row. Bit p: pixel p - j. */
 static void fill_masks(const plane *p, int64_t pixels, char *mask)
 {
     memset(mask, 0, (size_t)(3 * p->room) * 4);

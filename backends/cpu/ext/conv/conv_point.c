@@ -1,22 +1,22 @@
-/* conv_point.c: windows of one pixel. Images whose planes have no gaps are
- * matrices (channel, pixel) as they lie, so that the result and the gradient of
- * the images are products of the weights and those, image by image: nothing is
- * turned over. */
+/* conv_point.c: windows of one pixel. Images with contiguous planes are
+ * matrices (channel, pixel). So the result, and the gradient of the images, are
+ * products of the weights and these matrices, image by image, without any
+ * transposition. */
 #include "conv.h"
 #include "../../prim/float_product.h"
 
 enum {
     MIN_CHANNELS = 8, /* of a group, on either side */
     MIN_PIXELS =
-        512, /* fewer: those of several images go together in cpu_conv.c */
+        512, /* fewer: cpu_conv.c joins those of several images */
     TASK_WORK = 2097152 /* multiply-adds */
 };
 
 typedef struct point {
-    tn_cpu_product product; /* of the first image and group, all its pixels */
-    int64_t batch, channel; /* from image to image: of b, of c */
+    tn_cpu_product product; /* for the first image and group, all its pixels */
+    int64_t batch, channel; /* strides between images: of b, of c */
     int64_t b_group, c_group, a_group, groups;
-    int64_t pixels, cuts; /* of a task, and tasks of an image's group */
+    int64_t pixels, cuts; /* of a task; tasks of an image's group */
     const char *bias;
     int64_t bias_step;
     atomic_int failed;

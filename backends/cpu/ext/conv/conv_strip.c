@@ -1,9 +1,8 @@
-/* conv_strip.c: where few channels leave most lanes of a vector empty, vectors
- * run over pixels. Those of a block go one after another, with the gaps
- * between their rows, so that one step leads from each to the next and a tap
- * is one offset for all of them; what sums at gaps hold is nobody's. A step
- * between pixels is laid out of the way: each of its phases is a plane of the
- * frame by itself. */
+/* conv_strip.c: convolution with pixels as lanes, for channels too few to fill
+ * vectors. The pixels of a block form one sequence, including gaps between
+ * their rows, so that a tap is one offset for all of them. Sums at gaps are
+ * discarded. A stride between pixels is removed: each of its phases is a
+ * separate plane of the frame. */
 #include <string.h>
 
 #include "conv.h"
@@ -27,8 +26,8 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
     return s;
 }
 
-/* Places of a phase that lie in the images: the first of them in the frame and
- * there, and how many. low: where the frame's first place lies. */
+/* Positions of a phase within the images: the first one in the frame and in the
+ * images, and their number. low: position of the frame's first element. */
 typedef struct places {
     int64_t skip, start, count;
 } places;
@@ -41,7 +40,7 @@ static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
     return (places){skip, start, tn__cpu_min(count, room - skip)};
 }
 
-/* One phase of the channels of a block's images; [channel][image][plane]. */
+/* One phase of the channels of a block's images, [channel][image][plane]. */
 static void fill_phase(const conv_grid *grid, const conv_block *block,
                        const conv_strip *s, const int64_t *phase,
                        const conv_source *source, const char *at, char *to)

@@ -1,7 +1,7 @@
-/* conv_weight.c: the gradient of a convolution's weights: a sum over all
- * pixels of all images. Its tasks are shares of the images, each with sums of
- * its own that are then joined in order, and ranges of the channels of `in`;
- * both are cut by shape alone. */
+/* conv_weight.c: the gradient of a convolution's weights: a sum over all pixels
+ * of all images. Tasks are shares of the images, each with its own sums, which
+ * are added in order afterwards, and ranges of the channels of `in`. Both are
+ * cut by shape alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,15 @@
 
 enum {
     BLOCK_PIXELS = 200,     /* 25 KiB of a panel of out, of two vectors */
-    ROWS_AT_ONCE = 48,      /* rows between which the next block is asked for */
-    STRIP_ELEMENTS = 16384, /* elements of a strip: a frame, out and mask */
+    ROWS_AT_ONCE = 48,      /* rows between prefetches of the next block */
+    STRIP_ELEMENTS = 16384, /* elements of a strip: frame, out and mask */
     TASK_WORK = 2097152,    /* multiply-adds */
     MIN_ROWS = 128,         /* of a range */
-    CHANNELS = 8,           /* of one, a multiple: whole tiles of rows */
+    CHANNELS = 8,           /* of a range, a multiple: whole tiles of rows */
     SHARES_ELEMENTS =
-        2097152, /* elements of all shares' sums, but for the first */
-    PACKED_ELEMENTS = 1048576, /* of panels of out, laid once for all ranges */
+        2097152, /* elements of the sums of all shares but the first */
+    PACKED_ELEMENTS = 1048576, /* elements of panels of out that are packed once
+                                  for all ranges */
     MAX_TASKS = 64
 };
 
@@ -29,14 +30,14 @@ typedef struct gradient {
     conv_images in, out;
     conv_grid grid;
     int64_t in_channels, out_channels; /* of a group */
-    bool by_pixels; /* vectors are */
-    bool by_rows;   /* of pixels: the taps in threes, and one vector */
+    bool by_pixels; /* vectors hold pixels */
+    bool by_rows;   /* taps in threes, one vector of channels */
     int64_t panel, width;
     int64_t shares, ranges, range; /* range: channels of one */
     char *sums; /* [share][group][range][tap, channel][width] */
     char *packed; /* out: [group][block][panel][pixel][width of one]; NULL: each
-                   range lays it for itself */
-    int64_t packed_block; /* its elements of a block */
+                     range packs it */
+    int64_t packed_block; /* its elements for a block */
     atomic_int failed;
 } gradient;
 
@@ -81,7 +82,7 @@ static void gather_rows(void *context, const conv_rows *r)
             .width = g->width});
 }
 
-/* A panel of a block's pixels, from channel o on. */
+/* Packs a panel of a block's pixels, from channel o on. */
 static void pack_panel(const gradient *w, const conv_block *block,
                        int64_t group, int64_t o, char *panel)
 {
@@ -114,11 +115,11 @@ static void pack_block(void *context, int64_t i)
 }
 
 /* Threes [first, first + count) of taps and channels: each is three rows of the
- * sums. at: of the block's pixels. */
+ * sums. */
 typedef struct row_sums {
     int64_t channels;
     const void *const *x;
-    const int64_t *at; /* of the rows of the block's pixels */
+    const int64_t *at; /* offsets of the rows of the block's pixels */
     const char *panel;
     char *sums;
     bool add;
@@ -162,7 +163,7 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         tn__cpu_conv_view(grid, &block, &source, CONV_PLANES, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
     for (int64_t i = 0; i < block.pixels && w->by_rows; i += block.size[2])
-        at[i / block.size[2]] = at[i]; /* of rows alone */
+        at[i / block.size[2]] = at[i]; /* of rows only */
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
@@ -260,7 +261,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* One tap of one group's range: its shares joined, and written. */
+/* Adds the shares of one tap of one group's range and writes it. */
 static void write_tap(void *context, int64_t i)
 {
     const gradient *w = context;
@@ -321,7 +322,7 @@ static void cut(gradient *w)
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
     w->shares = (w->grid.block_count + each - 1) / each; /* none is empty */
-    ranges = (int64_t)(tasks / (double)w->shares); /* more, of few images */
+    ranges = (int64_t)(tasks / (double)w->shares); /* more, if images are few */
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;
     w->range = tn__cpu_min(conv_round_up(w->range, CHANNELS), w->in_channels);

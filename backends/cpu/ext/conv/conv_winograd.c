@@ -1,43 +1,45 @@
-/* conv_winograd.c: windows of 3 x 3 and of 1 x 3 by fewer products: FORWARD and
+/* conv_winograd.c: windows of 3 x 3 and 1 x 3 with fewer products: FORWARD and
  * INPUT.
  *
- * Two by two pixels share a window of 4 x 4, and are 16 products a channel
- * instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308);
- * two pixels side by side one of four, and are 4 products instead of 6:
+ * 2 x 2 pixels share a window of 4 x 4 and take 16 products a channel instead
+ * of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308). Two
+ * adjacent pixels of one row share a window of 4 and take 4 products instead of
+ * 6:
  *
  *     Y = A^T [(G g G^T) * (B^T d B)] A        y = A^T [(G g) * (B^T d)]
  *
- * where * goes element by element: over channels each of the sixteen (four) is a
- * product of matrices, by the tiles of convolution. Filters are transformed once
- * a call; a task does so with the windows of a block of tiles, tiles as lanes,
- * which then stay in an outer cache while the products run over them, some
- * channels of the result at a time. Results see only what lies in their own
- * windows, so a NaN stays with those, too; sums are cut into parts so short that
- * they err no more than the direct way's (docs/performance.md). */
+ * where * is elementwise: over channels each of the 16 (4) elements is a matrix
+ * product, computed by the tiles of convolution. Filters are transformed once a
+ * call. A task transforms the windows of a block of tiles, with tiles as lanes.
+ * They stay in an outer cache while the products run over them, some channels
+ * of the result at a time. A result depends only on its own window, so a NaN
+ * does not spread. Sums are cut into parts short enough that their error is no
+ * larger than that of direct convolution (docs/performance.md). */
 #include <string.h>
 
 #include "conv_winograd.h"
 #include "../../cpu_device.h"
 
 enum {
-    STRIP = 8,    /* filters side by side */
-    DEPTH = 64,   /* channels that are summed up before they are added */
-    RESULTS = 32, /* channels of the result at a time */
+    STRIP = 8,    /* adjacent filters */
+    DEPTH = 64,   /* channels that are summed before the sum is added */
+    RESULTS = 32, /* channels of the result at once */
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
-    MAX_TILES = 128,         /* of a block, of two rows; of one twice as many */
+    MAX_TILES = 128,         /* of a block, with two rows; with one twice as
+                                many */
     MIN_TILES = 32,
     MIN_BLOCKS = 16,      /* if blocks of fewer tiles have MIN_WORK */
     MIN_WORK = 524288,    /* multiply-adds, about 10 us */
-    FILTERS_WORK = 65536, /* elements of filters on one thread */
+    FILTERS_WORK = 65536, /* elements of filters that one thread transforms */
     MAX_CHANNELS = 65536,
-    /* What transforms take, in quarters of a vector's multiply-adds: for a
+    /* The cost of transforms, in quarters of a vector's multiply-adds: for a
      * channel's row of tiles, for each four tiles of it, for a filter, for a
      * filter's gradient. */
     COST_ROW = 160,
     COST_TILES = 60,
     COST_FILTER = 60,
     COST_TAPS = 16,
-    COST_PART = 4 /* but for the first, of windows of one row: a fourth */
+    COST_PART = 4 /* for windows of one row the latter three are a fourth */
 };
 
 static void transform_filters(void *context, int64_t i)
@@ -82,7 +84,7 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
 }
 
 /* sums[element][channel][tile] of `count` channels of the result from `first`
- * on, over `tiles` tiles. */
+ * on. */
 static void multiply(const winograd *w, const float *filters, int64_t first,
                      int64_t count, const winograd_windows *windows,
                      float *sums, int64_t sums_plane)
@@ -153,7 +155,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Less than the direct way? Both in quarters of a vector's multiply-adds. */
+/* Is Winograd cheaper than direct convolution? Both in quarters of a vector's
+ * multiply-adds. */
 static bool pays(const winograd *w, uint32_t kind)
 {
     const double lanes = (double)w->products->lanes;
@@ -163,7 +166,8 @@ static bool pays(const winograd *w, uint32_t kind)
     double rows = tiles / (double)w->tiles[1];
     double fours = (double)((w->tiles[1] + 3) / 4);
     double part = w->high == 2 ? 1 : 1.0 / COST_PART;
-    double pixels = (double)(2 * w->high * w->taps); /* taps of a tile's */
+    double pixels = (double)(2 * w->high * w->taps); /* taps of a tile's
+                                                        pixels */
     double direct = 4 * pixels * pairs * tiles / lanes;
     double whole = (double)conv_round_up(w->total, w->products->lanes);
     double here = 4 * (double)w->elements * pairs * whole / lanes +

@@ -1,28 +1,30 @@
-/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 and of
- * 1 x 3 by fewer products, the adjoint of conv_winograd.c in the weights:
+/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 and
+ * 1 x 3 with fewer products, the adjoint of conv_winograd.c in the weights:
  *
  *     dg = G^T [sum over tiles of (A dY A^T) * (B^T d B)] G
  *
- * Each of the sixteen (four) sums is a product of matrices over tiles: windows
- * [channel][tile], of which an element goes to all lanes, and cotangents
- * [tile][channel], channels as lanes. Tasks are shares of the tiles, each with
- * sums of its own that are then joined in order, and ranges of channels. */
+ * Each of the 16 (4) sums is a matrix product over tiles: windows
+ * [channel][tile], whose elements are broadcast, and cotangents
+ * [tile][channel], with channels as lanes. Tasks are shares of the tiles, each
+ * with its own sums, which are added in order afterwards, and ranges of
+ * channels. */
 #include <string.h>
 
 #include "conv_winograd.h"
 #include "../../cpu_device.h"
 
 enum {
-    SUMMED = 32, /* tiles, before they are added: see conv_winograd.c */
-    RANGE = 64,  /* channels of `in` at a time */
+    SUMMED = 32, /* tiles that are summed before the sum is added: see
+                    conv_winograd.c */
+    RANGE = 64,  /* channels of `in` at once */
     BLOCK_ELEMENTS = 262144, /* elements of a block, about */
     MIN_TILES = 64,          /* of a block: */
-    MAX_TILES = 256,         /* fewer go more often over the sums; half of two
-                              rows */
+    MAX_TILES = 256,         /* fewer pass over the sums more often; with two
+                                rows half of it */
     TASK_WORK = 2097152,     /* multiply-adds */
     MAX_TASKS = 64,
     SHARES_ELEMENTS =
-        2097152 /* elements of all shares' sums, but for the first */
+        2097152 /* elements of the sums of all shares but the first */
 };
 
 typedef struct gradient {
@@ -41,8 +43,8 @@ static float *sums_of(const gradient *g, int64_t share, int64_t group,
     return g->sums + at * g->w->elements * g->range * g->width;
 }
 
-/* Pixels of a run of tiles, channels [o, o + width), zeros beyond the image:
- * two rows of them, or one. */
+/* The pixels of adjacent tiles, channels [o, o + width), zeros beyond the
+ * image: two rows of them, or one. */
 static void gather_run(const gradient *g, const tile_run *run, int64_t group,
                        int64_t o, int64_t width, float *pixels)
 {
@@ -71,7 +73,7 @@ static void gather_run(const gradient *g, const tile_run *run, int64_t group,
             .width = width});
 }
 
-/* sums[channel][..] (add: plus) a block's products of one element. */
+/* sums[channel][..] (add: +)= a block's products of one element e. */
 static void multiply(const gradient *g, const winograd_windows *v, int64_t e,
                      const float *y, float *sums, bool add)
 {
@@ -149,7 +151,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* One channel of a group: its shares joined, transformed back and written. */
+/* Adds the shares of one channel of a group, transforms them back and writes
+ * them. */
 static void write_channel(void *context, int64_t i)
 {
     gradient *g = context;

@@ -1,17 +1,18 @@
-/* cpu_conv.c: the extension `conv`: convolution without columns in memory.
+/* cpu_conv.c: the extension `conv`: convolution without im2col.
  *
- * Each of its three sums is a product of matrices in which the left one is
- * never laid out: its element (i, p) lies at x[i] + at[p] of the images, which
- * stand in a frame of zeros where windows reach beyond them.
+ * Each of its three sums is a matrix product whose left operand is never
+ * materialised: its element (i, p) is at x[i] + at[p] of the images, which are
+ * copied into a frame of zeros if windows reach beyond them.
  *
  *     FORWARD  out[pixel][o]    = in[pixel + tap, c]  x  weight[tap, c][o]
  *     INPUT    in[pixel][c]     = out[pixel + tap, o] x  weight[tap, o][c]
  *     WEIGHT   weight[tap, c][o] = in[tap, c + pixel] x  out[pixel][o]
  *
- * A tap is a place in the window; its pixels, the places it slides to. Vectors
- * run over channels, so stride and dilation cost nothing, and one loop serves
- * all three (routines_conv.c); where a group has few of them, over pixels
- * (conv_strip.c). Work is cut into blocks of pixels by shape alone. */
+ * A tap is a position in the window; its pixels are the positions of the
+ * window. Vectors hold channels, so stride and dilation cost nothing and one
+ * loop serves all three (routines_conv.c). If a group has few channels, vectors
+ * hold pixels (conv_strip.c). Work is cut into blocks of pixels by shape
+ * alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,22 +25,22 @@ enum {
     MAX_PIXELS = 1024,
     MIN_PIXELS = 256,
     STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums */
-    DEPTH = 256,  /* of a product at a time: 32 KiB of weights, by which tiles
-                        of pixels go one after another */
-    MIN_TAPS = 6, /* side by side that are packed by squares */
-    MIN_COLUMNS = 8,   /* of a row whose taps outside the images are left out */
-    LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
+    DEPTH = 256,  /* of a product at a time: 32 KiB of weights, for consecutive
+                     tiles of pixels */
+    MIN_TAPS = 6, /* adjacent taps that are packed by squares */
+    MIN_COLUMNS = 8,   /* of a row whose taps outside the images are skipped */
+    LAST_CHANNELS = 8, /* fewer: not worth making them adjacent */
     MAX_CLASSES = 64
 };
 
-/* INPUT with stride s: the pixels h with equal h mod s, along both axes, are
- * met by the same taps. FORWARD has one class. */
+/* INPUT with stride s: the pixels h with equal h mod s, along both axes, use
+ * the same taps. FORWARD has one class. */
 typedef struct pixel_class {
     conv_grid grid;
-    int64_t first[2]; /* place of pixel (0, 0) */
+    int64_t first[2]; /* position of pixel (0, 0) */
     int64_t first_task;
-    int64_t line; /* by lines: which of three taps side by side is the first in
-                     place, 0 or 2; else -1 */
+    int64_t line; /* by rows: number of the leftmost of three adjacent taps, 0
+                     or 2; else -1 */
     char *panels; /* [group][panel][tap, channel][width] */
 } pixel_class;
 
@@ -49,15 +50,17 @@ typedef struct convolution {
     size_t bytes; /* of an element */
     conv_images from, to;
     int64_t groups, from_channels, to_channels; /* channels of a group */
-    int64_t step[2];                            /* from pixel to pixel of to */
+    int64_t step[2];                            /* distance of the pixels of
+                                                   to */
     const char *weight;
     int64_t weight_from, weight_to, weight_group; /* strides */
     const char *bias;
     int64_t bias_stride;
-    bool by_pixels; /* vectors are */
+    bool by_pixels; /* vectors hold pixels */
     bool cleared;   /* classes without taps have no tasks */
     int64_t panel;  /* channels: two vectors; by pixels, four */
-    int64_t width;  /* of sums: to_channels in whole vectors; by pixels, alone */
+    int64_t width;  /* of the sums: to_channels in whole vectors; by pixels,
+                       exactly */
     int64_t class_count, tasks;
     pixel_class class[MAX_CLASSES];
     atomic_int failed;
@@ -80,8 +83,8 @@ static void take_forward(convolution *c, const tn_conv_args *args,
     tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
 }
 
-/* Pixel r + s * i of in met tap k where (r + pad - k * dilation) is a multiple
- * q * s of the stride: by element q + i of out. False: it never does. */
+/* Pixel r + s * i of in uses tap k if (r + pad - k * dilation) is a multiple q
+ * * s of the stride: with element q + i of out. False: never. */
 static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
                         int64_t *at)
 {
@@ -135,8 +138,8 @@ static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
     return pixels < MIN_PIXELS ? MIN_PIXELS : pixels;
 }
 
-/* Pixels that no tap meets, of a stride beyond the kernel: where planes have no
- * gaps, all is cleared at once and they are no task. */
+/* Some pixels use no tap if the stride exceeds the kernel. With contiguous
+ * planes everything is cleared at once, and these pixels have no tasks. */
 static bool can_clear(const convolution *c)
 {
     bool some = false;
@@ -155,7 +158,7 @@ static void clear_plane(void *context, int64_t i)
            0, (size_t)(c->to.size[0] * c->to.size[1]) * c->bytes);
 }
 
-/* Blocks of every class; the tasks are groups x blocks. */
+/* Cuts the blocks of every class; the tasks are groups x blocks. */
 static void cut(convolution *c)
 {
     c->tasks = 0;
@@ -191,7 +194,7 @@ static int64_t panels_bytes(const convolution *c, const pixel_class *class)
            (int64_t)c->bytes;
 }
 
-/* Panel i of all classes' groups. */
+/* Packs panel i of all classes' groups. */
 static void pack_panel(void *context, int64_t i)
 {
     const convolution *c = context;
@@ -211,7 +214,7 @@ static void pack_panel(void *context, int64_t i)
     bool squares = channels == width && grid->taps >= MIN_TAPS;
     for (int64_t t = 1; t < grid->taps && squares; t++)
         squares = grid->tap[t].weight == grid->tap[0].weight + t;
-    /* Taps side by side: a channel's are turned over by squares. */
+    /* Adjacent taps: a channel's taps are transposed by squares. */
     for (int64_t p = 0; p < c->from_channels && squares; p++)
         c->general->transpose[bytes](
             to + p * row, c->from_channels * width,
@@ -259,13 +262,13 @@ static void scatter_rows(void *context, const conv_rows *r)
     tn__cpu_conv_scatter(&t, s->bias, c->bias_stride);
 }
 
-/* Pixels of a block that follow each other and are met by the same taps, as a
- * part [from, end) of the depth: rows at the images' edges have fewer. */
+/* Consecutive pixels of a block that use the same taps, as a range [from, end)
+ * of the depth: rows at the images' edges have fewer. */
 typedef struct pixel_run {
     int64_t first, count, from, end;
 } pixel_run;
 
-/* Taps come in rows, so those within the images do. */
+/* Taps are sorted by rows, and so are those within the images. */
 static void find_taps(const conv_grid *grid, const conv_images *images,
                       int64_t row, int64_t *from, int64_t *end)
 {
@@ -283,7 +286,7 @@ static void find_taps(const conv_grid *grid, const conv_images *images,
         *from = *end = 0;
 }
 
-/* At most a run for each row. */
+/* At most one run for each row. */
 static int64_t find_runs(const convolution *c, const conv_grid *grid,
                          const conv_block *block, pixel_run *run)
 {
@@ -343,7 +346,7 @@ static void multiply(block_job *j, const void *const *x)
             }
 }
 
-/* The same by lines, whose pixels lie side by side in the view. */
+/* The same by rows, whose pixels are adjacent in the view. */
 static void multiply_rows(block_job *j, const conv_block *block,
                           const conv_view *view)
 {
@@ -551,8 +554,8 @@ static tn_status run_images(const tn_conv_args *args,
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }
 
-/* Does most of what the windows reach over lie outside the images? Blocks would
- * be copied into zeros without end. */
+/* Is most of what the windows cover outside the images? Then blocks would be
+ * copied into huge frames of zeros. */
 static bool is_mostly_outside(const tn_conv_args *args)
 {
     double reach = 1, image = 1;

@@ -4,8 +4,7 @@
 
 #include "conv_winograd.h"
 
-/* The windows of tiles [first, end), which are one image's, or one row's; v: of
- * the first. */
+/* The windows of tiles [first, end), within one image, or one row of it. */
 static void transform_image(const winograd *w, const winograd_windows *x,
                             int64_t first, int64_t end)
 {
@@ -16,7 +15,7 @@ static void transform_image(const winograd *w, const winograd_windows *x,
     int64_t half = (wide ? end - first : w->tiles[1]) + 1;
     int64_t image = row / w->tiles[0];
     row -= image * w->tiles[0];
-    /* Rows and columns of the image, and where they stand in the frame. */
+    /* Rows and columns of the image, and their position in the frame. */
     int64_t low = w->high * row - w->pad[0], start = low < 0 ? 0 : low;
     int64_t height = w->high * rows + 2 * (w->high - 1);
     height = tn__cpu_min(low + height, from->size[0]) - start;
