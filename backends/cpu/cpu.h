@@ -17,7 +17,7 @@ extern const tn_host *tn__cpu_host;
 #define TN_CPU_MAX_OPERANDS 32
 #define TN_CPU_NONE 0xffffffffu
 
-/* ---- devices, buffers, queues (cpu_device.c) ------------------------------- */
+/* ---- devices, buffers, queues (cpu_device.c) ----------------------------- */
 
 /* Winograd convolution (conv_winograd.c). The option "winograd" is absent, 0 or
  * 1. */

@@ -115,7 +115,7 @@ void tn__cpu_device_close(tn_plugin_device *device)
     free(device);
 }
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 tn_status tn__cpu_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                tn_buffer **buffer)
@@ -174,7 +174,7 @@ tn_status tn__cpu_buffer_map(tn_plugin_device *device, tn_buffer *buffer,
     return TN_OK;
 }
 
-/* ---- queues ------------------------------------------------------------ */
+/* ---- queues -------------------------------------------------------------- */
 
 tn_status tn__cpu_queue_open(tn_plugin_device *device, tn_queue **queue)
 {

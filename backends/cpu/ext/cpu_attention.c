@@ -140,7 +140,7 @@ static void mask(const attention *t, const query_block *q, int64_t j,
     }
 }
 
-/* ---- forth ------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------- */
 
 /* A block of queries from i on: its part of out and of lse. */
 static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
@@ -204,7 +204,7 @@ static bool forward(const attention *t, int64_t task)
     return fine;
 }
 
-/* ---- back ------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------ */
 
 /* Memory of a backward task. */
 typedef struct workspace {
@@ -307,7 +307,7 @@ static bool backward(const attention *t, int64_t task)
     return fine;
 }
 
-/* ---- the call --------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------ */
 
 static tn_status declined(const char *why)
 {

@@ -175,7 +175,7 @@ static void run_group(void *context, int64_t number)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* ---- the call --------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------ */
 
 static tn_status declined(const char *why)
 {

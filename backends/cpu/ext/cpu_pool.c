@@ -41,7 +41,7 @@ bool tn__cpu_pool_has_wide_windows(const pooling *p)
                args->in_size[0];
 }
 
-/* ---- the call ------------------------------------------------------------------------ */
+/* ---- the call ------------------------------------------------------------ */
 
 static void run_task(void *context, int64_t i)
 {

@@ -56,16 +56,18 @@ typedef void cpu_native_run(cpu_native_call *call);
 
 /* The options of a variant. */
 typedef struct cpu_native_options {
-    uint32_t single; /* bits: operands that are one value */
+    uint32_t single;   /* bits: operands that are one value */
     uint32_t streamed; /* bits: results with non-temporal stores; their rows
                           begin at vector boundaries */
     uint8_t copies;
-    bool folds; /* computes the folds, and no results that only they read */
+    bool folds;                 /* computes the folds, and no results that only
+                                   they read */
     uint64_t prefetch_operands; /* bits: operands, then results, that the code
                                    prefetches */
-    int32_t ahead;  /* by this many bytes */
-    bool prefetch;  /* prefetches the call's `prefetch` */
-    bool parts; /* folds: a call is the first of several parts */
+    int32_t ahead;              /* by this many bytes */
+    bool prefetch;              /* prefetches the call's `prefetch` */
+    bool parts;                 /* folds: a call is the first of several
+                                   parts */
 } cpu_native_options;
 
 typedef struct cpu_native_variant {

@@ -11,7 +11,7 @@
 
 #include "native_code.h"
 
-/* ---- the loop ---------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------ */
 
 static void note_use(emitter *m, uint32_t node, uint32_t by)
 {

@@ -58,8 +58,9 @@ typedef struct emitter {
     bool pinned[VECTORS];
     uint32_t at; /* the current node */
     uint32_t copy, pins, pointers;
-    uint32_t turns; /* vectors that the nodes compute at once: 1 or 2 */
-    uint32_t results; /* of a vector */
+    uint32_t turns;               /* vectors that the nodes compute at once: 1
+                                     or 2 */
+    uint32_t results;             /* of a vector */
     int32_t disp;                 /* elements from INDEX */
     int32_t stack;                /* bytes of spilled values */
     uint8_t exp_pin[EXP_NUMBERS]; /* registers; NO_REGISTER */
@@ -114,7 +115,7 @@ x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* Frees a node's register if the current node is its last reader. */
 void tn__jit_release(emitter *m, uint32_t node);
 
-/* ---- native_fold.c -------------------------------------------------------- */
+/* ---- native_fold.c ------------------------------------------------------- */
 
 /* Code ahead of a row's elements, for a vector, and behind all of them. */
 void tn__jit_begin_folds(emitter *m);

@@ -11,11 +11,12 @@ typedef struct native_finder {
     const tn_program *program;
     cpu_op *rebuilt; /* the new list of operations */
     uint32_t rebuilt_count;
-    uint32_t *maker;   /* of each slot: 1 + the operation that broadcasts or
-                          fills it */
-    uint32_t *node;    /* of each slot that a segment computes */
-    uint32_t *segment; /* of each slot: 1 + its segment */
-    bool *deferred;    /* of each slot: computed behind the current segment */
+    uint32_t *maker;                  /* of each slot: 1 + the operation that
+                                         broadcasts or fills it */
+    uint32_t *node;                   /* of each slot that a segment computes */
+    uint32_t *segment;                /* of each slot: 1 + its segment */
+    bool *deferred;                   /* of each slot: computed behind the
+                                         current segment */
     uint32_t *joined, joined_count;   /* operations, in order */
     uint32_t *waiting, waiting_count; /* operations behind it */
     cpu_segment *current;

@@ -1,7 +1,7 @@
 /* native_nodes.c: the instructions of a body. */
 #include "native_code.h"
 
-/* ---- nodes ------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------- */
 
 /* Binary operations. real, whole: opcodes; turned: commutative. */
 static const struct binary {

@@ -9,7 +9,7 @@ static const x86_form full = {0, X86_512, false, 64};
 const uint8_t tn__jit_pointer_register[POINTERS] = {R8,  R9,  R10, RBX, RBP,
                                                     R12, R13, R14, R15};
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 uint32_t tn__jit_per_copy(const emitter *m)
 {
@@ -77,7 +77,7 @@ x86_source tn__jit_in(unsigned reg)
     return (x86_source){.reg = (uint8_t)reg};
 }
 
-/* ---- instructions ------------------------------------------------------ */
+/* ---- instructions -------------------------------------------------------- */
 
 x86_op tn__jit_floats(const emitter *m, unsigned opcode)
 {
@@ -134,7 +134,7 @@ void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
                         b, X86_NO_IMM);
 }
 
-/* ---- registers --------------------------------------------------------- */
+/* ---- registers ----------------------------------------------------------- */
 
 const cpu_node *tn__jit_node_of(const emitter *m, uint32_t node)
 {

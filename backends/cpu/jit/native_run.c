@@ -17,8 +17,8 @@ typedef struct row_layout {
     int64_t bytes[TN_CPU_NATIVE_POINTERS]; /* of an element; 0: one value */
     uint32_t pointers, single, streamed;
     int64_t count, length;
-    int64_t first; /* in subrows: first element within its subrow; next[] is
-                      then the stride of subrows */
+    int64_t first;     /* in subrows: first element within its subrow; next[] is
+                          then the stride of subrows */
     uint32_t prefetch; /* operand whose next row is prefetched; NONE */
 } row_layout;
 
@@ -224,7 +224,7 @@ typedef struct runner {
     const cpu_segment *s;
     const row_layout *l;
     cpu_native_run *one, *some; /* of COPIES */
-    cpu_native_run *parts; /* of COPIES, in parts; NULL: not needed */
+    cpu_native_run *parts;      /* of COPIES, in parts; NULL: not needed */
     bool prefetch;
     int64_t line;  /* elements of a subrow if subrows are not contiguous; else
                       0 */
@@ -266,7 +266,7 @@ static void run_lines(const runner *f)
     }
 }
 
-/* ---- folds ------------------------------------------------------------- */
+/* ---- folds --------------------------------------------------------------- */
 
 static const cpu_reduce *reduce_of(const runner *f, uint32_t fold)
 {

@@ -81,12 +81,12 @@ typedef struct work {
     char *out;
     int64_t bytes; /* of an element */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim; /* at least 2 */
-    axis rows, columns; /* runs of tables; of affine indices: found for each
-                           outer point */
+    uint32_t ndim;         /* at least 2 */
+    axis rows, columns;    /* runs of tables; of affine indices: found for each
+                              outer point */
     int64_t piece, pieces; /* rows of a piece; pieces of all rows */
     int64_t count, per_task;
-    bool stream; /* non-temporal stores, through a block */
+    bool stream;        /* non-temporal stores, through a block */
     bool streams_edged; /* non-temporal stores of edged rows: from half as much
                            on */
 } work;

@@ -7,12 +7,12 @@
 
 /* A program of one instruction over loaded values: o = x op y. */
 typedef struct cpu_direct {
-    tn_cpu_run *run; /* NULL: the program is of another kind */
+    tn_cpu_run *run;     /* NULL: the program is of another kind */
     tn_cpu_run *convert; /* converts the one value that run fills with; NULL:
                             none */
-    bool fills;       /* run stores one value in all elements */
-    unsigned allowed; /* bits: operands that may be one value */
-    uint32_t out;      /* operand number */
+    bool fills;          /* run stores one value in all elements */
+    unsigned allowed;    /* bits: operands that may be one value */
+    uint32_t out;        /* operand number */
     uint32_t in_count;
     struct {
         uint32_t operand; /* NONE: the parameter or constant `number` */

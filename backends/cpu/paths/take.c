@@ -55,8 +55,8 @@ typedef struct take {
     char *out;
     int64_t bytes, step, extent; /* of an element; of the index */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim;           /* at least 1 */
-    int64_t blocks, block;   /* along the last dimension */
+    uint32_t ndim;            /* at least 1 */
+    int64_t blocks, block;    /* along the last dimension */
     int64_t pieces, per_task; /* rows x blocks */
     bool by_rows, stream;
     atomic_flag lock;

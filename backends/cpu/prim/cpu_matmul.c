@@ -164,14 +164,14 @@ static void run_tiles(product *p)
         tn__cpu_host->parallel_for(tasks, run_task, p);
 }
 
-/* ---- packing ----------------------------------------------------------- */
+/* ---- packing ------------------------------------------------------------- */
 
 /* Packs the matrices of a view, run by run: rows, or columns if columns are
  * denser. */
 typedef struct packing {
     const product *p;
     const tn_strided *view;
-    int64_t runs, run; /* of a matrix; elements of a run */
+    int64_t runs, run;  /* of a matrix; elements of a run */
     int64_t next, step; /* strides of the view: between runs, within a run */
     int64_t per_task;
     char *memory; /* batches x runs x run, contiguous */

@@ -209,8 +209,8 @@ typedef struct work {
                                 adjacent */
     scan_placed *placed;     /* the same with indices */
     int64_t side;            /* adjacent sequences, a divisor of lines */
-    bool streams; /* non-temporal stores of sums: 4096 x 1024 floats 0.39 ms
-                     instead of 0.50 (Zen 5) */
+    bool streams;            /* non-temporal stores of sums: 4096 x 1024 floats
+                                0.39 ms instead of 0.50 (Zen 5) */
 } work;
 
 static int64_t line_offset(const tn_scan_args *s, const tn_strided *view,
@@ -329,7 +329,7 @@ static void sum_lines(const work *w, int64_t first, int64_t end)
                  out + i * s->out.stride[d] * out_bytes);
 }
 
-/* ---- the same of lines side by side: what was an element is a row ------- */
+/* ---- the same of lines side by side: what was an element is a row -------- */
 
 /* Rows of `lines` elements, padded to `wide`, whole vectors. */
 typedef struct rows {

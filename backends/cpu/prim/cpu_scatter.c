@@ -53,9 +53,9 @@ typedef struct work {
     const tn_cpu_routines *routines;
     int64_t lines, lines_per_task;
     uint32_t order[TN_MAX_NDIM]; /* the dimensions except dim, outer to inner */
-    int64_t side; /* lines that run side by side; 1: none */
-    tn_cpu_run *row_run; /* combines rows; NULL for SET */
-    int64_t row; /* elements of a row; 0: points are not rows */
+    int64_t side;                /* lines that run side by side; 1: none */
+    tn_cpu_run *row_run;         /* combines rows; NULL for SET */
+    int64_t row;                 /* elements of a row; 0: points are not rows */
     half half[2];
     atomic_int double_pumped; /* threads at work */
     atomic_flag lock;

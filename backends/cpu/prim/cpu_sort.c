@@ -36,7 +36,7 @@ typedef struct work {
     atomic_int failed;
 } work;
 
-/* ---- keys -------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 /* Maps sign and magnitude to an unsigned order. */
 static uint32_t key_f32(float x)
@@ -136,7 +136,7 @@ static void read_wide(const reader *r, wide_item *items)
     }
 }
 
-/* ---- orders ------------------------------------------------------------ */
+/* ---- orders -------------------------------------------------------------- */
 
 /* Are so few of the order needed that a heap is enough? */
 static bool is_few(int64_t keep, int64_t count)
@@ -187,7 +187,7 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
     return sort_merge_wide(items, items + count, count)[rank];
 }
 
-/* ---- a few of many keys of 32 bits -------------------------------------- */
+/* ---- a few of many keys of 32 bits --------------------------------------- */
 
 enum {
     GROUP = 32, /* keys that are tested together */
@@ -283,7 +283,7 @@ static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
     return r->w->routines->place_at(key, n, rank, key + n);
 }
 
-/* ---- lines ------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------- */
 
 static int64_t line_offset(const tn_sort_args *s, const tn_strided *view,
                            int64_t line)
@@ -314,8 +314,8 @@ static void copy_value(char *to, const char *from, int64_t bytes)
 /* Where the outputs of a line are written. */
 typedef struct writer {
     const char *in;
-    char *out;       /* or NULL */
-    int64_t *places; /* or NULL */
+    char *out;                         /* or NULL */
+    int64_t *places;                   /* or NULL */
     int64_t bytes, from, to, to_place; /* strides: in bytes; in elements */
 } writer;
 
@@ -420,12 +420,13 @@ static writer writer_of(const tn_sort_args *s, int64_t line)
     };
 }
 
-/* ---- lines side by side ------------------------------------------------ */
+/* ---- lines side by side -------------------------------------------------- */
 
 enum {
-    MAX_TRANSPOSED = 16, /* lines at a time: whole cache lines */
+    MAX_TRANSPOSED = 16,         /* lines at a time: whole cache lines */
     TRANSPOSED_BYTES = 16 << 20, /* that they and their results may take */
-    GAP = 16, /* elements: lines a page apart share a set of an L1 */
+    GAP = 16,                    /* elements: lines a page apart share a set of
+                                    an L1 */
 };
 
 /* How many adjacent lines run at a time, transposed; 0: each alone. Columns of

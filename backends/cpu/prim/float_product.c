@@ -55,11 +55,12 @@ typedef struct job {
     const tn_cpu_conv_routines *tiles;
     const tn_cpu_product_routines *loops;
     tn_cpu_transpose *transpose;
-    int64_t bytes; /* of an element */
-    int64_t whole; /* columns of a panel */
+    int64_t bytes;        /* of an element */
+    int64_t whole;        /* columns of a panel */
     int64_t first, depth; /* the current range of k */
-    char *a, *panels; /* packed, or NULL */
-    bool in_place;    /* b, except for a panel whose last vector is partial */
+    char *a, *panels;     /* packed, or NULL */
+    bool in_place;        /* b, except for a panel whose last vector is
+                             partial */
     int64_t at[DEPTH];
     const void *row[BLOCK];
     _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
@@ -438,7 +439,7 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
     return true;
 }
 
-/* ---- by all threads ---------------------------------------------------- */
+/* ---- by all threads ------------------------------------------------------ */
 
 /* A block of c and the range of k that is added to it. All threads pack the
  * operands once, and all tiles use them. Rows of a that are close, or that few

@@ -22,9 +22,10 @@ typedef struct cpu_slot {
 } cpu_slot;
 
 enum {
-    CPU_RUN,  /* run(out, a, b, c) */
-    CPU_MATH, /* math(out, a, b, c): a printed function */
-    CPU_PAIR, /* out = PHILOX of a, where = PHILOX of a + 1; b, c: one value */
+    CPU_RUN,       /* run(out, a, b, c) */
+    CPU_MATH,      /* math(out, a, b, c): a printed function */
+    CPU_PAIR,      /* out = PHILOX of a, where = PHILOX of a + 1; b, c: one
+                      value */
     CPU_BROADCAST, /* out[element] = a[row] */
     CPU_FILL,      /* out[i] = the one value of a */
     CPU_PARAM,     /* out = parameter index */
@@ -47,28 +48,29 @@ enum {
 
 /* Flags of an operation. */
 enum {
-    LOAD_ZERO = 1 << 0,     /* an index out of range reads 0 and is no fault */
-    LOAD_FOLDED = 1 << 1,   /* only reductions read it; they accept columns with
-                               any stride */
-    LOAD_LENT = 1 << 2,     /* only operations that can run row by row read it:
-                               all rows may share one row of memory. With
-                               FOLDED: these and reductions, which read blocks
-                               of columns in place */
-    LOAD_SINGLE = 1 << 3,   /* LENT, and all readers accept one value: if the
-                               value is the same for the whole block, it stays
-                               in memory */
-    STORE_DIRECT = 1 << 4,  /* the operation that makes the value, in the same
-                               part, may write it to its destination */
-    STORE_CHUNKED = 1 << 5, /* DIRECT, made by a printed function, which runs
-                               chunk by chunk and may use non-temporal stores */
-    STORE_STREAMED =
-        1 << 6,           /* DIRECT, made by machine code, which may use
-                             non-temporal stores if every row begins at a vector
-                             boundary */
-    RUN_FACTORS = 1 << 7, /* only the reduction `jump` operations later reads
-                             it; it is skipped when that reads its factors from
-                             rows, */
-    RUN_COLUMNS = 1 << 8, /* or from columns */
+    LOAD_ZERO = 1 << 0,       /* an index out of range reads 0 and is no
+                                 fault */
+    LOAD_FOLDED = 1 << 1,     /* only reductions read it; they accept columns
+                                 with any stride */
+    LOAD_LENT = 1 << 2,       /* only operations that can run row by row read
+                                 it: all rows may share one row of memory. With
+                                 FOLDED: these and reductions, which read blocks
+                                 of columns in place */
+    LOAD_SINGLE = 1 << 3,     /* LENT, and all readers accept one value: if the
+                                 value is the same for the whole block, it stays
+                                 in memory */
+    STORE_DIRECT = 1 << 4,    /* the operation that makes the value, in the same
+                                 part, may write it to its destination */
+    STORE_CHUNKED = 1 << 5,   /* DIRECT, made by a printed function, which runs
+                                 chunk by chunk and may use non-temporal
+                                 stores */
+    STORE_STREAMED = 1 << 6,  /* DIRECT, made by machine code, which may use
+                                 non-temporal stores if every row begins at a
+                                 vector boundary */
+    RUN_FACTORS = 1 << 7,     /* only the reduction `jump` operations later
+                                 reads it; it is skipped when that reads its
+                                 factors from rows, */
+    RUN_COLUMNS = 1 << 8,     /* or from columns */
     BROADCAST_NEEDED = 1 << 9 /* operations that cannot read one value a row
                                  need it, too */
 };
@@ -76,34 +78,34 @@ enum {
 /* What the operations before a REDUCE compute: from the operands of the last
  * one, or of the second last one and a number. */
 enum {
-    CPU_PRODUCT = 1,
-    /* a * b */ CPU_CENTERED /* (a - b) * c */,
-    CPU_TRIPLE /* (a * b) * c */,
+    CPU_PRODUCT = 1,    /* a * b */
+    CPU_CENTERED,       /* (a - b) * c */
+    CPU_TRIPLE,         /* (a * b) * c */
     CPU_CENTERED_SCALED /* (a - b) * c * number */
 };
 
 typedef struct cpu_op {
     uint8_t code;
-    uint8_t scalar; /* bits: a, b, c are one value each */
-    uint8_t type;   /* register type (CPU_F32 ...) of the value */
-    uint16_t flags; /* LOAD_..., STORE_..., RUN_..., SPREAD_... */
-    uint8_t row;    /* bits: for a, b, c narrow[] has one value for each row,
-                       read instead where rows are long */
-    uint8_t lent;   /* bits: a, b, c come from a LENT load */
-    uint8_t allowed; /* bits: a, b, c may be one value */
-    uint8_t column_form; /* REDUCE: CPU_PRODUCT ... */
-    bool hoistable; /* hoisted code: independent of loads by an index. For such
-                       a load: its indices are */
-    uint8_t kernel; /* RUN: TN_K_... */
-    uint8_t from;   /* RUN: register type of a */
-    uint32_t where; /* PAIR: second result; LOAD of hoisted code: a slot for the
-                       offsets */
+    uint8_t scalar;        /* bits: a, b, c are one value each */
+    uint8_t type;          /* register type (CPU_F32 ...) of the value */
+    uint16_t flags;        /* LOAD_..., STORE_..., RUN_..., BROADCAST_... */
+    uint8_t row;           /* bits: for a, b, c narrow[] has one value for each
+                              row, read instead where rows are long */
+    uint8_t lent;          /* bits: a, b, c come from a LENT load */
+    uint8_t allowed;       /* bits: a, b, c may be one value */
+    uint8_t column_form;   /* REDUCE: CPU_PRODUCT ... */
+    bool hoistable;        /* hoisted code: independent of loads by an index.
+                              For such a load: its indices are */
+    uint8_t kernel;        /* RUN: TN_K_... */
+    uint8_t from;          /* RUN: register type of a */
+    uint32_t where;        /* PAIR: second result; LOAD of hoisted code: a slot
+                              for the offsets */
     uint32_t out, a, b, c; /* slots */
     uint32_t narrow[3];
     uint32_t index; /* operand, parameter, reduction, loop depth; MATH: function
                        of the program */
-    uint32_t jump; /* REDUCE: 1 + the segment that computes it where rows are
-                      long */
+    uint32_t jump;  /* REDUCE: 1 + the segment that computes it where rows are
+                       long */
     tn_cpu_run *run;
     tn_cpu_math *math;
 } cpu_op;
@@ -135,7 +137,8 @@ typedef struct cpu_segment {
     cpu_native_operand operand[TN_CPU_NATIVE_OPERANDS];
     uint32_t result[TN_CPU_NATIVE_RESULTS]; /* slots */
     uint32_t reduce[TN_CPU_NATIVE_FOLDS];   /* numbers of reductions */
-    uint32_t work; /* approximate instructions for a vector */
+    uint32_t work;                          /* approximate instructions for a
+                                               vector */
 } cpu_segment;
 
 typedef struct cpu_code {
@@ -146,16 +149,16 @@ typedef struct cpu_code {
     cpu_segment **segment; /* owned, as is each entry */
     uint8_t *constant;
     uint32_t op_count, slot_count, stage_count, reduce_count, segment_count;
-    uint32_t work; /* for one element: operations; a function counts as
-                      several */
+    uint32_t work;        /* for one element: operations; a function counts as
+                             several */
     uint32_t *group_slot; /* the slots of space CPU_GROUP */
     uint32_t group_slot_count;
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
-    bool folds_loads; /* its elem parts only load and reduce */
-    bool folds_columns; /* or compute what reductions can read from columns */
-    bool hoisted;     /* hoistable values keep their slots from block to
-                         block */
+    bool folds_loads;    /* its elem parts only load and reduce */
+    bool folds_columns;  /* or compute what reductions can read from columns */
+    bool hoisted;        /* hoistable values keep their slots from block to
+                            block */
     uint32_t loop_depth; /* deepest nesting of loops */
     cpu_part uniform;
 } cpu_code;

@@ -27,7 +27,7 @@ static bool is_row(const compiler *c, uint32_t slot)
     return c->level == CPU_ELEM && c->code->slot[slot].space == CPU_ROW;
 }
 
-/* ---- instructions ------------------------------------------------------ */
+/* ---- instructions -------------------------------------------------------- */
 
 static cpu_op *result_add(compiler *c, frame *f, uint32_t number,
                           unsigned code)
@@ -235,7 +235,7 @@ static void compile_call(compiler *c, frame *f, uint32_t number)
     free(map);
 }
 
-/* ---- parts ------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
 static void compile_instruction(compiler *c, frame *f, uint32_t number)
 {

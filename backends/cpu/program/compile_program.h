@@ -8,15 +8,15 @@
 /* A list of instructions under compilation: the program's or a function's. */
 typedef struct frame {
     const tn_kernel_ins *ins;
-    uint32_t *narrow; /* slot of each value: constant, uniform or row */
-    uint32_t *wide;   /* elem */
-    bool *done;       /* keep: the instruction is in an earlier part */
+    uint32_t *narrow;         /* slot of each value: constant, uniform or row */
+    uint32_t *wide;           /* elem */
+    bool *done;               /* keep: the instruction is in an earlier part */
     const uint32_t *argument; /* slots */
 } frame;
 
 typedef struct loop {
-    uint32_t end;       /* instruction number of the ENDLOOP */
-    uint32_t operation; /* of body[] */
+    uint32_t end;                      /* instruction number of the ENDLOOP */
+    uint32_t operation;                /* of body[] */
     uint32_t first_carry, carry_count; /* instruction numbers */
     uint32_t index, mask, bound;       /* slots */
 } loop;

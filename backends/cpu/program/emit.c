@@ -22,7 +22,7 @@ uint8_t tn__cpu_type_of(tn_dtype dtype)
     }
 }
 
-/* ---- growing lists ----------------------------------------------------- */
+/* ---- growing lists ------------------------------------------------------- */
 
 bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
                  size_t bytes)
@@ -98,7 +98,7 @@ uint32_t tn__cpu_slot_constant(compiler *c, const tn_kernel_ins *ins)
     return slot;
 }
 
-/* ---- operands ---------------------------------------------------------- */
+/* ---- operands ------------------------------------------------------------ */
 
 uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value)
 {

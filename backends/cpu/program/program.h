@@ -12,14 +12,14 @@ struct tn_built {
     uint32_t *read_after_write; /* of each operand that is written: bits of the
                                    operands that are read after it is written */
     uint32_t operand_count;
-    bool has_rows; /* more than one stage, a reduction or a row part */
-    cpu_code kept;     /* each value is computed once for a group */
-    cpu_code streamed; /* for rows that are too long for that: computed once for
-                          each stage */
-    cpu_code by_subrows;    /* the same with machine code, for rows that consist
-                               of subrows (subrows.c); may be empty */
-    cpu_code hoisted;  /* elementwise code with loads by an index, whose blocks
-                          share indices; may be empty */
+    bool has_rows;       /* more than one stage, a reduction or a row part */
+    cpu_code kept;       /* each value is computed once for a group */
+    cpu_code streamed;   /* for rows that are too long for that: computed once
+                            for each stage */
+    cpu_code by_subrows; /* the same with machine code, for rows that consist of
+                            subrows (subrows.c); may be empty */
+    cpu_code hoisted;    /* elementwise code with loads by an index, whose
+                            blocks share indices; may be empty */
     cpu_direct direct;
     cpu_indexed_copy indexed_copy;
     cpu_taps taps;

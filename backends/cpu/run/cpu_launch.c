@@ -82,7 +82,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* ---- the launch -------------------------------------------------------- */
+/* ---- the launch ---------------------------------------------------------- */
 
 static tn_status run_plan(cpu_plan *plan)
 {

@@ -12,7 +12,7 @@
 #include "plan.h"
 #include "tuning.h"
 
-/* ---- views ------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 static void plan_views(cpu_plan *plan)
 {
@@ -119,7 +119,7 @@ static void plan_stream_blocks(cpu_plan *plan)
         plan->traffic.blocks > 0 ? plan->traffic.block_bytes : 0;
 }
 
-/* ---- cutting the space ------------------------------------------------- */
+/* ---- cutting the space --------------------------------------------------- */
 
 /* The number of adjacent rows that form one dimension for every operand. */
 static int64_t adjacent_rows(const cpu_plan *plan)

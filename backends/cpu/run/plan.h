@@ -13,11 +13,12 @@ struct cpu_plan {
     char *shared_rows; /* row slots that all tasks on a split row share, or
                           NULL */
     int64_t row_count, row_length;
-    int64_t group_rows, block;  /* most rows of a group; elements of a block */
-    int64_t column_extent;      /* columns: adjacent rows that one dimension, or
-                                   the box, has */
-    uint32_t box_first; /* columns: a group takes the outer dimensions from here
-                           on whole; outer_ndim: rows of the last one */
+    int64_t group_rows, block; /* most rows of a group; elements of a block */
+    int64_t column_extent;     /* columns: adjacent rows that one dimension, or
+                                  the box, has */
+    uint32_t box_first;        /* columns: a group takes the outer dimensions
+                                  from here on whole; outer_ndim: rows of the
+                                  last one */
     int64_t groups_per_task, group_count;
     struct {
         uint32_t dim[2];   /* the dimensions along which tiles are cut */
@@ -28,7 +29,7 @@ struct cpu_plan {
     bool taps;     /* blocks that share indices run by taps_blocks.c */
     bool in_place; /* an output has the memory of an input */
     bool overlap;  /* and that input is read after the write: loads must copy */
-    bool kept;   /* a block is a whole group */
+    bool kept;     /* a block is a whole group */
     struct {
         bool stream;     /* results go out by non-temporal stores */
         bool stream_subrows; /* so do those of subrows, as they are made */
@@ -85,17 +86,19 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group);
 #define TN_CPU_HOIST_OPS 96   /* most operations */
 #define TN_CPU_HOIST_SLOTS 160 /* and slots of hoisted code */
 typedef struct cpu_hoist {
-    uint32_t ndim; /* dimensions after merging; 0 is the outermost */
+    uint32_t ndim;                 /* dimensions after merging; 0 is the
+                                      outermost */
     uint32_t dim[2 * TN_MAX_NDIM]; /* the launch's dimension of each: its
                                       innermost one */
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t number[2 * TN_MAX_NDIM]; /* row-major strides of the merged
                                         dimensions */
-    uint32_t box_dim;  /* a block has `box` of this dimension and the inner ones
-                          whole */
+    uint32_t box_dim;                /* a block has `box` of this dimension and
+                                        the inner ones whole */
     int64_t box, chunks;
-    uint32_t shared;   /* bits: dimensions along which indices are the same */
-    int64_t shared_count; /* blocks along those */
+    uint32_t shared;                /* bits: dimensions along which indices are
+                                       the same */
+    int64_t shared_count;           /* blocks along those */
     uint8_t skip[TN_CPU_HOIST_OPS]; /* of each operation: CPU_KNOWN, CPU_PLACED
                                        once the first block ran */
 } cpu_hoist;

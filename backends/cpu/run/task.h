@@ -44,43 +44,47 @@ typedef struct cpu_task {
     cpu_plan *plan;
     const cpu_code *code;
     const tn_cpu_routines *routines;
-    char **slot; /* current address of each slot's values */
-    char **home; /* the slot's own memory (a load may point elsewhere) */
-    char **stream_to; /* where the operation that makes a slot's values stores
-                         them by non-temporal stores; NULL: it does not */
-    char **base; /* of a GROUP slot: where the group's values begin, in its own
-                    memory or in an operand's */
-    int64_t *step; /* of a slot from a FOLDED load: stride between elements of a
-                      column. From a LENT load: stride between rows, or between
-                      elements of columns, or between subrows; or TN_CPU_ONE_...
-                      Of a result in subrows: stride between them */
+    char **slot;          /* current address of each slot's values */
+    char **home;          /* the slot's own memory (a load may point
+                             elsewhere) */
+    char **stream_to;     /* where the operation that makes a slot's values
+                             stores them by non-temporal stores; NULL: it does
+                             not */
+    char **base;          /* of a GROUP slot: where the group's values begin, in
+                             its own memory or in an operand's */
+    int64_t *step;        /* of a slot from a FOLDED load: stride between
+                             elements of a column. From a LENT load: stride
+                             between rows, or between elements of columns, or
+                             between subrows; or TN_CPU_ONE_... Of a result in
+                             subrows: stride between them */
     const cpu_view *view; /* of each operand, for elem parts */
     cpu_view *own_view;   /* the group's views, for columns and tiles; else
                              NULL */
     char *temporary;      /* 8 bytes for each element of a block */
     struct cpu_fold *fold;
-    int64_t first_row, rows; /* of the group */
-    int64_t at, count;       /* first point of the block in view; points */
-    int64_t first_elem;      /* of the block, within its row */
+    int64_t first_row, rows;       /* of the group */
+    int64_t at, count;             /* first point of the block in view;
+                                      points */
+    int64_t first_elem;            /* of the block, within its row */
     int64_t group_at, group_count; /* first point of the group; points */
     bool columns;
-    bool by_rows; /* rows are long: operations run row by row */
+    bool by_rows;        /* rows are long: operations run row by row */
     bool across_columns; /* columns are many: operations run element by
                             element */
     struct {
-        int64_t length; /* streamed row: length of the subrows of which the
-                           block consists. The first and the last may be cut. 0:
-                           there are none */
-        int64_t next_row; /* bytes from this row to the next one in that slot's
-                             operand */
+        int64_t length;     /* streamed row: length of the subrows of which the
+                               block consists. The first and the last may be
+                               cut. 0: there are none */
+        int64_t next_row;   /* bytes from this row to the next one in that
+                               slot's operand */
         uint32_t next_slot; /* a slot that was loaded; with next_row 0: none */
-        char *chunks; /* memory for chunks that span two subrows
-                         (native_run.c) */
+        char *chunks;       /* memory for chunks that span two subrows
+                               (native_run.c) */
     } subrows;
     bool rereads; /* an earlier stage has just read what is loaded */
     struct {
-        const uint8_t *skip; /* of each operation: what is already computed;
-                                NULL */
+        const uint8_t *skip;  /* of each operation: what is already computed;
+                                 NULL */
         int64_t outer, count; /* the blocks for which it is valid (hoist.c) */
     } shared;
     cpu_tap_table taps[2];        /* made from it by taps_blocks.c */

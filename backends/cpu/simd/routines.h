@@ -381,10 +381,13 @@ typedef struct tn_cpu_tap_rows {
 
 typedef struct tn_cpu_routines {
     const char *isa;
-    int native; /* machine code complements this set (native_body.h) */
-    int double_pumped; /* the processor executes 64-byte vectors in two halves
-                          (isa.c) */
-    int strings; /* it has fast string instructions (ERMS) */
+    int native;                               /* machine code complements this
+                                                 set (native_body.h) */
+    int double_pumped;                        /* the processor executes 64-byte
+                                                 vectors in two halves
+                                                 (isa.c) */
+    int strings;                              /* it has fast string instructions
+                                                 (ERMS) */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
     /* [F32, F64][t = a + b, a - b, a * b][t + c, t - c, c - t, t * c]; each of
      * the three operands may be one value. */
@@ -424,7 +427,7 @@ typedef struct tn_cpu_routines {
                          int64_t rows, int64_t count,
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
     tn_cpu_transpose *transpose[9]; /* by bytes of an element: 1, 2, 4, 8 */
-    tn_cpu_stream *stream; /* NULL: not available */
+    tn_cpu_stream *stream;          /* NULL: not available */
     void (*fence)(void);
     /* Keys of n floats or int32, n a multiple of TN_CPU_PARTS: signed integers
      * in the order of the values, NaN greatest, -0 as +0. flip: XORed to the

@@ -10,7 +10,7 @@
 #include "routines.h"
 #include "scalar.h"
 
-/* ---- what an instruction means for one value --------------------------- */
+/* ---- what an instruction means for one value ----------------------------- */
 
 #define INTEGER_FUNCTIONS(suffix, T, U, width)                                \
     static inline T div_##suffix(T x, T y)                                    \
@@ -38,7 +38,7 @@
 INTEGER_FUNCTIONS(i32, int32_t, uint32_t, 32)
 INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
 
-/* ---- tables of loops --------------------------------------------------- */
+/* ---- tables of loops ----------------------------------------------------- */
 
 #define UNUSED_BC (void)pb, (void)pc, (void)scalar
 

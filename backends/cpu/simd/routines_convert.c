@@ -9,7 +9,7 @@
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* ---- narrow floating types --------------------------------------------- */
+/* ---- narrow floating types ----------------------------------------------- */
 
 /* Normal numbers: the exponent moves by the difference of the biases. Below:
  * the mantissa times a power of two. */
@@ -88,7 +88,7 @@ static inline uint8_t f8e5m2_narrow(float x)
     return (uint8_t)(sign | r);
 }
 
-/* ---- loads, stores, gathers, narrowing --------------------------------- */
+/* ---- loads, stores, gathers, narrowing ----------------------------------- */
 
 #define PLAIN(name, S, T)                                                     \
     static inline T name##_widen(S x)                                         \
@@ -450,7 +450,7 @@ static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
 TILE_HALF(f16)
 TILE_HALF(bf16)
 
-/* ---- casts ------------------------------------------------------------- */
+/* ---- casts --------------------------------------------------------------- */
 
 #define CAST(name, A, R, expression)                                          \
     static void name(void *out, const void *pa, const void *pb,               \

@@ -54,7 +54,7 @@ static void store_evens(void *out, const void *in, int64_t n)
 #define NAME(x) x##_f64
 #include "pool_loops.inc"
 
-/* ---- wide windows ------------------------------------------------------------- */
+/* ---- wide windows -------------------------------------------------------- */
 
 typedef int32_t loose_i32
     __attribute__((vector_size(TN_CPU_VECTOR), aligned(4), may_alias));
@@ -139,7 +139,7 @@ static void merge_max(float *best, int32_t *at, const float *in,
     }
 }
 
-/* ---- windows in registers ----------------------------------------------------- */
+/* ---- windows in registers ------------------------------------------------ */
 
 #if defined(TN_CPU_EVENS) && defined(__AVX2__)
 #if defined(__AVX512F__)

@@ -313,7 +313,7 @@ FOLD_PRODUCTS(fold_products_f64, double, vec_f64, 64, fold_sum_f64)
 FOLD_BOOL(fold_any, 0, |=)
 FOLD_BOOL(fold_all, 1, &=)
 
-/* ---- neighbouring rows ------------------------------------------------- */
+/* ---- neighbouring rows --------------------------------------------------- */
 
 /* Adds elements from `open` on to the lanes of all rows, four rounds at a time,
  * because the lanes of many rows are in L2. These are four streams, each left
@@ -414,7 +414,7 @@ static void columns_products(void *lanes, const tn_cpu_column_products *lines,
     }
 }
 
-/* ---- positions of extremes --------------------------------------------- */
+/* ---- positions of extremes ----------------------------------------------- */
 
 /* Is x better than best: beyond it, or the first NaN? */
 #define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))

@@ -26,10 +26,10 @@ typedef struct conv_grid {
     int64_t size[2], step[2];
     const conv_tap *tap;
     int64_t taps;
-    int64_t low[2], span[2]; /* the lowest position of a tap; the distance to
-                                the highest */
-    bool framed; /* some tap lies outside: blocks are copied into a frame of
-                    zeros */
+    int64_t low[2], span[2];     /* the lowest position of a tap; the distance
+                                    to the highest */
+    bool framed;                 /* some tap lies outside: blocks are copied
+                                    into a frame of zeros */
     int64_t block[3], blocks[3]; /* size of a block: images, rows, columns;
                                     number of blocks along each */
     int64_t block_count;

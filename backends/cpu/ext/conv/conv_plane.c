@@ -22,14 +22,14 @@ enum {
 typedef struct plane {
     const tn_conv_args *args;
     const tn_cpu_conv_routines *routines;
-    conv_images from, to; /* to: WEIGHT: out, which is read as well */
-    int64_t width;        /* of a row */
-    int64_t low, reach;   /* of the window: its first row, and the distance to
-                             its last */
-    int64_t block, room;  /* rows of a block; elements of a mask */
+    conv_images from, to;    /* to: WEIGHT: out, which is read as well */
+    int64_t width;           /* of a row */
+    int64_t low, reach;      /* of the window: its first row, and the distance
+                                to its last */
+    int64_t block, room;     /* rows of a block; elements of a mask */
     int64_t planes_per_task; /* planes of a task */
-    char *memory; /* a vector; masks [column][room], of a whole block and of the
-                     last one */
+    char *memory;            /* a vector; masks [column][room], of a whole block
+                                and of the last one */
     atomic_int failed;
 } plane;
 

@@ -30,14 +30,16 @@ typedef struct gradient {
     conv_images in, out;
     conv_grid grid;
     int64_t in_channels, out_channels; /* of a group */
-    bool by_pixels; /* vectors hold pixels */
-    bool by_rows;   /* taps in threes, one vector of channels */
+    bool by_pixels;                    /* vectors hold pixels */
+    bool by_rows;                      /* taps in threes, one vector of
+                                          channels */
     int64_t panel, width;
     int64_t shares, ranges, range; /* range: channels of one */
-    char *sums; /* [share][group][range][tap, channel][width] */
-    char *packed; /* out: [group][block][panel][pixel][width of one]; NULL: each
-                     range packs it */
-    int64_t packed_block; /* its elements for a block */
+    char *sums;                    /* [share][group][range][tap,
+                                      channel][width] */
+    char *packed;                  /* out: [group][block][panel][pixel][width of
+                                      one]; NULL: each range packs it */
+    int64_t packed_block;          /* its elements for a block */
     atomic_int failed;
 } gradient;
 

@@ -21,9 +21,10 @@
 #include "../../cpu_device.h"
 
 enum {
-    STRIP = 8,    /* adjacent filters */
-    DEPTH = 64,   /* channels that are summed before the sum is added */
-    RESULTS = 32, /* channels of the result at once */
+    STRIP = 8,               /* adjacent filters */
+    DEPTH = 64,              /* channels that are summed before the sum is
+                                added */
+    RESULTS = 32,            /* channels of the result at once */
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
     MAX_TILES = 128,         /* of a block, with two rows; with one twice as
                                 many */

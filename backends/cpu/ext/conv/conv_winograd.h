@@ -15,18 +15,21 @@ typedef struct winograd {
     const tn_cpu_conv_routines *products;
     conv_images from, to;
     int64_t groups, from_channels, to_channels; /* channels of a group */
-    int64_t high;            /* rows of a tile: 2 or 1 */
-    int64_t elements, taps;  /* of a tile's window, 16 or 4; of a filter */
-    int64_t pad[2];          /* zeros before the first window */
-    int64_t tiles[2], total; /* of an image; of all images */
+    int64_t high;                               /* rows of a tile: 2 or 1 */
+    int64_t elements, taps;                     /* of a tile's window, 16 or 4;
+                                                   of a filter */
+    int64_t pad[2];                             /* zeros before the first
+                                                   window */
+    int64_t tiles[2], total;                    /* of an image; of all images */
     const float *weight;
     int64_t weight_from, weight_to, weight_group; /* strides */
-    bool flipped; /* filters are rotated by 180 degrees */
+    bool flipped;                                 /* filters are rotated by 180
+                                                     degrees */
     const float *bias;
     int64_t bias_stride;
     int64_t block, blocks; /* tiles of a block */
-    int64_t plane;  /* of a group's filters: [strip][channel][STRIP] */
-    float *filters; /* [group][element][plane] */
+    int64_t plane;         /* of a group's filters: [strip][channel][STRIP] */
+    float *filters;        /* [group][element][plane] */
     atomic_int failed;
 } winograd;
 

@@ -14,9 +14,9 @@
 #include "../../cpu_device.h"
 
 enum {
-    SUMMED = 32, /* tiles that are summed before the sum is added: see
-                    conv_winograd.c */
-    RANGE = 64,  /* channels of `in` at once */
+    SUMMED = 32,             /* tiles that are summed before the sum is added:
+                                see conv_winograd.c */
+    RANGE = 64,              /* channels of `in` at once */
     BLOCK_ELEMENTS = 262144, /* elements of a block, about */
     MIN_TILES = 64,          /* of a block: */
     MAX_TILES = 256,         /* fewer pass over the sums more often; with two

@@ -25,11 +25,12 @@ enum {
     MAX_PIXELS = 1024,
     MIN_PIXELS = 256,
     STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums */
-    DEPTH = 256,  /* of a product at a time: 32 KiB of weights, for consecutive
-                     tiles of pixels */
-    MIN_TAPS = 6, /* adjacent taps that are packed by squares */
-    MIN_COLUMNS = 8,   /* of a row whose taps outside the images are skipped */
-    LAST_CHANNELS = 8, /* fewer: not worth making them adjacent */
+    DEPTH = 256,            /* of a product at a time: 32 KiB of weights, for
+                               consecutive tiles of pixels */
+    MIN_TAPS = 6,           /* adjacent taps that are packed by squares */
+    MIN_COLUMNS = 8,        /* of a row whose taps outside the images are
+                               skipped */
+    LAST_CHANNELS = 8,      /* fewer: not worth making them adjacent */
     MAX_CLASSES = 64
 };
 
@@ -66,7 +67,7 @@ typedef struct convolution {
     atomic_int failed;
 } convolution;
 
-/* ---- what is to be done ------------------------------------------------- */
+/* ---- what is to be done -------------------------------------------------- */
 
 static void take_forward(convolution *c, const tn_conv_args *args,
                          conv_tap *tap)
@@ -186,7 +187,7 @@ static void cut(convolution *c)
     }
 }
 
-/* ---- weights ------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------- */
 
 static int64_t panels_bytes(const convolution *c, const pixel_class *class)
 {
@@ -234,7 +235,7 @@ static void pack_panel(void *context, int64_t i)
             .width = width});
 }
 
-/* ---- blocks ------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------- */
 
 typedef struct scattering {
     const convolution *c;
@@ -492,7 +493,7 @@ static void run_all(int64_t count, void (*body)(void *, int64_t),
         tn__cpu_host->parallel_for(count, body, context);
 }
 
-/* ---- the call ----------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------ */
 
 static tn_status out_of_memory(const tn_conv_args *args)
 {
