@@ -49,7 +49,7 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u of 1 asked for", i);
+                                  "cpu: device %u does not exist: there is 1", i);
     char name[64];
     tn_device_info full = {
         .size = sizeof full,
@@ -75,7 +75,7 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
              routines ? routines->isa : "unusable");
     if (!routines)
         snprintf(full.note, sizeof full.note,
-                 "the instruction set asked for is not there");
+                 "the requested instruction set is not available");
     tn_struct_copy(info, &full);
     return TN_OK;
 }
@@ -84,7 +84,7 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u of 1 asked for", i);
+                                  "cpu: device %u does not exist: there is 1", i);
     const tn_cpu_routines *routines =
         tn__cpu_routines_for(tn__cpu_host->option("isa"));
     if (!routines)
@@ -92,8 +92,8 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
     const char *winograd = tn__cpu_host->option("winograd");
     if (winograd && strcmp(winograd, "0") != 0 && strcmp(winograd, "1") != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: winograd=%s: only 0 (never) and 1 "
-                                  "(always) can be asked for",
+                                  "cpu: winograd=%s is invalid: use 0 (never) "
+                                  "or 1 (always)",
                                   winograd);
     tn_plugin_device *opened = calloc(1, sizeof *opened);
     if (!opened)
@@ -137,7 +137,7 @@ tn_status tn__cpu_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     if (!made || !made->memory) {
         free(made);
         return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "cpu: no memory for a buffer of %llu bytes",
+                                  "cpu: out of memory for a buffer of %llu bytes",
                                   (unsigned long long)bytes);
     }
     *buffer = made;

@@ -322,13 +322,13 @@ static bool is_contiguous(const tn_strided *x)
 static tn_status check(const tn_attention_args *a)
 {
     if (a->q.dtype != TN_F32)
-        return declined("it takes float32");
+        return declined("the dtype must be float32");
     if (a->dropout > 0)
-        return declined("it takes no dropout");
+        return declined("dropout is not supported");
     if (a->mask.buffer && a->mask.dtype != TN_BOOL && a->mask.dtype != TN_F32)
-        return declined("it takes masks of bool and float32");
+        return declined("the mask must be bool or float32");
     if (!is_contiguous(&a->q) || !is_contiguous(&a->k) || !is_contiguous(&a->v))
-        return declined("it takes features side by side");
+        return declined("features of q, k and v must be contiguous");
     return TN_OK;
 }
 
@@ -366,7 +366,7 @@ static tn_status run(tn_queue *queue, const tn_attention_args *args)
         (is_backward &&
          (!is_contiguous(&args->dq) || !is_contiguous(&args->dk) ||
           !is_contiguous(&args->dv))))
-        return declined("it writes features side by side");
+        return declined("features of results must be contiguous");
     attention t = {.args = args, .routines = queue->routines,
                    .parts = (args->queries + TASK_ROWS - 1) / TASK_ROWS};
     atomic_init(&t.failed, 0);

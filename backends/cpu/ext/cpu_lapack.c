@@ -186,7 +186,7 @@ static tn_status fits(tn_plugin_device *device)
 {
     return device->routines->lapack[CPU_F32]
                ? TN_OK
-               : declined("the set generic has no loops for it");
+               : declined("the instruction set generic has no loops for it");
 }
 
 static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)
@@ -194,15 +194,14 @@ static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)
     const unsigned type = args->a.dtype == TN_F32 ? CPU_F32 : CPU_F64;
     if (args->batch < MIN_BATCH ||
         args->batch < device->routines->lapack_lanes[type])
-        return declined("a batch of so few matrices is done sooner one by "
-                        "one");
+        return declined("so few matrices are faster one at a time");
     if (args->m > TN_CPU_LAPACK_MOST || args->n > TN_CPU_LAPACK_MOST ||
         args->sides > MAX_SIDES)
-        return declined("it takes matrices of up to 32 rows and columns, and "
-                        "up to 64 right sides");
+        return declined("the limits are 32 rows and columns and 64 "
+                        "right-hand sides");
     if (args->kind >= TN_LAPACK_EIGH && type == CPU_F64 && args->m > 16)
-        return declined("values of more than 16 rows of float64 are found "
-                        "sooner one by one");
+        return declined("EIGH and SVD of more than 16 rows of float64 are "
+                        "faster one at a time");
     return TN_OK;
 }
 

@@ -84,18 +84,18 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     bool max = indexed || args->kind == TN_POOL_GREATEST;
     int64_t area = args->kernel[0] * args->kernel[1];
     if (args->kind > TN_POOL_GREATEST)
-        return declined("it knows the greatest and the mean");
+        return declined("only maximum and mean are supported");
     if (args->in.dtype != TN_F32 && args->in.dtype != TN_F64)
-        return declined("it takes float32 and float64");
+        return declined("the dtype must be float32 or float64");
     if (!max && area > MAX_AREA)
-        return declined("means of windows of up to 1024 elements alone");
+        return declined("means of more than 1024 elements are not supported");
     if (args->in_size[0] * args->in_size[1] > INT32_MAX)
-        return declined("planes of up to 2^31 elements alone");
+        return declined("planes of 2^31 elements are not supported");
     if (args->in.stride[3] != 1 ||
         !pool_is_contiguous(&args->out, args->out_size) ||
         (back && !pool_is_contiguous(&args->in, args->in_size)) ||
         (indexed && !pool_is_contiguous(&args->index, args->out_size)))
-        return declined("it takes lines without gaps");
+        return declined("rows must be contiguous");
     unsigned type = args->in.dtype == TN_F32 ? CPU_F32 : CPU_F64;
     atomic_int outside = 0;
     pooling p = {.args = args, .routines = queue->routines->pool[type],
@@ -141,7 +141,7 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
         tn__cpu_host->parallel_for(tasks, run_task, &p);
     free(owned);
     if (atomic_load(&outside)) /* the general path reports which */
-        return declined("an index lies outside its plane");
+        return declined("an index is outside its plane");
     return atomic_load(&p.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory")
                : TN_OK;

@@ -559,7 +559,7 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
         tn__cpu_host->parallel_for(tasks, run_lines, &w);
     if (atomic_load(&w.failed))
         return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "sort: out of memory for a line of %lld",
+                                  "sort: out of memory for %lld elements",
                                   (long long)count);
     return TN_OK;
 }

@@ -111,7 +111,7 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
 {
     if (program->operand_count > TN_CPU_MAX_OPERANDS)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
-                                  "program: %u operands, at most %d",
+                                  "program: %u operands exceed the limit of %d",
                                   program->operand_count, TN_CPU_MAX_OPERANDS);
     tn_built *b = calloc(1, sizeof *b);
     size_t bytes = program->operand_count * sizeof *b->operand;

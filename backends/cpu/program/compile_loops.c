@@ -11,8 +11,8 @@ uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
     const tn_kernel_ins *ins = &f->ins[number];
     if (c->depth == MAX_LOOPS) {
         c->status = tn__cpu_host->fail(
-            TN_ERR_UNSUPPORTED, "program: more than %d loops inside one "
-                                "another", MAX_LOOPS);
+            TN_ERR_UNSUPPORTED, "program: loops are nested more than %d "
+                                "deep", MAX_LOOPS);
         return 0;
     }
     loop *l = &c->loop[c->depth];

@@ -121,8 +121,8 @@ static tn_status run_plan(cpu_plan *plan)
     free(big);
     if (atomic_load(&plan->failed))
         return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "launch: no memory for a thread's blocks, "
-                                  "or to run code in");
+                                  "launch: out of memory for a thread's "
+                                  "blocks or for machine code");
     return plan->fault.code == TN_OK ? TN_OK
                                      : tn__cpu_fault_raise(&plan->fault);
 }

@@ -133,7 +133,7 @@ const tn_cpu_routines *tn__cpu_routines_for(const char *name)
         return NULL;
     }
     tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                       "cpu: isa=%s is none of the sets built: generic%s",
-                       name, SET_COUNT > 1 ? ", v3, v4, jit" : "");
+                       "cpu: isa=%s is unknown: use generic%s",
+                       name, SET_COUNT > 1 ? ", v3, v4 or jit" : "");
     return NULL;
 }

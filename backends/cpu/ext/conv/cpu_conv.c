@@ -574,19 +574,18 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
                     : args->out.dtype == TN_F64 ? CPU_F64
                                                 : CPU_TYPE_COUNT;
     if (type == CPU_TYPE_COUNT)
-        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes float32 "
-                                  "and float64");
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the dtype must be "
+                                  "float32 or float64");
     if (is_mostly_outside(args))
-        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes windows "
-                                  "that lie within the images for the most "
-                                  "part");
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: most of what the "
+                                  "windows cover is outside the images");
     if (args->kind == TN_CONV_INPUT &&
         tn__cpu_min(args->stride[0], args->in_size[0]) *
                 tn__cpu_min(args->stride[1], args->in_size[1]) >
             MAX_CLASSES)
         return tn__cpu_host->fail(
             TN_ERR_UNSUPPORTED, "conv: the gradient of in at stride (%lld, "
-            "%lld): it takes strides with a product up to %d",
+            "%lld): the product of the strides exceeds %d",
             (long long)args->stride[0], (long long)args->stride[1],
             MAX_CLASSES);
     size_t bytes = type == CPU_F32 ? 4 : 8;
