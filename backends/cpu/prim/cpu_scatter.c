@@ -57,7 +57,7 @@ typedef struct work {
     tn_cpu_run *row_run;         /* combines rows; NULL for SET */
     int64_t row;                 /* elements of a row; 0: points are not rows */
     half half[2];
-    atomic_int double_pumped; /* threads at work */
+    atomic_int active_halves; /* threads at work */
     atomic_flag lock;
     tn_fault fault;
 } work;
@@ -358,13 +358,13 @@ static void run_half(void *context, int64_t own)
     const int64_t point[TN_MAX_NDIM] = {0}, count = w->s->extent[w->s->dim];
     const int64_t most = 1 + HALF_POINTS / w->row;
     unsigned fpu = tn__cpu_fpu_set();
-    atomic_fetch_add(&w->double_pumped, 1);
+    atomic_fetch_add(&w->active_halves, 1);
     for (int64_t low = 0, high; low < count; low = high) {
         while (atomic_flag_test_and_set(&mine->busy))
             ;
         low = mine->done;
         high = tn__cpu_min(low + tn__cpu_min(most, ROW_BLOCK), count);
-        bool both = atomic_load(&w->double_pumped) == 1 &&
+        bool both = atomic_load(&w->active_halves) == 1 &&
                     !atomic_flag_test_and_set(&other->busy);
         if (both && other->done != low) {
             atomic_flag_clear(&other->busy);
@@ -378,7 +378,7 @@ static void run_half(void *context, int64_t own)
         }
         atomic_flag_clear(&mine->busy);
     }
-    atomic_fetch_sub(&w->double_pumped, 1);
+    atomic_fetch_sub(&w->active_halves, 1);
     tn__cpu_fpu_restore(fpu);
 }
 

@@ -225,18 +225,21 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
     }
 }
 
-void tn__cpu_fold_column_products(cpu_fold *fold, tn_cpu_column_products lines,
+void tn__cpu_fold_column_products(cpu_fold *fold,
+                                  tn_cpu_column_products products,
                                   int64_t count, int64_t rows)
 {
     while (count > 0) {
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
-        fold->routines->columns_products(fold->lanes, &lines, fold->open, n,
+        fold->routines->columns_products(fold->lanes, &products, fold->open, n,
                                          rows);
         fold->open += n;
-        lines.x = (const float *)lines.x + n * lines.x_step;
-        lines.y = (const float *)lines.y + n * lines.y_step;
-        lines.center = (const float *)lines.center + n * lines.center_step;
-        lines.scale = (const float *)lines.scale + n * lines.scale_step;
+        products.x = (const float *)products.x + n * products.x_step;
+        products.y = (const float *)products.y + n * products.y_step;
+        products.center =
+            (const float *)products.center + n * products.center_step;
+        products.scale =
+            (const float *)products.scale + n * products.scale_step;
         count -= n;
         if (fold->open == TN_CHUNK)
             close_chunk(fold, combine(fold), sizeof(float), rows);

@@ -35,7 +35,8 @@ void tn__cpu_fold_products(cpu_fold *fold, const tn_cpu_factor *factor,
 void tn__cpu_fold_product_rows(cpu_fold *fold, const tn_cpu_factor *factor,
                                int64_t rows, int64_t length, void *out);
 /* Adds one block of columns of products. */
-void tn__cpu_fold_column_products(cpu_fold *fold, tn_cpu_column_products lines,
+void tn__cpu_fold_column_products(cpu_fold *fold,
+                                  tn_cpu_column_products products,
                                   int64_t count, int64_t rows);
 /* Adds the partial results of the rows' next chunks: those of one chunk for all
  * rows, then of the next. Overwrites value. */
