@@ -94,6 +94,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
 	backends/cpu/ext/cpu_pool.c backends/cpu/ext/cpu_pool.h \
 	backends/cpu/ext/cpu_pool_max.c backends/cpu/ext/cpu_pool_mean.c \
+	backends/cpu/ext/cpu_pool_windows.c \
 	backends/cpu/ext/conv/conv.h backends/cpu/ext/conv/conv_grid.c \
 	backends/cpu/ext/conv/conv_plane.c \
 	backends/cpu/ext/conv/conv_point.c \
