@@ -49,7 +49,8 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u does not exist: there is 1", i);
+                                  "cpu: device %u does not exist: there is 1",
+                                  i);
     char name[64];
     tn_device_info full = {
         .size = sizeof full,
@@ -84,7 +85,8 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u does not exist: there is 1", i);
+                                  "cpu: device %u does not exist: there is 1",
+                                  i);
     const tn_cpu_routines *routines =
         tn__cpu_routines_for(tn__cpu_host->option("isa"));
     if (!routines)
@@ -136,9 +138,9 @@ tn_status tn__cpu_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     }
     if (!made || !made->memory) {
         free(made);
-        return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "cpu: out of memory for a buffer of %llu bytes",
-                                  (unsigned long long)bytes);
+        return tn__cpu_host->fail(
+            TN_ERR_MEMORY, "cpu: out of memory for a buffer of %llu bytes",
+            (unsigned long long)bytes);
     }
     *buffer = made;
     return TN_OK;

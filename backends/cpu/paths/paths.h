@@ -29,9 +29,8 @@ typedef struct cpu_taps {
     uint32_t count;   /* 0: the program is of another kind */
     uint32_t in, out; /* operand numbers */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS]; /* likewise */
-    uint32_t load[TN_CPU_TAPS],
-        weight_load[TN_CPU_TAPS]; /* numbers of operations of the hoisted
-                                     code */
+    /* Numbers of operations of the hoisted code. */
+    uint32_t load[TN_CPU_TAPS], weight_load[TN_CPU_TAPS];
     int depth;       /* of the tree of additions */
     uint32_t leaves; /* bits: leaves of the tree that are taps, left to right */
 } cpu_taps;

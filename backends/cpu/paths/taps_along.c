@@ -5,16 +5,14 @@
  * of one row (taps_blocks.c) stay in registers while all rows pass. */
 #include "taps.h"
 
-#define UNIT 4096    /* results that are computed together: a quarter of an
-                        L1 */
-#define MAX_ROW_INPUT                                                         \
-    2048           /* elements of rows: leaves room for the next ones */
-#define MIN_LINE 4 /* contiguous results that are worth a row */
-#define PREFETCH_OUT_BYTES                                                    \
-    (4 << 20)        /* bytes of results that no near cache holds yet: without
-                        prefetches Zen 5 takes 5 % longer */
-#define TASK 131072  /* results of a task */
-#define MIN_ROWS 4   /* rows that are worth the table entries */
+#define UNIT 4096          /* results computed together: a quarter of an L1 */
+#define MAX_ROW_INPUT 2048 /* elements of rows: leaves room for the next ones */
+#define MIN_LINE 4         /* contiguous results that are worth a row */
+#define TASK 131072        /* results of a task */
+#define MIN_ROWS 4         /* rows that are worth the table entries */
+/* Bytes of results that no near cache holds yet: without prefetches Zen 5 takes
+ * 5 % longer. */
+#define PREFETCH_OUT_BYTES (4 << 20)
 
 typedef struct along {
     const tn_built *built;
@@ -31,9 +29,8 @@ typedef struct along {
     tn_cpu_tap *tap; /* the entries; this and the arrays below are acquired */
     int64_t *at;     /* offsets of taps, of each row or of each result */
     float *weight;   /* their weights */
-    bool stream,
-        prefetches_out; /* results: non-temporal stores, or prefetched for
-                           writing */
+    bool stream;         /* results: non-temporal stores */
+    bool prefetches_out; /* or prefetched for writing */
 } along;
 
 static int64_t product_of(const along *a)

@@ -31,8 +31,7 @@ typedef struct work {
     bool narrow; /* key and index form one item; for wide keys decided for each
                     line */
     int64_t lines, lines_per_task;
-    int64_t side,
-        transposed; /* adjacent lines, and how many run at a time */
+    int64_t side, transposed; /* adjacent lines, and how many run at a time */
     atomic_int failed;
 } work;
 

@@ -94,8 +94,8 @@ typedef struct cpu_task {
     } tile;
     cpu_prefetch_range ahead[TN_CPU_PREFETCH_RANGES];
     struct {
-        cpu_stream_block
-            block[TN_CPU_STREAM_BLOCKS]; /* a ring of traffic.blocks blocks */
+        /* A ring of traffic.blocks blocks. */
+        cpu_stream_block block[TN_CPU_STREAM_BLOCKS];
         uint32_t made, sent; /* numbers of the next block to make and to
                                 store */
         uint32_t slot;       /* slot that is made in such a block;

@@ -31,7 +31,8 @@
 enum { SWEEPS = 40 };
 
 #if defined(__AVX512F__)
-#define ANY(mask) (_mm512_test_epi32_mask((__m512i)(mask), (__m512i)(mask)) != 0)
+#define ANY(mask)                                                             \
+    (_mm512_test_epi32_mask((__m512i)(mask), (__m512i)(mask)) != 0)
 #define ROOT_32(x) ((vec_f32)_mm512_sqrt_ps(x))
 #define ROOT_64(x) ((vec_f64)_mm512_sqrt_pd(x))
 #elif defined(__AVX2__)

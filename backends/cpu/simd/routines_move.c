@@ -156,8 +156,8 @@ static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
     {                                                                         \
         T *o = out;                                                           \
         const T *m = memory;                                                  \
-        if (bits == 32 && transpose_pairs(out, out_step, memory, in_step, rows,    \
-                                     columns))                                \
+        if (bits == 32 &&                                                     \
+            transpose_pairs(out, out_step, memory, in_step, rows, columns))   \
             return;                                                           \
         int some = rows >= N && (HAS_PARTS || columns >= N);                  \
         stream = stream && MAY_STREAM && (uintptr_t)out % sizeof(V) == 0 &&   \
