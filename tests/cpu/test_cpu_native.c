@@ -460,6 +460,7 @@ int main(void)
 #define COUNT_OF(name, operands, text) arity[TN_K_##name] = operands;
     TN_KERNEL_MAP(COUNT_OF)
 #undef COUNT_OF
+    plain.family = tn__cpu_family_here();
     tn__cpu_arith__generic(&plain);
     tn__cpu_convert__generic(&plain);
     tn__cpu_reduce__generic(&plain);

@@ -501,14 +501,13 @@ static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
  * with it. In-place updates prefetch what they read, which they then write:
  * four tensors of 4 MiB by SGD with momentum and by Adam take 1.19 and 1.65 ms
  * with 4096 bytes, 1.21 and 1.65 with 3072, 1.27 and 1.89 with 6144, and 1.28
- * and 1.81 if they prefetch what they write 3584 bytes ahead. With non-temporal
- * stores the hardware prefetches a single input stream too late: adding a row
- * to 4096 x 1024 takes 0.45 ms instead of 0.57, exp of 64 MiB 2.4 instead of
- * 3.0; two streams make no difference (Zen 5). */
+ * and 1.81 if they prefetch what they write 3584 bytes ahead (Zen 5).
+ * With non-temporal stores the hardware may prefetch a single input stream too
+ * late: simd/family.c has the distances. */
 static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
                             const cpu_segment *s, const row_layout *l)
 {
-    enum { WRITTEN = 2048, IN_PLACE = 4096, PAST = 16384 };
+    enum { WRITTEN = 2048, IN_PLACE = 4096 };
     const bool staged = t->code->stage_count > 1;
     const uint32_t operands = s->native.operand_count;
     const uint32_t results = (1u << s->native.result_count) - 1;
@@ -523,9 +522,9 @@ static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
         options->ahead = WRITTEN;
     } else if (!staged && results && l->streamed == results &&
                !options->prefetch && (streams & (streams - 1)) == 0 &&
-               !t->routines->double_pumped) {
+               t->routines->family->stream_ahead > 0) {
         options->prefetch_operands = streams;
-        options->ahead = PAST;
+        options->ahead = (int32_t)t->routines->family->stream_ahead;
     }
 }
 

@@ -12,25 +12,21 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* The prefetch distance of reductions, in bytes. Sums of rows in the last-level
- * cache take 40.5 us for 4 MiB with 6 KiB, 41 to 43 with 12 to 24; for 8 MiB 82
- * and 84 to 88. Partly cached 16 MiB take 212 us with 6 KiB and 184 to 192 with
- * 12 to 24, 32 MiB 638 and 601 to 615 (Zen 5). Double-pumped processors
- * prefetch early enough by themselves: sums of 4 MiB from the last-level cache
- * take 46 us with the next lines or nothing, and 47 to 57 with 1 to 12 KiB (Zen
- * 4). With several stages, the stages prefetch, and data to be read again would
- * leave L1. */
+/* The prefetch distance of reductions, in bytes. With several stages, the
+ * stages prefetch, and data to be read again would leave L1. */
 static int64_t fold_ahead(const cpu_plan *plan)
 {
-    enum { NEXT = 128, NEAR = 6144, FAR = 16384, MUCH = 12 << 20 };
+    enum { LAST_CACHE = 12 << 20 };
+    const tn_cpu_family *family = plan->routines->family;
     int64_t bytes = 0;
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
         if (plan->built->operand[k].access == TN_OPERAND_READ)
             bytes += plan->view[k].bytes;
-    return plan->code->stage_count > 1                         ? 0
-           : plan->routines->double_pumped                     ? NEXT
-           : bytes * plan->row_count * plan->row_length > MUCH ? FAR
-                                                               : NEAR;
+    if (plan->code->stage_count > 1)
+        return 0;
+    return bytes * plan->row_count * plan->row_length > LAST_CACHE
+               ? family->reduce_far_ahead
+               : family->reduce_ahead;
 }
 
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)

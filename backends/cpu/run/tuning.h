@@ -1,6 +1,6 @@
 /* tuning.h: the constants by which launches are cut, with their measurements.
- * One set serves all processor families. What depends on the family
- * (routines->double_pumped) is decided where it is used. */
+ * One set serves all processor families. What depends on the family is in
+ * simd/family.c. */
 #ifndef TN_CPU_TUNING_H
 #define TN_CPU_TUNING_H
 
@@ -42,13 +42,12 @@
  * with 384, log_softmax of 4096 x 1024 1.73 instead of 2.1 (Zen 5). 768 and
  * 1024 gain no more and slow group_norm down. */
 #define TN_CPU_STAGED_BYTES 512
-#define TN_CPU_STREAM_STEP_BYTES                                              \
-    128 /* likewise with deferred stores */
-#define TN_CPU_PREFETCH_FROM                                                  \
-    131072 /* elements: more than an L2 holds beside other data */
-#define TN_CPU_REREAD                                                         \
-    65536 /* elements of a row that an L2 still holds after a stage */
-#define TN_CPU_STREAM_BLOCK_BYTES                                             \
-    32768 /* of results whose stores are deferred */
+#define TN_CPU_STREAM_STEP_BYTES 128 /* likewise with deferred stores */
+/* Elements: more than an L2 holds beside other data. */
+#define TN_CPU_PREFETCH_FROM 131072
+/* Elements of a row that an L2 still holds after a stage. */
+#define TN_CPU_REREAD 65536
+/* Of results whose stores are deferred. */
+#define TN_CPU_STREAM_BLOCK_BYTES 32768
 
 #endif

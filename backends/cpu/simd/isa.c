@@ -45,22 +45,6 @@ static set sets[] = {
 enum { SET_COUNT = sizeof sets / sizeof *sets };
 static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
 
-/* AMD's processors up to Zen 4, families 17h to 19h, execute 512-bit vectors in
- * halves. Leaf 8000001Ah has a bit for full-width 512-bit units, but KVM hides
- * it. Its bit for 256 bits identifies AMD's families. */
-#if defined(__x86_64__)
-static bool is_double_pumped(void)
-{
-    unsigned a, b, c, d, widths = 0;
-    if (__get_cpuid(0x8000001a, &a, &b, &c, &d))
-        widths = a;
-    if (!(widths & 4) || !__get_cpuid(1, &a, &b, &c, &d))
-        return false;
-    unsigned family = (a >> 8 & 15) + (a >> 20 & 255);
-    return family >= 0x17 && family <= 0x19;
-}
-#endif
-
 /* CPUID: enhanced REP MOVSB and STOSB. */
 #if defined(__x86_64__)
 static bool has_strings(void)
@@ -86,11 +70,11 @@ static void detect(void)
                         __builtin_cpu_supports("avx512vl");
     sets[3].available = sets[2].available && tn__cpu_native_available();
     sets[3].table.native = 1;
-    for (int i = 0; i < SET_COUNT; i++) {
-        sets[i].table.double_pumped = is_double_pumped();
+    for (int i = 0; i < SET_COUNT; i++)
         sets[i].table.strings = has_strings();
-    }
 #endif
+    for (int i = 0; i < SET_COUNT; i++)
+        sets[i].table.family = tn__cpu_family_here();
     /* The code that fills a table is compiled for its set and may use it. */
     for (int i = 0; i < SET_COUNT; i++) {
         if (!sets[i].available)

@@ -379,13 +379,29 @@ typedef struct tn_cpu_tap_rows {
     int64_t count, n, out_step, in_step, from;
 } tn_cpu_tap_rows;
 
+/* Constants that depend on the processor family (family.c). Distances are in
+ * bytes; 0: no prefetch. */
+typedef struct tn_cpu_family {
+    const char *name;
+    int wide;                 /* sums and products of two operands use 64-byte
+                                 vectors if the set has them */
+    int prefetches_in_place;  /* one-stage updates in place prefetch */
+    int prefetches_columns;   /* reductions of columns prefetch */
+    int64_t reduce_ahead;     /* prefetch distance of reductions of rows, */
+    int64_t reduce_far_ahead; /* and of those that exceed the last-level
+                                 cache */
+    int64_t copy_ahead;       /* of copies by non-temporal stores */
+    int64_t stream_ahead;     /* of machine code with one input stream and
+                                 non-temporal stores: the hardware prefetches
+                                 that stream too late */
+} tn_cpu_family;
+const tn_cpu_family *tn__cpu_family_here(void);
+
 typedef struct tn_cpu_routines {
     const char *isa;
     int native;                               /* machine code complements this
                                                  set (native_body.h) */
-    int double_pumped;                        /* the processor executes 64-byte
-                                                 vectors in two halves
-                                                 (isa.c) */
+    const tn_cpu_family *family;
     int strings;                              /* it has fast string instructions
                                                  (ERMS) */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */

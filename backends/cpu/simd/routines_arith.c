@@ -263,10 +263,7 @@ static void ramp(int64_t *out, int64_t first, int64_t step, int64_t n)
 void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
 {
 #define SET(NAME, ...) FILL_ROW(tn_cpu_run, table->op[TN_K_##NAME], __VA_ARGS__)
-/* Two input streams and one output run at the speed of the last-level cache: 4
- * MiB each take 165 us with vectors of 64 bytes, and 150 with the narrower
- * set's if they are double-pumped (Zen 4). */
-#define WIDE(loop) (TN_CPU_IS_SPARE && table->double_pumped ? NULL : (loop))
+#define WIDE(loop) (TN_CPU_IS_SPARE && !table->family->wide ? NULL : (loop))
     SET(ADD, WIDE(add_f32), WIDE(add_f64), add_i32, add_i64, or_bool)
     SET(SUB, WIDE(sub_f32), WIDE(sub_f64), RARE(sub_i32), sub_i64)
     SET(MUL, WIDE(mul_f32), WIDE(mul_f64), RARE(mul_i32), mul_i64, and_bool)

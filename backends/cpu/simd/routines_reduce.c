@@ -313,14 +313,12 @@ FOLD_PRODUCTS(fold_products_f64, double, vec_f64, 64, fold_sum_f64)
 FOLD_BOOL(fold_any, 0, |=)
 FOLD_BOOL(fold_all, 1, &=)
 
-/* ---- neighbouring rows --------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------- */
 
 /* Adds elements from `open` on to the lanes of all rows, four rounds at a time,
  * because the lanes of many rows are in L2. These are four streams, each left
  * after a row, which the hardware prefetches too late: the next four are
- * prefetched STRIP elements at a time (0: not; nor if double-pumped). Sums of
- * 1024 columns of 4096 take 252 us instead of 300, minima and maxima 338
- * instead of 530 (Zen 5). */
+ * prefetched STRIP elements at a time (0: not), where family.c says so. */
 static bool prefetches_columns; /* set before there is a table */
 #ifdef TN_CPU_PLAIN
 enum { PREFETCH_STRIP = 0 };
@@ -515,5 +513,5 @@ void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
         RARE(fold_products_f32), RARE(fold_products_f64))
 #undef SET
     table->columns_products = columns_products;
-    prefetches_columns = !table->double_pumped;
+    prefetches_columns = table->family->prefetches_columns;
 }
