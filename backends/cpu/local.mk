@@ -89,6 +89,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/prim/cpu_matmul.c backends/cpu/prim/cpu_scan.c \
 	backends/cpu/prim/cpu_scatter.c backends/cpu/prim/cpu_sort.c \
 	backends/cpu/prim/float_product.c \
+	backends/cpu/prim/scan_sums.c backends/cpu/prim/scan_sums.h \
 	backends/cpu/prim/float_product.h \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
