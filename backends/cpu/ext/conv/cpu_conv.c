@@ -28,8 +28,7 @@ enum {
     DEPTH = 256,            /* of a product at a time: 32 KiB of weights, for
                                consecutive tiles of pixels */
     MIN_TAPS = 6,           /* adjacent taps that are packed by squares */
-    MIN_COLUMNS = 8,        /* of a row whose taps outside the images are
-                               skipped */
+    MIN_COLUMNS = 8,        /* of a row, if taps outside are skipped */
     LAST_CHANNELS = 8,      /* fewer: not worth making them adjacent */
     MAX_CLASSES = 64
 };
@@ -51,8 +50,7 @@ typedef struct convolution {
     size_t bytes; /* of an element */
     conv_images from, to;
     int64_t groups, from_channels, to_channels; /* channels of a group */
-    int64_t step[2];                            /* distance of the pixels of
-                                                   to */
+    int64_t step[2];                            /* between pixels of to */
     const char *weight;
     int64_t weight_from, weight_to, weight_group; /* strides */
     const char *bias;
@@ -493,8 +491,6 @@ static void run_all(int64_t count, void (*body)(void *, int64_t),
         tn__cpu_host->parallel_for(count, body, context);
 }
 
-/* ---- the call ------------------------------------------------------------ */
-
 static tn_status out_of_memory(const tn_conv_args *args)
 {
     return tn__cpu_host->fail(
@@ -519,8 +515,7 @@ static tn_status run_images(const tn_conv_args *args,
     else
         take_input(&c, args, tap);
     c.weight = tn__cpu_at(args->weight.buffer, args->weight.offset, bytes);
-    c.weight_group =
-        args->out_channels / args->groups * args->weight.stride[0];
+    c.weight_group = args->out_channels / args->groups * args->weight.stride[0];
     if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
         c.bias = tn__cpu_at(args->bias.buffer, args->bias.offset, bytes);
         c.bias_stride = args->bias.stride[0];
