@@ -171,6 +171,10 @@ tests_cpu_test_cpu_factors_SOURCES = \
 	tests/cpu/test_cpu_factors.c tests/cpu/cpu_program.h \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_factors_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(TN_LIBS)
+check_PROGRAMS += tests/cpu/test_cpu_paths
+tests_cpu_test_cpu_paths_SOURCES = tests/cpu/test_cpu_paths.c \
+	tests/cpu/isa_here.h
+tests_cpu_test_cpu_paths_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(LDADD)
 check_PROGRAMS += tests/cpu/test_cpu_native
 tests_cpu_test_cpu_native_SOURCES = tests/cpu/test_cpu_native.c \
 	tests/cpu/isa_here.h
