@@ -1,5 +1,5 @@
-/* cpu.h: the device, its memory and its queue, and what belongs to the thread
- * that runs. README.md says how the folders hang together. */
+/* cpu.h: the device, its buffers and queue, and per-thread state. README.md
+ * explains how the folders depend on each other. */
 #ifndef TN_CPU_H
 #define TN_CPU_H
 
@@ -20,26 +20,27 @@ tn_status tn__cpu_unknown(const char *call);
 #define TN_CPU_MAX_OPERANDS 32
 #define TN_CPU_NONE 0xffffffffu
 
-/* ---- devices, buffers, queues (cpu_device.c) ------------------------------- */
+/* ---- devices, buffers, queues (cpu_device.c) ----------------------------- */
 
-/* Windows of three columns by fewer products (conv_winograd.c): option
- * "winograd", not given, 0, 1. */
+/* Winograd convolution (conv_winograd.c). The option "winograd" is absent, 0 or
+ * 1. */
 typedef enum conv_choice {
-    CONV_WHERE_IT_PAYS,
+    CONV_BY_COST,
     CONV_DIRECT,
     CONV_WINOGRAD
 } conv_choice;
 
 struct tn_plugin_device {
     const tn_cpu_routines *routines;
-    int64_t stream_bytes; /* written from which on stores pass the caches by */
+    int64_t stream_bytes; /* bytes written from which on stores are
+                             non-temporal */
     conv_choice conv;
 };
 
 struct tn_buffer {
     char *memory; /* aligned to 64 where owned */
     uint64_t bytes;
-    bool wrapped; /* memory is the program's */
+    bool wrapped; /* the memory belongs to the program */
 };
 
 struct tn_queue {
@@ -48,29 +49,29 @@ struct tn_queue {
     conv_choice conv;     /* likewise */
 };
 
-/* The first failure of the calling thread since its last queue_sync. A call
- * of this synchronous plugin may run beside others on the same queue; what it
- * failed with is asked for by the thread that made it. */
+/* The first failure of the calling thread since its last queue_sync. Calls of
+ * this synchronous plugin may run concurrently on one queue. The thread that
+ * made a call also asks for its failure. */
 tn_status tn__cpu_fault_raise(const tn_fault *fault);
 tn_status tn__cpu_fault_take(tn_fault *fault);
 
-/* At least bytes of scratch memory that belong to the calling thread until it
- * asks again; NULL when memory runs out. */
+/* Returns at least `bytes` of scratch memory of the calling thread, valid until
+ * the thread asks again. NULL: out of memory. */
 void *tn__cpu_scratch(size_t bytes);
 
-/* Memory for all tasks of the calling thread's call, one at a time; NULL when
- * there is none. What was lent is given back before the call returns, and the
- * next call has the same: fresh memory of the system costs a page fault for
- * each 4 KiB. */
-void *tn__cpu_lend(size_t bytes);
-void tn__cpu_give_back(void *memory);
+/* Memory that all tasks of one call share. A thread holds one such block at a
+ * time and releases it before the call returns. The block is cached for the
+ * next call: fresh memory of the system costs a page fault for each 4 KiB.
+ * NULL: out of memory. */
+void *tn__cpu_memory_acquire(size_t bytes);
+void tn__cpu_memory_release(void *memory);
 
-/* The floating-point state that programs need (round to nearest, subnormals
- * kept); restore gives back the thread's own. */
+/* Sets the floating-point state that programs need: round to nearest,
+ * subnormals kept. Restore sets the thread's previous state. */
 unsigned tn__cpu_fpu_set(void);
 void tn__cpu_fpu_restore(unsigned state);
-/* x rounded to float in that state. */
-float tn__cpu_single(double x);
+/* Rounds x to float in that state. */
+float tn__cpu_round_f32(double x);
 
 static inline char *tn__cpu_at(const tn_buffer *buffer, int64_t offset,
                                size_t bytes)
@@ -83,26 +84,26 @@ static inline int64_t tn__cpu_min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Memory is asked for, a line of the cache at a time; it may lie behind what is
- * there. */
-static inline void tn__cpu_fetch(const void *from, int64_t bytes)
+/* Prefetches `bytes` of memory, one cache line at a time. Addresses past the
+ * end of an allocation are allowed. */
+static inline void tn__cpu_prefetch(const void *from, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += 64)
         __builtin_prefetch((const char *)from + i, 0, 3);
 }
 
 extern const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END];
-/* A number as the first bytes of a register of type (8 are written). */
+/* Stores a number as a register value of `type`. Writes 8 bytes. */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
-/* Register blocks of this dtype are as memory is. */
+/* Is a register block of this dtype laid out as in memory? */
 static inline bool tn__cpu_is_as_stored(unsigned dtype)
 {
     return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I32 ||
            dtype == TN_I64;
 }
 
-/* The row-major count of points; 1 for no dimensions. */
-static inline int64_t tn__cpu_product(const int64_t *extent, uint32_t ndim)
+/* The product of the extents; 1 for no dimensions. */
+static inline int64_t tn__cpu_numel(const int64_t *extent, uint32_t ndim)
 {
     int64_t count = 1;
     for (uint32_t d = 0; d < ndim; d++)

@@ -1,5 +1,5 @@
-/* cpu_device.c: the one CPU device, its memory and its queue. Everything is done
- * when a call returns, so a queue holds nothing. */
+/* cpu_device.c: the one CPU device, its memory and its queue. Every call is
+ * complete when it returns, so a queue holds no work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +8,17 @@
 
 #include "cpu_device.h"
 
-/* From this size on, a buffer asks for huge pages: the first touch of 64 MiB
- * costs 18 ms with small ones and 3 ms with huge ones. */
+/* From this size on, a buffer asks for huge pages. The first touch of 64 MiB
+ * costs 18 ms with small pages and 3 ms with huge ones. */
 #define HUGE_BYTES (2u << 20)
 
-/* A result of this size would push all else out of the caches, and be gone
- * itself before it is read; its lines would even be read to be written over.
- * AMD EPYC (Zen 4, 32 MiB of L3), one thread, addition: 64 MiB 4.4 ms by
- * ordinary stores, 3.2 ms past the caches; 16 MiB 0.40 and 0.78 ms. What the
- * system says of the last cache is often of a machine that many share. */
+/* A result of this size would evict everything else from the caches, and would
+ * itself be evicted before it is read. An ordinary store also reads each line
+ * before it overwrites it. Measured on an AMD EPYC (Zen 4, 32 MiB of L3), one
+ * thread, addition: 64 MiB take 4.4 ms with ordinary stores and 3.2 ms with
+ * non-temporal ones; 16 MiB take 0.40 and 0.78 ms. The size of the last-level
+ * cache that the system reports often belongs to a machine that many users
+ * share. */
 #define STREAM_BYTES (24 << 20)
 
 tn_status tn__cpu_device_count(uint32_t *count)
@@ -25,7 +27,7 @@ tn_status tn__cpu_device_count(uint32_t *count)
     return TN_OK;
 }
 
-/* "AMD EPYC 9554 64-Core Processor", where the system tells. */
+/* "AMD EPYC 9554 64-Core Processor", where the system reports it. */
 static void processor_name(char *name, size_t room)
 {
     char line[256];
@@ -47,7 +49,8 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u of 1 asked for", i);
+                                  "cpu: device %u does not exist: there is 1",
+                                  i);
     char name[64];
     tn_device_info full = {
         .size = sizeof full,
@@ -73,7 +76,7 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
              routines ? routines->isa : "unusable");
     if (!routines)
         snprintf(full.note, sizeof full.note,
-                 "the instruction set asked for is not there");
+                 "the requested instruction set is not available");
     tn_struct_copy(info, &full);
     return TN_OK;
 }
@@ -82,7 +85,8 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u of 1 asked for", i);
+                                  "cpu: device %u does not exist: there is 1",
+                                  i);
     const tn_cpu_routines *routines =
         tn__cpu_routines_for(tn__cpu_host->option("isa"));
     if (!routines)
@@ -90,8 +94,8 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
     const char *winograd = tn__cpu_host->option("winograd");
     if (winograd && strcmp(winograd, "0") != 0 && strcmp(winograd, "1") != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: winograd=%s: only 0 (never) and 1 "
-                                  "(always) can be asked for",
+                                  "cpu: winograd=%s is invalid: use 0 (never) "
+                                  "or 1 (always)",
                                   winograd);
     tn_plugin_device *opened = calloc(1, sizeof *opened);
     if (!opened)
@@ -101,7 +105,7 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
     opened->stream_bytes = stream ? strtoll(stream, NULL, 0) : STREAM_BYTES;
     if (!routines->stream)
         opened->stream_bytes = INT64_MAX;
-    opened->conv = !winograd             ? CONV_WHERE_IT_PAYS
+    opened->conv = !winograd            ? CONV_BY_COST
                    : winograd[0] == '1' ? CONV_WINOGRAD
                                         : CONV_DIRECT;
     *device = opened;
@@ -113,7 +117,7 @@ void tn__cpu_device_close(tn_plugin_device *device)
     free(device);
 }
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 tn_status tn__cpu_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                tn_buffer **buffer)
@@ -134,9 +138,9 @@ tn_status tn__cpu_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     }
     if (!made || !made->memory) {
         free(made);
-        return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "cpu: no memory for a buffer of %llu bytes",
-                                  (unsigned long long)bytes);
+        return tn__cpu_host->fail(
+            TN_ERR_MEMORY, "cpu: out of memory for a buffer of %llu bytes",
+            (unsigned long long)bytes);
     }
     *buffer = made;
     return TN_OK;
@@ -172,7 +176,7 @@ tn_status tn__cpu_buffer_map(tn_plugin_device *device, tn_buffer *buffer,
     return TN_OK;
 }
 
-/* ---- queues ------------------------------------------------------------ */
+/* ---- queues -------------------------------------------------------------- */
 
 tn_status tn__cpu_queue_open(tn_plugin_device *device, tn_queue **queue)
 {

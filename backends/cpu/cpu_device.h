@@ -1,4 +1,5 @@
-/* cpu_device.h: the slots of the plugin's table, by the file that fills them. */
+/* cpu_device.h: the functions of the plugin's table, by the file that defines
+ * them. */
 #ifndef TN_CPU_DEVICE_H
 #define TN_CPU_DEVICE_H
 

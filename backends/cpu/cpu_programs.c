@@ -1,5 +1,5 @@
-/* cpu_programs.c: a program is compiled, and its shortcuts are found; a launch
- * goes by the first of these that takes it, else by blocks. */
+/* cpu_programs.c: compiles a program and finds its shortcuts. A launch takes
+ * the first shortcut that accepts it, else it runs by blocks. */
 #include "cpu_programs.h"
 
 #include "run/plan.h"

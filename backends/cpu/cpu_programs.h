@@ -1,4 +1,4 @@
-/* cpu_programs.h: the slots of the plugin's table for programs. */
+/* cpu_programs.h: the functions of the plugin's table for programs. */
 #ifndef TN_CPU_PROGRAMS_H
 #define TN_CPU_PROGRAMS_H
 

@@ -1,7 +1,7 @@
-/* cpu_thread.c: what belongs to a thread that runs our work: its scratch memory,
- * what it lends to the tasks of its calls, its pending fault, its
- * floating-point state. Memory is kept from launch to launch (a launch
- * allocates nothing) and freed when the thread ends. */
+/* cpu_thread.c: per-thread state: scratch memory, memory for a call's tasks,
+ * the pending fault and the floating-point state. Memory is cached from launch
+ * to launch, so a launch allocates nothing. It is freed when the thread
+ * ends. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,16 @@
 #include <xmmintrin.h>
 #endif
 
-enum { KEPT = 16 << 20 }; /* bytes lent that are kept: sums of a convolution's
-                            weights are up to 8 MiB and one share */
+enum {
+    MAX_CACHED = 16 << 20
+}; /* bytes of a call's memory that are cached: the sums of a convolution's
+      weights are up to 8 MiB and one share */
 
 typedef struct thread_state {
     char *scratch; /* owned, aligned to 64 */
     size_t bytes;
-    char *kept; /* the same for what is lent */
-    size_t kept_bytes;
+    char *cached; /* the same for a call's memory */
+    size_t cached_bytes;
     tn_fault fault; /* code TN_OK: none pending */
 } thread_state;
 
@@ -31,7 +33,7 @@ static void state_free(void *value)
 {
     thread_state *state = value;
     free(state->scratch);
-    free(state->kept);
+    free(state->cached);
     free(state);
 }
 
@@ -56,8 +58,8 @@ static thread_state *state_here(void)
     return state;
 }
 
-/* *memory of *room bytes, or more of them, as it may become. */
-static void *grown(char **memory, size_t *room, size_t bytes)
+/* Grows *memory, of *room bytes, to at least `bytes`. */
+static void *grow_to(char **memory, size_t *room, size_t bytes)
 {
     if (bytes > *room) {
         free(*memory);
@@ -72,22 +74,22 @@ static void *grown(char **memory, size_t *room, size_t bytes)
 void *tn__cpu_scratch(size_t bytes)
 {
     thread_state *state = state_here();
-    return state ? grown(&state->scratch, &state->bytes, bytes) : NULL;
+    return state ? grow_to(&state->scratch, &state->bytes, bytes) : NULL;
 }
 
-void *tn__cpu_lend(size_t bytes)
+void *tn__cpu_memory_acquire(size_t bytes)
 {
     thread_state *state = state_here();
     if (!state)
         return NULL;
-    return bytes > KEPT ? aligned_alloc(TN_CPU_ALIGN,
-                                        (bytes + 63) & ~(size_t)63)
-                        : grown(&state->kept, &state->kept_bytes, bytes + 1);
+    return bytes > MAX_CACHED
+               ? aligned_alloc(TN_CPU_ALIGN, (bytes + 63) & ~(size_t)63)
+               : grow_to(&state->cached, &state->cached_bytes, bytes + 1);
 }
 
-void tn__cpu_give_back(void *memory)
+void tn__cpu_memory_release(void *memory)
 {
-    if (memory && memory != state_here()->kept)
+    if (memory && memory != state_here()->cached)
         free(memory);
 }
 
@@ -166,13 +168,15 @@ void tn__cpu_fpu_restore(unsigned state)
 
 #endif
 
-float tn__cpu_single(double x)
+float tn__cpu_round_f32(double x)
 {
-    /* What is a float has one value in every state. */
+    /* A value that is representable as a float converts to it in every
+     * state. */
     float same = (float)x;
     if ((double)same == x)
         return same;
-    volatile double from = x; /* volatile: converted between the two calls */
+    volatile double from = x; /* volatile: the conversion stays between the two
+                                 calls */
     unsigned fpu = tn__cpu_fpu_set();
     volatile float single = (float)from;
     tn__cpu_fpu_restore(fpu);

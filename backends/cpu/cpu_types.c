@@ -1,4 +1,4 @@
-/* cpu_types.c: sizes of dtypes, and a number as bytes of a register. */
+/* cpu_types.c: sizes of dtypes, and numbers as register values. */
 #include <string.h>
 
 #include "cpu.h"
@@ -11,7 +11,7 @@ const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END] = {
 
 void tn__cpu_number_store(void *at, unsigned type, tn_number number)
 {
-    float f32 = type == CPU_F32 ? tn__cpu_single(number.f) : 0;
+    float f32 = type == CPU_F32 ? tn__cpu_round_f32(number.f) : 0;
     int32_t i32 = (int32_t)(uint32_t)number.i;
     uint8_t boolean = number.i != 0;
     memset(at, 0, 8);

@@ -62,10 +62,11 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/program/compile_program.h backends/cpu/program/emit.c \
 	backends/cpu/program/fuse.c backends/cpu/program/place_slots.c \
 	backends/cpu/program/program.h \
-	backends/cpu/run/block.c backends/cpu/run/block_size.c \
+	backends/cpu/run/block.c backends/cpu/run/block.h \
+	backends/cpu/run/block_load.c backends/cpu/run/block_reduce.c backends/cpu/run/block_size.c \
 	backends/cpu/run/cpu_launch.c backends/cpu/run/cut_plan.c \
 	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
-	backends/cpu/run/hoist.c backends/cpu/run/lines.c \
+	backends/cpu/run/hoist.c backends/cpu/run/subrows.c \
 	backends/cpu/run/plan.h backends/cpu/run/plan_fault.c \
 	backends/cpu/run/split_rows.c backends/cpu/run/task.c \
 	backends/cpu/run/task.h backends/cpu/run/tile.c \
@@ -73,25 +74,29 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/run/view.c backends/cpu/run/view.h \
 	backends/cpu/paths/copy.c backends/cpu/paths/direct.c \
 	backends/cpu/paths/fill.c backends/cpu/paths/paths.c \
-	backends/cpu/paths/paths.h backends/cpu/paths/runs.c \
+	backends/cpu/paths/paths.h backends/cpu/paths/indexed_copy.c \
 	backends/cpu/paths/take.c backends/cpu/paths/taps.h \
 	backends/cpu/paths/taps_along.c backends/cpu/paths/taps_blocks.c \
 	backends/cpu/paths/taps_find.c backends/cpu/paths/taps_rows.c \
 	backends/cpu/jit/native_body.h backends/cpu/jit/native_code.c \
 	backends/cpu/jit/native_code.h backends/cpu/jit/native_exp.c \
-	backends/cpu/jit/native_find.c backends/cpu/jit/native_fold.c \
+	backends/cpu/jit/native_find.c backends/cpu/jit/native_find.h \
+	backends/cpu/jit/native_find_nodes.c backends/cpu/jit/native_fold.c \
 	backends/cpu/jit/native_nodes.c \
 	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
 	backends/cpu/jit/native_run.h backends/cpu/jit/native_variants.c \
 	backends/cpu/jit/x86.c backends/cpu/jit/x86.h \
-	backends/cpu/simd/isa.c \
+	backends/cpu/simd/family.c backends/cpu/simd/isa.c \
 	backends/cpu/prim/cpu_matmul.c backends/cpu/prim/cpu_scan.c \
 	backends/cpu/prim/cpu_scatter.c backends/cpu/prim/cpu_sort.c \
 	backends/cpu/prim/float_product.c \
+	backends/cpu/prim/scan_sums.c backends/cpu/prim/scan_sums.h \
 	backends/cpu/prim/float_product.h \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
-	backends/cpu/ext/cpu_pool.c \
+	backends/cpu/ext/cpu_pool.c backends/cpu/ext/cpu_pool.h \
+	backends/cpu/ext/cpu_pool_max.c backends/cpu/ext/cpu_pool_mean.c \
+	backends/cpu/ext/cpu_pool_windows.c \
 	backends/cpu/ext/conv/conv.h backends/cpu/ext/conv/conv_grid.c \
 	backends/cpu/ext/conv/conv_plane.c \
 	backends/cpu/ext/conv/conv_point.c \
@@ -167,6 +172,10 @@ tests_cpu_test_cpu_factors_SOURCES = \
 	tests/cpu/test_cpu_factors.c tests/cpu/cpu_program.h \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_factors_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(TN_LIBS)
+check_PROGRAMS += tests/cpu/test_cpu_paths
+tests_cpu_test_cpu_paths_SOURCES = tests/cpu/test_cpu_paths.c \
+	tests/cpu/isa_here.h
+tests_cpu_test_cpu_paths_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(LDADD)
 check_PROGRAMS += tests/cpu/test_cpu_native
 tests_cpu_test_cpu_native_SOURCES = tests/cpu/test_cpu_native.c \
 	tests/cpu/isa_here.h

@@ -91,11 +91,13 @@ static void test_f64(const tn_cpu_routines *r, const char *isa)
 
 static void test_set(const char *isa, void (*fill)(tn_cpu_routines *))
 {
+    static const tn_cpu_family family = {.wide = 1};
     static tn_cpu_routines routines;
     if (!is_here(isa)) {
         skip(4, "this machine cannot run the set");
         return;
     }
+    routines.family = &family;
     fill(&routines);
     test_f32(&routines, isa);
     test_f64(&routines, isa);

@@ -94,13 +94,14 @@ static void test_lines(const tn_cpu_routines *routines)
     for (uint32_t i = 0; i < code.op_count; i++) {
         const cpu_op *op = &code.op[i];
         if (op->code == CPU_RUN)
-            spared = spared && (op->flags & RUN_LINES) &&
+            spared = spared && (op->flags & RUN_COLUMNS) &&
                      op[op->jump].code == CPU_REDUCE;
         if (op->code == CPU_REDUCE)
-            takes = op->lines == CPU_SCALED;
+            takes = op->column_form == CPU_CENTERED_SCALED;
     }
     ok(takes && spared, "a sum of columns takes three factors as they lie");
-    ok(code.folds_lines && !code.folds_loads, "and nothing else is to be done");
+    ok(code.folds_columns && !code.folds_loads,
+       "and nothing else is to be done");
     tn__cpu_code_release(&code);
 }
 
@@ -124,7 +125,7 @@ static void test_native(void)
         ok((built->streamed.segment_count == 0) == lines,
            lines ? "sums of columns' lines are left to routines"
                  : "others have machine code");
-        is_int(built->streamed.folds_lines, lines, "which is known of them");
+        is_int(built->streamed.folds_columns, lines, "which is known of them");
         tn__cpu_program_free(&device, built);
     }
 }

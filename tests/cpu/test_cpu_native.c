@@ -148,7 +148,7 @@ static bool add_instruction(body *b)
         from = type == real ? whole : real;
     if (compares)
         type = CPU_BOOL;
-    if (!tn__cpu_native_knows(op, type, from))
+    if (!tn__cpu_native_supports(op, type, from))
         return false;
     tn_cpu_run *run = op == TN_K_CAST                  ? plain.cast[from][type]
                       : compares || op == TN_K_BITCAST ? plain.op[op][from]
@@ -245,12 +245,12 @@ static uint32_t points(const body *b, uint32_t p, char **base, int64_t *bytes)
 }
 
 /* Lines of n elements. */
-static bool run_body(body *b, int64_t n, cpu_native_way way)
+static bool run_body(body *b, int64_t n, cpu_native_options options)
 {
-    uint32_t copies = way.copies;
-    cpu_native_run *run = tn__cpu_native_get(&b->native, way);
+    uint32_t copies = options.copies;
+    cpu_native_run *run = tn__cpu_native_get(&b->native, options);
     cpu_native_call call = {
-        .n = n, .lines = (LINES - 1) / copies, .soon = got[0]};
+        .n = n, .lines = (LINES - 1) / copies, .prefetch = got[0]};
     uint32_t each =
         b->native.operand_count + b->native.result_count + b->native.fold_count;
     for (uint32_t p = 0; p < each; p++) {
@@ -267,25 +267,25 @@ static bool run_body(body *b, int64_t n, cpu_native_way way)
 }
 
 /* The same of a line for each copy, n elements of it in three parts. */
-static bool run_parts(body *b, int64_t n, cpu_native_way way)
+static bool run_parts(body *b, int64_t n, cpu_native_options options)
 {
     enum { PARTS = 3 };
     static const int64_t cut[PARTS] = {0, 16, 48};
     uint32_t each =
         b->native.operand_count + b->native.result_count + b->native.fold_count;
-    cpu_native_run *run = tn__cpu_native_get(&b->native, way);
+    cpu_native_run *run = tn__cpu_native_get(&b->native, options);
     cpu_native_call part[PARTS];
     for (int k = 0; k < PARTS; k++) {
         part[k].n = (k + 1 < PARTS ? cut[k + 1] : n) - cut[k];
         part[k].lines = PARTS - k;
-        part[k].soon = got[0];
-        for (uint32_t i = 0; i < way.copies * each; i++) {
+        part[k].prefetch = got[0];
+        for (uint32_t i = 0; i < options.copies * each; i++) {
             char *base;
             int64_t bytes;
             uint32_t node = points(b, i % each, &base, &bytes);
             bool one = node == TN_NONE || (b->node[node].op == TN_K_LOAD &&
                                            i % each < b->native.operand_count &&
-                                           (way.single >> i % each & 1));
+                                           (options.single >> i % each & 1));
             part[k].at[i] = base + i / each * bytes +
                             (one ? 0 : cut[k] * (bytes / MOST));
         }
@@ -343,15 +343,15 @@ static void test_bodies(void)
             bool folds = !b.native.wide && s % 2;
             int64_t lines = (LINES - 1) / copies * copies;
             memset(got, 0x55, sizeof got);
-            cpu_native_way way = {.single = b.single,
-                                  .past =
-                                      below(2) ? (uint32_t)random_bits() : 0,
-                                  .copies = (uint8_t)copies,
-                                  .folds = folds,
-                                  .asked = below(2) ? random_bits() : 0,
-                                  .ahead = below(2) ? 64 : 16384,
-                                  .soon = below(2)};
-            if (!run_body(&b, sizes[s], way)) {
+            cpu_native_options options = {
+                .single = b.single,
+                .streamed = below(2) ? (uint32_t)random_bits() : 0,
+                .copies = (uint8_t)copies,
+                .folds = folds,
+                .prefetch_operands = below(2) ? random_bits() : 0,
+                .ahead = below(2) ? 64 : 16384,
+                .prefetch = below(2)};
+            if (!run_body(&b, sizes[s], options)) {
                 without++;
                 continue;
             }
@@ -364,8 +364,8 @@ static void test_bodies(void)
             if (!folds || copies == 1 || sizes[s] <= 48)
                 continue;
             memset(got, 0x55, sizeof got);
-            way.parts = true;
-            parts_wrong += !run_parts(&b, sizes[s], way) ||
+            options.parts = true;
+            parts_wrong += !run_parts(&b, sizes[s], options) ||
                            find_wrong(&b, sizes[s], copies) != TN_NONE ||
                            !folds_right(&b, sizes[s], copies);
         }
@@ -404,7 +404,7 @@ static void test_exp(void)
         if (!strcmp(tn__cpu_math__generic[i].name, "exp_f32"))
             reference = tn__cpu_math__generic[i].run;
     cpu_native_run *run =
-        tn__cpu_native_get(&native, (cpu_native_way){.copies = 1});
+        tn__cpu_native_get(&native, (cpu_native_options){.copies = 1});
     int64_t wrong = 0;
     for (uint32_t step = 0; run && step < STEPS; step++) {
         for (uint32_t i = 0; i < COUNT; i++) { /* all over the floats */
@@ -438,7 +438,7 @@ static void test_refused(void)
     pid_t child = fork();
     if (child == 0)
         _exit(prctl(SET, REFUSE, 0, 0, 0) != 0 ? NO_SUCH_CALL
-              : tn__cpu_native_is_there()      ? THERE
+              : tn__cpu_native_available()     ? THERE
                                                : FINE);
     int status = -1;
     waitpid(child, &status, 0);
@@ -453,13 +453,14 @@ int main(void)
 {
     plan_later();
     test_refused();
-    if (!is_here("v4") || !tn__cpu_native_is_there()) {
+    if (!is_here("v4") || !tn__cpu_native_available()) {
         skip(1, "no machine code is made for this machine");
         return done_testing();
     }
 #define COUNT_OF(name, operands, text) arity[TN_K_##name] = operands;
     TN_KERNEL_MAP(COUNT_OF)
 #undef COUNT_OF
+    plain.family = tn__cpu_family_here();
     tn__cpu_arith__generic(&plain);
     tn__cpu_convert__generic(&plain);
     tn__cpu_reduce__generic(&plain);

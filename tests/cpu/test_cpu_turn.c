@@ -35,10 +35,10 @@ static int64_t wrong_pairs(const tn_cpu_routines *r, size_t bytes)
     int64_t wrong = 0;
     for (int64_t n = 1; n <= MOST; n++) {
         memset(out, 0, sizeof out);
-        r->turn[bytes](out, 2, in, STEP, 2, n, 0);
+        r->transpose[bytes](out, 2, in, STEP, 2, n, 0);
         wrong += wrong_bytes(bytes, 2, n, 2, STEP);
         memset(out, 0, sizeof out);
-        r->turn[bytes](out, STEP, in, 2, n, 2, 0);
+        r->transpose[bytes](out, STEP, in, 2, n, 2, 0);
         wrong += wrong_bytes(bytes, n, 2, STEP, 2);
     }
     return wrong;
@@ -77,8 +77,8 @@ static void test_set(const char *isa, void (*fill)(tn_cpu_routines *))
         for (int64_t rows = 1; rows <= MOST; rows++)
             for (int64_t columns = 1; columns <= MOST; columns++) {
                 memset(out, 0, sizeof out);
-                r.turn[bytes](out, STEP, in, STEP, rows, columns,
-                              (int)(columns % 2));
+                r.transpose[bytes](out, STEP, in, STEP, rows, columns,
+                                   (int)(columns % 2));
                 if (r.fence)
                     r.fence();
                 wrong += wrong_bytes(bytes, rows, columns, STEP, STEP);

@@ -4,6 +4,7 @@
 #include "../tap.h"
 #include "kernel/def.h"
 #include "kernel/kernel.h"
+#include "kernel/math/functions.h"
 
 static const struct {
     const char *text, *message;

@@ -1,10 +1,11 @@
-/* cpu_attention.c: the extension `attention`, of float32 without dropout.
+/* cpu_attention.c: the extension `attention`, for float32 without dropout.
  *
- * A block of queries meets a block of keys, and their scores stay in L1 from
- * the product that makes them to the one that uses them up: arXiv:2205.14135.
- * Keys (on the way back values, too) are turned over once for all queries of a
- * task. Blocks in which a causal mask hides all are skipped. What a row is
- * divided by is found on the way, and divided by at the end. */
+ * Blocks of queries are combined with blocks of keys. The scores stay in L1
+ * from the product that makes them to the one that uses them
+ * (arXiv:2205.14135). Keys, and for the gradient values, are transposed once
+ * for all queries of a task. Blocks that a causal mask hides completely are
+ * skipped. The divisor of a row is accumulated on the way, and the division is
+ * done at the end. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -16,19 +17,19 @@
 enum {
     QUERIES = 32,     /* of a block; 32 x 256 scores are 32 KiB */
     KEYS = 256,
-    TASK_ROWS = 1024, /* queries of a task of the way forth, for which keys are
-                         turned over */
+    TASK_ROWS = 1024, /* queries of a forward task, for which keys are
+                         transposed */
     FULL = 1 << 30    /* more keys than a block has */
 };
 
 typedef struct attention {
     const tn_attention_args *args;
     const tn_cpu_routines *routines;
-    int64_t parts; /* of a head's queries, on the way forth */
+    int64_t parts; /* of a head's queries, in the forward pass */
     atomic_int failed;
 } attention;
 
-/* A head's matrix; columns lie side by side. */
+/* A head's matrix, with contiguous rows. */
 typedef struct matrix {
     float *at;
     int64_t row;
@@ -45,7 +46,7 @@ static matrix rows_from(matrix x, int64_t row)
     return (matrix){x.at + row * x.row, x.row};
 }
 
-/* Where row 0 of c (m, n) is, a and b with both strides. */
+/* A matrix with two strides. */
 typedef struct operand {
     const float *at;
     int64_t row, column;
@@ -56,35 +57,45 @@ static operand plain(matrix x)
     return (operand){x.at, x.row, 1};
 }
 
-static operand across(matrix x)
+static operand transpose_of(matrix x)
 {
     return (operand){x.at, 1, x.row};
 }
 
-/* c = alpha a b, plus c if it adds. */
-static bool multiply(const attention *t, int64_t m, int64_t n, int64_t k,
-                     operand a, operand b, matrix c, double alpha, bool adds)
+/* c (m, n) = alpha a (m, k) b (k, n), plus c if adds. */
+typedef struct sizes {
+    int64_t m, n, k;
+} sizes;
+
+static bool multiply(const attention *t, sizes size, operand a, operand b,
+                     matrix c, double alpha, bool adds)
 {
-    const tn_cpu_product p = {
-        .routines = t->routines, .type = CPU_F32, .m = m, .n = n, .k = k,
-        .a = {(char *)(uintptr_t)a.at, a.row, a.column},
-        .b = {(char *)(uintptr_t)b.at, b.row, b.column},
-        .c = {(char *)c.at, c.row, 1}, .alpha = alpha, .beta = adds};
+    const tn_cpu_product p = {.routines = t->routines,
+                              .type = CPU_F32,
+                              .m = size.m,
+                              .n = size.n,
+                              .k = size.k,
+                              .a = {(char *)(uintptr_t)a.at, a.row, a.column},
+                              .b = {(char *)(uintptr_t)b.at, b.row, b.column},
+                              .c = {(char *)c.at, c.row, 1},
+                              .alpha = alpha,
+                              .beta = adds};
     return tn__cpu_multiply(&p);
 }
 
-/* The rows of x, KEYS at a time, as columns: each block (features, KEYS). */
-static void turn_keys(const attention *t, float *to, matrix x, int64_t keys,
-                      int64_t features)
+/* Transposes the rows of x, KEYS at a time: each block is (features, KEYS). */
+static void transpose_keys(const attention *t, float *to, matrix x,
+                           int64_t keys, int64_t features)
 {
     for (int64_t j = 0; j < keys; j += KEYS)
-        t->routines->turn[4](to + j * features, KEYS, x.at + j * x.row, x.row,
-                             tn__cpu_min(KEYS, keys - j), features, 0);
+        t->routines->transpose[4](to + j * features, KEYS, x.at + j * x.row,
+                                  x.row, tn__cpu_min(KEYS, keys - j), features,
+                                  0);
 }
 
-static matrix turned_block(float *turned, int64_t j, int64_t features)
+static matrix transposed_block(float *transposed, int64_t j, int64_t features)
 {
-    return (matrix){turned + j * features, KEYS};
+    return (matrix){transposed + j * features, KEYS};
 }
 
 static int64_t keys_to_whole(int64_t keys)
@@ -92,42 +103,48 @@ static int64_t keys_to_whole(int64_t keys)
     return (keys + KEYS - 1) / KEYS * KEYS;
 }
 
-/* Keys that one of the queries before `end` looks at. */
+/* Keys that some query before `end` sees. */
 static int64_t keys_before(const tn_attention_args *a, int64_t end)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? tn__cpu_min(end, a->keys)
                                           : a->keys;
 }
 
-/* Of the keys from j on, how many query i looks at; it may be below 0. */
-static int64_t seen(const tn_attention_args *a, int64_t i, int64_t j)
+/* How many keys from j on query i sees; may be negative. */
+static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
 }
 
-/* The scores s of `rows` queries from i on and `width` keys from j on, once
- * their mask, if there is one, has seen to them. */
-static void mask(const attention *t, int64_t b, int64_t h, int64_t i,
-                 int64_t rows, int64_t j, int64_t width, matrix s)
+/* Queries [i, i + rows) of one head of one element of the batch. */
+typedef struct query_block {
+    int64_t batch, head, i, rows;
+} query_block;
+
+/* Applies the mask, if there is one, to the scores s of a block of queries and
+ * `width` keys from j on. */
+static void mask(const attention *t, const query_block *q, int64_t j,
+                 int64_t width, matrix s)
 {
     const tn_strided *x = &t->args->mask;
     const bool is_bool = x->dtype == TN_BOOL;
     if (!x->buffer)
         return;
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = x->offset + b * x->stride[0] + h * x->stride[1] +
-                           (i + r) * x->stride[2] + j * x->stride[3];
-        t->routines->attention->hide(
+    for (int64_t r = 0; r < q->rows; r++) {
+        const int64_t at = x->offset + q->batch * x->stride[0] +
+                           q->head * x->stride[1] + (q->i + r) * x->stride[2] +
+                           j * x->stride[3];
+        t->routines->attention->apply_mask(
             s.at + r * s.row, tn__cpu_at(x->buffer, at, is_bool ? 1 : 4),
             x->stride[3], is_bool, width);
     }
 }
 
-/* ---- forth ------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------- */
 
-/* A block of queries from i on: their part of out, and of lse. */
-static bool forth_block(const attention *t, int64_t b, int64_t h, int64_t i,
-                        int64_t rows, float *turned, float *scores)
+/* A block of queries from i on: its part of out and of lse. */
+static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
+                          int64_t rows, float *transposed, float *scores)
 {
     const tn_attention_args *a = t->args;
     const int64_t of = h / (a->heads / a->kv_heads);
@@ -143,19 +160,20 @@ static bool forth_block(const attention *t, int64_t b, int64_t h, int64_t i,
     }
     for (int64_t j = 0; j < end; j += KEYS) {
         const int64_t width = tn__cpu_min(KEYS, end - j);
-        if (!multiply(t, rows, width, a->features, plain(q),
-                      plain(turned_block(turned, j, a->features)), s,
+        if (!multiply(t, (sizes){rows, width, a->features}, plain(q),
+                      plain(transposed_block(transposed, j, a->features)), s,
                       a->scale, false))
             return false;
-        mask(t, b, h, i, rows, j, width, s);
-        t->routines->attention->weigh(s.at, KEYS, rows, width, seen(a, i, j),
-                                      most, sum, out.at, out.row,
-                                      j ? a->values : 0);
-        if (!multiply(t, rows, a->values, width, plain(s),
+        mask(t, &(query_block){b, h, i, rows}, j, width, s);
+        t->routines->attention->softmax_block(
+            &(tn_cpu_scores){s.at, KEYS, rows, width, visible_keys(a, i, j)},
+            most, sum, out.at,
+            out.row, j ? a->values : 0);
+        if (!multiply(t, (sizes){rows, a->values, width}, plain(s),
                       plain(rows_from(v, j)), out, 1, j > 0))
             return false;
     }
-    t->routines->attention->settle(out.at, out.row, rows, a->values, sum);
+    t->routines->attention->normalize(out.at, out.row, rows, a->values, sum);
     float *lse = (float *)(void *)tn__cpu_at(a->lse.buffer, a->lse.offset, 4) +
                  (b * a->heads + h) * a->queries + i;
     for (int64_t r = 0; r < rows; r++)
@@ -163,7 +181,7 @@ static bool forth_block(const attention *t, int64_t b, int64_t h, int64_t i,
     return true;
 }
 
-static bool forth(const attention *t, int64_t task)
+static bool forward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;
     const int64_t h = task / t->parts % a->heads;
@@ -172,30 +190,32 @@ static bool forth(const attention *t, int64_t task)
     const int64_t last = tn__cpu_min(first + TASK_ROWS, a->queries);
     const int64_t keys = keys_before(a, last);
     const int64_t whole = keys_to_whole(keys) * a->features;
-    float *memory = tn__cpu_lend((size_t)(whole + QUERIES * KEYS) * 4);
+    float *memory =
+        tn__cpu_memory_acquire((size_t)(whole + QUERIES * KEYS) * 4);
     bool fine = memory != NULL;
     if (fine)
-        turn_keys(t, memory, head_of(&a->k, b, h / (a->heads / a->kv_heads)),
-                  keys, a->features);
+        transpose_keys(t, memory,
+                       head_of(&a->k, b, h / (a->heads / a->kv_heads)), keys,
+                       a->features);
     for (int64_t i = first; fine && i < last; i += QUERIES)
-        fine = forth_block(t, b, h, i, tn__cpu_min(QUERIES, last - i), memory,
-                           memory + whole);
-    tn__cpu_give_back(memory);
+        fine = forward_block(t, b, h, i, tn__cpu_min(QUERIES, last - i), memory,
+                             memory + whole);
+    tn__cpu_memory_release(memory);
     return fine;
 }
 
-/* ---- back ------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------ */
 
-/* What a task of the way back works in. */
-typedef struct room {
-    float *keys, *values; /* turned over */
+/* Memory of a backward task. */
+typedef struct workspace {
+    float *keys, *values; /* transposed */
     float *scores, *flow; /* QUERIES x KEYS each */
-    float *g;             /* a block of it, side by side */
-} room;
+    float *g;             /* a contiguous copy of a block of g */
+} workspace;
 
-/* Columns side by side: g where it lies, or in g of the room. */
+/* Contiguous rows: g in place, or copied to m->g. */
 static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
-                          int64_t rows, const room *m)
+                          int64_t rows, const workspace *m)
 {
     const tn_strided *g = &t->args->g;
     const int64_t values = t->args->values;
@@ -208,8 +228,8 @@ static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
     return (matrix){m->g, values};
 }
 
-static bool back_block(const attention *t, int64_t b, int64_t h, int64_t i,
-                       int64_t rows, const room *m)
+static bool backward_block(const attention *t, int64_t b, int64_t h, int64_t i,
+                           int64_t rows, const workspace *m)
 {
     const tn_attention_args *a = t->args;
     const int64_t of = h / (a->heads / a->kv_heads);
@@ -226,26 +246,27 @@ static bool back_block(const attention *t, int64_t b, int64_t h, int64_t i,
         (b * a->heads + h) * a->queries + i;
     float mean[QUERIES];
     bool fine = true;
-    t->routines->attention->meet(g.at, g.row, out.at, out.row, rows, a->values,
-                                 mean);
+    t->routines->attention->row_dots(g.at, g.row, out.at, out.row, rows,
+                                     a->values, mean);
     for (int64_t j = 0; fine && j < end; j += KEYS) {
         const int64_t width = tn__cpu_min(KEYS, end - j);
-        fine = multiply(t, rows, width, a->features, plain(q),
-                        plain(turned_block(m->keys, j, a->features)), s,
+        fine = multiply(t, (sizes){rows, width, a->features}, plain(q),
+                        plain(transposed_block(m->keys, j, a->features)), s,
                         a->scale, false) &&
-               multiply(t, rows, width, a->values, plain(g),
-                        plain(turned_block(m->values, j, a->values)), d, 1,
+               multiply(t, (sizes){rows, width, a->values}, plain(g),
+                        plain(transposed_block(m->values, j, a->values)), d, 1,
                         false);
         if (!fine)
             break;
-        mask(t, b, h, i, rows, j, width, s);
-        t->routines->attention->flow(s.at, d.at, KEYS, rows, width,
-                                     seen(a, i, j), lse, mean);
-        fine = multiply(t, width, a->values, rows, across(s), plain(g),
-                        rows_from(dv, j), 1, true) &&
-               multiply(t, width, a->features, rows, across(d), plain(q),
-                        rows_from(dk, j), a->scale, true) &&
-               multiply(t, rows, a->features, width, plain(d),
+        mask(t, &(query_block){b, h, i, rows}, j, width, s);
+        t->routines->attention->softmax_backward(
+            &(tn_cpu_scores){s.at, KEYS, rows, width, visible_keys(a, i, j)},
+            d.at, lse, mean);
+        fine = multiply(t, (sizes){width, a->values, rows}, transpose_of(s),
+                        plain(g), rows_from(dv, j), 1, true) &&
+               multiply(t, (sizes){width, a->features, rows}, transpose_of(d),
+                        plain(q), rows_from(dk, j), a->scale, true) &&
+               multiply(t, (sizes){rows, a->features, width}, plain(d),
                         plain(rows_from(k, j)), dq, a->scale, j > 0);
     }
     return fine;
@@ -257,105 +278,106 @@ static void clear(matrix x, int64_t rows, int64_t columns)
         memset(x.at + i * x.row, 0, (size_t)columns * 4);
 }
 
-/* All heads of query that one of key serves. */
-static bool back(const attention *t, int64_t task)
+/* All query heads that one key head serves. */
+static bool backward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;
     const int64_t of = task % a->kv_heads, b = task / a->kv_heads;
     const int64_t each = a->heads / a->kv_heads;
     const int64_t whole = keys_to_whole(a->keys);
     const int64_t k_size = whole * a->features, v_size = whole * a->values;
-    float *memory = tn__cpu_lend((size_t)(k_size + v_size +
-                                          QUERIES * (2 * KEYS + a->values)) *
-                                 4);
+    float *memory = tn__cpu_memory_acquire(
+        (size_t)(k_size + v_size + QUERIES * (2 * KEYS + a->values)) * 4);
     if (!memory)
         return false;
-    room m = {.keys = memory, .values = memory + k_size};
+    workspace m = {.keys = memory, .values = memory + k_size};
     m.scores = m.values + v_size;
     m.flow = m.scores + QUERIES * KEYS;
     m.g = m.flow + QUERIES * KEYS;
-    turn_keys(t, m.keys, head_of(&a->k, b, of), a->keys, a->features);
-    turn_keys(t, m.values, head_of(&a->v, b, of), a->keys, a->values);
+    transpose_keys(t, m.keys, head_of(&a->k, b, of), a->keys, a->features);
+    transpose_keys(t, m.values, head_of(&a->v, b, of), a->keys, a->values);
     clear(head_of(&a->dk, b, of), a->keys, a->features);
     clear(head_of(&a->dv, b, of), a->keys, a->values);
     bool fine = true;
     for (int64_t h = of * each; fine && h < (of + 1) * each; h++)
         for (int64_t i = 0; fine && i < a->queries; i += QUERIES)
-            fine = back_block(t, b, h, i, tn__cpu_min(QUERIES, a->queries - i),
-                              &m);
-    tn__cpu_give_back(memory);
+            fine = backward_block(t, b, h, i,
+                                  tn__cpu_min(QUERIES, a->queries - i), &m);
+    tn__cpu_memory_release(memory);
     return fine;
 }
 
-/* ---- the call --------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------ */
 
 static tn_status declined(const char *why)
 {
     return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "attention: %s", why);
 }
 
-static bool is_dense(const tn_strided *x)
+static bool is_contiguous(const tn_strided *x)
 {
     return x->stride[3] == 1;
 }
 
-static tn_status look(const tn_attention_args *a)
+static tn_status check(const tn_attention_args *a)
 {
     if (!tn_attention_is_known(a))
         return tn__cpu_unknown("attention");
     if (a->q.dtype != TN_F32)
-        return declined("it takes float32");
+        return declined("the dtype must be float32");
     if (a->dropout > 0)
-        return declined("it takes no dropout");
+        return declined("dropout is not supported");
     if (a->mask.buffer && a->mask.dtype != TN_BOOL && a->mask.dtype != TN_F32)
-        return declined("it takes masks of bool and float32");
-    if (!is_dense(&a->q) || !is_dense(&a->k) || !is_dense(&a->v))
-        return declined("it takes features side by side");
+        return declined("the mask must be bool or float32");
+    if (!is_contiguous(&a->q) || !is_contiguous(&a->k) || !is_contiguous(&a->v))
+        return declined("features of q, k and v must be contiguous");
     return TN_OK;
 }
 
 static tn_status fits(tn_plugin_device *device, const tn_attention_args *args)
 {
     (void)device;
-    return look(args);
+    return check(args);
 }
 
-static void run_forth(void *context, int64_t task)
+static void run_forward(void *context, int64_t task)
 {
     attention *t = context;
     unsigned fpu = tn__cpu_fpu_set();
-    if (!forth(t, task))
+    if (!forward(t, task))
         atomic_store(&t->failed, 1);
     tn__cpu_fpu_restore(fpu);
 }
 
-static void run_back(void *context, int64_t task)
+static void run_backward(void *context, int64_t task)
 {
     attention *t = context;
     unsigned fpu = tn__cpu_fpu_set();
-    if (!back(t, task))
+    if (!backward(t, task))
         atomic_store(&t->failed, 1);
     tn__cpu_fpu_restore(fpu);
 }
 
 static tn_status run(tn_queue *queue, const tn_attention_args *args)
 {
-    const bool is_back = args->kind == TN_ATTENTION_BACKWARD;
-    tn_status status = look(args);
+    const bool is_backward = args->kind == TN_ATTENTION_BACKWARD;
+    tn_status status = check(args);
     if (status < 0)
         return status;
-    if (!is_dense(&args->out) ||
-        (is_back && (!is_dense(&args->dq) || !is_dense(&args->dk) ||
-                     !is_dense(&args->dv))))
-        return declined("it writes features side by side");
+    if (!is_contiguous(&args->out) ||
+        (is_backward &&
+         (!is_contiguous(&args->dq) || !is_contiguous(&args->dk) ||
+          !is_contiguous(&args->dv))))
+        return declined("features of results must be contiguous");
     attention t = {.args = args, .routines = queue->routines,
                    .parts = (args->queries + TASK_ROWS - 1) / TASK_ROWS};
     atomic_init(&t.failed, 0);
-    if (is_back)
-        tn__cpu_host->parallel_for(args->batch * args->kv_heads, run_back, &t);
+    if (is_backward)
+        tn__cpu_host->parallel_for(args->batch * args->kv_heads, run_backward,
+                                   &t);
     else
         tn__cpu_host->parallel_for(args->batch * args->heads * t.parts,
-                                   run_forth, &t);
+                                   run_forward, &t);
     return atomic_load(&t.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY, "attention: out of memory "
                                                    "for a block of scores")

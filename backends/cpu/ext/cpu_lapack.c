@@ -1,31 +1,31 @@
-/* cpu_lapack.c: the extension `lapack`, of batches of small matrices. LAPACK does
- * one after another, of which each is too small for vectors; here as many as a
- * vector has lanes are laid side by side, number by number, factored at once
- * (routines_lapack.c), and laid back. A group of them is a task. */
+/* cpu_lapack.c: the extension `lapack`, for batches of small matrices. LAPACK
+ * factors one after another, each too small for vectors. Here as many matrices
+ * as a vector has lanes are interleaved, factored at once (routines_lapack.c)
+ * and copied back. Such a group is a task. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "../cpu_device.h"
 
 enum {
-    LEAST_BATCH = 4, /* and a vector's lanes: fewer are done sooner by LAPACK */
-    MOST_SIDES = 64
+    MIN_BATCH = 4, /* with a vector's lanes: LAPACK is faster for fewer */
+    MAX_SIDES = 64
 };
 
 typedef struct batch {
     const tn_lapack_args *args;
     tn_cpu_lapack *run;
-    tn_cpu_turn *turn;
+    tn_cpu_transpose *transpose;
     int64_t bytes, lanes; /* of an element; of a vector */
     atomic_int failed;
 } batch;
 
-/* Matrices as they lie, line by line, each side by side; and in lanes. */
+/* Matrices in memory, as contiguous rows (or columns); and in lanes. */
 typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;
     char *lanes;
-    int64_t row, column; /* there, in vectors */
+    int64_t row, column; /* strides there, in vectors */
 } operand;
 
 static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
@@ -35,10 +35,10 @@ static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
     return (operand){x, rows, columns, x->stride[2], NULL, columns, 1};
 }
 
-/* One matrix of each lane, from `first` on, into lanes or back. Lanes that have
- * none are like the first one. */
-static void move(const batch *t, const operand *o, int64_t first,
-                 int64_t count, bool back)
+/* Copies one matrix for each lane, from `first` on, into lanes or back. Lanes
+ * without a matrix get the first one. */
+static void move_lanes(const batch *t, const operand *o, int64_t first,
+                       int64_t count, bool back)
 {
     const bool dense = o->step == o->length || o->lines == 1;
     const int64_t lines = dense ? 1 : o->lines;
@@ -50,9 +50,9 @@ static void move(const batch *t, const operand *o, int64_t first,
         char *line = at + i * o->step * t->bytes;
         char *in = o->lanes + i * length * lanes * t->bytes;
         if (back)
-            t->turn(line, each, in, lanes, length, count, 0);
+            t->transpose(line, each, in, lanes, length, count, 0);
         else
-            t->turn(in, lanes, line, each, count, length, 0);
+            t->transpose(in, lanes, line, each, count, length, 0);
         for (int64_t k = 0; k < length && !back && count < lanes; k++)
             for (int64_t l = count; l < lanes; l++)
                 memcpy(in + (k * lanes + l) * t->bytes,
@@ -60,24 +60,30 @@ static void move(const batch *t, const operand *o, int64_t first,
     }
 }
 
-/* Whole numbers, `width` for each matrix, `by` more in the tensor than here. */
-static void move_ints(const batch *t, const tn_strided *x, int64_t first,
-                      int64_t count, int64_t width, int32_t by, int32_t *in,
-                      bool back)
+/* Integers, `width` for each matrix; those of the tensor are larger by `by`. */
+typedef struct ints {
+    const tn_strided *x;
+    int64_t width;
+    int32_t by;
+    int32_t *in; /* [width][lanes] */
+} ints;
+
+static void move_ints(const batch *t, const ints *n, int64_t first,
+                      int64_t count, bool back)
 {
     for (int64_t k = 0; k < t->lanes; k++) {
         const int64_t from = first + (k < count ? k : 0);
         int32_t *at = (int32_t *)(void *)tn__cpu_at(
-            x->buffer, x->offset + from * x->stride[0], 4);
-        for (int64_t i = 0; i < width && (!back || k < count); i++)
+            n->x->buffer, n->x->offset + from * n->x->stride[0], 4);
+        for (int64_t i = 0; i < n->width && (!back || k < count); i++)
             if (back)
-                at[i] = in[i * t->lanes + k] + by;
+                at[i] = n->in[i * t->lanes + k] + n->by;
             else
-                in[i * t->lanes + k] = at[i] - by;
+                n->in[i * t->lanes + k] = at[i] - n->by;
     }
 }
 
-/* Which operands a kind reads and writes: a, b, c as bits. */
+/* The operands that a kind reads and writes: a, b, c as bits. */
 static void operands_of(const tn_lapack_args *args, unsigned *reads,
                         unsigned *writes)
 {
@@ -121,7 +127,7 @@ static bool group(const batch *t, int64_t number)
     int64_t vectors = n + n * n;
     for (int i = 0; i < 3; i++)
         vectors += (reads | writes) >> i & 1 ? all[i].lines * all[i].length : 0;
-    char *memory = tn__cpu_lend(
+    char *memory = tn__cpu_memory_acquire(
         (size_t)(vectors * vector + (least + 1) * t->lanes * 4));
     if (!memory)
         return false;
@@ -137,24 +143,26 @@ static bool group(const batch *t, int64_t number)
         *view[i] = (tn_cpu_lanes){at, all[i].row, all[i].column};
         at += all[i].lines * all[i].length * vector;
         if (reads >> i & 1)
-            move(t, &all[i], first, count, false);
+            move_lanes(t, &all[i], first, count, false);
     }
     w.info = (int32_t *)(void *)at;
     w.pivots = w.info + t->lanes;
     if (solve)
-        move_ints(t, &args->pivots, first, count, least, 1, w.pivots, false);
+        move_ints(t, &(ints){&args->pivots, least, 1, w.pivots}, first, count,
+                  false);
     t->run(&w);
     for (int i = 0; i < 3; i++)
         if (writes >> i & 1)
-            move(t, &all[i], first, count, true);
+            move_lanes(t, &all[i], first, count, true);
     if (kind >= TN_LAPACK_EIGH)
-        move(t, &(operand){&args->values, 1, n, n, w.values, 0, 0}, first,
-             count, true);
+        move_lanes(t, &(operand){&args->values, 1, n, n, w.values, 0, 0}, first,
+                   count, true);
     if (lu)
-        move_ints(t, &args->pivots, first, count, least, 1, w.pivots, true);
+        move_ints(t, &(ints){&args->pivots, least, 1, w.pivots}, first, count,
+                  true);
     if (!solve && !right)
-        move_ints(t, &args->info, first, count, 1, 0, w.info, true);
-    tn__cpu_give_back(memory);
+        move_ints(t, &(ints){&args->info, 1, 0, w.info}, first, count, true);
+    tn__cpu_memory_release(memory);
     return true;
 }
 
@@ -167,7 +175,7 @@ static void run_group(void *context, int64_t number)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* ---- the call --------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------ */
 
 static tn_status declined(const char *why)
 {
@@ -178,23 +186,22 @@ static tn_status fits(tn_plugin_device *device)
 {
     return device->routines->lapack[CPU_F32]
                ? TN_OK
-               : declined("the set generic has no loops for it");
+               : declined("the instruction set generic has no loops for it");
 }
 
 static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)
 {
     const unsigned type = args->a.dtype == TN_F32 ? CPU_F32 : CPU_F64;
-    if (args->batch < LEAST_BATCH ||
+    if (args->batch < MIN_BATCH ||
         args->batch < device->routines->lapack_lanes[type])
-        return declined("a batch of so few matrices is done sooner one by "
-                        "one");
+        return declined("so few matrices are faster one at a time");
     if (args->m > TN_CPU_LAPACK_MOST || args->n > TN_CPU_LAPACK_MOST ||
-        args->sides > MOST_SIDES)
-        return declined("it takes matrices of up to 32 rows and columns, and "
-                        "up to 64 right sides");
+        args->sides > MAX_SIDES)
+        return declined("the limits are 32 rows and columns and 64 "
+                        "right-hand sides");
     if (args->kind >= TN_LAPACK_EIGH && type == CPU_F64 && args->m > 16)
-        return declined("values of more than 16 rows of float64 are found "
-                        "sooner one by one");
+        return declined("EIGH and SVD of more than 16 rows of float64 are "
+                        "faster one at a time");
     return TN_OK;
 }
 
@@ -205,9 +212,10 @@ static tn_status run(tn_queue *queue, const tn_lapack_args *args)
     const int64_t bytes = single ? 4 : 8;
     if (!tn_lapack_is_known(args))
         return tn__cpu_unknown("lapack");
-    batch t = {.args = args, .bytes = bytes,
+    batch t = {.args = args,
+               .bytes = bytes,
                .run = queue->routines->lapack[type],
-               .turn = queue->routines->turn[bytes],
+               .transpose = queue->routines->transpose[bytes],
                .lanes = queue->routines->lapack_lanes[type]};
     atomic_init(&t.failed, 0);
     tn__cpu_host->parallel_for((args->batch + t.lanes - 1) / t.lanes,

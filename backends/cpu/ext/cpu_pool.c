@@ -1,636 +1,24 @@
-/* cpu_pool.c: the extension `pool`: the greatest and the mean of windows, and what
- * flows back through them. A plane (one channel of one image) goes through the
- * loops a band of rows at a time, element by element of the window: the
- * outputs whose window has that element within the image are a rectangle, so
- * that nothing is tested inside. Sums keep the fixed order of a reduction
- * (plugin.h), over the elements of a window: bits are those of the primitives.
- */
+/* cpu_pool.c: the extension `pool`: maximum and mean of windows, and their
+ * gradients. A plane (one channel of one image) runs through the loops a band
+ * of rows at a time, one element of all windows after the other: the outputs
+ * whose window has that element within the image form a rectangle, so nothing
+ * is tested inside. Sums keep the fixed order of a reduction (plugin.h) over
+ * the elements of a window: bits are those of the primitives. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "../cpu.h"
 #include "../cpu_device.h"
+#include "cpu_pool.h"
 
 enum {
-    BAND = 2048,       /* outputs of a band: they and what they read, in L1 */
     TASK_WORK = 65536, /* elements read, about 10 us */
-    MOST_AREA = 1024,  /* elements of a window: one chunk of the order */
-    LEAST_WINDOWS = 4  /* of a row that are worth a vector */
+    MAX_AREA = 1024,   /* elements of a window: one chunk of the fixed order */
 };
-
-typedef struct pooling {
-    const tn_pool_args *args;
-    const tn_cpu_pool_routines *routines;
-    const tn_cpu_conv_routines *more; /* join */
-    const tn_cpu_routines *all;
-    int64_t bytes;
-    unsigned type; /* CPU_F32, CPU_F64 */
-    int64_t planes, planes_per_task;
-    /* What is written and read, as planes: strides of n, c, h; of w it is 1. */
-    int64_t band;       /* rows of what is written */
-    int64_t *count[2];  /* mean: of each window, along each axis */
-    int32_t *place;     /* greatest: of each window of a band, from its first */
-    int32_t *first;     /* and for each column: first_inside */
-    const void *least;  /* the lowest number */
-    atomic_int failed;
-    atomic_int *outside; /* an index beyond its plane was met */
-} pooling;
-
-static char *plane_of(const pooling *p, const tn_strided *view, int64_t plane,
-                      int64_t bytes)
-{
-    int64_t n = plane / p->args->channels, c = plane % p->args->channels;
-    return tn__cpu_at(view->buffer, view->offset, (size_t)bytes) +
-           (n * view->stride[0] + c * view->stride[1]) * bytes;
-}
-
-static int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The windows i in [*first, *end) whose element k lies within the image, among
- * those of [low, high); element k of window i is at i * step + at. */
-static bool windows_with(const tn_pool_args *args, int a, int64_t k,
-                         int64_t low, int64_t high, int64_t *first,
-                         int64_t *end, int64_t *at)
-{
-    int64_t step = args->stride[a];
-    *at = k * args->dilation[a] - args->pad[a];
-    int64_t begin = *at < 0 ? (-*at + step - 1) / step : 0;
-    int64_t room = args->in_size[a] - 1 - *at;
-    int64_t last = room < 0 ? -1 : room / step;
-    *first = greater(low, begin);
-    *end = tn__cpu_min(high, last + 1);
-    return *first < *end;
-}
-
-/* Lines without gaps, one after the other? */
-static bool is_dense(const tn_strided *view, const int64_t *size)
-{
-    return view->stride[3] == 1 && view->stride[2] == size[1];
-}
-
-/* Wide windows side by side, none cut off: an element of all of them at a time
- * would be far apart. */
-static bool is_wide(const pooling *p)
-{
-    const tn_pool_args *args = p->args;
-    const int64_t *kernel = args->kernel, *windows = args->out_size;
-    return p->type == CPU_F32 && kernel[1] >= TN_CPU_WIDE &&
-           args->stride[1] == kernel[1] &&
-           windows[1] * kernel[1] >= TN_CPU_WIDE_LEAST &&
-           args->dilation[0] == 1 && args->dilation[1] == 1 &&
-           args->pad[0] == 0 && args->pad[1] == 0 &&
-           windows[1] * kernel[1] <= args->in_size[1] &&
-           (windows[0] - 1) * args->stride[0] + kernel[0] <=
-               args->in_size[0];
-}
-
-/* ---- the greatest ----------------------------------------------------------------- */
-
-/* Where the first element of a window within the image is. */
-static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
-{
-    int64_t at = i * args->stride[a] - args->pad[a], d = args->dilation[a];
-    return at >= 0 ? at : at + (-at + d - 1) / d * d;
-}
-
-/* What is the same for all planes: p->place, p->first. */
-static void find_places(const pooling *p)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->out_size[1];
-    for (int64_t i = 0, k = 0; i < p->band; i++)
-        for (int64_t j = 0; j < columns; j++, k++)
-            p->place[k] = (int32_t)(i * args->stride[0] * args->in_size[1] +
-                                    j * args->stride[1]);
-    for (int64_t j = 0; j < columns; j++)
-        p->first[j] = (int32_t)first_inside(args, 1, j);
-}
-
-/* What max_plane works on: for each output of a band, */
-typedef struct max_work {
-    char *element; /* one element of all windows of the band */
-    int32_t *at;   /* index of the greatest */
-} max_work;
-
-/* Element (k, l) of the windows in rows [i0, i1), in lines without gaps: where
- * a column's lies beyond the image, the lowest number, which nothing takes. */
-static void read_element(const pooling *p, const char *in, int64_t i0,
-                         int64_t i1, int64_t j0, int64_t j1, int64_t y,
-                         int64_t x, char *out)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
-    int64_t rows = i1 - i0;
-    if (j0 > 0)
-        p->routines->copy(out, columns, 1, p->least, 0, 0, rows, j0, 0);
-    p->routines->copy(out + j0 * p->bytes, columns, 1,
-                      in + (y * in_row + x) * p->bytes,
-                      args->stride[0] * in_row, args->stride[1], rows, j1 - j0,
-                      0);
-    if (j1 < columns)
-        p->routines->copy(out + j1 * p->bytes, columns, 1, p->least, 0, 0,
-                          rows, columns - j1, 0);
-}
-
-static void max_band(const pooling *p, const char *in, char *out,
-                     int64_t *index, const max_work *work, int64_t low,
-                     int64_t high)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->out_size[1], width = args->in_size[1];
-    int64_t i0, i1, j0, j1, r, c;
-    for (int64_t i = low; i < high; i++) {
-        int32_t row = (int32_t)(first_inside(args, 0, i) * width);
-        p->all->op[TN_K_ADD][CPU_I32](work->at + (i - low) * columns,
-                                      p->first, &row, NULL, columns, 2);
-    }
-    p->routines->copy(out, columns, 1, p->least, 0, 0, high - low, columns, 0);
-    for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
-            continue;
-        for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
-                continue;
-            int64_t y = i0 * args->stride[0] + r;
-            int64_t from = (i0 - low) * columns;
-            read_element(p, in, i0, i1, j0, j1, y, j0 * args->stride[1] + c,
-                         work->element);
-            p->routines->greater(out + from * p->bytes, work->at + from,
-                                 work->element, p->place,
-                                 (int32_t)(y * width + c),
-                                 (i1 - i0) * columns);
-        }
-    }
-    p->all->cast[CPU_I32][CPU_I64](index, work->at, NULL, NULL,
-                                   (high - low) * columns, 0);
-}
-
-/* Of such the greatest of each column, as the lines lie; then the columns, turned
- * over, are merged. index: NULL if nobody wants to know. */
-static bool max_wide(const pooling *p, const float *in, float *out,
-                     int64_t *index)
-{
-    const tn_pool_args *args = p->args;
-    const int64_t rows = args->out_size[0], columns = args->out_size[1];
-    const int64_t width = args->kernel[1], n = columns * width;
-    const int64_t in_row = args->in.stride[2];
-    const int64_t most = tn__cpu_min(greater(BAND / n, 1), p->band);
-    float *best = tn__cpu_scratch((size_t)(4 * most * n) * sizeof *best);
-    if (!best)
-        return false;
-    float *turned = best + most * n;
-    int32_t *at = (int32_t *)(turned + most * n), *of = at + most * n;
-    for (int64_t low = 0; low < rows; low += most) {
-        int64_t high = tn__cpu_min(low + most, rows);
-        int64_t count = (high - low) * columns;
-        float *to = out + low * columns;
-        for (int64_t i = 0; i < high - low; i++)
-            p->all->wide->lines(best + i * n, at + i * n,
-                                in + (low + i) * args->stride[0] * in_row,
-                                in_row, args->kernel[0],
-                                (int32_t)args->in_size[1], n);
-        p->all->turn[4](turned, count, best, width, count, width, 0);
-        p->all->turn[4](of, count, at, width, count, width, 0);
-        memcpy(to, turned, (size_t)count * sizeof *to);
-        for (int64_t l = 1; l < width; l++)
-            p->all->wide->merge(to, of, turned + l * count, of + l * count,
-                                (int32_t)l, count);
-        if (!index)
-            continue;
-        int32_t first = (int32_t)(low * args->stride[0] * args->in_size[1]);
-        p->all->op[TN_K_ADD][CPU_I32](of, of, p->place, NULL, count, 0);
-        p->all->op[TN_K_ADD][CPU_I32](of, of, &first, NULL, count, 2);
-        p->all->cast[CPU_I32][CPU_I64](index + low * columns, of, NULL, NULL,
-                                       count, 0);
-    }
-    return true;
-}
-
-/* Windows beside each other, or one between, a vector of them at a time. For
- * two or three elements what goes before them costs more, unless their numbers
- * are wanted, too. */
-static bool by_windows(const pooling *p)
-{
-    const int64_t area = p->args->kernel[0] * p->args->kernel[1];
-    return (area > 3 || p->args->kind == TN_POOL_MAX) &&
-           p->type == CPU_F32 && p->all->wide->windows &&
-           p->args->stride[1] <= 2 && p->args->in.stride[2] > 0 &&
-           p->args->out_size[1] >= LEAST_WINDOWS;
-}
-
-/* How many elements of a view there are before a plane, at least. */
-static int64_t planes_before(const tn_strided *view, const tn_pool_args *args,
-                             int64_t plane)
-{
-    return view->stride[0] < 0 || view->stride[1] < 0
-               ? 0
-               : plane / args->channels * view->stride[0] +
-                     plane % args->channels * view->stride[1];
-}
-
-static bool max_windows(const pooling *p, int64_t plane, bool indexed)
-{
-    const tn_pool_args *args = p->args;
-    const float *in = (float *)plane_of(p, &args->in, plane, 4);
-    float *out = (float *)plane_of(p, &args->out, plane, 4);
-    int64_t *index =
-        indexed ? (int64_t *)plane_of(p, &args->index, plane, 8) : NULL;
-    const int64_t rows = args->out_size[0], columns = args->out_size[1];
-    const int64_t in_row = args->in.stride[2], width = args->in_size[1];
-    tn_cpu_pool_row row = {
-        .in = in, .low = -planes_before(&args->in, args, plane),
-        .there = (args->in_size[0] - 1) * in_row + width +
-                 planes_before(&args->in, args, p->planes - 1) -
-                 planes_before(&args->in, args, plane),
-        .in_row = args->dilation[0] * in_row,
-        .line_places = args->dilation[0] * width, .width = args->kernel[1],
-        .apart = args->dilation[1], .step = args->stride[1],
-        .column = -args->pad[1], .size = width, .n = columns,
-        .first = p->first};
-    const int64_t apart = args->dilation[0];
-    for (int64_t i = 0; i < rows; i++, out += columns) {
-        int64_t y = i * args->stride[0] - args->pad[0];
-        row.lines = args->kernel[0];
-        for (; y < 0; y += apart)
-            row.lines--;
-        while (y + (row.lines - 1) * apart >= args->in_size[0])
-            row.lines--;
-        row.from = y * in_row - args->pad[1];
-        row.row = (int32_t)(y * width);
-        row.place = (int32_t)(y * width - args->pad[1]);
-        p->all->wide->windows(out, index ? index + i * columns : NULL, &row);
-    }
-    return true;
-}
-
-static bool max_plane(const pooling *p, int64_t plane)
-{
-    const tn_pool_args *args = p->args;
-    if (by_windows(p))
-        return max_windows(p, plane, true);
-    if (is_wide(p))
-        return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
-                        (float *)plane_of(p, &args->out, plane, 4),
-                        (int64_t *)plane_of(p, &args->index, plane, 8));
-    int64_t rows = args->out_size[0], columns = args->out_size[1];
-    int64_t numel = p->band * columns;
-    char *memory = tn__cpu_scratch((size_t)(numel * (p->bytes + 4)));
-    if (!memory)
-        return false;
-    max_work work = {.element = memory,
-                     .at = (int32_t *)(memory + numel * p->bytes)};
-    const char *in = plane_of(p, &args->in, plane, p->bytes);
-    char *out = plane_of(p, &args->out, plane, p->bytes);
-    int64_t *index = (int64_t *)plane_of(p, &args->index, plane, 8);
-    for (int64_t low = 0; low < rows; low += p->band)
-        max_band(p, in, out + low * columns * p->bytes,
-                 index + low * columns, &work, low,
-                 tn__cpu_min(low + p->band, rows));
-    return true;
-}
-
-/* No more than the greatest: by the routine of MAX. The first element of all
- * windows is made where the result lies. */
-static void greatest_band(const pooling *p, const char *in, char *out,
-                          char *element, int64_t low, int64_t high)
-{
-    const tn_pool_args *args = p->args;
-    const int64_t columns = args->out_size[1];
-    int64_t i0, i1, j0, j1, r, c;
-    bool made = false;
-    for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
-            continue;
-        for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
-                continue;
-            bool first = !made && i0 == low && i1 == high;
-            if (!made && !first)
-                p->routines->copy(out, columns, 1, p->least, 0, 0, high - low,
-                                  columns, 0);
-            read_element(p, in, i0, i1, j0, j1, i0 * args->stride[0] + r,
-                         j0 * args->stride[1] + c, first ? out : element);
-            char *to = out + (i0 - low) * columns * p->bytes;
-            if (!first)
-                p->all->op[TN_K_MAX][p->type](to, to, element, NULL,
-                                              (i1 - i0) * columns, 0);
-            made = true;
-        }
-    }
-}
-
-static bool greatest_plane(const pooling *p, int64_t plane)
-{
-    const tn_pool_args *args = p->args;
-    if (by_windows(p))
-        return max_windows(p, plane, false);
-    if (is_wide(p))
-        return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
-                        (float *)plane_of(p, &args->out, plane, 4), NULL);
-    int64_t rows = args->out_size[0], line = args->out_size[1] * p->bytes;
-    char *element = tn__cpu_scratch((size_t)(p->band * line));
-    if (!element)
-        return false;
-    char *out = plane_of(p, &args->out, plane, p->bytes);
-    for (int64_t low = 0; low < rows; low += p->band)
-        greatest_band(p, plane_of(p, &args->in, plane, p->bytes),
-                      out + low * line, element, low,
-                      tn__cpu_min(low + p->band, rows));
-    return true;
-}
-
-static bool max_back_plane(const pooling *p, int64_t plane)
-{
-    const tn_pool_args *args = p->args;
-    char *in = plane_of(p, &args->in, plane, p->bytes);
-    const int64_t *index =
-        (const int64_t *)plane_of(p, &args->index, plane, 8);
-    int64_t area = args->in_size[0] * args->in_size[1];
-    int64_t numel = args->out_size[0] * args->out_size[1];
-    if (p->all->outside(index, area, numel)) {
-        atomic_store(p->outside, 1);
-        return true;
-    }
-    memset(in, 0, (size_t)(area * p->bytes));
-    p->routines->scatter(in, plane_of(p, &args->out, plane, p->bytes), index,
-                         numel);
-    return true;
-}
-
-/* ---- the mean --------------------------------------------------------------------- */
-
-/* Sums of a window's elements, lane by lane: lane k % 16 of the fixed order is
- * a plane of its own. Folds them into the first. */
-static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
-                       int64_t numel)
-{
-    for (int64_t half = TN_LANES / 2; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half && i + half < lanes; i++)
-            p->more->join(lane + i * numel * p->bytes,
-                          lane + (i + half) * numel * p->bytes, numel);
-        lanes = tn__cpu_min(lanes, half);
-    }
-}
-
-/* Windows side by side whose width is a part of the lanes: a line of the image,
- * as it lies, has for each window that many lanes next to each other; and the
- * line so many further the same ones. Lines left to right are what vectors want:
- * an element of all windows at a time has steps between them. */
-static bool by_lines(const tn_pool_args *args)
-{
-    int64_t width = args->kernel[1];
-    return TN_LANES % width == 0 && args->stride[1] == width &&
-           args->pad[1] == 0 &&
-           args->out_size[1] * width <= args->in_size[1] &&
-           args->kernel[0] * width > TN_LANES;
-}
-
-/* The same, one or two wide and so few lines that each has lanes of its own; none
- * is cut off. */
-static bool by_pairs(const tn_pool_args *args)
-{
-    const int64_t *kernel = args->kernel, *windows = args->out_size;
-    return kernel[1] <= 2 && kernel[0] * kernel[1] <= TN_LANES &&
-           args->stride[1] == kernel[1] && args->pad[0] == 0 &&
-           args->pad[1] == 0 &&
-           windows[1] * kernel[1] <= args->in_size[1] &&
-           (windows[0] - 1) * args->stride[0] + kernel[0] <=
-               args->in_size[0];
-}
-
-static int64_t lane_count(const tn_pool_args *args)
-{
-    return tn__cpu_min(args->kernel[0] * args->kernel[1], TN_LANES);
-}
-
-/* Sums of the windows in rows [low, high), as lanes. */
-static void sum_elements(const pooling *p, const char *in, char *lane,
-                         int64_t low, int64_t high)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
-    int64_t bytes = p->bytes, numel = (high - low) * columns;
-    int64_t i0, i1, j0, j1, r, c;
-    for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
-            continue;
-        for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
-                continue;
-            int64_t number = k * args->kernel[1] + l;
-            int64_t y = i0 * args->stride[0] + r;
-            int64_t x = j0 * args->stride[1] + c;
-            p->routines->copy(
-                lane + (number % TN_LANES * numel + (i0 - low) * columns +
-                        j0) * bytes,
-                columns, 1, in + (y * in_row + x) * bytes,
-                args->stride[0] * in_row, args->stride[1], i1 - i0, j1 - j0,
-                number >= TN_LANES);
-        }
-    }
-}
-
-/* The same where by_lines: line holds the lanes of a line of each window, from
- * lane 0 on, then those of the next line. Folds them into the first and leaves
- * these as lanes; returns how many. Lines are met in leaps, which the processor
- * does not foresee: those of the next plane are asked for in between. */
-static int64_t sum_lines(const pooling *p, const char *in, char *line,
-                         char *lane, int64_t low, int64_t high)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
-    int64_t width = args->kernel[1], lines = TN_LANES / width;
-    int64_t row = columns * width, rows = high - low, i0, i1, r;
-    const char *next = in + (low * args->stride[0] + args->in_size[0]) *
-                                in_row * p->bytes;
-    int64_t some = rows * in_row * p->bytes;
-    if (is_wide(p))
-        for (int64_t i = 0; i < rows; i++)
-            p->all->wide->sum((float *)line + i * row,
-                              (const float *)in +
-                                  (low + i) * args->stride[0] * in_row,
-                              in_row, args->kernel[0], lines, row);
-    for (int64_t k = 0; k < args->kernel[0] && !is_wide(p);
-         k++, next += some) {
-        for (int64_t at = 0; at < some; at += 64)
-            __builtin_prefetch(next + at, 0, 2);
-        if (windows_with(args, 0, k, low, high, &i0, &i1, &r))
-            p->routines->copy(
-                line + (k % lines * rows + i0 - low) * row * p->bytes, row, 1,
-                in + (i0 * args->stride[0] + r) * in_row * p->bytes,
-                args->stride[0] * in_row, 1, i1 - i0, row, k >= lines);
-    }
-    if (!is_wide(p))
-        fold_lanes(p, line, lines, rows * row);
-    p->all->turn[p->bytes](lane, rows * columns, line, width, rows * columns,
-                           width, 0);
-    return width;
-}
-
-/* One window, which is the plane: a row as any other. */
-static bool is_whole(const tn_pool_args *args)
-{
-    return args->out_size[0] == 1 && args->out_size[1] == 1 &&
-           args->kernel[0] == args->in_size[0] &&
-           args->kernel[1] == args->in_size[1] && args->pad[0] == 0 &&
-           args->pad[1] == 0 && is_dense(&args->in, args->in_size);
-}
-
-static bool avg_plane(const pooling *p, int64_t plane)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->out_size[1], bytes = p->bytes;
-    bool lines = by_lines(args);
-    int64_t most = lines ? args->kernel[1] : lane_count(args);
-    const char *in = plane_of(p, &args->in, plane, bytes);
-    char *out = plane_of(p, &args->out, plane, bytes);
-    if (is_whole(args)) {
-        const int64_t count = args->kernel[0] * args->kernel[1];
-        p->all->fold[TN_REDUCE_SUM][p->type](out, in, count, 1, 0, 0);
-        p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
-        return true;
-    }
-    if (by_pairs(args)) {
-        char *room = tn__cpu_scratch((size_t)(args->kernel[0] *
-                                              args->kernel[1] * columns *
-                                              bytes));
-        if (room)
-            p->routines->mean(out, in, args->in.stride[2],
-                              args->stride[0] * args->in.stride[2],
-                              args->kernel[0], args->kernel[1],
-                              args->out_size[0], columns, room,
-                              p->count[0][0] * p->count[1][0]);
-        return room != NULL;
-    }
-    int64_t all = (most + (lines ? TN_LANES : 0)) * p->band * columns * bytes;
-    char *lane = tn__cpu_scratch((size_t)all);
-    if (!lane)
-        return false;
-    for (int64_t low = 0; low < args->out_size[0]; low += p->band) {
-        int64_t high = tn__cpu_min(low + p->band, args->out_size[0]);
-        int64_t numel = (high - low) * columns, lanes = most;
-        char *line = lane + most * numel * bytes;
-        memset(lines ? line : lane, 0,
-               (size_t)((lines ? TN_LANES : most) * numel * bytes));
-        if (lines)
-            lanes = sum_lines(p, in, line, lane, low, high);
-        else
-            sum_elements(p, in, lane, low, high);
-        fold_lanes(p, lane, lanes, numel);
-        p->routines->divide(out + low * columns * bytes, columns, lane,
-                            columns, high - low, columns, p->count[0] + low,
-                            p->count[1]);
-    }
-    return true;
-}
-
-/* Windows that lie apart: an element has one share at most, and the lines of a
- * window are alike. It is added to 0, as a sum of absent ones with it would:
- * -0 becomes 0. */
-static void spread_apart(const pooling *p, const char *share, char *in)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->in_size[1], bytes = p->bytes, i0, i1, j0, j1, r, c;
-    const int64_t *windows = args->out_size;
-    memset(in, 0, (size_t)(args->in_size[0] * columns * bytes));
-    for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, 0, windows[0], &i0, &i1, &r))
-            continue;
-        int64_t first = k == 0 ? i1 : i0; /* the first that has a line above */
-        if (k > 0 && i0 * args->stride[0] + r == 0)
-            first++;
-        for (int64_t l = 0; l < args->kernel[1] && first > i0; l++)
-            if (windows_with(args, 1, l, 0, windows[1], &j0, &j1, &c))
-                p->routines->copy(
-                    in + ((i0 * args->stride[0] + r) * columns +
-                          j0 * args->stride[1] + c) * bytes,
-                    args->stride[0] * columns, args->stride[1],
-                    share + (i0 * windows[1] + j0) * bytes, windows[1], 1,
-                    first - i0, j1 - j0, args->kernel[0] * args->kernel[1] > 1);
-        for (int64_t i = first; i < i1; i++) {
-            char *line = in + (i * args->stride[0] + r) * columns * bytes;
-            memcpy(line, line - columns * bytes, (size_t)(columns * bytes));
-        }
-    }
-}
-
-/* Each element sums the shares of the windows it lies in, by the number it has
- * in them. */
-static bool avg_back_plane(const pooling *p, int64_t plane)
-{
-    const tn_pool_args *args = p->args;
-    int64_t columns = args->in_size[1], lanes = lane_count(args);
-    int64_t windows[2] = {args->out_size[0], args->out_size[1]};
-    int64_t bytes = p->bytes, i0, i1, j0, j1, r, c;
-    int64_t numel = args->in_size[0] * columns;
-    bool apart = args->kernel[0] <= args->stride[0] &&
-                 args->kernel[1] <= args->stride[1];
-    if (args->stride[0] == args->kernel[0] &&
-        args->stride[1] == args->kernel[1] && args->pad[0] == 0 &&
-        args->pad[1] == 0 &&
-        windows[0] * args->kernel[0] == args->in_size[0] &&
-        windows[1] * args->kernel[1] == columns && !is_whole(args)) {
-        p->routines->share(plane_of(p, &args->in, plane, bytes),
-                           args->kernel[0], args->kernel[1],
-                           plane_of(p, &args->out, plane, bytes),
-                           args->out.stride[2], windows[0], windows[1],
-                           p->count[0][0] * p->count[1][0]);
-        return true;
-    }
-    lanes = apart ? 0 : lanes;
-    char *share = tn__cpu_scratch(
-        (size_t)((windows[0] * windows[1] + lanes * numel) * bytes));
-    char *lane = share + windows[0] * windows[1] * bytes;
-    if (!share)
-        return false;
-    p->routines->divide(share, windows[1],
-                        plane_of(p, &args->out, plane, bytes),
-                        args->out.stride[2], windows[0], windows[1],
-                        p->count[0], p->count[1]);
-    if (is_whole(args)) {
-        double value = 0; /* room for either type; 0 as in spread_apart */
-        p->more->join(&value, share, 1);
-        p->all->fill[p->type](plane_of(p, &args->in, plane, bytes),
-                              numel > 1 ? (char *)&value : share, NULL, NULL,
-                              numel, 1);
-        return true;
-    }
-    if (apart) {
-        spread_apart(p, share, plane_of(p, &args->in, plane, bytes));
-        return true;
-    }
-    memset(lane, 0, (size_t)(lanes * numel * bytes));
-    for (int64_t k = 0; k < args->kernel[0]; k++) {
-        if (!windows_with(args, 0, k, 0, windows[0], &i0, &i1, &r))
-            continue;
-        for (int64_t l = 0; l < args->kernel[1]; l++) {
-            if (!windows_with(args, 1, l, 0, windows[1], &j0, &j1, &c))
-                continue;
-            int64_t number = k * args->kernel[1] + l;
-            int64_t y = i0 * args->stride[0] + r;
-            int64_t x = j0 * args->stride[1] + c;
-            p->routines->copy(
-                lane + (number % TN_LANES * numel + y * columns + x) * bytes,
-                args->stride[0] * columns, args->stride[1],
-                share + (i0 * windows[1] + j0) * bytes, windows[1], 1,
-                i1 - i0, j1 - j0, number >= TN_LANES);
-        }
-    }
-    fold_lanes(p, lane, lanes, numel);
-    memcpy(plane_of(p, &args->in, plane, bytes), lane,
-           (size_t)(numel * bytes));
-    return true;
-}
-
-/* ---- the call ------------------------------------------------------------------------ */
 
 static void run_task(void *context, int64_t i)
 {
     static bool (*const of[])(const pooling *, int64_t) = {
-        max_plane, max_back_plane, avg_plane, avg_back_plane, greatest_plane};
+        tn__cpu_pool_max, tn__cpu_pool_max_backward, tn__cpu_pool_mean,
+        tn__cpu_pool_mean_backward, tn__cpu_pool_max_only};
     pooling *p = context;
     int64_t end = tn__cpu_min((i + 1) * p->planes_per_task, p->planes);
     unsigned fpu = tn__cpu_fpu_set();
@@ -640,8 +28,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* By how many elements a window divides: those within the image, or between
- * the ends of its padding; all axes' in one where the divisor is given. */
+/* The divisor of each window: its elements within the image, or within the
+ * padding; with a given divisor, axis 0 has it. */
 static void count_elements(const tn_pool_args *args, int a, int64_t *count)
 {
     int64_t pad = args->pad[a], low = args->count_pad ? -pad : 0;
@@ -650,7 +38,7 @@ static void count_elements(const tn_pool_args *args, int a, int64_t *count)
         int64_t start = i * args->stride[a] - pad;
         int64_t end = tn__cpu_min(start + args->kernel[a], high);
         count[i] = args->divisor ? (a == 0 ? args->divisor : 1)
-                                 : end - greater(start, low);
+                                 : end - pool_max_i64(start, low);
     }
 }
 
@@ -661,22 +49,24 @@ static tn_status declined(const char *why)
 
 static tn_status run(tn_queue *queue, const tn_pool_args *args)
 {
-    bool back = args->kind == TN_POOL_MAX_BACK || args->kind == TN_POOL_AVG_BACK;
+    bool back =
+        args->kind == TN_POOL_MAX_BACK || args->kind == TN_POOL_AVG_BACK;
     bool indexed = args->kind == TN_POOL_MAX || args->kind == TN_POOL_MAX_BACK;
     bool max = indexed || args->kind == TN_POOL_GREATEST;
     int64_t area = args->kernel[0] * args->kernel[1];
     if (!tn_pool_is_known(args))
         return tn__cpu_unknown("pool");
     if (args->in.dtype != TN_F32 && args->in.dtype != TN_F64)
-        return declined("it takes float32 and float64");
-    if (!max && area > MOST_AREA)
-        return declined("means of windows of up to 1024 elements alone");
+        return declined("the dtype must be float32 or float64");
+    if (!max && area > MAX_AREA)
+        return declined("means of more than 1024 elements are not supported");
     if (args->in_size[0] * args->in_size[1] > INT32_MAX)
-        return declined("planes of up to 2^31 elements alone");
-    if (args->in.stride[3] != 1 || !is_dense(&args->out, args->out_size) ||
-        (back && !is_dense(&args->in, args->in_size)) ||
-        (indexed && !is_dense(&args->index, args->out_size)))
-        return declined("it takes lines without gaps");
+        return declined("planes of 2^31 elements are not supported");
+    if (args->in.stride[3] != 1 ||
+        !pool_is_contiguous(&args->out, args->out_size) ||
+        (back && !pool_is_contiguous(&args->in, args->in_size)) ||
+        (indexed && !pool_is_contiguous(&args->index, args->out_size)))
+        return declined("rows must be contiguous");
     unsigned type = args->in.dtype == TN_F32 ? CPU_F32 : CPU_F64;
     atomic_int outside = 0;
     pooling p = {.args = args, .routines = queue->routines->pool[type],
@@ -686,14 +76,16 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
                  .bytes = type == CPU_F32 ? 4 : 8,
                  .type = type,
                  .planes = args->count * args->channels};
-    static const float least_f32 = -__builtin_inff();
-    static const double least_f64 = -__builtin_inf();
-    p.least = type == CPU_F32 ? (const void *)&least_f32 : &least_f64;
+    static const float lowest_f32 = -__builtin_inff();
+    static const double lowest_f64 = -__builtin_inf();
+    p.lowest = type == CPU_F32 ? (const void *)&lowest_f32 : &lowest_f64;
     int64_t rows = args->out_size[0], columns = args->out_size[1];
     p.band = tn__cpu_min(
-        greater(BAND / (max ? 1 : lane_count(args)) / columns, 1), rows);
-    int64_t work = greater(args->in_size[0] * args->in_size[1],
-                           rows * columns * area);
+        pool_max_i64(
+            POOL_BAND / (max ? 1 : tn__cpu_pool_lane_count(args)) / columns, 1),
+        rows);
+    int64_t work = pool_max_i64(args->in_size[0] * args->in_size[1],
+                                rows * columns * area);
     p.planes_per_task = TASK_WORK / work + 1;
     size_t table = 0;
     if (args->kind == TN_POOL_MAX)
@@ -706,7 +98,7 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     if (args->kind == TN_POOL_MAX) {
         p.place = owned;
         p.first = p.place + p.band * columns;
-        find_places(&p);
+        tn__cpu_pool_find_places(&p);
     } else if (!max) {
         p.count[0] = owned;
         p.count[1] = p.count[0] + rows;
@@ -719,8 +111,8 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     else
         tn__cpu_host->parallel_for(tasks, run_task, &p);
     free(owned);
-    if (atomic_load(&outside)) /* the general way says which */
-        return declined("an index lies outside its plane");
+    if (atomic_load(&outside)) /* the general path reports which */
+        return declined("an index is outside its plane");
     return atomic_load(&p.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory")
                : TN_OK;

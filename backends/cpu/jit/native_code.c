@@ -1,52 +1,52 @@
 /* native_code.c: from the nodes of a body to machine code.
  *
- * A loop over vectors of 64 bytes: each value is in a register from where it is
- * made to where it is last read, or on the stack where there are too few. What
- * is one value for all elements is a register that the loop finds there, or is
- * read with an operand's broadcast. Results are stored last, for what is
- * written may be what was read. The last elements go under a mask. */
+ * A loop over vectors of 64 bytes. Each value is in a register from its
+ * definition to its last use, or on the stack if registers run out. One value
+ * for all elements is in a register for the whole loop, or is read with an
+ * operand's broadcast. Results are stored last, because they may overwrite
+ * operands. The last elements run under a mask. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "native_code.h"
 
-/* ---- the loop ---------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------ */
 
-static void see(maker *m, uint32_t node, uint32_t by)
+static void note_use(emitter *m, uint32_t node, uint32_t by)
 {
     if (node != TN_NONE && (m->last[node] == TN_NONE || m->last[node] < by))
         m->last[node] = by;
 }
 
-static bool is_made(const maker *m, uint32_t result)
+static bool is_made(const emitter *m, uint32_t result)
 {
-    return !(m->way->folds && m->native->folded[result]);
+    return !(m->options->folds && m->native->folded[result]);
 }
 
-/* What reads each node last; what nothing reads is left out. */
-static void find_last(maker *m)
+/* Finds the last reader of each node. Nodes without readers are left out. */
+static void find_last(emitter *m)
 {
     const cpu_native *n = m->native;
     memset(m->last, 0xff, n->node_count * sizeof *m->last);
     for (uint32_t i = 0; i < n->result_count; i++)
         if (is_made(m, i))
-            see(m, n->result[i], n->node_count);
-    for (uint32_t i = 0; m->way->folds && i < n->fold_count; i++)
-        see(m, n->fold[i], n->node_count);
+            note_use(m, n->result[i], n->node_count);
+    for (uint32_t i = 0; m->options->folds && i < n->fold_count; i++)
+        note_use(m, n->fold[i], n->node_count);
     for (uint32_t i = n->node_count; i-- > 0;) {
         const cpu_node *node = tn__jit_node_of(m, i);
         if (m->last[i] == TN_NONE || node->op == TN_K_LOAD ||
             node->op == TN_K_CONST)
             continue;
-        see(m, node->a, i);
-        see(m, node->b, i);
-        see(m, node->c, i);
+        note_use(m, node->a, i);
+        note_use(m, node->b, i);
+        note_use(m, node->c, i);
     }
 }
 
-/* What is made of single values alone is made once a line; masks are not. */
-static void find_fixed(maker *m)
+/* Values of single values only are computed once a row; masks are not. */
+static void find_fixed(emitter *m)
 {
     for (uint32_t i = 0; i < m->native->node_count; i++) {
         const cpu_node *n = tn__jit_node_of(m, i);
@@ -60,15 +60,15 @@ static void find_fixed(maker *m)
     }
 }
 
-/* Is the value of a node made ahead of the loop, by an instruction? */
-static bool is_ahead(const maker *m, uint32_t node)
+/* Is the value of a node computed ahead of the loop? */
+static bool is_ahead(const emitter *m, uint32_t node)
 {
     return m->fixed[node] && !tn__jit_is_single(m, node) &&
            m->last[node] != TN_NONE;
 }
 
 /* Does the loop read it? */
-static bool is_wanted(const maker *m, uint32_t node)
+static bool is_wanted(const emitter *m, uint32_t node)
 {
     bool wanted = m->last[node] == m->native->node_count;
     for (uint32_t i = node + 1; i < m->native->node_count; i++)
@@ -77,14 +77,14 @@ static bool is_wanted(const maker *m, uint32_t node)
     return wanted;
 }
 
-static uint8_t *pin_of(maker *m, uint32_t copy, uint32_t node)
+static uint8_t *pin_of(emitter *m, uint32_t copy, uint32_t node)
 {
     /* A constant is the same in all copies. */
     uint32_t of = tn__jit_node_of(m, node)->op == TN_K_CONST ? 0 : copy;
     return &m->pin[of * m->native->node_count + node];
 }
 
-static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
+static void make_result(emitter *m, uint32_t result, const uint32_t keep[3])
 {
     const cpu_native *n = m->native;
     uint32_t node = n->result[result];
@@ -93,41 +93,44 @@ static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
     unsigned type = tn__jit_node_of(m, node)->type;
     if (type != CPU_BOOL) {
         x86_source to = tn__jit_block(m, n->operand_count + result, type);
-        bool past = (m->way->past >> result & 1) && !m->tail;
-        tn__jit_emit_masked(m, tn__jit_floats(m, past ? 0x2b : 0x11), mask,
+        bool streamed = (m->options->streamed >> result & 1) && !m->tail;
+        tn__jit_emit_masked(m, tn__jit_floats(m, streamed ? 0x2b : 0x11), mask,
                             false, from, 0, to, X86_NO_IMM);
-        to.memory.disp += m->way->ahead;
-        if ((m->way->asked >> (n->operand_count + result) & 1) && !m->tail)
+        to.memory.disp += m->options->ahead;
+        if ((m->options->prefetch_operands >> (n->operand_count + result) &
+             1) &&
+            !m->tail)
             tn__x86_prefetch(&m->x, X86_TO_WRITE, &to.memory);
         return;
     }
     x86_form form = {(uint8_t)from, X86_128, true, 16};
     x86_source ones = {.is_memory = true, .memory = {POOL, X86_NO_INDEX, 1, 0}};
-    tn__x86_vector(&m->x, (x86_op){1, 3, 0x6f, false}, form, PASSING, 0, &ones,
+    tn__x86_vector(&m->x, (x86_op){1, 3, 0x6f, false}, form, SCRATCH, 0, &ones,
                    X86_NO_IMM); /* VMOVDQU8 */
     x86_source to = tn__jit_block(m, n->operand_count + result, type);
     if (mask) {
         form = (x86_form){(uint8_t)mask, X86_128, false, 16};
-        tn__x86_vector(&m->x, (x86_op){1, 3, 0x7f, false}, form, PASSING, 0,
+        tn__x86_vector(&m->x, (x86_op){1, 3, 0x7f, false}, form, SCRATCH, 0,
                        &to, X86_NO_IMM);
     } else if (m->wide) { /* VMOVQ */
         form = (x86_form){0, X86_128, false, 8};
-        tn__x86_vector(&m->x, (x86_op){1, 1, 0xd6, true}, form, PASSING, 0, &to,
+        tn__x86_vector(&m->x, (x86_op){1, 1, 0xd6, true}, form, SCRATCH, 0, &to,
                        X86_NO_IMM);
     } else {
         form = (x86_form){0, X86_128, false, 16};
-        tn__x86_vector(&m->x, (x86_op){1, 0, 0x11, false}, form, PASSING, 0,
+        tn__x86_vector(&m->x, (x86_op){1, 0, 0x11, false}, form, SCRATCH, 0,
                        &to, X86_NO_IMM);
     }
 }
 
-static int32_t lanes_of(const maker *m)
+static int32_t lanes_of(const emitter *m)
 {
     return m->wide ? 8 : 16;
 }
 
-/* Nodes of a copy: those ahead of the loop, or the others, of as many vectors. */
-static void make_nodes(maker *m, bool ahead, uint32_t turns)
+/* Nodes of a copy: those ahead of the loop, or the others, for that many
+ * vectors. */
+static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;
     int32_t disp = m->disp;
@@ -153,48 +156,50 @@ static void make_nodes(maker *m, bool ahead, uint32_t turns)
 
 enum { LINE = 64 };
 
-/* Memory brings what comes next while this computes: a vector for a vector. */
-static void ask_soon(maker *m, int32_t disp)
+/* Prefetches a vector for each vector that is computed. */
+static void emit_prefetch(emitter *m, int32_t disp)
 {
-    int32_t copies = m->way->copies;
-    x86_memory soon = {SOON, X86_NO_INDEX, 1,
-                       (disp / lanes_of(m) * copies + (int32_t)m->copy) * LINE};
-    tn__x86_prefetch(&m->x, X86_SECOND, &soon);
+    int32_t copies = m->options->copies;
+    x86_memory prefetch = {PREFETCH_AT, X86_NO_INDEX, 1,
+                           (disp / lanes_of(m) * copies + (int32_t)m->copy) *
+                               LINE};
+    tn__x86_prefetch(&m->x, X86_SECOND, &prefetch);
 }
 
-/* What operands have ahead, some vectors of the copy at hand. */
-static void ask_ahead(maker *m, uint32_t turns)
+/* Prefetches operands, some vectors of the current copy. */
+static void emit_operand_prefetches(emitter *m, uint32_t turns)
 {
     int32_t disp = m->disp;
     for (uint32_t i = 0; i < m->native->node_count; i++) {
         const cpu_node *node = tn__jit_node_of(m, i);
         if (node->op != TN_K_LOAD || m->last[i] == TN_NONE ||
-            !(m->way->asked >> node->number & 1) || m->turn[i] >= turns)
+            !(m->options->prefetch_operands >> node->number & 1) ||
+            m->turn[i] >= turns)
             continue;
         m->disp = disp + m->turn[i] * lanes_of(m);
         x86_source from = tn__jit_block(m, node->number, node->type);
-        from.memory.disp += m->way->ahead;
+        from.memory.disp += m->options->ahead;
         tn__x86_prefetch(&m->x, X86_FIRST, &from.memory);
     }
     m->disp = disp;
 }
 
 /* All nodes, for some vectors of each copy. */
-static void make_body(maker *m, bool tail, uint32_t turns, int32_t disp)
+static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
 {
     const cpu_native *n = m->native;
     const uint32_t none[3] = {TN_NONE, TN_NONE, TN_NONE};
     m->tail = tail;
     m->disp = disp;
-    for (m->copy = 0; m->copy < m->way->copies; m->copy++) {
+    for (m->copy = 0; m->copy < m->options->copies; m->copy++) {
         int32_t stack = m->stack;
         m->stack = 0;
-        for (uint32_t i = 0; m->way->soon && !tail && i < turns; i++)
-            ask_soon(m, disp + (int32_t)i * lanes_of(m));
-        if (m->way->asked && !tail)
-            ask_ahead(m, turns);
+        for (uint32_t i = 0; m->options->prefetch && !tail && i < turns; i++)
+            emit_prefetch(m, disp + (int32_t)i * lanes_of(m));
+        if (m->options->prefetch_operands && !tail)
+            emit_operand_prefetches(m, turns);
         make_nodes(m, false, turns);
-        for (uint32_t i = 0; m->way->folds && i < n->fold_count; i++)
+        for (uint32_t i = 0; m->options->folds && i < n->fold_count; i++)
             tn__jit_make_fold(m, i, none);
         for (uint32_t i = 0; i < turns * m->results; i++) {
             m->disp = disp + (int32_t)(i / m->results) * lanes_of(m);
@@ -206,9 +211,10 @@ static void make_body(maker *m, bool tail, uint32_t turns, int32_t disp)
     }
 }
 
-/* The numbers of exponentials, as many as may be: two can be read from memory
- * in a cycle, and an exponential would read fourteen. */
-static void pin_exp(maker *m, uint32_t left, uint32_t next)
+/* Loads the constants of exponentials into registers, as many as possible: two
+ * can be read from memory in a cycle, and an exponential would read
+ * fourteen. */
+static void pin_exp(emitter *m, uint32_t left, uint32_t next)
 {
     bool any = false;
     for (uint32_t i = 0; i < m->native->node_count; i++)
@@ -222,19 +228,19 @@ static void pin_exp(maker *m, uint32_t left, uint32_t next)
     }
 }
 
-/* What the loop finds in registers: all that is made ahead of it, then, as many
- * as there are registers for, constants, which are there for all lines, and
- * numbers of a line. False where there are too few. */
-static bool make_pins(maker *m)
+/* Reserves registers for the loop: for everything computed ahead of it, then as
+ * far as they last for constants (which serve all rows) and numbers of a row.
+ * False: too few registers. */
+static bool make_pins(emitter *m)
 {
     const cpu_native *n = m->native;
     uint32_t left = m->pins, next = VECTORS;
     bool enough = true;
-    if (m->way->folds)
-        next -= n->fold_count * m->way->copies;
-    memset(m->pin, NO_REGISTER, (size_t)n->node_count * m->way->copies);
+    if (m->options->folds)
+        next -= n->fold_count * m->options->copies;
+    memset(m->pin, NO_REGISTER, (size_t)n->node_count * m->options->copies);
     for (int turn = 0; turn < 3; turn++)
-        for (m->copy = 0; m->copy < m->way->copies; m->copy++)
+        for (m->copy = 0; m->copy < m->options->copies; m->copy++)
             for (uint32_t i = 0; i < n->node_count; i++) {
                 uint8_t *pin = pin_of(m, m->copy, i),
                         op = tn__jit_node_of(m, i)->op;
@@ -255,11 +261,11 @@ static bool make_pins(maker *m)
     return enough;
 }
 
-/* Those of a line. */
-static void load_pins(maker *m)
+/* Loads those of a row. */
+static void load_pins(emitter *m)
 {
     m->tail = false;
-    for (m->copy = 0; m->copy < m->way->copies; m->copy++) {
+    for (m->copy = 0; m->copy < m->options->copies; m->copy++) {
         for (uint32_t i = 0; i < m->native->node_count; i++)
             if (tn__jit_node_of(m, i)->op == TN_K_LOAD &&
                 *pin_of(m, m->copy, i) != NO_REGISTER)
@@ -273,7 +279,7 @@ static void load_pins(maker *m)
 }
 
 /* rax + lanes to rcx; compared with the count. */
-static void make_compare(maker *m, int32_t lanes)
+static void make_compare(emitter *m, int32_t lanes)
 {
     enum { CMP = 0x39 };
     x86_memory next = {INDEX, X86_NO_INDEX, 1, lanes};
@@ -287,7 +293,7 @@ static void patch(x86 *x, size_t at, int32_t number)
         memcpy(x->at + at, &number, sizeof number);
 }
 
-static void make_loop(maker *m, uint32_t unroll)
+static void make_loop(emitter *m, uint32_t unroll)
 {
     enum { JA = 0x87, JE = 0x84, JMP = 0xe9, SUB = 0x29, XOR = 0x31 };
     x86 *x = &m->x;
@@ -302,8 +308,9 @@ static void make_loop(maker *m, uint32_t unroll)
         uint32_t turns = u > 1 ? m->turns : 1;
         for (uint32_t i = 0; i < u; i += turns)
             make_body(m, false, turns, (int32_t)i * lanes);
-        if (m->way->soon)
-            tn__x86_add(x, SOON, (int32_t)(u * m->way->copies * LINE));
+        if (m->options->prefetch)
+            tn__x86_add(x, PREFETCH_AT,
+                        (int32_t)(u * m->options->copies * LINE));
         tn__x86_add(x, INDEX, lanes * (int32_t)u);
         make_compare(m, lanes * (int32_t)u);
         tn__x86_jump_back(x, 0x86, top); /* JBE */
@@ -311,7 +318,7 @@ static void make_loop(maker *m, uint32_t unroll)
         if (u == 1)
             break;
     }
-    tn__x86_alu(x, SUB, COUNT, INDEX); /* what is left */
+    tn__x86_alu(x, SUB, COUNT, INDEX); /* remaining elements */
     size_t done = tn__x86_jump(x, JE);
     static const uint8_t bits[] = {
         0xba, 0xff, 0xff, 0xff, 0xff,  /* mov edx, -1 */
@@ -323,7 +330,7 @@ static void make_loop(maker *m, uint32_t unroll)
     tn__x86_jump_here(x, done);
 }
 
-static void load_pointers(maker *m)
+static void load_pointers(emitter *m)
 {
     for (uint32_t i = 0; i < m->pointers; i++) {
         x86_memory from = tn__jit_argument(m, 0, i);
@@ -331,12 +338,12 @@ static void load_pointers(maker *m)
     }
 }
 
-/* On to the next line; jumps to top where there is one. */
-static void make_next(maker *m, size_t top)
+/* Advances to the next row; jumps to top if there is one. */
+static void make_next(emitter *m, size_t top)
 {
     enum { JNE = 0x85 };
     x86 *x = &m->x;
-    uint32_t each = tn__jit_per_copy(m), all = each * m->way->copies;
+    uint32_t each = tn__jit_per_copy(m), all = each * m->options->copies;
     for (uint32_t i = 0; i < all; i++) {
         x86_memory next = {
             ARGUMENTS, X86_NO_INDEX, 1,
@@ -345,22 +352,22 @@ static void make_next(maker *m, size_t top)
         if (i < m->pointers) {
             tn__x86_memory(x, ADD, tn__jit_pointer_register[i], &next);
         } else {
-            tn__x86_memory(x, LOAD, PASSING_POINTER, &next);
-            tn__x86_memory(x, ADD_TO, PASSING_POINTER, &at);
+            tn__x86_memory(x, LOAD, SCRATCH_POINTER, &next);
+            tn__x86_memory(x, ADD_TO, SCRATCH_POINTER, &at);
         }
     }
-    x86_memory soon = {ARGUMENTS, X86_NO_INDEX, 1,
-                       offsetof(cpu_native_call, soon_next)};
-    if (m->way->soon)
-        tn__x86_memory(x, ADD, SOON, &soon);
+    x86_memory prefetch = {ARGUMENTS, X86_NO_INDEX, 1,
+                           offsetof(cpu_native_call, prefetch_next)};
+    if (m->options->prefetch)
+        tn__x86_memory(x, ADD, PREFETCH_AT, &prefetch);
     x86_memory lines = {ARGUMENTS, X86_NO_INDEX, 1,
                         offsetof(cpu_native_call, lines)};
     tn__x86_memory(x, 0xff, 1, &lines); /* dec */
     tn__x86_jump_back(x, JNE, top);
 }
 
-/* On to the next part of what is folded; jumps to top where there is one. */
-static void make_next_part(maker *m, size_t top)
+/* Advances to the next part; jumps to top if there is one. */
+static void make_next_part(emitter *m, size_t top)
 {
     enum { JE = 0x84, JNE = 0x85 };
     x86 *x = &m->x;
@@ -370,18 +377,18 @@ static void make_next_part(maker *m, size_t top)
     size_t done = tn__x86_jump(x, JE);
     tn__x86_add(x, ARGUMENTS, sizeof(cpu_native_call));
     load_pointers(m);
-    tn__x86_jump_back(x, JNE, top); /* an address is not 0 */
+    tn__x86_jump_back(x, JNE, top); /* an address is never 0 */
     tn__x86_jump_here(x, done);
 }
 
-enum { FREE_POINTERS = 3 }; /* whose registers need not be kept */
+enum { FREE_POINTERS = 3 }; /* whose registers need not be saved */
 
-/* False where registers do not do for what is made ahead of the loop. */
-static bool make_all(maker *m, uint32_t unroll)
+/* False: too few registers for what is computed ahead of the loop. */
+static bool make_all(emitter *m, uint32_t unroll)
 {
     x86 *x = &m->x;
-    uint32_t all = tn__jit_per_copy(m) * m->way->copies;
-    uint32_t most = POINTERS - m->way->soon;
+    uint32_t all = tn__jit_per_copy(m) * m->options->copies;
+    uint32_t most = POINTERS - m->options->prefetch;
     m->pointers = all < most ? all : most;
     m->pool_count = m->wide ? POOL_ONES / 2 : POOL_ONES;
     for (uint32_t i = 0; i < m->pool_count; i++)
@@ -393,11 +400,11 @@ static bool make_all(maker *m, uint32_t unroll)
     m->rare_count = 0;
     for (uint32_t i = FREE_POINTERS; i < m->pointers; i++)
         tn__x86_push(x, tn__jit_pointer_register[i]);
-    if (m->way->soon) {
-        x86_memory soon = {ARGUMENTS, X86_NO_INDEX, 1,
-                           offsetof(cpu_native_call, soon)};
-        tn__x86_push(x, SOON);
-        tn__x86_memory(x, LOAD, SOON, &soon);
+    if (m->options->prefetch) {
+        x86_memory prefetch = {ARGUMENTS, X86_NO_INDEX, 1,
+                               offsetof(cpu_native_call, prefetch)};
+        tn__x86_push(x, PREFETCH_AT);
+        tn__x86_memory(x, LOAD, PREFETCH_AT, &prefetch);
     }
     tn__x86_add(x, RSP, 0);
     size_t frame = x->count;
@@ -409,23 +416,23 @@ static bool make_all(maker *m, uint32_t unroll)
     size_t pool = x->count;
     if (!make_pins(m))
         return false;
-    if (m->way->parts)
+    if (m->options->parts)
         tn__jit_begin_folds(m);
     size_t top = x->count;
     load_pins(m);
-    if (m->way->folds && !m->way->parts)
+    if (m->options->folds && !m->options->parts)
         tn__jit_begin_folds(m);
     make_loop(m, unroll);
-    if (m->way->parts)
+    if (m->options->parts)
         make_next_part(m, top);
-    if (m->way->folds)
+    if (m->options->folds)
         tn__jit_end_folds(m);
-    if (!m->way->parts)
+    if (!m->options->parts)
         make_next(m, top);
     patch(x, frame - 4, -m->stack);
     tn__x86_add(x, RSP, m->stack);
-    if (m->way->soon)
-        tn__x86_pop(x, SOON);
+    if (m->options->prefetch)
+        tn__x86_pop(x, PREFETCH_AT);
     for (uint32_t i = m->pointers; i-- > FREE_POINTERS;)
         tn__x86_pop(x, tn__jit_pointer_register[i]);
     tn__x86_byte(x, 0xc5); /* vzeroupper */
@@ -444,7 +451,7 @@ static bool make_all(maker *m, uint32_t unroll)
     return true;
 }
 
-/* Written first, then made to be run: never both. */
+/* The memory is first writable, then executable, never both. */
 static bool place(const x86 *x, cpu_native_variant *variant)
 {
     variant->bytes = x->count;
@@ -461,16 +468,17 @@ static bool place(const x86 *x, cpu_native_variant *variant)
     return true;
 }
 
-/* A body for two vectors: an instruction of the one, then the same of the next,
- * so that neither waits for itself as long. What is one value is there once. */
-static void pair(maker *m, cpu_native *both, const cpu_native *one,
+/* A body for two vectors: an instruction of one, then the same of the other,
+ * which hides latency. Single values are computed once. */
+static void pair(emitter *m, cpu_native *both, const cpu_native *one,
                  uint32_t *map)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < one->node_count; i++) {
         cpu_node n = one->node[i];
         const uint32_t read[3] = {n.a, n.b, n.c};
-        bool varies = n.op == TN_K_LOAD && !(m->way->single >> n.number & 1);
+        bool varies =
+            n.op == TN_K_LOAD && !(m->options->single >> n.number & 1);
         for (int j = 0; j < 3; j++)
             varies = varies || (read[j] != TN_NONE &&
                                 map[2 * read[j]] != map[2 * read[j] + 1]);
@@ -494,15 +502,17 @@ static void pair(maker *m, cpu_native *both, const cpu_native *one,
     both->result_count = 2 * one->result_count;
 }
 
-/* With as many numbers in registers as leave enough for values; false where that
- * is fewer than `least`. */
-static bool make_code(maker *m, uint32_t unroll, uint32_t least)
+/* Reserves as many registers for constants as leave enough for values. False:
+ * fewer than `least`. */
+static bool make_code(emitter *m, uint32_t unroll, uint32_t least)
 {
     enum { PINS = 18 };
-    uint32_t folds = m->way->folds ? m->native->fold_count : 0;
+    uint32_t folds = m->options->folds ? m->native->fold_count : 0;
     find_last(m);
     m->hoists = true;
-    m->pins = folds * m->way->copies < PINS ? PINS - folds * m->way->copies : 0;
+    m->pins = folds * m->options->copies < PINS
+                  ? PINS - folds * m->options->copies
+                  : 0;
     for (;; m->pins /= 2) {
         find_fixed(m);
         bool made = make_all(m, unroll);
@@ -518,8 +528,8 @@ static bool make_code(maker *m, uint32_t unroll, uint32_t least)
 bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
 {
     enum { SMALL = 24, PAIRED = 160, PAIR_PINS = 4 };
-    const cpu_native_way *way = &variant->way;
-    uint32_t turns = way->copies == 1 && !way->folds &&
+    const cpu_native_options *options = &variant->options;
+    uint32_t turns = options->copies == 1 && !options->folds &&
                              native->node_count > SMALL &&
                              native->node_count <= PAIRED &&
                              2 * native->result_count <= TN_CPU_NATIVE_RESULTS
@@ -527,14 +537,14 @@ bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
                          : 1;
     size_t nodes = turns * native->node_count + 1u;
     cpu_native both = *native;
-    maker m = {.way = way,
-               .wide = native->wide,
-               .results = native->result_count,
-               .pool_room = 64};
+    emitter m = {.options = options,
+                 .wide = native->wide,
+                 .results = native->result_count,
+                 .pool_room = 64};
     m.last = malloc(nodes * sizeof *m.last);
     m.reg = malloc(nodes);
     m.spill = malloc(nodes * sizeof *m.spill);
-    m.pin = malloc(nodes * way->copies);
+    m.pin = malloc(nodes * options->copies);
     m.pool = malloc(m.pool_room * sizeof *m.pool);
     m.fixed = malloc(nodes * sizeof *m.fixed);
     m.turn = calloc(nodes, sizeof *m.turn);
@@ -553,7 +563,7 @@ bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
             m.native = native;
             m.turns = 1;
             memset(m.turn, 0, nodes * sizeof *m.turn);
-            bool unrolls = way->copies == 1 && native->node_count <= SMALL;
+            bool unrolls = options->copies == 1 && native->node_count <= SMALL;
             make_code(&m, unrolls ? 2 : 1, 0);
         }
         made = !m.x.failed && place(&m.x, variant);

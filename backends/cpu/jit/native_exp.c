@@ -1,8 +1,8 @@
-/* native_exp.c: exp of float32 (elementary.def), as code of its own: nearly
- * always all results of a vector are normal numbers. Then the power of two is
- * added to the exponent, and there is nothing to look out for: half the
- * instructions. Bits are the same (math_table.c has this by blocks). Other
- * vectors go behind the code and back. */
+/* native_exp.c: exp of float32 (elementary.def) as machine code. Nearly always
+ * all results of a vector are normal numbers. Then the power of two is added to
+ * the exponent without special cases, in half the instructions. The bits are
+ * the same (math_table.c does this by blocks). Other vectors jump to code
+ * behind the loop and back. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -10,7 +10,7 @@
 /* Floats by their bits. */
 enum {
     LOG2_E = 0x3fb8aa3b,
-    ROUNDER = 0x4b400000, /* 1.5 * 2^23: what it is added to has no fraction */
+    ROUNDER = 0x4b400000, /* 1.5 * 2^23: adding it removes the fraction */
     MINUS_LN_2 = (int)0xbf317218,
     LN_2_REST = 0x3102e308,
     HALF = 0x3f000000,
@@ -32,21 +32,21 @@ enum {
     BY_213 = 0xa8,
     BY_231 = 0xb8
 };
-enum { SCALE = PASSING, OTHER, RESULT }; /* registers */
+enum { SCALE = SCRATCH, OTHER, RESULT }; /* registers */
 
-/* What nearly every vector takes: in registers, where there are enough. */
+/* Constants of the common case, in registers if there are enough. */
 static const uint32_t usual[EXP_NUMBERS] = {
     INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
     LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
     0x3e2aaaaa, HALF,       ONE,        FRACTION_BITS};
-enum { FIRST = 6, LAST = 11 }; /* of the polynomial, but for its last two */
+enum { FIRST = 6, LAST = 11 }; /* of the polynomial, except its last two */
 
 uint32_t tn__jit_exp_number(int i)
 {
     return usual[i];
 }
 
-static x86_source number(maker *m, uint32_t bits)
+static x86_source number(emitter *m, uint32_t bits)
 {
     for (int i = 0; i < EXP_NUMBERS; i++)
         if (usual[i] == bits && m->exp_pin[i] != NO_REGISTER)
@@ -54,7 +54,7 @@ static x86_source number(maker *m, uint32_t bits)
     return tn__jit_constant(m, bits);
 }
 
-static void load(maker *m, unsigned to, uint32_t bits)
+static void load(emitter *m, unsigned to, uint32_t bits)
 {
     x86_source from = number(m, bits);
     if (from.is_memory)
@@ -63,34 +63,34 @@ static void load(maker *m, unsigned to, uint32_t bits)
         tn__jit_move(m, to, from.reg);
 }
 
-static void floats(maker *m, unsigned opcode, unsigned to, unsigned a,
+static void floats(emitter *m, unsigned opcode, unsigned to, unsigned a,
                    x86_source b)
 {
     tn__jit_emit(m, tn__jit_floats(m, opcode), to, a, b, X86_NO_IMM);
 }
 
-static void multiply_add(maker *m, unsigned opcode, unsigned to, unsigned a,
+static void multiply_add(emitter *m, unsigned opcode, unsigned to, unsigned a,
                          x86_source b)
 {
     tn__jit_emit(m, tn__jit_packed(m, 2, opcode), to, a, b, X86_NO_IMM);
 }
 
-static void whole(maker *m, unsigned opcode, unsigned to, unsigned a,
+static void whole(emitter *m, unsigned opcode, unsigned to, unsigned a,
                   x86_source b)
 {
     tn__jit_emit(m, tn__jit_packed(m, 1, opcode), to, a, b, X86_NO_IMM);
 }
 
-static void shift(maker *m, unsigned opcode, unsigned to, unsigned a,
+static void shift(emitter *m, unsigned opcode, unsigned to, unsigned a,
                   uint32_t by)
 {
     tn__jit_emit(m, tn__jit_packed(m, 2, opcode), to, a, number(m, by),
                  X86_NO_IMM);
 }
 
-/* to: x, and then the remainder; SCALE: the rounder plus log2(e) x, whose bits
- * end with the power of two; RESULT: exp of the remainder. */
-static void make_polynomial(maker *m, unsigned to)
+/* to: x, then the remainder; SCALE: ROUNDER + log2(e) x, whose low bits are the
+ * power of two; RESULT: exp of the remainder. */
+static void make_polynomial(emitter *m, unsigned to)
 {
     x86_source rest = tn__jit_in(to);
     load(m, OTHER, ROUNDER);
@@ -107,7 +107,7 @@ static void make_polynomial(maker *m, unsigned to)
     floats(m, ADDS, RESULT, RESULT, number(m, ONE));
 }
 
-static void keep_rare(maker *m, size_t there, unsigned to, unsigned from)
+static void add_rare(emitter *m, size_t there, unsigned to, unsigned from)
 {
     if (m->rare_count == m->rare_room) {
         uint32_t room = m->rare_room ? 2 * m->rare_room : 16;
@@ -123,23 +123,23 @@ static void keep_rare(maker *m, size_t there, unsigned to, unsigned from)
         (rare_exp){there, m->x.count, (uint8_t)to, (uint8_t)from};
 }
 
-void tn__jit_make_exp(maker *m, unsigned to, unsigned from)
+void tn__jit_make_exp(emitter *m, unsigned to, unsigned from)
 {
     enum { NOT_LESS_EQUAL = 6, JNE = 0x85, LEFT = 0x47 };
     whole(m, ANDS, SCALE, from, number(m, INT32_MAX));
-    tn__jit_compare(m, PASSING_MASK, SCALE, number(m, WIDEST), NOT_LESS_EQUAL);
-    tn__x86_mask_test(&m->x, PASSING_MASK);
+    tn__jit_compare(m, SCRATCH_MASK, SCALE, number(m, WIDEST), NOT_LESS_EQUAL);
+    tn__x86_mask_test(&m->x, SCRATCH_MASK);
     size_t there = tn__x86_jump(&m->x, JNE);
     tn__jit_move(m, to, from);
     make_polynomial(m, to);
     shift(m, LEFT, SCALE, SCALE, FRACTION_BITS);
     whole(m, ADDD, to, RESULT, tn__jit_in(SCALE));
-    keep_rare(m, there, to, from);
+    add_rare(m, there, to, from);
 }
 
-/* Any x: the power of two is two factors, since it may be none of a normal
- * number. */
-static void make_any(maker *m, unsigned to, unsigned from)
+/* Any x: the power of two is split into two factors, since it may exceed the
+ * normal range. */
+static void make_any(emitter *m, unsigned to, unsigned from)
 {
     enum {
         LESS = 0x11,
@@ -149,11 +149,11 @@ static void make_any(maker *m, unsigned to, unsigned from)
         BLEND = 0x65
     };
     tn__jit_move(m, to, from);
-    tn__jit_compare(m, PASSING_MASK, from, number(m, (uint32_t)LOWEST), LESS);
-    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), PASSING_MASK, false, to,
+    tn__jit_compare(m, SCRATCH_MASK, from, number(m, (uint32_t)LOWEST), LESS);
+    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), SCRATCH_MASK, false, to,
                         to, tn__jit_in(to), X86_NO_IMM);
-    tn__jit_compare(m, PASSING_MASK, from, number(m, HIGHEST), GREATER);
-    tn__jit_emit_masked(m, tn__jit_packed(m, 2, BLEND), PASSING_MASK, false, to,
+    tn__jit_compare(m, SCRATCH_MASK, from, number(m, HIGHEST), GREATER);
+    tn__jit_emit_masked(m, tn__jit_packed(m, 2, BLEND), SCRATCH_MASK, false, to,
                         to, number(m, HIGHEST), X86_NO_IMM);
     make_polynomial(m, to);
     whole(m, SUBD, SCALE, SCALE, number(m, ROUNDER - 2 * 127));
@@ -163,12 +163,12 @@ static void make_any(maker *m, unsigned to, unsigned from)
     shift(m, LEFT, SCALE, SCALE, FRACTION_BITS);
     floats(m, MULS, to, RESULT, tn__jit_in(OTHER));
     floats(m, MULS, to, to, tn__jit_in(SCALE));
-    tn__jit_compare(m, PASSING_MASK, from, number(m, (uint32_t)LOWEST), LESS);
-    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), PASSING_MASK, false, to,
+    tn__jit_compare(m, SCRATCH_MASK, from, number(m, (uint32_t)LOWEST), LESS);
+    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), SCRATCH_MASK, false, to,
                         to, tn__jit_in(to), X86_NO_IMM);
 }
 
-void tn__jit_make_rare(maker *m)
+void tn__jit_make_rare(emitter *m)
 {
     enum { JMP = 0xe9 };
     for (uint32_t i = 0; i < m->rare_count; i++) {

@@ -1,37 +1,38 @@
-/* native_fold.c: sums, products and extremes of what a body makes: a register of
- * each copy for each, whose lanes are put together at the end of a line. */
+/* native_fold.c: sums, products, minima and maxima of a body's values. Each
+ * copy has a register for each. Their lanes are combined at the end of a
+ * row. */
 #include "native_code.h"
 
-static unsigned fold_register(const maker *m, uint32_t fold)
+static unsigned fold_register(const emitter *m, uint32_t fold)
 {
     return VECTORS - 1 - (m->copy * m->native->fold_count + fold);
 }
 
-static void fold_op(maker *m, unsigned kind, unsigned to, unsigned by)
+static void fold_op(emitter *m, unsigned kind, unsigned to, unsigned by)
 {
     if (kind == TN_REDUCE_MAX || kind == TN_REDUCE_MIN) {
-        tn__jit_extreme(m, PASSING, to, tn__jit_in(by), kind == TN_REDUCE_MAX);
-        tn__jit_move(m, to, PASSING);
+        tn__jit_minmax(m, SCRATCH, to, tn__jit_in(by), kind == TN_REDUCE_MAX);
+        tn__jit_move(m, to, SCRATCH);
     } else {
         tn__jit_emit(m, tn__jit_floats(m, kind == TN_REDUCE_SUM ? 0x58 : 0x59),
                      to, to, tn__jit_in(by), X86_NO_IMM);
     }
 }
 
-/* What changes nothing where it is folded in. */
-static x86_source neutral(maker *m, unsigned kind)
+/* The neutral element of a fold. */
+static x86_source neutral(emitter *m, unsigned kind)
 {
     static const uint32_t bits[] = {0x80000000, 0x3f800000, 0xff800000,
                                     0x7f800000};
     return tn__jit_constant(m, bits[kind]);
 }
 
-void tn__jit_make_fold(maker *m, uint32_t fold, const uint32_t keep[3])
+void tn__jit_make_fold(emitter *m, uint32_t fold, const uint32_t keep[3])
 {
     unsigned kind = m->native->fold_kind[fold];
     unsigned by = tn__jit_need(m, m->native->fold[fold], keep);
     if (m->tail) { /* lanes beyond the end */
-        unsigned passing = PASSING + 1;
+        unsigned passing = SCRATCH + 1;
         tn__jit_broadcast(m, passing, neutral(m, kind));
         tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), TAIL, false, passing,
                             passing, tn__jit_in(by), X86_NO_IMM);
@@ -40,9 +41,9 @@ void tn__jit_make_fold(maker *m, uint32_t fold, const uint32_t keep[3])
     fold_op(m, kind, fold_register(m, fold), by);
 }
 
-void tn__jit_begin_folds(maker *m)
+void tn__jit_begin_folds(emitter *m)
 {
-    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
+    for (m->copy = 0; m->copy < m->options->copies; m->copy++)
         for (uint32_t i = 0; i < m->native->fold_count; i++) {
             unsigned to = fold_register(m, i);
             m->pinned[to] = true;
@@ -50,8 +51,8 @@ void tn__jit_begin_folds(maker *m)
         }
 }
 
-/* Lanes by halves: i takes i + 8, then i + 4, and so on. */
-void tn__jit_end_folds(maker *m)
+/* Combines lanes by halves: i with i + 8, then with i + 4, and so on. */
+void tn__jit_end_folds(emitter *m)
 {
     static const struct {
         uint8_t map, prefix, opcode, imm;
@@ -61,8 +62,8 @@ void tn__jit_end_folds(maker *m)
                 {1, 1, 0x70, 0x0e, false}, /* VPSHUFD */
                 {1, 1, 0x70, 0x01, false}};
     const cpu_native *n = m->native;
-    unsigned other = PASSING + 1;
-    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
+    unsigned other = SCRATCH + 1;
+    for (m->copy = 0; m->copy < m->options->copies; m->copy++)
         for (uint32_t i = 0; i < n->fold_count; i++) {
             unsigned to = fold_register(m, i);
             for (int half = 0; half < 4; half++) {

@@ -1,9 +1,9 @@
 /* native_nodes.c: the instructions of a body. */
 #include "native_code.h"
 
-/* ---- nodes ------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------- */
 
-/* Two operands. FLOAT, WHOLE: opcodes; turned: x op y is y op x. */
+/* Binary operations. real, whole: opcodes; turned: commutative. */
 static const struct binary {
     uint8_t op, real, map, whole, whole_wide;
     bool turned;
@@ -31,8 +31,8 @@ static const struct binary *binary_of(unsigned op)
     return NULL;
 }
 
-/* Comparisons: the same numbers for floats and integers, but that floats' may
- * not signal. */
+/* Comparison predicates: the same numbers for floats and integers, except that
+ * floats' must be quiet. */
 static int predicate_of(unsigned op, bool real)
 {
     switch (op) {
@@ -49,7 +49,8 @@ static int predicate_of(unsigned op, bool real)
     }
 }
 
-/* Of FLOOR, CEIL, TRUNC, RINT: VRNDSCALE's, without the inexact flag. */
+/* FLOOR, CEIL, TRUNC, RINT: immediates of VRNDSCALE without the inexact
+ * flag. */
 static int rounding_of(unsigned op)
 {
     switch (op) {
@@ -76,7 +77,7 @@ static bool is_whole(unsigned type)
     return type == CPU_I32 || type == CPU_I64;
 }
 
-bool tn__cpu_native_knows(unsigned op, unsigned type, unsigned from)
+bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from)
 {
     const struct binary *binary = binary_of(op);
     switch (op) {
@@ -93,7 +94,7 @@ bool tn__cpu_native_knows(unsigned op, unsigned type, unsigned from)
     case TN_K_BITCAST:
         return type != CPU_BOOL && from != CPU_BOOL;
     case TN_K_CAST:
-        /* F32 to I32 and such, of one width. */
+        /* F32 to I32 and other pairs of one width. */
         return type == from || type == CPU_BOOL || from == CPU_BOOL ||
                (type == CPU_F32 && from == CPU_I32) ||
                (type == CPU_I32 && from == CPU_F32) ||
@@ -119,21 +120,22 @@ bool tn__cpu_native_knows(unsigned op, unsigned type, unsigned from)
     }
 }
 
-static uint64_t sign_bit(const maker *m)
+static uint64_t sign_bit(const emitter *m)
 {
     return m->wide ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
 }
 
-/* Does the node at hand end the value of a, in a register that it may take? */
-static bool ends(const maker *m, uint32_t a, uint32_t b, uint32_t c)
+/* Is the current node the last reader of a, in a register that it may
+ * overwrite? */
+static bool ends(const emitter *m, uint32_t a, uint32_t b, uint32_t c)
 {
     return a != b && a != c && m->last[a] <= m->at &&
            m->reg[a] != NO_REGISTER && !m->pinned[m->reg[a]];
 }
 
-/* The result takes the register of an operand that ends here; a number may be
- * read from memory where another is that. */
-static void make_fma(maker *m, const cpu_node *n)
+/* The result takes the register of an operand whose last use this is. A number
+ * may be read from memory if it is another operand. */
+static void make_fma(emitter *m, const cpu_node *n)
 {
     enum { BY_132 = 0x98, BY_213 = 0xa8, BY_231 = 0xb8 };
     uint32_t x = tn__jit_is_single(m, n->a) ? n->b : n->a;
@@ -183,7 +185,7 @@ static void make_fma(maker *m, const cpu_node *n)
     m->reg[m->at] = (uint8_t)to;
 }
 
-static void make_cast(maker *m, const cpu_node *n, const uint32_t keep[3])
+static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
 {
     unsigned from = tn__jit_need(m, n->a, keep);
     unsigned to = tn__jit_take(m, m->at, keep);
@@ -213,24 +215,24 @@ static void make_cast(maker *m, const cpu_node *n, const uint32_t keep[3])
     } else if (n->type == CPU_F64) {
         tn__jit_emit(m, (x86_op){1, 2, 0xe6, true}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
-    } else { /* F32 to I32: what is too great, or a NaN, gives INT32_MIN */
+    } else { /* F32 to I32: too large values and NaN give INT32_MIN */
         tn__jit_emit(m, (x86_op){1, 2, 0x5b, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
-        tn__jit_compare(m, PASSING_MASK, from, tn__jit_constant(m, 0x4f000000),
+        tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_constant(m, 0x4f000000),
                         0x1d);
         x86_source most = tn__jit_constant(m, INT32_MAX);
         most.is_broadcast = false;
-        x86_form form = {PASSING_MASK, X86_512, false, 4};
+        x86_form form = {SCRATCH_MASK, X86_512, false, 4};
         tn__x86_vector(&m->x, tn__jit_packed(m, 2, 0x18), form, to, 0, &most,
                        X86_NO_IMM);
-        tn__jit_compare(m, PASSING_MASK, from, tn__jit_in(from), UNORDERED);
-        tn__jit_emit_masked(m, tn__jit_packed(m, 1, 0xef), PASSING_MASK, false,
+        tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_in(from), UNORDERED);
+        tn__jit_emit_masked(m, tn__jit_packed(m, 1, 0xef), SCRATCH_MASK, false,
                             to, to, tn__jit_in(to), X86_NO_IMM);
     }
 }
 
-/* One operand, that is a vector. */
-static void make_unary(maker *m, const cpu_node *n)
+/* One vector operand. */
+static void make_unary(emitter *m, const cpu_node *n)
 {
     const uint32_t keep[3] = {n->a, TN_NONE, TN_NONE};
     unsigned from = tn__jit_need(m, n->a, keep), to;
@@ -240,14 +242,14 @@ static void make_unary(maker *m, const cpu_node *n)
         to = tn__jit_take(m, m->at, keep);
         x86_source nan =
             tn__jit_constant(m, m->wide ? UINT64_C(0x7ff8) << 48 : 0x7fc00000);
-        tn__jit_compare(m, PASSING_MASK, from, tn__jit_in(from), UNORDERED);
-        tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), PASSING_MASK, false,
+        tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_in(from), UNORDERED);
+        tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), SCRATCH_MASK, false,
                             to, from, nan, X86_NO_IMM);
         tn__jit_release(m, n->a);
         return;
     }
     tn__jit_release(m, n->a);
-    to = tn__jit_take(m, m->at, keep); /* which may be where it was */
+    to = tn__jit_take(m, m->at, keep); /* may be the operand's register */
     if (n->op == TN_K_BITCAST)
         tn__jit_move(m, to, from);
     else if (n->op == TN_K_NEG && real)
@@ -256,7 +258,7 @@ static void make_unary(maker *m, const cpu_node *n)
     else if (n->op == TN_K_ABS && real)
         tn__jit_emit(m, tn__jit_packed(m, 1, 0xdb), to, from,
                      tn__jit_constant(m, sign_bit(m) - 1), X86_NO_IMM);
-    else if (n->op == TN_K_NEG) { /* 0 - x, by x ^ -1 and - -1 */
+    else if (n->op == TN_K_NEG) { /* 0 - x = (x ^ -1) - (-1) */
         x86_source ones =
             tn__jit_constant(m, m->wide ? UINT64_MAX : UINT32_MAX);
         tn__jit_emit(m, tn__jit_packed(m, 1, 0xef), to, from, ones, X86_NO_IMM);
@@ -277,8 +279,8 @@ static void make_unary(maker *m, const cpu_node *n)
                      tn__jit_in(from), rounding_of(n->op));
 }
 
-/* On masks alone. */
-static void make_logic(maker *m, const cpu_node *n)
+/* Operations on masks only. */
+static void make_logic(emitter *m, const cpu_node *n)
 {
     enum { KAND = 0x41, KANDN, KNOT = 0x44, KOR, KXNOR, KXOR };
     const uint32_t keep[3] = {n->a, n->b, n->c};
@@ -287,10 +289,10 @@ static void make_logic(maker *m, const cpu_node *n)
     unsigned c = n->op == TN_K_SELECT ? tn__jit_need(m, n->c, keep) : b;
     unsigned to;
     if (n->op == TN_K_SELECT) {
-        tn__x86_mask(&m->x, KANDN, PASSING_MASK, a, c);
+        tn__x86_mask(&m->x, KANDN, SCRATCH_MASK, a, c);
         to = tn__jit_take(m, m->at, keep);
         tn__x86_mask(&m->x, KAND, to, a, b);
-        tn__x86_mask(&m->x, KOR, to, to, PASSING_MASK);
+        tn__x86_mask(&m->x, KOR, to, to, SCRATCH_MASK);
         for (int i = 0; i < 3; i++)
             tn__jit_release(m, keep[i]);
         return;
@@ -326,7 +328,7 @@ static void make_logic(maker *m, const cpu_node *n)
     tn__jit_release(m, n->b);
 }
 
-static void make_binary(maker *m, const cpu_node *n)
+static void make_binary(emitter *m, const cpu_node *n)
 {
     const struct binary *how = binary_of(n->op);
     bool real = is_real(n->type);
@@ -343,8 +345,8 @@ static void make_binary(maker *m, const cpu_node *n)
     unsigned first = tn__jit_need(m, a, keep);
     x86_source second = tn__jit_source_of(m, b, keep);
     if (real && opcode == 0) {
-        tn__jit_extreme(m, tn__jit_take(m, m->at, keep), first, second,
-                        n->op == TN_K_MAX);
+        tn__jit_minmax(m, tn__jit_take(m, m->at, keep), first, second,
+                       n->op == TN_K_MAX);
         tn__jit_release(m, a);
         tn__jit_release(m, b);
         return;
@@ -359,7 +361,7 @@ static void make_binary(maker *m, const cpu_node *n)
                  to, first, second, X86_NO_IMM);
 }
 
-void tn__jit_make_node(maker *m)
+void tn__jit_make_node(emitter *m)
 {
     const cpu_node *n = tn__jit_node_of(m, m->at);
     const uint32_t keep[3] = {n->a, n->b, n->c};

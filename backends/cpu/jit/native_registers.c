@@ -1,5 +1,5 @@
-/* native_registers.c: where the values of a body are, and how they get there:
- * memory, registers, the stack. */
+/* native_registers.c: where the values of a body are: memory, registers or the
+ * stack, and moves between them. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -9,37 +9,37 @@ static const x86_form full = {0, X86_512, false, 64};
 const uint8_t tn__jit_pointer_register[POINTERS] = {R8,  R9,  R10, RBX, RBP,
                                                     R12, R13, R14, R15};
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
-uint32_t tn__jit_per_copy(const maker *m)
+uint32_t tn__jit_per_copy(const emitter *m)
 {
     const cpu_native *n = m->native;
     return n->operand_count + m->results + n->fold_count;
 }
 
-x86_memory tn__jit_argument(const maker *m, uint32_t copy, uint32_t number)
+x86_memory tn__jit_argument(const emitter *m, uint32_t copy, uint32_t number)
 {
     uint32_t which = copy * tn__jit_per_copy(m) + number;
     return (x86_memory){ARGUMENTS, X86_NO_INDEX, 1,
                         (int32_t)(offsetof(cpu_native_call, at) + 8 * which)};
 }
 
-unsigned tn__jit_pointer(maker *m, uint32_t copy, uint32_t number)
+unsigned tn__jit_pointer(emitter *m, uint32_t copy, uint32_t number)
 {
     uint32_t which = copy * tn__jit_per_copy(m) + number;
     if (which < m->pointers)
         return tn__jit_pointer_register[which];
     x86_memory from = tn__jit_argument(m, copy, number);
-    tn__x86_memory(&m->x, LOAD, PASSING_POINTER, &from);
-    return PASSING_POINTER;
+    tn__x86_memory(&m->x, LOAD, SCRATCH_POINTER, &from);
+    return SCRATCH_POINTER;
 }
 
-static int32_t lane_bytes(const maker *m, unsigned type)
+static int32_t lane_bytes(const emitter *m, unsigned type)
 {
     return type == CPU_BOOL ? 1 : m->wide ? 8 : 4;
 }
 
-x86_source tn__jit_block(maker *m, uint32_t number, unsigned type)
+x86_source tn__jit_block(emitter *m, uint32_t number, unsigned type)
 {
     int32_t bytes = lane_bytes(m, type);
     return (x86_source){.is_memory = true,
@@ -47,7 +47,7 @@ x86_source tn__jit_block(maker *m, uint32_t number, unsigned type)
                                    INDEX, (uint8_t)bytes, m->disp * bytes}};
 }
 
-x86_source tn__jit_constant(maker *m, uint64_t bits)
+x86_source tn__jit_constant(emitter *m, uint64_t bits)
 {
     uint32_t i = m->wide ? POOL_ONES / 2 : POOL_ONES;
     while (i < m->pool_count && m->pool[i] != bits)
@@ -77,25 +77,25 @@ x86_source tn__jit_in(unsigned reg)
     return (x86_source){.reg = (uint8_t)reg};
 }
 
-/* ---- instructions ------------------------------------------------------ */
+/* ---- instructions -------------------------------------------------------- */
 
-x86_op tn__jit_floats(const maker *m, unsigned opcode)
+x86_op tn__jit_floats(const emitter *m, unsigned opcode)
 {
     return (x86_op){1, m->wide, (uint8_t)opcode, m->wide};
 }
 
-x86_op tn__jit_packed(const maker *m, unsigned map, unsigned opcode)
+x86_op tn__jit_packed(const emitter *m, unsigned map, unsigned opcode)
 {
     return (x86_op){(uint8_t)map, 1, (uint8_t)opcode, m->wide};
 }
 
-void tn__jit_emit(maker *m, x86_op op, unsigned to, unsigned second,
+void tn__jit_emit(emitter *m, x86_op op, unsigned to, unsigned second,
                   x86_source source, int imm)
 {
     tn__x86_vector(&m->x, op, full, to, second, &source, imm);
 }
 
-void tn__jit_emit_masked(maker *m, x86_op op, unsigned mask, bool zero,
+void tn__jit_emit_masked(emitter *m, x86_op op, unsigned mask, bool zero,
                          unsigned to, unsigned second, x86_source source,
                          int imm)
 {
@@ -103,54 +103,54 @@ void tn__jit_emit_masked(maker *m, x86_op op, unsigned mask, bool zero,
     tn__x86_vector(&m->x, op, form, to, second, &source, imm);
 }
 
-void tn__jit_move(maker *m, unsigned to, unsigned from)
+void tn__jit_move(emitter *m, unsigned to, unsigned from)
 {
     if (to != from)
         tn__jit_emit(m, (x86_op){1, 0, 0x28, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
 }
 
-void tn__jit_broadcast(maker *m, unsigned to, x86_source source)
+void tn__jit_broadcast(emitter *m, unsigned to, x86_source source)
 {
-    source.is_broadcast = false; /* it is the instruction's own */
+    source.is_broadcast = false; /* the instruction broadcasts by itself */
     x86_form form = {0, X86_512, false, (uint8_t)(m->wide ? 8 : 4)};
     tn__x86_vector(&m->x, tn__jit_packed(m, 2, m->wide ? 0x19 : 0x18), form, to,
                    0, &source, X86_NO_IMM);
 }
 
-void tn__jit_compare(maker *m, unsigned mask, unsigned a, x86_source b,
+void tn__jit_compare(emitter *m, unsigned mask, unsigned a, x86_source b,
                      int predicate)
 {
     tn__jit_emit(m, tn__jit_floats(m, 0xc2), mask, a, b, predicate);
 }
 
-void tn__jit_extreme(maker *m, unsigned to, unsigned a, x86_source b,
-                     bool greater)
+void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
+                    bool greater)
 {
     tn__jit_emit(m, tn__jit_packed(m, 3, 0x50), to, a, b,
                  greater ? 5 : 4); /* VRANGE */
-    tn__jit_compare(m, PASSING_MASK, a, b, UNORDERED);
-    tn__jit_emit_masked(m, tn__jit_floats(m, 0x58), PASSING_MASK, false, to, a,
+    tn__jit_compare(m, SCRATCH_MASK, a, b, UNORDERED);
+    tn__jit_emit_masked(m, tn__jit_floats(m, 0x58), SCRATCH_MASK, false, to, a,
                         b, X86_NO_IMM);
 }
 
-/* ---- registers --------------------------------------------------------- */
+/* ---- registers ----------------------------------------------------------- */
 
-const cpu_node *tn__jit_node_of(const maker *m, uint32_t node)
+const cpu_node *tn__jit_node_of(const emitter *m, uint32_t node)
 {
     return &m->native->node[node];
 }
 
-bool tn__jit_is_mask(const maker *m, uint32_t node)
+bool tn__jit_is_mask(const emitter *m, uint32_t node)
 {
     return tn__jit_node_of(m, node)->type == CPU_BOOL;
 }
 
-bool tn__jit_is_single(const maker *m, uint32_t node)
+bool tn__jit_is_single(const emitter *m, uint32_t node)
 {
     const cpu_node *n = tn__jit_node_of(m, node);
     return n->op == TN_K_CONST ||
-           (n->op == TN_K_LOAD && (m->way->single >> n->number & 1));
+           (n->op == TN_K_LOAD && (m->options->single >> n->number & 1));
 }
 
 bool tn__jit_reads(const cpu_node *n, uint32_t node)
@@ -159,7 +159,7 @@ bool tn__jit_reads(const cpu_node *n, uint32_t node)
            (n->a == node || n->b == node || n->c == node);
 }
 
-static uint32_t next_use(const maker *m, uint32_t node)
+static uint32_t next_use(const emitter *m, uint32_t node)
 {
     uint32_t i = m->at + 1;
     while (i < m->native->node_count && i < m->last[node] &&
@@ -173,12 +173,12 @@ static x86_memory stack_at(int32_t offset)
     return (x86_memory){RSP, X86_NO_INDEX, 1, offset};
 }
 
-static void evict(maker *m, uint32_t place)
+static void evict(emitter *m, uint32_t place)
 {
     uint32_t node = m->holder[place];
     const cpu_node *n = tn__jit_node_of(m, node);
     bool again = n->op == TN_K_CONST || n->op == TN_K_LOAD;
-    if (!again && m->spill[node] == NOWHERE) {
+    if (!again && m->spill[node] == NO_SPILL) {
         m->spill[node] = m->stack;
         m->stack += 64;
         x86_memory to = stack_at(m->spill[node]);
@@ -194,7 +194,7 @@ static void evict(maker *m, uint32_t place)
     m->holder[place] = TN_NONE;
 }
 
-unsigned tn__jit_take(maker *m, uint32_t node, const uint32_t keep[3])
+unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3])
 {
     bool mask = tn__jit_is_mask(m, node);
     uint32_t first = mask ? VECTORS + 1 : 0;
@@ -223,28 +223,28 @@ unsigned tn__jit_take(maker *m, uint32_t node, const uint32_t keep[3])
     return m->reg[node];
 }
 
-static void load_mask(maker *m, unsigned to, const cpu_node *n)
+static void load_mask(emitter *m, unsigned to, const cpu_node *n)
 {
     x86_source from = tn__jit_block(m, n->number, CPU_BOOL);
-    bool single = m->way->single >> n->number & 1;
+    bool single = m->options->single >> n->number & 1;
     x86_form form = {m->tail ? TAIL : 0, X86_512, m->tail,
                      (uint8_t)(m->wide ? 8 : 16)};
     if (single) { /* VPBROADCASTB to 16 bytes */
         from.memory.index = X86_NO_INDEX;
         from.memory.disp = 0;
         form = (x86_form){0, X86_128, false, 1};
-        tn__x86_vector(&m->x, (x86_op){2, 1, 0x78, false}, form, PASSING, 0,
+        tn__x86_vector(&m->x, (x86_op){2, 1, 0x78, false}, form, SCRATCH, 0,
                        &from, X86_NO_IMM);
-        from = tn__jit_in(PASSING);
+        from = tn__jit_in(SCRATCH);
         form = full;
     }
     tn__x86_vector(&m->x, (x86_op){2, 1, m->wide ? 0x32 : 0x31, false}, form,
-                   PASSING, 0, &from, X86_NO_IMM); /* VPMOVZXBD, -BQ */
-    tn__jit_emit(m, tn__jit_packed(m, 2, 0x27), to, PASSING,
-                 tn__jit_in(PASSING), X86_NO_IMM);
+                   SCRATCH, 0, &from, X86_NO_IMM); /* VPMOVZXBD, -BQ */
+    tn__jit_emit(m, tn__jit_packed(m, 2, 0x27), to, SCRATCH,
+                 tn__jit_in(SCRATCH), X86_NO_IMM);
 }
 
-x86_source tn__jit_single_of(maker *m, uint32_t node)
+x86_source tn__jit_single_of(emitter *m, uint32_t node)
 {
     const cpu_node *n = tn__jit_node_of(m, node);
     if (n->op == TN_K_CONST)
@@ -256,7 +256,7 @@ x86_source tn__jit_single_of(maker *m, uint32_t node)
                    X86_NO_INDEX, 1, 0}};
 }
 
-unsigned tn__jit_need(maker *m, uint32_t node, const uint32_t keep[3])
+unsigned tn__jit_need(emitter *m, uint32_t node, const uint32_t keep[3])
 {
     if (m->reg[node] != NO_REGISTER)
         return m->reg[node];
@@ -282,7 +282,7 @@ unsigned tn__jit_need(maker *m, uint32_t node, const uint32_t keep[3])
     return to;
 }
 
-x86_source tn__jit_source_of(maker *m, uint32_t node, const uint32_t keep[3])
+x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3])
 {
     if (m->reg[node] == NO_REGISTER && tn__jit_is_single(m, node) &&
         !tn__jit_is_mask(m, node))
@@ -290,7 +290,7 @@ x86_source tn__jit_source_of(maker *m, uint32_t node, const uint32_t keep[3])
     return tn__jit_in(tn__jit_need(m, node, keep));
 }
 
-void tn__jit_release(maker *m, uint32_t node)
+void tn__jit_release(emitter *m, uint32_t node)
 {
     if (node == TN_NONE || m->last[node] > m->at || m->reg[node] == NO_REGISTER)
         return;

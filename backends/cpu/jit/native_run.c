@@ -1,33 +1,34 @@
-/* native_run.c: runs a segment's machine code over a block: line by line where
- * it reads what is one value, or the same, for each row; some rows, or chunks
- * of one, side by side where it folds, since a sum waits for itself. */
+/* native_run.c: runs a segment's machine code over a block. Row by row if an
+ * operand has one value for each row, or the same row for all. With folds, some
+ * rows or chunks of one at once, which hides the latency of the sums. */
 #include <string.h>
 
 #include "../run/plan.h"
 #include "native_run.h"
 
 enum { COPIES = TN_CPU_NATIVE_COPIES };
-enum { PIECE = 1024 }; /* elements between which memory is asked for more */
+enum { PIECE = 1024 }; /* elements between prefetches */
 
-/* A segment's block as lines of `length` elements. */
-typedef struct lines {
-    char *at[TN_CPU_NATIVE_POINTERS];      /* of the first: operands, results */
-    int64_t next[TN_CPU_NATIVE_POINTERS];  /* bytes from line to line */
+/* A segment's block as rows of `length` elements. */
+typedef struct row_layout {
+    char *at[TN_CPU_NATIVE_POINTERS];      /* of the first row: operands,
+                                              results */
+    int64_t next[TN_CPU_NATIVE_POINTERS];  /* bytes from row to row */
     int64_t bytes[TN_CPU_NATIVE_POINTERS]; /* of an element; 0: one value */
-    uint32_t pointers, single, past;
+    uint32_t pointers, single, streamed;
     int64_t count, length;
-    int64_t first; /* of a row that lies in lines: of an element of its first
-                      one; next[] is that of these lines */
-    uint32_t soon; /* whose lines of the next row are asked for; NONE */
-} lines;
+    int64_t first;     /* in subrows: first element within its subrow; next[] is
+                          then the stride of subrows */
+    uint32_t prefetch; /* operand whose next row is prefetched; NONE */
+} row_layout;
 
 bool tn__cpu_native_folds(const cpu_task *t)
 {
     return !t->columns && t->by_rows;
 }
 
-/* Is all that a stage makes stored, or folded at once? */
-static bool takes_lines(const cpu_code *code, const cpu_stage *stage)
+/* Is everything that a stage computes stored or reduced at once? */
+static bool takes_subrows(const cpu_code *code, const cpu_stage *stage)
 {
     enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
     const cpu_op *op = code->op + stage->elem.first;
@@ -36,12 +37,12 @@ static bool takes_lines(const cpu_code *code, const cpu_stage *stage)
     for (uint32_t i = 0; i < stage->elem.count; i++) {
         const cpu_segment *s =
             op[i].code == CPU_NATIVE ? code->segment[op[i].index] : NULL;
-        bool able = op[i].code == CPU_REDUCE ? op[i].jump > 0
-                    : op[i].code == CPU_LOAD ? (op[i].flags & LOAD_LENT) != 0
-                    : op[i].code == CPU_STORE
-                        ? (op[i].flags & STORE_DIRECT) && !folds
-                    : op[i].code == CPU_SPREAD ? !(op[i].flags & SPREAD_WANTED)
-                                               : s != NULL;
+        bool able =
+            op[i].code == CPU_REDUCE  ? op[i].jump > 0
+            : op[i].code == CPU_LOAD  ? (op[i].flags & LOAD_LENT) != 0
+            : op[i].code == CPU_STORE ? (op[i].flags & STORE_DIRECT) && !folds
+            : op[i].code == CPU_BROADCAST ? !(op[i].flags & BROADCAST_NEEDED)
+                                          : s != NULL;
         stores += op[i].code == CPU_STORE;
         if (!able || (s && folds &&
                       (s->native.fold_count == 0 ||
@@ -53,11 +54,11 @@ static bool takes_lines(const cpu_code *code, const cpu_stage *stage)
     return results == stores;
 }
 
-bool tn__cpu_native_takes_lines(const cpu_code *code)
+bool tn__cpu_native_takes_subrows(const cpu_code *code)
 {
     bool all = code->segment_count > 0;
     for (uint32_t s = 0; all && s < code->stage_count; s++)
-        all = takes_lines(code, &code->stage[s]);
+        all = takes_subrows(code, &code->stage[s]);
     return all;
 }
 
@@ -70,12 +71,13 @@ static bool lies_across(const cpu_task *t, const cpu_segment *s)
 }
 
 static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
-                        lines *l)
+                        row_layout *l)
 {
     uint32_t i = l->pointers++;
     bool by_row = operand->narrow != TN_CPU_NONE &&
                   (operand->wide == TN_CPU_NONE || tn__cpu_native_folds(t));
-    bool numbers = by_row && operand->wide != TN_CPU_NONE && t->lines.length == 0;
+    bool numbers =
+        by_row && operand->wide != TN_CPU_NONE && t->subrows.length == 0;
     int64_t step = operand->lent ? t->step[operand->wide] : l->length;
     bool one = step == TN_CPU_ONE_VALUE, each = step == TN_CPU_ONE_EACH;
     l->at[i] = t->slot[by_row ? operand->narrow : operand->wide];
@@ -89,40 +91,41 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
     l->next[i] = each || numbers ? operand->bytes : 0;
 }
 
-static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
+static void find_lines(const cpu_task *t, const cpu_segment *s, row_layout *l)
 {
     l->count = 1;
-    if (t->lines.length > 0 && s->native.fold_count == 0)
-        l->count = t->count / t->lines.length;
-    else if (t->columns && t->by_lines && lies_across(t, s))
+    if (t->subrows.length > 0 && s->native.fold_count == 0)
+        l->count = t->count / t->subrows.length;
+    else if (t->columns && t->across_columns && lies_across(t, s))
         l->count = t->count / t->rows;
     else if (!t->columns && t->by_rows)
         l->count = t->rows;
     l->length = t->count / l->count;
-    l->first = t->lines.length > 0 ? t->first_elem % t->lines.length : 0;
+    l->first = t->subrows.length > 0 ? t->first_elem % t->subrows.length : 0;
     l->pointers = l->single = 0;
-    l->soon = TN_CPU_NONE;
+    l->prefetch = TN_CPU_NONE;
     for (uint32_t i = 0; i < s->native.operand_count; i++) {
         add_operand(t, &s->operand[i], l);
-        if (s->native.fold_count == 0 && t->lines.length > 0 && t->lines.next_row != 0 &&
-            s->operand[i].wide == t->lines.next_slot)
-            l->soon = i;
+        if (s->native.fold_count == 0 && t->subrows.length > 0 &&
+            t->subrows.next_row != 0 &&
+            s->operand[i].wide == t->subrows.next_slot)
+            l->prefetch = i;
     }
-    l->past = 0;
+    l->streamed = 0;
     for (uint32_t i = 0; i < s->native.result_count; i++, l->pointers++) {
         uint32_t slot = s->result[i];
-        char *past = t->past[slot];
-        l->at[l->pointers] = past ? past : t->slot[slot];
+        char *streamed = t->stream_to[slot];
+        l->at[l->pointers] = streamed ? streamed : t->slot[slot];
         l->bytes[l->pointers] = t->code->slot[slot].bytes;
-        bool apart = t->lines.length > 0 && s->native.fold_count == 0;
+        bool subrow_length = t->subrows.length > 0 && s->native.fold_count == 0;
         l->next[l->pointers] =
-            (apart ? t->step[slot] : l->length) * l->bytes[l->pointers];
-        l->past |= (uint32_t)(past != NULL) << i;
+            (subrow_length ? t->step[slot] : l->length) * l->bytes[l->pointers];
+        l->streamed |= (uint32_t)(streamed != NULL) << i;
     }
 }
 
-/* Lines that follow each other without a gap are one. */
-static void join_lines(lines *l)
+/* Contiguous rows are joined to one. */
+static void join_lines(row_layout *l)
 {
     for (uint32_t i = 0; i < l->pointers; i++)
         if (l->next[i] != l->length * l->bytes[i])
@@ -131,8 +134,8 @@ static void join_lines(lines *l)
     l->count = 1;
 }
 
-/* Points a call at `copies` lines side by side, at an element of each. */
-static void point(cpu_native_call *call, const lines *l, uint32_t each,
+/* Points a call at `copies` rows, from element `element` of each. */
+static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
                   int64_t copies, int64_t line, int64_t element)
 {
     for (uint32_t i = 0; i < l->pointers; i++) {
@@ -143,13 +146,13 @@ static void point(cpu_native_call *call, const lines *l, uint32_t each,
     }
 }
 
-/* What of the next block is to be asked for: the operand of which most is left
- * to be; NULL: nothing is. */
-static cpu_ahead *most_ahead(cpu_task *t)
+/* The memory of the next block to prefetch: the operand with the most bytes
+ * left; NULL: none. */
+static cpu_prefetch_range *most_ahead(cpu_task *t)
 {
-    cpu_ahead *most = NULL;
-    for (int i = 0; t->plan->traffic.ahead && i < TN_CPU_AHEAD; i++) {
-        cpu_ahead *ahead = &t->ahead[i];
+    cpu_prefetch_range *most = NULL;
+    for (int i = 0; t->plan->traffic.ahead && i < TN_CPU_PREFETCH_RANGES; i++) {
+        cpu_prefetch_range *ahead = &t->ahead[i];
         if (ahead->at < ahead->end &&
             (!most || ahead->end - ahead->at > most->end - most->at))
             most = ahead;
@@ -157,124 +160,128 @@ static cpu_ahead *most_ahead(cpu_task *t)
     return most;
 }
 
-/* Points code that asks for memory to it, for so much as it has vectors; where
- * nothing is left to be asked for, to what it reads. */
-static void point_soon(cpu_task *t, const cpu_segment *s, cpu_native_call *call,
-                       int64_t copies)
+/* Points the code's prefetches there, for the number of vectors of the call; if
+ * nothing is left, at what it reads anyway. */
+static void point_prefetch(cpu_task *t, const cpu_segment *s,
+                           cpu_native_call *call, int64_t copies)
 {
     enum { VECTOR = 64 };
-    cpu_ahead *ahead = most_ahead(t);
-    call->soon = call->at[0];
-    call->soon_next = 0;
+    cpu_prefetch_range *ahead = most_ahead(t);
+    call->prefetch = call->at[0];
+    call->prefetch_next = 0;
     if (!ahead)
         return;
-    call->soon = ahead->at;
+    call->prefetch = ahead->at;
     ahead->at +=
         call->n / (s->native.wide ? 8 : 16) * copies * call->lines * VECTOR;
     if (ahead->at > ahead->end)
         ahead->at = ahead->end;
 }
 
-/* Are so many streams read that the processor does not guess them? Else what
- * will be read need not be asked for: rms_norm of 2048 x 512 took 160 us so, 112
+/* Are more streams read than the hardware prefetcher follows? Otherwise
+ * prefetches cost: rms_norm of 2048 x 512 takes 160 us with them and 112
  * without (Zen 5). */
-static bool goes_by_pieces(const cpu_task *t)
+static bool is_chunked(const cpu_task *t)
 {
-    return t->plan->traffic.piece > 0 && t->plan->traffic.ahead && t->plan->in_place;
+    return t->plan->traffic.bytes_per_op > 0 && t->plan->traffic.ahead &&
+           t->plan->in_place;
 }
 
-/* Where stages over rows follow each other memory would wait while code works on
- * what is in the cache: softmax of 4096 x 4096 7.1 ms, 4.9 where that asks for
- * the next rows; layer_norm 4.7 and 3.6. Of what does not go past the caches only
- * code asks that works longer on a vector than the last cache on a line: softmax
- * of 2048 x 512 with its gradients 725 us and 520, in turns with others; did all
- * code, layer_norm alone would take 177 in place of 165 (Zen 5). Asked for
- * between calls they would come too many at a time. */
-static bool asks_soon(cpu_task *t, const cpu_segment *s)
+/* With several stages over rows memory would idle while code works in the
+ * cache: softmax of 4096 x 4096 takes 7.1 ms, and 4.9 if the code prefetches
+ * the next rows; layer_norm 4.7 and 3.6. Without non-temporal stores only code
+ * that spends longer on a vector than the last-level cache on a line
+ * prefetches: softmax of 2048 x 512 with its gradients takes 725 us and 520,
+ * alternating with other work. If all code did, layer_norm alone would take 177
+ * us instead of 165 (Zen 5). Prefetches between calls would come too many at
+ * once. */
+static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
-    return (t->plan->traffic.stream || s->work >= LONG) && t->code->stage_count > 1 &&
-           most_ahead(t);
+    return (t->plan->traffic.stream || s->work >= LONG) &&
+           t->code->stage_count > 1 && most_ahead(t);
 }
 
-/* So much of a block has been worked on. */
+/* Overlaps memory with `elements` of a block that were processed. */
 static void work_beside(cpu_task *t, int64_t elements)
 {
     enum { BYTES = 4, LINE = 64 };
-    if (goes_by_pieces(t))
-        tn__cpu_work_beside(
+    if (is_chunked(t))
+        tn__cpu_overlap_memory(
             t,
             (elements * BYTES / t->code->stage_count + LINE - 1) / LINE * LINE);
 }
 
-/* How many of `left` lines are done at once. */
-static int64_t some_lines(const cpu_task *t, const lines *l, int64_t left)
+/* How many of `left` rows to process at once. */
+static int64_t some_lines(const cpu_task *t, const row_layout *l, int64_t left)
 {
-    int64_t some = goes_by_pieces(t) ? PIECE / l->length : left;
+    int64_t some = is_chunked(t) ? PIECE / l->length : left;
     return tn__cpu_min(some > 1 ? some : 1, left);
 }
 
 typedef struct runner {
     cpu_task *t;
     const cpu_segment *s;
-    const lines *l;
+    const row_layout *l;
     cpu_native_run *one, *some; /* of COPIES */
-    cpu_native_run *parts; /* of COPIES, in parts; NULL: not wanted */
-    bool soon;
-    int64_t line;  /* elements of a row's lines, if they do not lie as one; 0 */
-    int64_t first; /* chunk of the batch at hand */
+    cpu_native_run *parts;      /* of COPIES, in parts; NULL: not needed */
+    bool prefetch;
+    int64_t line;  /* elements of a subrow if subrows are not contiguous; else
+                      0 */
+    int64_t first; /* first chunk of the current batch */
 } runner;
 
-/* What the next row reads, where this one has read the like: while results are
- * on their way to memory, little else is. batch_norm of 8 x 64 x 56 x 56, nothing
- * in the caches, took 0.37 ms in place of 0.40 (Zen 5). */
+/* Prefetches the next row's data in the layout of this one: while results are
+ * stored to memory, little is read. batch_norm of 8 x 64 x 56 x 56 with cold
+ * caches takes 0.37 ms instead of 0.40 (Zen 5). */
 static void point_next_row(const runner *f, cpu_native_call *call)
 {
     enum { VECTOR = 64 };
-    const int64_t bytes = f->l->bytes[f->l->soon];
-    call->soon = call->at[f->l->soon] + f->t->lines.next_row;
-    call->soon_next =
-        call->next[f->l->soon] - call->n * bytes / VECTOR * VECTOR;
+    const int64_t bytes = f->l->bytes[f->l->prefetch];
+    call->prefetch = call->at[f->l->prefetch] + f->t->subrows.next_row;
+    call->prefetch_next =
+        call->next[f->l->prefetch] - call->n * bytes / VECTOR * VECTOR;
 }
 
 static void run_lines(const runner *f)
 {
     cpu_task *t = f->t;
-    const lines *l = f->l;
+    const row_layout *l = f->l;
     cpu_native_call call;
-    int64_t piece = goes_by_pieces(t) ? PIECE : l->length;
+    int64_t chunk = is_chunked(t) ? PIECE : l->length;
     for (int64_t line = 0, some; line < l->count; line += some) {
         some = some_lines(t, l, l->count - line);
         for (int64_t k = 0; k < l->length; k += call.n) {
-            call.n = some > 1 ? l->length : tn__cpu_min(piece, l->length - k);
+            call.n =
+                some > 1 ? l->length : tn__cpu_min(chunk, l->length - k);
             call.lines = some;
             point(&call, l, l->pointers, 1, line, k);
-            if (l->soon != TN_CPU_NONE)
+            if (l->prefetch != TN_CPU_NONE)
                 point_next_row(f, &call);
-            else if (f->soon)
-                point_soon(t, f->s, &call, 1);
+            else if (f->prefetch)
+                point_prefetch(t, f->s, &call, 1);
             f->one(&call);
             work_beside(t, some * call.n);
         }
     }
 }
 
-/* ---- folds ------------------------------------------------------------- */
+/* ---- folds --------------------------------------------------------------- */
 
 static const cpu_reduce *reduce_of(const runner *f, uint32_t fold)
 {
     return &f->t->code->reduce[f->s->reduce[fold]];
 }
 
-/* Whole rows, no longer than a chunk. */
+/* Reduces whole rows no longer than a chunk. */
 static void fold_rows(const runner *f)
 {
-    const lines *l = f->l;
+    const row_layout *l = f->l;
     uint32_t folds = f->s->native.fold_count, each = l->pointers + folds;
     for (int64_t line = 0, some; line < l->count; line += some) {
         int64_t copies = l->count - line >= COPIES ? COPIES : 1;
         some = some_lines(f->t, l, l->count - line) / copies;
-        cpu_native_call call; /* pointed at what it is to work on alone */
+        cpu_native_call call; /* initialised only as far as needed */
         call.n = l->length;
         call.lines = some > 1 ? some : 1;
         some = call.lines * copies;
@@ -286,8 +293,8 @@ static void fold_rows(const runner *f)
                 call.at[j * each + l->pointers + i] =
                     out + (line + j) * (int64_t)sizeof(float);
         }
-        if (f->soon)
-            point_soon(f->t, f->s, &call, copies);
+        if (f->prefetch)
+            point_prefetch(f->t, f->s, &call, copies);
         (copies == COPIES ? f->some : f->one)(&call);
         work_beside(f->t, some * l->length);
     }
@@ -295,7 +302,7 @@ static void fold_rows(const runner *f)
 
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
-/* A chunk that is in several lines, as one. */
+/* Copies a chunk that spans several subrows. */
 static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
                        int64_t first, int64_t n, int64_t length)
 {
@@ -306,18 +313,18 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
     }
 }
 
-/* Points copy j of a call at a chunk, of n elements, of a row. Where so many of
- * them are whole vectors at the end of a line, and the others in the next one,
- * how many, if it may go in parts; else it is copied. */
+/* Points copy j of a call at a chunk of n elements of a row. If the chunk spans
+ * two subrows, returns the elements in the first one, if these are whole
+ * vectors and parts are allowed; otherwise copies the chunk and returns 0. */
 static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                            int64_t row, int64_t chunk, int64_t n, bool parts)
 {
     enum { LANES = 16 };
-    const lines *l = f->l;
+    const row_layout *l = f->l;
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
     int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
-    if (length > 0) { /* the row is one */
+    if (length > 0) { /* the row is one subrow */
         line = (l->first + first) / length;
         first = (l->first + first) % length;
     }
@@ -331,7 +338,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     for (uint32_t i = 0; i < operands; i++) {
         if (l->bytes[i] == 0)
             continue;
-        char *to = f->t->lines.chunks + (j * operands + i) * TN_CHUNK * 4;
+        char *to = f->t->subrows.chunks + (j * operands + i) * TN_CHUNK * 4;
         join_chunk(to, l->at[i] + line * l->next[i], l->next[i], l->bytes[i],
                    first, n, length);
         at[i] = to;
@@ -339,12 +346,12 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     return 0;
 }
 
-/* Runs chunks that go on in the next line behind cut[] elements, if not 0: in
- * parts, at whose ends one of them does. */
+/* Runs chunks that continue in the next subrow after cut[] elements, if not 0,
+ * in parts. A part ends at each cut. */
 static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
                       const int64_t cut[COPIES])
 {
-    const lines *l = f->l;
+    const row_layout *l = f->l;
     uint32_t each = l->pointers + f->s->native.fold_count;
     const int64_t n = part[0].n, length = f->line;
     int64_t count = 0;
@@ -369,12 +376,12 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     f->parts(part);
 }
 
-/* How many calls for all copies, the first of which begins with chunk c of line
- * r, are one: along a line, or from some whole lines to as many others. */
+/* How many calls of COPIES chunks, the first of which begins with chunk c of
+ * row r, can be one: along a row, or over whole rows. */
 static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
                           int64_t count, int64_t c, int64_t from, int64_t to)
 {
-    const lines *l = f->l;
+    const row_layout *l = f->l;
     int64_t rows = 0, chunks = COPIES, end = to, calls;
     if (f->line == 0 && c == from && COPIES % (to - from) == 0) {
         rows = COPIES / (to - from);
@@ -387,7 +394,7 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
         }
         calls = (tn__cpu_min(end, to) - c) / COPIES;
     }
-    if (calls <= 1 || goes_by_pieces(f->t))
+    if (calls <= 1 || is_chunked(f->t))
         return 1;
     for (uint32_t i = 0; i < l->pointers; i++)
         call->next[i] = rows * l->next[i] + chunks * TN_CHUNK * l->bytes[i];
@@ -397,11 +404,11 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
     return calls;
 }
 
-/* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
- * as many side by side as there are copies: so a sum waits less for itself. A
- * few that are left are done with some of them twice, if that writes nothing
- * else, which might lie where it is read from. value: of the first
- * chunk of all lines, then of the next one. */
+/* Reduces chunks [from, to) of each of `count` rows, all of one length, COPIES
+ * at a time, which hides the latency of the sums. Chunks left over are grouped
+ * with some that are done already, if the code has no other results, which
+ * might overwrite its operands. value: of the first chunk of all rows, then of
+ * the next one. */
 static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {
@@ -434,8 +441,8 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
             }
         }
         some *= call->lines;
-        if (f->soon)
-            point_soon(f->t, f->s, call, copies);
+        if (f->prefetch)
+            point_prefetch(f->t, f->s, call, copies);
         if (cuts > 0)
             run_parts(f, part, cut);
         else
@@ -444,11 +451,11 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
     }
 }
 
-/* Lines of several chunks, or what there is of one that began before. */
+/* Reduces rows of several chunks, or the current block of a longer row. */
 static void fold_chunks(runner *f)
 {
     float value[TN_CPU_NATIVE_FOLDS][BATCH];
-    const lines *l = f->l;
+    const row_layout *l = f->l;
     const int64_t whole = l->length / TN_CHUNK, rest = l->length % TN_CHUNK;
     const int64_t chunks = whole + (rest > 0);
     const bool kept = f->t->plan->kept;
@@ -463,20 +470,19 @@ static void fold_chunks(runner *f)
             fold_like(f, line, some, f->first, full, TN_CHUNK, value);
             fold_like(f, line, some, full, end, rest, value);
             for (uint32_t i = 0; i < f->s->native.fold_count; i++)
-                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
-                                  f->t->routines, some, value[i], n);
+                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]], some, value[i],
+                                  n);
         }
         f->first = 0;
         for (uint32_t i = 0; kept && i < f->s->native.fold_count; i++)
-            tn__cpu_fold_end(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
-                             f->t->routines, some,
+            tn__cpu_fold_end(&f->t->fold[f->s->reduce[i]], some,
                              f->t->slot[reduce_of(f, i)->out] +
                                  line * (int64_t)sizeof(float));
     }
 }
 
-/* Bits: operands that lie in memory, and a line of them behind the other. */
-static uint32_t streams_of(const cpu_segment *s, const lines *l)
+/* Bits: operands in memory whose rows are not all the same. */
+static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;
     for (uint32_t i = 0; i < s->native.operand_count; i++)
@@ -486,46 +492,50 @@ static uint32_t streams_of(const cpu_segment *s, const lines *l)
     return streams;
 }
 
-/* What code asks for by itself.
+/* Chooses what the code prefetches.
  *
- * Lines that are written: a core waits for each that it stores to as long as
- * for one that it reads, and guesses fewer. layer_norm of 4096 x 1024, nothing
- * in the caches, 0.90 ms with 2048 bytes and 1.05 with 3584. One result of one
- * stage is guessed: exp of 16 MiB took 0.69 ms where it was asked for, and 0.65
- * does not. Updates in place ask for what they read, which they write then: four
- * tensors of 4 MiB by SGD with momentum and by Adam 1.28 and 1.81 ms where what
- * is written was asked for, 3584 bytes ahead, 1.21 and 1.65 so with 3072, 1.19
- * and 1.65 with 4096, 1.27 and 1.89 with 6144. While results are on their way
- * past the caches the one stream that is read is guessed too late: a row added
- * to 4096 x 1024 0.57 ms and 0.45 so, exp of 64 MiB 3.0 and 2.4; two streams
- * take as long either way (Zen 5). */
-static void ask(cpu_native_way *way, const cpu_task *t, const cpu_segment *s,
-                const lines *l)
+ * Results: a core waits for a line to store to as for one to read, and the
+ * hardware prefetcher follows fewer of them. layer_norm of 4096 x 1024 with
+ * cold caches takes 0.90 ms with 2048 bytes and 1.05 with 3584. One result of
+ * one stage needs no prefetch: exp of 16 MiB takes 0.65 ms without and 0.69
+ * with it. In-place updates prefetch what they read, which they then write:
+ * four tensors of 4 MiB by SGD with momentum and by Adam take 1.19 and 1.65 ms
+ * with 4096 bytes, 1.21 and 1.65 with 3072, 1.27 and 1.89 with 6144, and 1.28
+ * and 1.81 if they prefetch what they write 3584 bytes ahead (Zen 5).
+ * With non-temporal stores the hardware may prefetch a single input stream too
+ * late: simd/family.c has the distances. */
+static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
+                            const cpu_segment *s, const row_layout *l)
 {
-    enum { WRITTEN = 2048, IN_PLACE = 4096, PAST = 16384 };
+    enum { WRITTEN = 2048, IN_PLACE = 4096 };
     const bool staged = t->code->stage_count > 1;
     const uint32_t operands = s->native.operand_count;
     const uint32_t results = (1u << s->native.result_count) - 1;
     const uint32_t streams = streams_of(s, l);
     if (t->plan->traffic.ahead && t->plan->in_place && !staged) {
-        way->asked = streams;
-        way->ahead = IN_PLACE;
-    } else if (t->plan->traffic.ahead && (staged || s->native.result_count > 1)) {
-        way->asked = (uint64_t)(results & ~l->past) << operands;
-        way->ahead = WRITTEN;
-    } else if (!staged && results && l->past == results && !way->soon &&
-               (streams & (streams - 1)) == 0 && !t->routines->halves) {
-        way->asked = streams;
-        way->ahead = PAST;
+        options->prefetch_operands = streams;
+        options->ahead = IN_PLACE;
+    } else if (t->plan->traffic.ahead &&
+               (staged || s->native.result_count > 1)) {
+        options->prefetch_operands = (uint64_t)(results & ~l->streamed)
+                                     << operands;
+        options->ahead = WRITTEN;
+    } else if (!staged && results && l->streamed == results &&
+               !options->prefetch && (streams & (streams - 1)) == 0 &&
+               t->routines->family->stream_ahead > 0) {
+        options->prefetch_operands = streams;
+        options->ahead = (int32_t)t->routines->family->stream_ahead;
     }
 }
 
-/* Folds take lines of a row that follow each other without a gap as one. */
-static int64_t apart(const cpu_task *t, const cpu_segment *s, lines *l)
+/* Folds process contiguous subrows as one. Returns the length of subrows that
+ * are not contiguous, else 0. */
+static int64_t subrow_length(const cpu_task *t, const cpu_segment *s,
+                             row_layout *l)
 {
     for (uint32_t i = 0; i < s->native.operand_count; i++)
-        if (l->next[i] != t->lines.length * l->bytes[i])
-            return t->lines.length;
+        if (l->next[i] != t->subrows.length * l->bytes[i])
+            return t->subrows.length;
     for (uint32_t i = 0; i < s->native.operand_count; i++)
         l->at[i] += l->first * l->bytes[i];
     return 0;
@@ -535,27 +545,28 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
 {
     cpu_segment *s = t->code->segment[op->index];
     bool folds = s->native.fold_count > 0 && tn__cpu_native_folds(t);
-    lines l;
+    row_layout l;
     find_lines(t, s, &l);
     if (!folds)
         join_lines(&l);
     runner f = {.t = t, .s = s, .l = &l};
-    if (folds && t->lines.length > 0)
-        f.line = apart(t, s, &l);
-    cpu_native_way way = {.single = l.single,
-                          .past = l.past,
-                          .copies = 1,
-                          .folds = folds,
-                          .soon = l.soon != TN_CPU_NONE || asks_soon(t, s)};
-    if (t->plan->traffic.ahead || l.past)
-        ask(&way, t, s, &l);
-    f.soon = way.soon;
-    f.one = tn__cpu_native_get(&s->native, way);
-    way.copies = COPIES;
-    f.some = folds && f.one ? tn__cpu_native_get(&s->native, way) : f.one;
-    way.parts = true;
+    if (folds && t->subrows.length > 0)
+        f.line = subrow_length(t, s, &l);
+    cpu_native_options options = {.single = l.single,
+                                  .streamed = l.streamed,
+                                  .copies = 1,
+                                  .folds = folds,
+                                  .prefetch = l.prefetch != TN_CPU_NONE ||
+                                              wants_prefetch(t, s)};
+    if (t->plan->traffic.ahead || l.streamed)
+        choose_prefetch(&options, t, s, &l);
+    f.prefetch = options.prefetch;
+    f.one = tn__cpu_native_get(&s->native, options);
+    options.copies = COPIES;
+    f.some = folds && f.one ? tn__cpu_native_get(&s->native, options) : f.one;
+    options.parts = true;
     if (folds && f.line % TN_CHUNK != 0)
-        f.parts = tn__cpu_native_get(&s->native, way);
+        f.parts = tn__cpu_native_get(&s->native, options);
     if (!f.one || !f.some)
         atomic_store(&t->plan->failed, TN_ERR_MEMORY);
     else if (folds && t->plan->kept && l.length <= TN_CHUNK)

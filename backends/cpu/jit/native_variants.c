@@ -1,5 +1,5 @@
-/* native_variants.c: variants of a body's machine code, made when they are first wanted,
- * and whether there can be any. */
+/* native_variants.c: variants of a body's machine code, generated when first
+ * needed, and whether code can be generated at all. */
 #include "native_body.h"
 
 #include <pthread.h>
@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-bool tn__cpu_native_is_there(void)
+bool tn__cpu_native_available(void)
 {
 #if defined(__x86_64__)
-    /* A system may refuse memory that is to be run. */
+    /* A system may forbid executable memory. */
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -24,7 +24,8 @@ bool tn__cpu_native_is_there(void)
 #endif
 }
 
-/* Who makes a variant. A fork waits for that, so that a child can. */
+/* Held while a variant is generated. A fork waits for it, so that the child can
+ * generate code. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -43,32 +44,38 @@ static void watch_forks(void)
     pthread_atfork(make_begin, make_end, make_end);
 }
 
-static cpu_native_run *find(const cpu_native *native, cpu_native_way way)
+static cpu_native_run *find(const cpu_native *native,
+                            cpu_native_options options)
 {
     const cpu_native_variant *v =
         atomic_load_explicit(&native->variants, memory_order_acquire);
-    while (v && (v->way.single != way.single || v->way.past != way.past ||
-                 v->way.copies != way.copies || v->way.folds != way.folds ||
-                 v->way.asked != way.asked || v->way.ahead != way.ahead ||
-                 v->way.soon != way.soon || v->way.parts != way.parts))
+    while (v && (v->options.single != options.single ||
+                 v->options.streamed != options.streamed ||
+                 v->options.copies != options.copies ||
+                 v->options.folds != options.folds ||
+                 v->options.prefetch_operands != options.prefetch_operands ||
+                 v->options.ahead != options.ahead ||
+                 v->options.prefetch != options.prefetch ||
+                 v->options.parts != options.parts))
         v = v->next;
     return v ? v->run : NULL;
 }
 
-cpu_native_run *tn__cpu_native_get(cpu_native *native, cpu_native_way way)
+cpu_native_run *tn__cpu_native_get(cpu_native *native,
+                                   cpu_native_options options)
 {
-    cpu_native_run *run = find(native, way);
+    cpu_native_run *run = find(native, options);
     if (run)
         return run;
     pthread_once(&fork_once, watch_forks);
     make_begin();
-    run = find(native, way);
+    run = find(native, options);
     cpu_native_variant *made = run ? NULL : malloc(sizeof *made);
     if (made) {
         *made =
             (cpu_native_variant){.next = atomic_load_explicit(
                                      &native->variants, memory_order_relaxed),
-                                 .way = way};
+                                 .options = options};
         if (tn__cpu_native_make(native, made)) {
             run = made->run;
             atomic_store_explicit(&native->variants, made,

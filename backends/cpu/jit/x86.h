@@ -1,9 +1,9 @@
-/* x86.h: machine code for x86-64 with AVX-512 F, BW, DQ and VL, an instruction
- * at a time. Operand forms are Intel's ("SDM", volume 2): destination first. */
+/* x86.h: encodes x86-64 instructions with AVX-512 F, BW, DQ and VL. Operand
+ * forms are Intel's ("SDM", volume 2): destination first. */
 #ifndef TN_CPU_X86_H
 #define TN_CPU_X86_H
 
-/* What makes code is small rather than fast. */
+/* The code generator is optimised for size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes under construction; failed: memory ran out, nothing more is added. */
+/* Bytes under construction; failed: out of memory, nothing more is added. */
 typedef struct x86 {
     uint8_t *at; /* owned */
     size_t count, room;
@@ -30,7 +30,7 @@ typedef struct x86_memory {
 
 /* The last source of an instruction: a register, or memory. */
 typedef struct x86_source {
-    bool is_memory, is_broadcast; /* one value, for all lanes */
+    bool is_memory, is_broadcast; /* broadcast to all lanes */
     uint8_t reg;
     x86_memory memory;
 } x86_source;
@@ -45,8 +45,8 @@ typedef struct x86_op {
 enum { X86_128, X86_256, X86_512 };
 enum { X86_NO_IMM = -1, X86_NO_REG = 0 };
 
-/* How an instruction is carried out: under which mask (0: all lanes), lanes
- * outside it zeroed; vectors' length; bytes of memory that disp counts in. */
+/* How an instruction executes: under which mask (0: all lanes), with the other
+ * lanes zeroed or kept; vector length; the unit of disp in bytes. */
 typedef struct x86_form {
     uint8_t mask, length;
     bool zero;
@@ -56,31 +56,31 @@ typedef struct x86_form {
 void tn__x86_byte(x86 *x, unsigned byte);
 void tn__x86_word(x86 *x, uint32_t word); /* four bytes */
 /* op first, second, source, imm: first is a vector or a mask, second X86_NO_REG
- * where there is none. */
+ * if there is none. */
 void tn__x86_vector(x86 *x, x86_op op, x86_form form, unsigned first,
                     unsigned second, const x86_source *source, int imm);
 /* kop first, second, third: masks, 16 bits. */
 void tn__x86_mask(x86 *x, unsigned opcode, unsigned first, unsigned second,
                   unsigned third);
-/* Between a mask and a spill slot, or from a 32-bit register. */
+/* Moves between a mask and a spill slot, or from a 32-bit register. */
 void tn__x86_mask_load(x86 *x, unsigned mask, const x86_memory *from);
 void tn__x86_mask_store(x86 *x, unsigned mask, const x86_memory *to);
 void tn__x86_mask_of(x86 *x, unsigned mask, unsigned from);
-/* Zero flag: the mask is empty. */
+/* Sets the zero flag if the mask is empty. */
 void tn__x86_mask_test(x86 *x, unsigned mask);
-/* Asks for a line: for the first cache, for the second, or to write. */
+/* Prefetches a line into L1, into L2, or for writing. */
 typedef enum x86_fetch { X86_FIRST, X86_SECOND, X86_TO_WRITE } x86_fetch;
 void tn__x86_prefetch(x86 *x, x86_fetch fetch, const x86_memory *memory);
-/* 64-bit integer instructions; opcode: 8B to load, 8D for the address, 03 to
- * add memory, 01 to add to memory. */
+/* 64-bit integer instructions; opcode: 8B loads, 8D computes the address, 03
+ * adds memory, 01 adds to memory. */
 void tn__x86_memory(x86 *x, unsigned opcode, unsigned reg,
                     const x86_memory *memory);
 void tn__x86_add(x86 *x, unsigned to, int32_t number);
 void tn__x86_alu(x86 *x, unsigned opcode, unsigned to, unsigned from);
 void tn__x86_push(x86 *x, unsigned reg);
 void tn__x86_pop(x86 *x, unsigned reg);
-/* A jump to a place yet unknown (opcode: of its form with four bytes, after 0F
- * where conditional); returns what jump_here wants. */
+/* A forward jump (opcode: of the form with four bytes, after 0F if
+ * conditional). Returns the argument of jump_here. */
 size_t tn__x86_jump(x86 *x, unsigned opcode);
 void tn__x86_jump_here(x86 *x, size_t jump);
 void tn__x86_jump_back(x86 *x, unsigned opcode, size_t to);

@@ -1,8 +1,7 @@
 /* copy.c: programs that store what they load: contiguous copies of views, the
- * pieces of a concatenation, transpositions. Which element goes first means
- * nothing here, so the dimensions are put in the order of the output's memory
- * and merged; what is left is runs without gaps, one value repeated, or a
- * matrix turned over. */
+ * parts of a concatenation, transpositions. The order of elements does not
+ * matter, so the dimensions are sorted by the output's strides and merged. What
+ * remains is contiguous rows, a repeated value, or a transposed matrix. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +9,8 @@
 #include "../run/view.h"
 
 #define TASK_BYTES (256 << 10)
-#define LONG_REPEAT 256 /* of one value: fewer are for blocks */
-#define STRIP 256 /* elements of an output's row written at a stretch */
-#define LATER 16384
+#define MIN_REPEAT 256 /* of one value: shorter repeats run by blocks */
+#define STRIP 256 /* elements of an output row that are written together */
 
 static bool recognise(tn_built *built, const tn_program *program)
 {
@@ -28,7 +26,7 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A bool is made 0 or 1 as it is loaded. */
+    /* A load normalises a bool to 0 or 1. */
     built->copy = (cpu_copy){(uint32_t)load->imm.i, (uint32_t)store->imm.i};
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
@@ -43,19 +41,20 @@ typedef struct copy {
     const char *in;
     int64_t bytes; /* of an element */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim;   /* at least 1; the last one is dense in out */
-    uint32_t across; /* the one that is dense in in, if not the last */
+    uint32_t ndim;           /* at least 1; the last dimension is dense in
+                                out */
+    uint32_t across;         /* the dimension that is dense in in, if not the
+                                last one */
     int64_t strips, strip;   /* along the last dimension */
-    int64_t bands, band;     /* along the one across */
+    int64_t bands, band;     /* along `across` */
     int64_t tasks, per_task; /* pieces: outer points x strips x bands */
     bool stream;
-    int64_t later; /* bytes from what is sent past the caches to what is asked
-                      for, which is guessed too late meanwhile: clone of 16 MiB
-                      took 0.6 ms without, 0.45 so (Zen 5) */
-    tn_cpu_run *fill; /* a piece is one value again and again; or NULL */
+    int64_t prefetch_distance; /* bytes by which non-temporal copies prefetch
+                                  their source */
+    tn_cpu_run *fill;          /* stores a repeated value; or NULL */
 } copy;
 
-/* Dimensions in falling order of the output's strides, merged. */
+/* Sorts the dimensions by falling strides of the output and merges them. */
 static void order_dimensions(copy *c, const tn_launch *launch,
                              const int64_t *in, const int64_t *out)
 {
@@ -86,13 +85,13 @@ static void order_dimensions(copy *c, const tn_launch *launch,
     c->ndim = last + 1;
 }
 
-/* An outer point: its coordinates, counted from piece to piece. Divided for
- * each piece, rows of 224 bytes took half as long again (AMD EPYC, Zen 5). */
-typedef struct place {
+/* Coordinates of an outer point, incremented from piece to piece. Computed by
+ * division, rows of 224 bytes take half as long again (Zen 5). */
+typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
-} place;
+} position;
 
-static void place_begin(place *p, const copy *c, int64_t point)
+static void position_begin(position *p, const copy *c, int64_t point)
 {
     p->in = p->out = 0;
     for (uint32_t d = c->ndim - 1; d-- > 0;) {
@@ -105,7 +104,7 @@ static void place_begin(place *p, const copy *c, int64_t point)
     }
 }
 
-static void place_on(place *p, const copy *c, int64_t steps)
+static void position_advance(position *p, const copy *c, int64_t steps)
 {
     for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {
         const dimension *x = &c->dim[d];
@@ -121,8 +120,8 @@ static void place_on(place *p, const copy *c, int64_t steps)
     }
 }
 
-/* Piece number `piece` of a point. */
-static void copy_piece(const copy *c, const place *p, int64_t piece)
+/* Copies piece number `piece` of a point. */
+static void copy_piece(const copy *c, const position *p, int64_t piece)
 {
     const dimension *last = &c->dim[c->ndim - 1];
     int64_t band = piece % c->bands * c->band;
@@ -137,20 +136,20 @@ static void copy_piece(const copy *c, const place *p, int64_t piece)
     char *to = c->out + out * c->bytes;
     const char *from = c->in + in * c->bytes;
     if (across)
-        c->routines->turn[c->bytes](
+        c->routines->transpose[c->bytes](
             to, across->out, from, last->in, count,
             tn__cpu_min(c->band, across->extent - band), c->stream);
     else if (c->fill)
         c->fill(to, from, from, from, count, 0);
     else if (c->stream)
-        c->routines->stream(to, from, count * c->bytes, c->later);
+        c->routines->stream(to, from, count * c->bytes, c->prefetch_distance);
     else
         memmove(to, from, (size_t)(count * c->bytes));
 }
 
-/* Pieces that are rows of the last dimension, as many of the dimension before
- * it as are left: how many these were. */
-static int64_t copy_rows(const copy *c, const place *p, int64_t most)
+/* Copies pieces that are whole rows of the last dimension, as many as the
+ * dimension before it has left, at most `most`. Returns their number. */
+static int64_t copy_rows(const copy *c, const position *p, int64_t most)
 {
     const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
     const dimension *inner = &c->dim[c->ndim - 2];
@@ -160,12 +159,13 @@ static int64_t copy_rows(const copy *c, const place *p, int64_t most)
     const char *from = c->in + p->in * c->bytes;
     int64_t to_step = inner->out * c->bytes;
     int64_t from_step = inner->in * c->bytes;
-    const int64_t later = (c->later + bytes - 1) / bytes * from_step;
+    const int64_t prefetch_distance =
+        (c->prefetch_distance + bytes - 1) / bytes * from_step;
     if (!c->stream)
         c->routines->copy_rows(to, to_step, from, from_step, rows, bytes);
     else
         for (int64_t k = 0; k < rows; k++, to += to_step, from += from_step)
-            c->routines->stream(to, from, bytes, later);
+            c->routines->stream(to, from, bytes, prefetch_distance);
     return rows;
 }
 
@@ -175,18 +175,18 @@ static void run_pieces(void *context, int64_t i)
     const int64_t each = c->strips * c->bands;
     int64_t piece = i * c->per_task;
     int64_t end = tn__cpu_min(piece + c->per_task, c->tasks);
-    place p;
-    place_begin(&p, c, piece / each);
+    position p;
+    position_begin(&p, c, piece / each);
     if (c->ndim > 1 && c->across == c->ndim && each == 1 && !c->fill)
         for (int64_t rows; piece < end; piece += rows) {
             rows = copy_rows(c, &p, end - piece);
-            place_on(&p, c, rows);
+            position_advance(&p, c, rows);
         }
     else
         for (int64_t k = piece % each; piece < end; piece++) {
             copy_piece(c, &p, k);
             if (++k == each) {
-                place_on(&p, c, 1);
+                position_advance(&p, c, 1);
                 k = 0;
             }
         }
@@ -194,10 +194,10 @@ static void run_pieces(void *context, int64_t i)
         c->routines->fence();
 }
 
-/* Bytes from the first line that is written to the last. Where lines are left
- * out, something else will write them: a part of a concatenation leaves to the
- * others what the whole leaves to the caches. */
-static int64_t reach(const copy *c)
+/* Bytes from the first line written to the last. If lines between them are left
+ * out, others will write them: a part of a concatenation has the cache
+ * footprint of the whole. */
+static int64_t written_span(const copy *c)
 {
     int64_t last = 1;
     for (uint32_t d = 0; d < c->ndim; d++)
@@ -212,9 +212,9 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     const tn_launch_operand *to = &launch->operand[built->copy.out];
     const tn_launch_operand *from = &launch->operand[built->copy.in];
     copy c = {.routines = built->routines,
-              .later = built->routines->halves ? 0 : LATER};
+              .prefetch_distance = built->routines->family->copy_ahead};
     int64_t total =
-        tn__cpu_product(launch->extent, launch->outer_ndim + launch->row_ndim);
+        tn__cpu_numel(launch->extent, launch->outer_ndim + launch->row_ndim);
     if (total == 0)
         return true;
     order_dimensions(&c, launch, from->stride, to->stride);
@@ -226,7 +226,7 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
         if (c.dim[d].in == 1)
             c.across = d;
     c.bytes = tn__cpu_dtype_bytes[built->operand[built->copy.out].dtype];
-    bool repeats = last->in == 0 && last->extent >= LONG_REPEAT;
+    bool repeats = last->in == 0 && last->extent >= MIN_REPEAT;
     if (repeats && c.bytes != 2) {
         c.fill = tn__cpu_fill_for(c.routines, c.bytes, last->extent);
         c.across = c.ndim;
@@ -235,12 +235,12 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
         return false;
     c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
     c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
-    /* Written line by line here and there 16 MiB took 2.5 ms, and 1.3 past the
-     * caches (AMD EPYC, Zen 4, one thread); as they lie, two tensors of 16 MiB
-     * joined between other work, 1.35 and 0.87 (Zen 5). What is soon read
-     * again stays: index_add of 4096 x 1024 takes 1.24 ms in place of 1.44. */
+    /* Scattered rows of 16 MiB take 2.5 ms, and 1.3 by non-temporal stores (Zen
+     * 4, one thread). Two contiguous tensors of 16 MiB joined between other
+     * work take 1.35 and 0.87 ms (Zen 5). What is read again soon stays in the
+     * caches: index_add of 4096 x 1024 takes 1.24 ms instead of 1.44. */
     c.stream = c.in != c.out &&
-               (c.across < c.ndim ? total * c.bytes : reach(&c)) >=
+               (c.across < c.ndim ? total * c.bytes : written_span(&c)) >=
                    built->stream_bytes /
                        (c.fill || launch->flags & TN_LAUNCH_SOON ? 1 : 2);
     if (c.stream && c.fill)
@@ -252,7 +252,8 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        c.band = (TASK_BYTES / each / 64 + 1) * 64; /* lines of narrow ones */
+        c.band = (TASK_BYTES / each / 64 + 1) * 64; /* rows of narrow
+                                                       matrices */
         c.bands = (extent + c.band - 1) / c.band;
         each *= tn__cpu_min(c.band, extent);
     }
@@ -269,4 +270,5 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     return true;
 }
 
-const cpu_path tn__cpu_path_copy = {.name = "copy", .recognise = recognise, .launch = launch_copy};
+const cpu_path tn__cpu_path_copy = {
+    .name = "copy", .recognise = recognise, .launch = launch_copy};

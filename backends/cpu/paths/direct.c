@@ -1,14 +1,14 @@
-/* direct.c: programs of one instruction over operands without gaps, such as an
- * addition of two tensors, those that take one row for all rows, or a number
- * for each, and those that fill a tensor with a number. They run at memory
- * speed, without blocks, and for a few elements without any set-up: this is
- * most of what eager code does. */
+/* direct.c: programs of one instruction over contiguous operands, such as the
+ * addition of two tensors. An operand may also be one row for all rows, one
+ * number for each row, or one number, and a program may fill a tensor. They run
+ * at memory speed, without blocks, and for a few elements without set-up: that
+ * is most of what eager code does. */
 #include <string.h>
 
 #include "../program/program.h"
 
 #define TASK_ELEMENTS 65536
-#define LEAST_ROW 64 /* elements that are worth a call */
+#define MIN_ROW 64 /* elements that are worth a call */
 
 static bool type_as_stored(tn_dtype dtype, uint8_t *type)
 {
@@ -30,9 +30,9 @@ static bool type_as_stored(tn_dtype dtype, uint8_t *type)
     }
 }
 
-/* Fills input i of the direct form from a value; false if it is none of a
- * plain load, a parameter and a constant. */
-static bool take_input(cpu_direct *direct, uint32_t i,
+/* Fills input i from a value. False: it is no plain load, parameter or
+ * constant. */
+static bool read_input(cpu_direct *direct, uint32_t i,
                        const tn_program *program, uint32_t value)
 {
     const tn_kernel_ins *ins = &program->ins[value];
@@ -58,7 +58,7 @@ static bool recognise(tn_built *built, const tn_program *program)
     const tn_kernel_ins *store = NULL, *work = NULL;
     cpu_direct direct = {.run = NULL};
     uint8_t result;
-    uint32_t worked = TN_NONE;
+    uint32_t result_value = TN_NONE;
     if (built->has_rows)
         return false;
     for (uint32_t i = 0; i < program->ins_count; i++) {
@@ -72,7 +72,7 @@ static bool recognise(tn_built *built, const tn_program *program)
             store = ins;
         } else {
             work = ins;
-            worked = i;
+            result_value = i;
         }
     }
     if (!store ||
@@ -83,7 +83,7 @@ static bool recognise(tn_built *built, const tn_program *program)
         if (program->ins[store->a].op == TN_K_LOAD ||
             program->ins[store->a].dtype !=
                 program->operand[store->imm.i].dtype ||
-            !take_input(&direct, 0, program, store->a))
+            !read_input(&direct, 0, program, store->a))
             return false;
         direct.run = built->routines->fill[result];
         direct.fills = true;
@@ -91,13 +91,13 @@ static bool recognise(tn_built *built, const tn_program *program)
         built->direct = direct;
         return true;
     }
-    if (store->a != worked || work->a == TN_NONE ||
+    if (store->a != result_value || work->a == TN_NONE ||
         program->operand[store->imm.i].dtype != work->dtype)
         return false;
     const uint32_t value[3] = {work->a, work->b, work->c};
     for (; direct.in_count < 3 && value[direct.in_count] != TN_NONE;
          direct.in_count++)
-        if (!take_input(&direct, direct.in_count, program,
+        if (!read_input(&direct, direct.in_count, program,
                         value[direct.in_count]))
             return false;
     switch (work->op) {
@@ -116,7 +116,7 @@ static bool recognise(tn_built *built, const tn_program *program)
     case TN_K_CAST:
         direct.run = built->routines->cast[direct.in[0].type][result];
         if (direct.in[0].operand == TN_CPU_NONE) {
-            direct.once = direct.run;
+            direct.convert = direct.run;
             direct.run = built->routines->fill[result];
             direct.fills = true;
         }
@@ -124,12 +124,12 @@ static bool recognise(tn_built *built, const tn_program *program)
     default:
         return false;
     }
-    direct.allowed = direct.once ? 1 : tn__cpu_scalar_allowed(work->op);
+    direct.allowed = direct.convert ? 1 : tn__cpu_scalar_allowed(work->op);
     built->direct = direct;
     return direct.run != NULL;
 }
 
-/* 1: without gaps in row-major order; 0: one value for all; -1: neither. */
+/* 1: contiguous in row-major order; 0: one value for all; -1: neither. */
 static int shape_of(const tn_launch *launch, const int64_t *stride)
 {
     int64_t expected = 1;
@@ -145,8 +145,8 @@ static int shape_of(const tn_launch *launch, const int64_t *stride)
     return flat ? 1 : single ? 0 : -1;
 }
 
-/* Elements of a row, where an operand is one row for all, or has a number for
- * each; 0: it is neither. */
+/* Elements of a row if an operand is one row for all rows, or has a number for
+ * each row; 0: neither. */
 static int64_t row_of(const tn_launch *launch, const int64_t *stride,
                       bool *is_number)
 {
@@ -174,10 +174,11 @@ typedef struct pass {
     char *out;
     const char *in[3];
     size_t out_bytes, bytes[3]; /* 0 for a single value */
-    int64_t count, length;      /* of a row; 0: operands are flat or single */
-    size_t row_bytes[3];        /* with rows: from one to the next */
+    int64_t count, length;      /* of a row; 0: operands are contiguous or
+                                   single */
+    size_t row_bytes[3];        /* stride between rows */
     unsigned scalar;
-    tn_cpu_stream *stream; /* NULL: what is written stays in the cache */
+    tn_cpu_stream *stream; /* NULL: ordinary stores */
     void (*fence)(void);
 } pass;
 
@@ -201,8 +202,8 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
     }
 }
 
-/* Without machine code, by pages of 4 KiB: 2^24 floats added take 3.6 ms so,
- * 4.3 by 8 KiB, 4.0 by 2 (Zen 5). */
+/* Non-temporal stores without machine code, in blocks of 4 KiB: adding 2^24
+ * floats takes 3.6 ms, 4.3 in blocks of 8 KiB and 4.0 of 2 KiB (Zen 5). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -229,10 +230,10 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Turns the operands of a pass to rows, of which some have one for all, or a
- * number for each; false if not all fit. shape: as shape_of says. */
-static bool take_rows(pass *p, const cpu_direct *direct,
-                      const tn_launch *launch, const int shape[3])
+/* Describes the operands of a pass as rows, some of which are one row for all
+ * or one number each; false: not all fit. shape: results of shape_of. */
+static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
+                     const int shape[3])
 {
     for (uint32_t i = 0; i < direct->in_count; i++) {
         bool is_number;
@@ -240,7 +241,7 @@ static bool take_rows(pass *p, const cpu_direct *direct,
             continue;
         int64_t length = row_of(
             launch, launch->operand[direct->in[i].operand].stride, &is_number);
-        if (length < LEAST_ROW || (p->length > 0 && p->length != length) ||
+        if (length < MIN_ROW || (p->length > 0 && p->length != length) ||
             p->in[i] == p->out)
             return false;
         p->length = length;
@@ -256,11 +257,11 @@ static bool take_rows(pass *p, const cpu_direct *direct,
     return true;
 }
 
-/* Past the caches? Machine code stores so as it goes, from half as much on
- * (cpu_launch.c): 2^24 floats added take 7.8 ms, and 12.5 through blocks, a row
- * added to 4096 x 1024 0.75 ms, and 1.4 by ordinary stores (Zen 4, with other
- * work between). */
-static bool goes_past(const tn_built *built, int64_t bytes)
+/* Are results large enough for non-temporal stores? For machine code, which
+ * stores as it computes, half the size is enough (cut_plan.c): adding 2^24
+ * floats takes 7.8 ms, and 12.5 through blocks; adding a row to 4096 x 1024
+ * 0.75 ms, and 1.4 by ordinary stores (Zen 4, with other work between). */
+static bool is_streamed(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;
     return bytes >= built->stream_bytes / part;
@@ -277,7 +278,7 @@ static bool launch_direct(tn_built *built, const tn_launch *launch,
     bool rows = false;
     if (shape_of(launch, to->stride) != 1)
         return false;
-    pass p; /* to clear all of it costs more than an addition */
+    pass p; /* clearing all of it costs more than an addition */
     bool in_place = false;
     p.run = direct->run;
     p.scalar = 0;
@@ -285,7 +286,7 @@ static bool launch_direct(tn_built *built, const tn_launch *launch,
     p.stream = NULL;
     p.fence = NULL;
     p.count =
-        tn__cpu_product(launch->extent, launch->outer_ndim + launch->row_ndim);
+        tn__cpu_numel(launch->extent, launch->outer_ndim + launch->row_ndim);
     p.out_bytes = tn__cpu_dtype_bytes[built->operand[direct->out].dtype];
     p.out = tn__cpu_at(to->buffer, to->offset, p.out_bytes);
     for (uint32_t i = 0; i < direct->in_count; i++) {
@@ -318,11 +319,11 @@ static bool launch_direct(tn_built *built, const tn_launch *launch,
         p.in[i] = p.in[0];
         p.bytes[i] = 0;
     }
-    if (rows && !take_rows(&p, direct, launch, shapes))
+    if (rows && !set_rows(&p, direct, launch, shapes))
         return false;
-    if (direct->once) {
+    if (direct->convert) {
         unsigned fpu = tn__cpu_fpu_set();
-        direct->once(&value, p.in[0], p.in[0], p.in[0], 1, 0);
+        direct->convert(&value, p.in[0], p.in[0], p.in[0], 1, 0);
         tn__cpu_fpu_restore(fpu);
         p.in[0] = (const char *)&value;
     }
@@ -330,7 +331,7 @@ static bool launch_direct(tn_built *built, const tn_launch *launch,
         return false;
     if (p.count == 0)
         return true;
-    if (!in_place && goes_past(built, p.count * (int64_t)p.out_bytes)) {
+    if (!in_place && is_streamed(built, p.count * (int64_t)p.out_bytes)) {
         if (built->kept.segment_count > 0)
             return false;
         p.stream = built->routines->stream;
@@ -348,4 +349,5 @@ static bool launch_direct(tn_built *built, const tn_launch *launch,
     return true;
 }
 
-const cpu_path tn__cpu_path_direct = {.name = "direct", .recognise = recognise, .launch = launch_direct};
+const cpu_path tn__cpu_path_direct = {
+    .name = "direct", .recognise = recognise, .launch = launch_direct};

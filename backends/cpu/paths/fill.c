@@ -1,9 +1,8 @@
-/* fill.c: one value stored again and again, more of it than a cache near the
- * core has. By string instructions the processor takes lines over whole, where
- * plain stores read each of them before. 4 MiB take 32 us so and 42 by plain
- * stores, 16 MiB 128 and 290, and 400 past the caches unless the value is 0; of
- * less than 1 MiB the plain ones are as fast or faster (Zen 5, other work
- * between). */
+/* fill.c: stores one value in more memory than an L2 holds. With string
+ * instructions the processor claims whole lines, where ordinary stores read
+ * each of them first. 4 MiB take 32 us instead of 42, 16 MiB 128 instead of
+ * 290, and non-temporal stores 400 unless the value is 0. Below 1 MiB ordinary
+ * stores are as fast or faster (Zen 5, other work between). */
 #include "paths.h"
 
 #if defined(__x86_64__)

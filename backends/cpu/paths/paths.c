@@ -1,12 +1,11 @@
-/* paths.c: the shortcuts, in the order in which a launch tries them. */
+/* paths.c: the shortcuts in the order in which a launch tries them. */
 #include "paths.h"
 
 #include "../program/program.h"
 
 static const cpu_path *const paths[CPU_PATHS] = {
-    &tn__cpu_path_direct,   &tn__cpu_path_copy,
-    &tn__cpu_path_runs,     &tn__cpu_path_take,
-    &tn__cpu_path_row_taps, &tn__cpu_path_taps_along};
+    &tn__cpu_path_direct, &tn__cpu_path_copy,     &tn__cpu_path_indexed_copy,
+    &tn__cpu_path_take,   &tn__cpu_path_row_taps, &tn__cpu_path_taps_along};
 
 void tn__cpu_paths_find(tn_built *built, const tn_program *program)
 {

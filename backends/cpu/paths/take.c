@@ -1,15 +1,15 @@
-/* take.c: programs that store what they load by one index: gathers, selected
- * rows, embeddings. Where the index is the same along a row that lies without
- * gaps, a row is one copy. */
+/* take.c: programs that store what they load by one index: gather,
+ * index_select, embedding. If the index is constant along a contiguous row, a
+ * row is one copy. */
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
 #define TASK_ELEMENTS 32768
-#define BLOCK 256 /* elements: looked at, then taken */
-#define GROUP 16  /* elements: then more is asked for */
-#define AHEAD 1536 /* elements of the index */
+#define BLOCK 256 /* elements that are checked, then gathered */
+#define GROUP 16  /* elements between prefetches */
+#define AHEAD 1536 /* prefetch distance of the index, in elements */
 #define LINE 64
 
 static bool recognise(tn_built *built, const tn_program *program)
@@ -34,7 +34,7 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A bool is made 0 or 1 as it is loaded. */
+    /* A load normalises a bool to 0 or 1. */
     built->take = (cpu_take){.in = (uint32_t)load->imm.i,
                              .index = (uint32_t)index->imm.i,
                              .out = (uint32_t)store->imm.i,
@@ -55,8 +55,8 @@ typedef struct take {
     char *out;
     int64_t bytes, step, extent; /* of an element; of the index */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim;           /* at least 1 */
-    int64_t blocks, block;   /* along the last dimension */
+    uint32_t ndim;            /* at least 1 */
+    int64_t blocks, block;    /* along the last dimension */
     int64_t pieces, per_task; /* rows x blocks */
     bool by_rows, stream;
     atomic_flag lock;
@@ -80,9 +80,9 @@ static void raise_fault(take *t, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&t->lock, memory_order_release);
 }
 
-/* Offsets of the piece's first element; position: its number. The elements
- * that the next one takes from are asked for, where there is a next and they
- * stay near: they are read in an order that no hardware foresees. */
+/* Offsets of the first element of a piece, and its position. If the next piece
+ * reads elements nearby, they are prefetched: no hardware predicts their
+ * order. */
 typedef struct place {
     int64_t in, index, out, position;
     const char *next; /* or NULL */
@@ -106,11 +106,11 @@ static void take_row(take *t, place p, int64_t n)
         memcpy(to, from, bytes);
 }
 
-/* Of indices without gaps a block is looked at, then taken, if all lie inside;
- * meanwhile what comes later is asked for, a little at a time, since a
- * processor waits for few lines at once: gather of 4096 x 1024 took 2.0 ms
- * where it was asked for before each block, and takes 1.8 so; with the index
- * 512 elements ahead, 2.0 (Zen 5). */
+/* Contiguous indices are checked block by block, then gathered if all are in
+ * range. The next block's source is prefetched a little at a time, since a
+ * processor waits for few lines at once: gather of 4096 x 1024 takes 1.8 ms,
+ * and 2.0 with all prefetches before each block or the index prefetched only
+ * 512 elements ahead (Zen 5). */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -129,15 +129,15 @@ static void take_row(take *t, place p, int64_t n)
                 break;                                                        \
             for (int64_t i = 0; i < m; i += GROUP) {                          \
                 const int64_t *from = index + k + i;                          \
-                tn__cpu_fetch(from + AHEAD, GROUP * 8);                       \
+                tn__cpu_prefetch(from + AHEAD, GROUP * 8);                    \
                 if (share)                                                    \
-                    tn__cpu_fetch(p.next + (k + i) / GROUP * share, share);   \
+                    tn__cpu_prefetch(p.next + (k + i) / GROUP * share, share);\
                 _Pragma("GCC unroll 4") for (int64_t j = 0; j < GROUP; j++)   \
                     to[i + j] = in[from[j]];                                  \
             }                                                                 \
             if (t->stream)                                                    \
                 t->built->routines->stream((char *)(out + k), block,          \
-                                           m * (int64_t)sizeof(T), 0);        \
+                                           m *(int64_t)sizeof(T), 0);         \
         }                                                                     \
         for (int64_t i = k; i < n; i++) {                                     \
             int64_t at = index[i * d.index];                                  \
@@ -166,9 +166,9 @@ static void take_one(take *t, place p, int64_t n)
         take_1(t, p, n);
 }
 
-/* Rows lie anywhere, and a row is copied before the next index is looked at: so
- * what a later one names is asked for. */
-static void fetch_row(const take *t, int64_t row)
+/* Prefetches a row: rows are anywhere, and a row is copied before the next
+ * index is read. */
+static void prefetch_row(const take *t, int64_t row)
 {
     enum { MOST = 8 * LINE };
     int64_t at = t->index[row * t->dim[0].index];
@@ -180,13 +180,13 @@ static void fetch_row(const take *t, int64_t row)
         __builtin_prefetch(from + i, 0, 2);
 }
 
-/* `count` rows from `row` on, their elements [first, first + n). Which row is
- * next is counted, not divided: rows may be short. */
+/* Copies elements [first, first + n) of `count` rows from `row` on. Coordinates
+ * are incremented, not divided: rows may be short. */
 static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
     enum { ROWS_AHEAD = 4, NEAR = 16 << 10 };
-    const bool fetches = t->by_rows && t->ndim == 2 && t->blocks == 1;
+    const bool prefetches = t->by_rows && t->ndim == 2 && t->blocks == 1;
     const dimension *last = &t->dim[t->ndim - 1];
     int64_t at[TN_MAX_NDIM * 2] = {0}, number = row;
     place p = {.in = first * last->in, .index = first * last->index,
@@ -205,8 +205,8 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
         t->blocks == 1 && t->extent * t->bytes <= tn__cpu_min(NEAR, n * LINE))
         p.next_bytes = t->extent * t->bytes;
     for (; count > 0; count--, number++) {
-        if (fetches && count > ROWS_AHEAD)
-            fetch_row(t, number + ROWS_AHEAD);
+        if (prefetches && count > ROWS_AHEAD)
+            prefetch_row(t, number + ROWS_AHEAD);
         p.next = count > 1 && p.next_bytes > 0
                      ? t->in + (p.in + rows->in) * t->bytes
                      : NULL;
@@ -244,8 +244,8 @@ static void run_pieces(void *context, int64_t i)
         t->built->routines->fence();
 }
 
-/* The dimensions, merged where all operands allow. */
-static int64_t take_dimensions(take *t)
+/* Merges the dimensions where all operands allow. */
+static int64_t merge_dimensions(take *t)
 {
     const tn_launch *l = t->launch;
     const int64_t *in = l->operand[t->built->take.in].stride;
@@ -270,8 +270,8 @@ static int64_t take_dimensions(take *t)
     return total;
 }
 
-/* How many different elements of the index there are. */
-static int64_t own_indices(const take *t)
+/* The number of distinct elements of the index. */
+static int64_t distinct_indices(const take *t)
 {
     int64_t own = 1;
     for (uint32_t d = 0; d < t->ndim; d++)
@@ -279,11 +279,11 @@ static int64_t own_indices(const take *t)
     return own;
 }
 
-/* The same indices for each of many rows: blocks that share their offsets are
- * faster (hoist.c), for each index is looked at once. */
+/* Do many rows share their indices? Then blocks that share offsets are faster
+ * (hoist.c): each index is checked once. */
 static bool shares_indices(const take *t, int64_t total)
 {
-    return t->dim[t->ndim - 1].index != 0 && total / own_indices(t) >= 16;
+    return t->dim[t->ndim - 1].index != 0 && total / distinct_indices(t) >= 16;
 }
 
 static bool launch_take(tn_built *built, const tn_launch *launch,
@@ -293,7 +293,7 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     const tn_launch_operand *at = &launch->operand[built->take.index];
     const tn_launch_operand *to = &launch->operand[built->take.out];
     take t = {.built = built, .launch = launch, .lock = ATOMIC_FLAG_INIT};
-    int64_t total = take_dimensions(&t);
+    int64_t total = merge_dimensions(&t);
     if (total == 0)
         return true;
     const dimension *last = &t.dim[t.ndim - 1];
@@ -306,9 +306,9 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     if (shares_indices(&t, total))
         return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
-    /* What comes from anywhere leaves memory idle: half as much as elsewhere is
-     * enough. index_select of 4096 x 1024: 0.58 ms in place of 0.88, gather 2.7
-     * of 3.0 (Zen 5). */
+    /* Random reads leave memory idle, so half the size suffices for
+     * non-temporal stores. index_select of 4096 x 1024: 0.58 ms instead of
+     * 0.88, gather 2.7 instead of 3.0 (Zen 5). */
     t.stream = last->out == 1 && total * t.bytes >= built->stream_bytes / 2;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
     t.blocks = (last->extent + t.block - 1) / t.block;
@@ -324,4 +324,5 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     return true;
 }
 
-const cpu_path tn__cpu_path_take = {.name = "take", .recognise = recognise, .launch = launch_take};
+const cpu_path tn__cpu_path_take = {
+    .name = "take", .recognise = recognise, .launch = launch_take};

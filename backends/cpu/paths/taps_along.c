@@ -1,39 +1,41 @@
-/* taps_along.c: sums of a few loads times weights (taps_blocks.c) whose indices hang
- * on one dimension alone, as an image's do that is stretched along it. They are
- * looked at once. Along any dimension but the last a line of results is made of
- * whole lines, without an index for an element; along the last one, entries of
- * taps_blocks.c for one row stay in registers while all rows pass. */
+/* taps_along.c: sums of taps whose indices and weights depend on one dimension
+ * only, such as an image resized along it. The indices are checked once. Along
+ * any dimension but the last a row of results is a weighted sum of whole rows,
+ * without an index for each element. Along the last dimension the table entries
+ * of one row (taps_blocks.c) stay in registers while all rows pass. */
 #include "taps.h"
 
-#define UNIT 4096    /* results that are made in a row: a quarter of an L1 */
-#define SOME 2048    /* of rows: there is room for what the next ones read */
-#define LEAST_LINE 4 /* results of a line */
-#define LARGE (4 << 20) /* bytes of results that lie in no near cache before: a
-                           Zen 5 takes 5 % longer if less is asked for */
-#define TASK 131072  /* of a task */
-#define LEAST_ROWS 4 /* that are worth a row's entries */
+#define UNIT 4096          /* results computed together: a quarter of an L1 */
+#define MAX_ROW_INPUT 2048 /* elements of rows: leaves room for the next ones */
+#define MIN_LINE 4         /* contiguous results that are worth a row */
+#define TASK 131072        /* results of a task */
+#define MIN_ROWS 4         /* rows that are worth the table entries */
+/* Bytes of results that no near cache holds yet: without prefetches Zen 5 takes
+ * 5 % longer. */
+#define PREFETCH_OUT_BYTES (4 << 20)
 
 typedef struct along {
     const tn_built *built;
     const float *in;
     float *out;
-    uint32_t ndim; /* dimensions outside of rows, 0 the outermost */
+    uint32_t ndim; /* dimensions outside of rows; 0 is the outermost */
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
-    tn_cpu_tap_rows rows; /* all of those that one call may take */
-    int64_t some;         /* of these: a unit */
+    tn_cpu_tap_rows rows; /* all rows of one call */
+    int64_t unit_rows;    /* of these: rows of a unit */
     int64_t parts;        /* units of them */
     int64_t units, per_task;
-    int64_t entries; /* of a row; 0: lines */
-    tn_cpu_tap *tap; /* those; lent, as are */
-    int64_t *at;     /* where taps begin: of lines a row's, else results' */
-    float *weight;   /* and theirs */
-    bool stream, asked; /* results, past the caches, or asked for before */
+    int64_t entries; /* table entries of a row; 0: sums of whole rows */
+    tn_cpu_tap *tap; /* the entries; this and the arrays below are acquired */
+    int64_t *at;     /* offsets of taps, of each row or of each result */
+    float *weight;   /* their weights */
+    bool stream;         /* results: non-temporal stores */
+    bool prefetches_out; /* or prefetched for writing */
 } along;
 
 static int64_t product_of(const along *a)
 {
-    return tn__cpu_product(a->extent, a->ndim);
+    return tn__cpu_numel(a->extent, a->ndim);
 }
 
 static void push(along *a, int64_t extent, int64_t in, int64_t out)
@@ -49,7 +51,8 @@ static void push(along *a, int64_t extent, int64_t in, int64_t out)
     a->out_stride[a->ndim++] = out;
 }
 
-/* The one dimension that indices and weights hang on; ndim if there is none. */
+/* The one dimension on which indices and weights depend; ndim: there is no
+ * such. */
 static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
 {
     const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
@@ -68,7 +71,7 @@ static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
     return own;
 }
 
-/* Dimensions, rows and lines; false if they do not lie so. */
+/* Finds dimensions and rows. False: the layout does not suit. */
 static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -92,13 +95,13 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     if (line > 1) {
         a->rows = (tn_cpu_tap_rows){.count = launch->extent[own], .n = line,
                                     .out_step = out->stride[own]};
-        return line >= LEAST_LINE;
+        return line >= MIN_LINE;
     }
-    if (a->ndim == 0 || a->extent[a->ndim - 1] < LEAST_ROWS ||
+    if (a->ndim == 0 || a->extent[a->ndim - 1] < MIN_ROWS ||
         in->index_stride[0] != 1 || out->stride[own] != 1)
         return false;
     a->ndim--;
-    a->entries = 1; /* to be counted */
+    a->entries = 1; /* counted later */
     a->rows = (tn_cpu_tap_rows){.count = a->extent[a->ndim],
                                 .n = launch->extent[own],
                                 .from = in->index_extent[0],
@@ -107,8 +110,8 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Offsets and weights of each tap, at[t * n ..], weight likewise; or, of lines,
- * of each result, (n, count). False if an index is outside. */
+/* Reads offsets and weights: at[t * n + k] for tap t of result k; for whole
+ * rows at[k * count + t]. False: an index is out of range. */
 static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -133,13 +136,13 @@ static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-static int64_t most_entries(const along *a)
+static int64_t max_entries(const along *a)
 {
     return 3 * (a->rows.n / a->built->routines->tap_points + 1);
 }
 
-/* The entries of a row. The last one begins earlier where it then is a whole
- * vector. False if there are more than are worth it (taps_blocks.c). */
+/* Fills the entries of a row. The last one begins earlier if that makes it a
+ * whole vector. False: there are more than are worth it (taps_blocks.c). */
 static bool fill_entries(along *a)
 {
     const int64_t n = a->rows.n, lanes = a->built->routines->tap_points;
@@ -150,17 +153,18 @@ static bool fill_entries(along *a)
         lists.step[t] = 1;
     }
     a->entries = 0;
-    for (int64_t k = 0, some; k < n; k += some) {
-        some = tn__cpu_tap_near(&lists, k, tn__cpu_min(lanes, n - k),
-                                2 * lanes);
-        if (some == 0 || a->entries == most_entries(a))
+    for (int64_t k = 0, unit_rows; k < n; k += unit_rows) {
+        unit_rows =
+            tn__cpu_tap_span(&lists, k, tn__cpu_min(lanes, n - k), 2 * lanes);
+        if (unit_rows == 0 || a->entries == max_entries(a))
             return false;
-        if (k + some == n && n >= lanes &&
-            tn__cpu_tap_near(&lists, n - lanes, lanes, 2 * lanes) == lanes) {
+        if (k + unit_rows == n && n >= lanes &&
+            tn__cpu_tap_span(&lists, n - lanes, lanes, 2 * lanes) == lanes) {
             k = n - lanes;
-            some = lanes;
+            unit_rows = lanes;
         }
-        tn__cpu_tap_fill(a->tap + a->entries * lists.count, &lists, k, some);
+        tn__cpu_tap_fill(a->tap + a->entries * lists.count, &lists, k,
+                         unit_rows);
         a->entries++;
     }
     return true;
@@ -169,9 +173,9 @@ static bool fill_entries(along *a)
 /* The rows of a unit. */
 static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
 {
-    const int64_t first = unit % a->parts * a->some;
+    const int64_t first = unit % a->parts * a->unit_rows;
     tn_cpu_tap_rows rows = a->rows;
-    rows.count = tn__cpu_min(a->some, rows.count - first);
+    rows.count = tn__cpu_min(a->unit_rows, rows.count - first);
     rows.in = a->in + first * rows.in_step;
     rows.out = a->out + first * rows.out_step;
     unit /= a->parts;
@@ -189,7 +193,7 @@ static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
 {
     const cpu_taps *taps = &a->built->taps;
     const tn_cpu_routines *routines = a->built->routines;
-    const int64_t first = unit % a->parts * a->some;
+    const int64_t first = unit % a->parts * a->unit_rows;
     float room[UNIT], *to = rows.out;
     if (a->stream)
         rows.out = room;
@@ -216,7 +220,7 @@ static void run_units(void *context, int64_t task)
         if (unit + 1 < end) {
             next = find_unit(a, unit + 1);
             rows.next = next.in;
-            rows.next_out = a->asked ? next.out : NULL;
+            rows.next_out = a->prefetches_out ? next.out : NULL;
         }
         run_unit(a, rows, unit);
     }
@@ -227,18 +231,21 @@ static void run_units(void *context, int64_t task)
 
 static void run_all(along *a)
 {
-    a->some = a->entries ? SOME / (a->rows.n > a->rows.from ? a->rows.n
-                                                            : a->rows.from)
-                         : UNIT / a->rows.n;
-    a->some = a->some < 1 ? 1 : tn__cpu_min(a->some, a->rows.count);
-    a->parts = (a->rows.count + a->some - 1) / a->some;
+    a->unit_rows =
+        a->entries ? MAX_ROW_INPUT /
+                         (a->rows.n > a->rows.from ? a->rows.n : a->rows.from)
+                   : UNIT / a->rows.n;
+    a->unit_rows =
+        a->unit_rows < 1 ? 1 : tn__cpu_min(a->unit_rows, a->rows.count);
+    a->parts = (a->rows.count + a->unit_rows - 1) / a->unit_rows;
     a->units = product_of(a) * a->parts;
-    a->per_task = TASK / (a->some * a->rows.n) + 1;
+    a->per_task = TASK / (a->unit_rows * a->rows.n) + 1;
     const int64_t bytes =
         product_of(a) * a->rows.count * a->rows.n * (int64_t)sizeof *a->out;
     a->stream = a->rows.out_step == a->rows.n && a->built->routines->stream &&
-                a->some * a->rows.n <= UNIT && bytes >= a->built->stream_bytes;
-    a->asked = !a->stream && bytes >= LARGE;
+                a->unit_rows * a->rows.n <= UNIT &&
+                bytes >= a->built->stream_bytes;
+    a->prefetches_out = !a->stream && bytes >= PREFETCH_OUT_BYTES;
     const int64_t tasks = (a->units + a->per_task - 1) / a->per_task;
     if (tasks == 1)
         run_units(a, 0);
@@ -256,17 +263,19 @@ static bool launch_along(tn_built *built, const tn_launch *launch,
         return false;
     if (product_of(&a) * a.rows.count * a.rows.n < TN_CPU_LEAST_POINTS)
         return false;
-    const int64_t count = built->taps.count, total = launch->extent[own] * count;
-    const int64_t taps = a.entries ? most_entries(&a) * count : 0;
-    a.tap = tn__cpu_lend((size_t)taps * sizeof *a.tap +
-                         (size_t)total * (sizeof *a.at + sizeof *a.weight));
+    const int64_t count = built->taps.count,
+                  total = launch->extent[own] * count;
+    const int64_t taps = a.entries ? max_entries(&a) * count : 0;
+    a.tap = tn__cpu_memory_acquire((size_t)taps * sizeof *a.tap +
+                                   (size_t)total *
+                                       (sizeof *a.at + sizeof *a.weight));
     a.at = (int64_t *)(void *)(a.tap + taps);
     a.weight = (float *)(void *)(a.at + total);
     bool able = a.tap && read_tables(&a, launch, own) &&
                 (a.entries == 0 || fill_entries(&a));
     if (able)
         run_all(&a);
-    tn__cpu_give_back(a.tap);
+    tn__cpu_memory_release(a.tap);
     return able;
 }
 

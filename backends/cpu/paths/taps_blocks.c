@@ -1,33 +1,32 @@
-/* taps_blocks.c: sums of a few loads by an index, each times a weight, as an
- * interpolation is along one dimension. Blocks that share indices (hoist.c)
- * share weights too: what the first of them finds becomes a table, of each tap
- * for each vector of points where its elements begin, which of those a point
- * takes and the weights; in all others a vector of results is made in registers
- * at once, and nothing lies in memory between a tap and the next. */
+/* taps_blocks.c: sums of taps, such as an interpolation. Blocks that share
+ * indices (hoist.c) share weights too. The first of them fills a table: for
+ * each vector of points and each tap, where its elements begin, which of them
+ * each point reads, and the weights. All others compute a vector of results at
+ * once, in registers. */
 #include <string.h>
 
 #include "taps.h"
 
 #define TABLE_BYTES 24576 /* half an L1 */
-#define MOST_POINTS 2048
+#define MAX_POINTS 2048
 
 int64_t tn__cpu_taps_block(const tn_built *built)
 {
     int64_t each = built->taps.count * (int64_t)sizeof(tn_cpu_tap);
     int64_t points = TABLE_BYTES / each * built->routines->tap_points;
-    return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MOST_POINTS);
+    return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MAX_POINTS);
 }
 
-/* Entries of a table: most, for offsets may be too far apart for whole vectors
- * (in lines of 24, they are for one in two). More are not worth it. */
-static int64_t most_entries(const cpu_plan *plan)
+/* Most entries of a table: offsets may be too far apart for whole vectors (in
+ * rows of 24 elements, every other vector). More are not worth it. */
+static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);
 }
 
 size_t tn__cpu_taps_bytes(const cpu_plan *plan)
 {
-    return plan->taps ? 2 * (size_t)most_entries(plan) *
+    return plan->taps ? 2 * (size_t)max_entries(plan) *
                             plan->built->taps.count * sizeof(tn_cpu_tap)
                       : 0;
 }
@@ -38,12 +37,12 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     bool shared = plan->hoist && taps->count > 0 && !plan->in_place;
     for (uint32_t t = 0; shared && t < taps->count; t++)
         shared = plan->hoist->skip[taps->load[t]] == CPU_PLACED &&
-                 plan->hoist->skip[taps->weigh[t]] == CPU_KNOWN;
+                 plan->hoist->skip[taps->weight_load[t]] == CPU_KNOWN;
     return shared;
 }
 
-/* Where a tap has no weight it is nowhere. */
-int64_t tn__cpu_tap_near(const cpu_tap_lists *lists, int64_t at, int64_t n,
+/* A tap with weight 0 reads nothing. */
+int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most)
 {
     int64_t low = INT64_MAX, high = INT64_MIN, i = 0;
@@ -73,7 +72,7 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                 low = tn__cpu_min(low, lists->where[t][i]);
                 high = lists->where[t][i] > high ? lists->where[t][i] : high;
             }
-    if (low > high) /* none has */
+    if (low > high) /* all weights are 0 */
         low = high = lists->where[0][at];
     for (int t = 0; t < lists->count; t++, tap++) {
         *tap = (tn_cpu_tap){.low = low, .points = n,
@@ -86,18 +85,19 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
     }
 }
 
-/* The table of blocks like the one at hand: whole ones, and shorter ones at the
- * end of a dimension, have one each. No entries if there is none. */
+/* Fills the table for blocks like the current one: whole blocks have one table,
+ * shorter ones at the end of a dimension another. No entries: there can be
+ * none. */
 static void fill_table(cpu_task *task, cpu_tap_table *table)
 {
     const cpu_taps *taps = &task->plan->built->taps;
     const int64_t points = task->routines->tap_points;
-    const int64_t most = most_entries(task->plan);
+    const int64_t most = max_entries(task->plan);
     cpu_tap_lists lists = {.count = (int)taps->count};
     table->outer = task->shared.outer;
     table->entries = 0;
     for (uint32_t t = 0; t < taps->count; t++) {
-        const uint32_t slot = task->code->op[taps->weigh[t]].out;
+        const uint32_t slot = task->code->op[taps->weight_load[t]].out;
         lists.where[t] = (const int64_t *)
             task->slot[task->code->op[taps->load[t]].where];
         lists.weight[t] = (const float *)task->slot[slot];
@@ -106,7 +106,7 @@ static void fill_table(cpu_task *task, cpu_tap_table *table)
     int64_t entries = 0;
     for (int64_t at = 0, n; at < task->count; at += n, entries++) {
         n = tn__cpu_min(points, task->count - at);
-        n = tn__cpu_tap_near(&lists, at, n, 2 * points);
+        n = tn__cpu_tap_span(&lists, at, n, 2 * points);
         if (n == 0 || entries == most)
             return;
         tn__cpu_tap_fill(table->tap + entries * lists.count, &lists, at, n);
@@ -118,8 +118,7 @@ void tn__cpu_taps_place(cpu_task *task, void *memory)
 {
     if (!task->plan->taps)
         return;
-    int64_t each =
-        most_entries(task->plan) * task->plan->built->taps.count;
+    int64_t each = max_entries(task->plan) * task->plan->built->taps.count;
     for (int i = 0; i < 2; i++)
         task->taps[i] = (cpu_tap_table){.tap = (tn_cpu_tap *)memory + i * each,
                                         .outer = -1};
@@ -129,7 +128,7 @@ bool tn__cpu_run_taps(cpu_task *task)
 {
     const cpu_taps *taps = &task->plan->built->taps;
     cpu_tap_table *table = &task->taps[task->count < task->plan->block];
-    if (!task->shared.skip) /* the first block finds what is shared */
+    if (!task->shared.skip) /* the first block computes what is shared */
         return false;
     if (table->outer != task->shared.outer)
         fill_table(task, table);

@@ -1,5 +1,4 @@
-/* taps_find.c: finds programs that are sums of a few loads by an index, each
- * times a weight. */
+/* taps_find.c: recognises programs that sum taps. */
 #include "taps.h"
 
 static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
@@ -8,7 +7,7 @@ static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         if (op->code == CPU_LOAD && op->index == operand && op->a == index &&
-            op->early && code->slot[op->out].space == CPU_ELEM)
+            op->hoistable && code->slot[op->out].space == CPU_ELEM)
             return op;
     }
     return NULL;
@@ -21,10 +20,10 @@ static const tn_kernel_ins *plain_load(const tn_program *program, uint32_t n)
 }
 
 typedef struct tap_operands {
-    uint32_t in, index, weight, flags; /* of the load by an index */
+    uint32_t in, index, weight, flags; /* flags of the load by an index */
 } tap_operands;
 
-/* where(w == 0, 0, x[i] * w) */
+/* Matches where(w == 0, 0, x[i] * w). */
 static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 {
     const tn_kernel_ins *all = program->ins, *select = &all[n];
@@ -60,19 +59,19 @@ static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
     const cpu_code *code = &built->hoisted;
     const cpu_op *from = find_load(code, tap.index, TN_CPU_NONE);
     const cpu_op *load = from ? find_load(code, tap.in, from->out) : NULL;
-    const cpu_op *weigh = find_load(code, tap.weight, TN_CPU_NONE);
-    if (!load || !weigh)
+    const cpu_op *weight_load = find_load(code, tap.weight, TN_CPU_NONE);
+    if (!load || !weight_load)
         return false;
     taps->in = tap.in;
     taps->index[taps->count] = tap.index;
     taps->weight[taps->count] = tap.weight;
     taps->load[taps->count] = (uint32_t)(load - code->op);
-    taps->weigh[taps->count++] = (uint32_t)(weigh - code->op);
+    taps->weight_load[taps->count++] = (uint32_t)(weight_load - code->op);
     return true;
 }
 
-/* How many additions stand above each other in value n; more than `most` if
- * there are more. */
+/* The depth of the tree of additions of value n; more than `most` if it is
+ * deeper. */
 static int depth_of(const tn_program *program, uint32_t n, int most)
 {
     const tn_kernel_ins *ins = &program->ins[n];
@@ -83,8 +82,8 @@ static int depth_of(const tn_program *program, uint32_t n, int most)
     return 1 + (a > b ? a : b);
 }
 
-/* The taps that value n is the sum of, in a tree of so many additions above
- * each other whose first leaf that is. */
+/* Adds the taps that value n sums, in a tree of the given depth whose first
+ * leaf is `leaf`. */
 static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                      int leaf, int depth)
 {
@@ -101,8 +100,8 @@ static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                     depth - 1);
 }
 
-/* The one store of a program of float32; NULL: there is another, or this set has
- * no loop for such sums. */
+/* The only store of a program of float32. NULL: there are others, or the
+ * instruction set has no loop for sums of taps. */
 static const tn_kernel_ins *only_store(const tn_built *built,
                                        const tn_program *program)
 {

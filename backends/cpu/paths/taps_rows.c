@@ -1,9 +1,9 @@
-/* taps_rows.c: sums of taps that are short rows are written out as a program
- * without rows, one for each count of taps. */
+/* taps_rows.c: sums over short rows of taps, written out as a program without
+ * rows, one for each number of taps. */
 #include "taps.h"
 
-/* The program of one output whose row has `count` taps: these written out, added
- * in the order of a row's lanes. */
+/* Builds the program for rows of `count` taps: the taps are added in the order
+ * of a row's lanes. */
 static tn_status build_written(const tn_built *built, int count,
                                tn_built **written)
 {
@@ -52,7 +52,8 @@ static tn_status build_written(const tn_built *built, int count,
     tn_plugin_device device = {.routines = built->routines,
                                .stream_bytes = built->stream_bytes};
     tn_status status = tn__cpu_build(&device, &program, written);
-    if (status == TN_OK && tn__cpu_path_taps_along.recognise(*written, &program))
+    if (status == TN_OK &&
+        tn__cpu_path_taps_along.recognise(*written, &program))
         (*written)->path[0] = &tn__cpu_path_taps_along;
     return status;
 }
@@ -73,8 +74,8 @@ static tn_status find_written(tn_built *built, int count, tn_built **written)
     return status;
 }
 
-/* All of them, of one outer dimension at most: who goes row by row finds which
- * is outside. */
+/* Are all indices in range? They may vary along one outer dimension. The path
+ * that goes row by row reports which is not. */
 static bool all_inside(const tn_launch *launch, const tn_launch_operand *at,
                        uint32_t row, int64_t extent)
 {
@@ -105,7 +106,7 @@ static bool launch_rows(tn_built *built, const tn_launch *launch,
     const tn_launch_operand *index = &launch->operand[taps->index];
     if (launch->row_ndim != 1 || extent[outer] < 1 ||
         extent[outer] > TN_CPU_TAPS || in->stride[outer] != 0 ||
-        tn__cpu_product(extent, outer) < TN_CPU_LEAST_POINTS ||
+        tn__cpu_numel(extent, outer) < TN_CPU_LEAST_POINTS ||
         !all_inside(launch, index, outer, in->index_extent[0]))
         return false;
     const int count = (int)extent[outer];

@@ -1,12 +1,13 @@
 /* cpu_matmul.c: batched matrix products.
  *
- * The product is cut into tiles of c; each tile is computed by one thread
- * (float_product.c; integers by routines_gemm.c), every element's sum in an order
- * that k and the strides alone decide. So bits depend neither on the number of
- * threads nor on the rows and columns beside (but for one row or column alone:
- * float_product.c). k is not cut: what has few rows and columns has few threads.
- * Floats without a unit stride, and half types, are first packed into f32 or
- * f64. Large products of floats pack their operands once for all tiles. */
+ * The product is cut into tiles of c. One thread computes each tile
+ * (float_product.c; integers: routines_gemm.c), and only k and the strides
+ * determine the order of each element's sum. So bits do not depend on the
+ * number of threads, nor on the other rows and columns, except that one row or
+ * column alone has its own order (float_product.c). k is not cut: a product
+ * with few rows and columns uses few threads. Floats without a unit stride, and
+ * half types, are first packed as f32 or f64. Large products of floats pack
+ * their operands once for all tiles. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +16,18 @@
 #include "float_product.h"
 
 #define TILE_WORK 1048576 /* most m * n * k of a tile, about 10 us, unless its
-                             sides would fall below the least before */
-/* What is packed for a tile should serve many rows and columns: in products of
- * more than this, tiles have 128 and 256 of them at least, else 64; and where
- * there are tiles enough, 512 columns. */
+                             sides would fall below the minimum */
+/* Packed data should serve many rows and columns: products larger than this
+ * have tiles of at least 128 and 256 of them, others 64; with enough tiles, 512
+ * columns. */
 #define MIDDLE_WORK 33554432
 #define LARGE_WORK 134217728
 #define SHARED_WORK 8388608 /* from here on operands are packed for all tiles */
-#define SHARED_SIDE 64      /* of as many rows and columns */
-/* Batches follow each other: elements of one's c in which all threads find work. */
+#define SHARED_SIDE 64      /* with as many rows and columns */
+/* Batches run one after another: elements of one c that occupy all threads. */
 #define SHARED_BATCH 262144
-#define TASK_WORK 262144 /* least of a task */
-#define PACK_ELEMENTS 16384 /* least of one, too */
+#define TASK_WORK 262144 /* minimum of a task */
+#define PACK_ELEMENTS 16384 /* minimum of a packing task */
 
 /* An operand as the kernels see it. */
 typedef struct side {
@@ -38,12 +39,12 @@ typedef struct product {
     const tn_matmul_args *m;
     const tn_cpu_routines *routines;
     side a, b, c;
-    unsigned type;     /* register type: of all that is computed */
-    uint32_t dtype;    /* of storage */
+    unsigned type;     /* register type of the computation */
+    uint32_t dtype;    /* storage type */
     size_t bytes;      /* of an element as the kernels see it */
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
-    uint64_t alpha, beta; /* of integers */
+    uint64_t alpha, beta; /* for integers */
     atomic_bool failed;   /* out of memory */
 } product;
 
@@ -71,7 +72,7 @@ static bool is_float(const product *p)
     return p->type == CPU_F32 || p->type == CPU_F64;
 }
 
-/* m rows and n columns of c. */
+/* The product for m rows and n columns of c. */
 static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
                           int64_t column, int64_t m, int64_t n)
 {
@@ -109,7 +110,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Tiles of about TILE_WORK, rather wide than high. */
+/* Cuts tiles of about TILE_WORK, rather wide than high. */
 static void cut_tiles(product *p)
 {
     int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
@@ -117,8 +118,8 @@ static void cut_tiles(product *p)
     int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
     int64_t least_n = work > 8.0 * LARGE_WORK ? 512 : least_m;
     p->tile_m = m;
-    /* Rows first: halves of them lie in one piece each, and whoever works on c
-     * next, element by element, shares it out so. */
+    /* Rows first: halves of them are contiguous, and elementwise work on c
+     * afterwards is distributed the same way. */
     if (p->batches == 1 && work > TILE_WORK && m >= 2 * least_m)
         p->tile_m = ((m + 1) / 2 + 15) & ~(int64_t)15;
     p->tile_n = n;
@@ -132,11 +133,11 @@ static void cut_tiles(product *p)
     p->tiles_m = (m + p->tile_m - 1) / p->tile_m;
     p->tiles_n = (n + p->tile_n - 1) / p->tile_n;
     p->tiles = p->batches * p->tiles_m * p->tiles_n;
-    /* A batch of small products: many to a task. */
+    /* A batch of small products: many in a task. */
     p->tiles_per_task = TASK_WORK / (p->tile_m * p->tile_n * k) + 1;
 }
 
-/* Do many tiles meet what is packed? */
+/* Do many tiles share the packed operands? */
 static bool is_shared(const product *p)
 {
     const double m = (double)p->m->m, n = (double)p->m->n;
@@ -163,17 +164,17 @@ static void run_tiles(product *p)
         tn__cpu_host->parallel_for(tasks, run_task, p);
 }
 
-/* ---- packing ----------------------------------------------------------- */
+/* ---- packing ------------------------------------------------------------- */
 
-/* A view's matrices, run after run: rows, or columns where neighbours lie in
- * those. */
+/* Packs the matrices of a view, run by run: rows, or columns if columns are
+ * denser. */
 typedef struct packing {
     const product *p;
     const tn_strided *view;
-    int64_t runs, run; /* of a matrix; elements */
-    int64_t next, step; /* strides of the view: from run to run, within one */
+    int64_t runs, run;  /* of a matrix; elements of a run */
+    int64_t next, step; /* strides of the view: between runs, within a run */
     int64_t per_task;
-    char *memory; /* batches x runs x run, without gaps */
+    char *memory; /* batches x runs x run, contiguous */
     bool back;    /* from memory to the view */
 } packing;
 
@@ -237,7 +238,7 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     uint32_t nb = p->m->batch_ndim;
     bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
     int64_t row = view->stride[nb], column = view->stride[nb + 1];
-    if (rows == 0 || columns == 0) { /* k is: there may be no memory */
+    if (rows == 0 || columns == 0) { /* k is 0: there may be no memory */
         *s = (side){{&nothing, 0, 0}, {0}};
         return true;
     }
@@ -291,12 +292,12 @@ static bool set_up(product *p, const tn_matmul_args *m)
         tn__cpu_number_store(&p->beta, p->type,
                              (tn_number){.i = (int64_t)m->beta});
     }
-    p->batches = tn__cpu_product(m->batch, m->batch_ndim);
+    p->batches = tn__cpu_numel(m->batch, m->batch_ndim);
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
 
-/* Batches that meet the same b, one behind the other: their rows are the rows
- * of one matrix. */
+/* Merges consecutive batches that share b: their rows become the rows of one
+ * matrix. */
 static void join_batches(tn_matmul_args *m)
 {
     while (m->batch_ndim > 0) {
@@ -329,7 +330,7 @@ tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
         join_batches(&joined);
         m = &joined;
     }
-    product p; /* the rest is set up */
+    product p; /* the rest is set later */
     p.m = m;
     p.routines = queue->routines;
     atomic_init(&p.failed, false);

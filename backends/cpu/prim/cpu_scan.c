@@ -1,32 +1,21 @@
-/* cpu_scan.c: inclusive prefix folds along the last dimension; threads take whole
- * lines. Sums of floats go by chunks, in plugin.h's order. Any other line is a
- * chain of dependent operations in rising order; where nothing need be widened
- * lines go together: those side by side in memory as vectors, others some at a
- * time, for one alone waits for each operation. Else a line passes in blocks
- * through registers, where narrow types are wide. */
+/* cpu_scan.c: inclusive prefix reductions along the last dimension. Threads
+ * take whole sequences ("lines"). Sums of floats run by chunks, in plugin.h's
+ * order. Any other sequence is a chain of dependent operations. If no type has
+ * to be widened, several sequences run together: as vectors if they are
+ * adjacent in memory, otherwise interleaved, which hides the latency. Otherwise
+ * a sequence passes through registers block by block, where narrow types are
+ * widened. */
 #include <string.h>
 
 #include "../cpu_device.h"
 #include "../simd/scalar.h"
+#include "scan_sums.h"
 
 #define BLOCK TN_CHUNK
 #define TASK_POINTS 32768
-#define ROW_STEP 16 /* lines; whole vectors of any set */
 
-typedef struct carry {
-    union {
-        float f32;
-        double f64;
-        int32_t i32;
-        int64_t i64;
-        uint8_t boolean;
-    } fold;
-    int64_t place;
-    tn_cpu_still *still; /* or NULL */
-} carry;
-
-/* x[0 .. n) becomes its prefix folds after the carry; k is the position of
- * x[0]. */
+/* Replaces x[0 .. n) by its prefix reductions after the carry; k is the
+ * position of x[0]. */
 #define FOLD_ALL(expression)                                                  \
     for (int64_t i = 0; i < n; i++)                                           \
         if (k + i > 0)                                                        \
@@ -34,16 +23,16 @@ typedef struct carry {
         else                                                                  \
             fold = x[i];                                                      \
     break;
-/* The same with the place of the one folded last: the last of equals takes
- * over, and once there is a NaN only another does. That is seldom, so elements
- * are looked at in runs, of which most change nothing. In one that does, whole
- * numbers are folded without a question, which is a guess more often wrong than
- * it is worth; floats are not, for whom a fold is some comparisons. */
+/* The same with the index of the value: the last of equal values wins, and
+ * after a NaN only another NaN. Changes are rare, so elements are tested in
+ * groups, most of which change nothing. In a group with a change, integers
+ * update unconditionally, because the branch would often be mispredicted;
+ * floats test, because their update is several comparisons. */
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
-        if (c->still && k + i > 0)                                            \
-            i += c->still(x + i, place + i, n - i, &fold, at);                \
+        if (c->unchanged && k + i > 0)                                        \
+            i += c->unchanged(x + i, place + i, n - i, &fold, at);            \
         unsigned changes = k + i == 0 || i + RUN > n;                         \
         end = i + RUN < n ? i + RUN : n;                                      \
         if (!changes)                                                         \
@@ -68,7 +57,7 @@ typedef struct carry {
     }                                                                         \
     break;
 enum { RUN = 8 };
-enum { PLACED = TN_REDUCE_END }; /* added to a kind: with places */
+enum { PLACED = TN_REDUCE_END }; /* added to a kind: with indices */
 #define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
                               int64_t n, int64_t k, carry *c)                 \
@@ -114,7 +103,7 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
     c->fold.boolean = fold;
 }
 
-/* Lines without gaps, TOGETHER of them: line j begins at j * step. */
+/* TOGETHER contiguous sequences, interleaved: sequence j begins at j * step. */
 #define TOGETHER 4 /* with their results 8 lines of one set of an L1 */
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
@@ -140,22 +129,12 @@ LINES(prod_lines_f64, double, double, *)
 LINES_OF(i32, int32_t, uint32_t)
 LINES_OF(i64, int64_t, uint64_t)
 
-typedef void scan_together(void *out, int64_t out_step, const void *in,
-                           int64_t in_step, int64_t count);
 static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
     {NULL, NULL, sum_lines_i32, sum_lines_i64, NULL},
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
-/* Lines side by side in memory, with the place of the one folded last. What
- * was folded before is read from out. Steps are from element to element. */
-typedef struct placed {
-    void *out;
-    const void *in;
-    int64_t *place;
-    int64_t out_step, in_step, place_step;
-    int64_t lines, count;
-} placed;
+/* The previous value is read from out. */
 #define PLACED_COLUMNS(name, T, fold_of, op)                                  \
     static void name(const placed *p)                                         \
     {                                                                         \
@@ -185,42 +164,12 @@ PLACED_OF(f64, double)
 PLACED_OF(i32, int32_t)
 PLACED_OF(i64, int64_t)
 
-typedef void scan_placed(const placed *p);
 static scan_placed *const placed_of[2][CPU_TYPE_COUNT] = {
     {max_placed_f32, max_placed_f64, max_placed_i32, max_placed_i64, NULL},
     {min_placed_f32, min_placed_f64, min_placed_i32, min_placed_i64, NULL},
 };
 
-typedef void scan_block(unsigned kind, void *block, int64_t *place, int64_t n,
-                        int64_t k, carry *c);
-
-typedef struct work {
-    const tn_scan_args *s;
-    const tn_cpu_routines *routines;
-    scan_block *run;
-    tn_cpu_still *still; /* or NULL */
-    int64_t lines, lines_per_task;
-    tn_cpu_scan *sum; /* of floats; then sum_rows, or NULL, is of lines side
-                       * by side, and what stands below is NULL */
-    tn_cpu_scan_rows *sum_rows;
-    scan_together *together; /* NULL: lines go one by one */
-    tn_cpu_run *columns;     /* combines vectors of lines; NULL: there are none */
-    scan_placed *placed;     /* the same with places */
-    int64_t side;            /* lines side by side, a divisor of lines */
-    bool streams; /* sums pass the caches by: 4096 x 1024 floats 0.39 ms in
-                   * place of 0.50 (Zen 5) */
-} work;
-
-static int64_t line_offset(const tn_scan_args *s, const tn_strided *view,
-                           int64_t line)
-{
-    int64_t offset = view->offset;
-    for (uint32_t d = s->ndim - 1; d-- > 0; line /= s->extent[d])
-        offset += line % s->extent[d] * view->stride[d];
-    return offset;
-}
-
-static void run_line(const work *w, int64_t line)
+static void run_line(const scan_work *w, int64_t line)
 {
     const tn_scan_args *s = w->s;
     uint32_t last = s->ndim - 1;
@@ -239,7 +188,7 @@ static void run_line(const work *w, int64_t line)
     const bool stays = s->out.stride[last] == 1 &&
                        s->in.dtype == s->out.dtype &&
                        tn__cpu_is_as_stored(s->out.dtype);
-    carry c = {.still = wants_place ? w->still : NULL};
+    carry c = {.unchanged = wants_place ? w->unchanged : NULL};
     for (int64_t k = 0; k < count; k += BLOCK) {
         int64_t n = tn__cpu_min(BLOCK, count - k);
         char *there = out + k * s->out.stride[last] * out_bytes;
@@ -256,183 +205,8 @@ static void run_line(const work *w, int64_t line)
     }
 }
 
-/* What comes before the next chunk, as its finals and their prefix sums are
- * known: those of a block of them, and the last of the blocks before. */
-typedef struct finals {
-    int64_t count;
-    double of[TN_LANES], sums[TN_LANES], last; /* or floats */
-} finals;
-
-static const void *next_before(const work *w, finals *f, int64_t bytes)
-{
-    double unused;
-    int64_t place = f->count % TN_LANES;
-    w->sum(f->sums, f->of, place + 1, f->count < TN_LANES ? NULL : &f->last,
-           &unused, 0);
-    char *before = (char *)f->sums + place * bytes;
-    if (place == TN_LANES - 1)
-        memcpy(&f->last, before, (size_t)bytes);
-    f->count++;
-    return before;
-}
-
-/* Sums of floats: a chunk at a time, through registers where narrow types are
- * wide or elements are apart. in, out: the line's first elements. */
-static void sum_line(const work *w, const char *in, char *out)
-{
-    const tn_scan_args *s = w->s;
-    double block[TN_CHUNK];
-    finals f;
-    int64_t count = s->extent[s->ndim - 1];
-    int64_t in_step = s->in.stride[s->ndim - 1];
-    int64_t out_step = s->out.stride[s->ndim - 1];
-    int64_t bytes = s->in.dtype == TN_F64 ? 8 : 4;
-    int64_t in_bytes = tn__cpu_dtype_bytes[s->in.dtype];
-    int64_t out_bytes = tn__cpu_dtype_bytes[s->out.dtype];
-    bool reads = in_step == 1 && in_bytes == bytes;
-    bool writes = out_step == 1 && out_bytes == bytes;
-    const void *before = NULL;
-    f.count = 0;
-    for (int64_t k = 0; k < count; k += TN_CHUNK) {
-        int64_t n = tn__cpu_min(TN_CHUNK, count - k);
-        const char *from = in + k * in_step * in_bytes;
-        char *to = out + k * out_step * out_bytes;
-        if (!reads)
-            w->routines->load[s->in.dtype](block, from, in_step, n);
-        w->sum(writes ? (void *)to : block, reads ? (const void *)from : block,
-               n, before, (char *)f.of + f.count % TN_LANES * bytes,
-               writes && w->streams);
-        if (!writes)
-            w->routines->store[s->out.dtype](to, block, out_step, n);
-        if (k + n < count)
-            before = next_before(w, &f, bytes);
-    }
-}
-
-/* Lines [first, end), evenly apart; there is one, or a dimension of them. */
-static void sum_lines(const work *w, int64_t first, int64_t end)
-{
-    const tn_scan_args *s = w->s;
-    int64_t in_bytes = tn__cpu_dtype_bytes[s->in.dtype];
-    int64_t out_bytes = tn__cpu_dtype_bytes[s->out.dtype];
-    uint32_t d = s->ndim > 1 ? s->ndim - 2 : 0;
-    const char *in =
-        s->in.buffer->memory + line_offset(s, &s->in, first) * in_bytes;
-    char *out =
-        s->out.buffer->memory + line_offset(s, &s->out, first) * out_bytes;
-    for (int64_t i = 0; i < end - first; i++)
-        sum_line(w, in + i * s->in.stride[d] * in_bytes,
-                 out + i * s->out.stride[d] * out_bytes);
-}
-
-/* ---- the same of lines side by side: what was an element is a row ------- */
-
-/* Rows of `wide` elements, `lines` of them and what fills the last vector. */
-typedef struct rows {
-    int64_t lines, wide, bytes;       /* of an element */
-    char *none, *low, *high, *unused; /* none: a row of -0.0 */
-} rows;
-
-/* What is left of four rows behind whole vectors passes through room for one
- * that is as long as a row needs. */
-static void end_rows(const work *w, const rows *r, void *const *out,
-                     const void *const *in, const tn_cpu_scan_kept *kept)
-{
-    const int64_t at = r->lines / ROW_STEP * ROW_STEP * r->bytes;
-    const size_t left = (size_t)(r->lines * r->bytes - at);
-    double part[4][ROW_STEP] = {{0}};
-    const void *from[4];
-    void *to[4];
-    for (int i = 0; i < 4; i++)
-        from[i] = to[i] = memcpy(part[i], (const char *)in[i] + at, left);
-    w->sum_rows(to, from,
-                &(tn_cpu_scan_kept){(const char *)kept->low + at,
-                                    (const char *)kept->high + at,
-                                    (const char *)kept->carry + at,
-                                    (const char *)kept->first + at,
-                                    (char *)kept->keep + at, kept->whole, 0, 0},
-                ROW_STEP);
-    for (int i = 0; i < 4; i++)
-        memcpy((char *)out[i] + at, part[i], left);
-}
-
-/* n rows by blocks; before is added to all. Returns in final the last of them
- * without it, where n is a multiple of TN_LANES. Steps are in bytes. */
-static void sum_rows(const work *w, const rows *r, char *out, int64_t out_step,
-                     const char *in, int64_t in_step, int64_t n,
-                     const char *before, char *final)
-{
-    memcpy(final, r->none, (size_t)(r->wide * r->bytes));
-    for (int64_t k = 0; k < n; k += 4) {
-        const int part = (int)(k / 4 % 4);
-        const void *from[4];
-        void *to[4];
-        for (int i = 0; i < 4; i++) {
-            bool there = k + i < n;
-            from[i] = there ? in + (k + i) * in_step : r->none;
-            to[i] = there ? out + (k + i) * out_step : r->unused;
-        }
-        const tn_cpu_scan_kept kept = {
-            part & 1 ? r->low : r->none, part & 2 ? r->high : r->none,
-            final, before,
-            part == 1   ? r->high
-            : part == 3 ? final
-                        : r->low,
-            part == 3, 4 * in_step, 4 * out_step};
-        w->sum_rows(to, from, &kept, r->lines / ROW_STEP * ROW_STEP);
-        if (r->lines < r->wide)
-            end_rows(w, r, to, from, &kept);
-    }
-}
-
-static void sum_columns(const work *w, int64_t first, int64_t end)
-{
-    const tn_scan_args *s = w->s;
-    const uint32_t last = s->ndim - 1;
-    const int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
-    const int64_t count = s->extent[last];
-    const int64_t in_step = s->in.stride[last] * bytes;
-    const int64_t out_step = s->out.stride[last] * bytes;
-    rows r = {.lines = end - first, .bytes = bytes};
-    r.wide = (r.lines + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
-    const int64_t row = r.wide * bytes;
-    r.none = tn__cpu_scratch((size_t)((2 * TN_LANES + 6) * row));
-    if (!r.none) {
-        sum_lines(w, first, end);
-        return;
-    }
-    r.low = r.none + row;
-    r.high = r.low + row;
-    r.unused = r.high + row;
-    char *of = r.unused + row, *sums = of + TN_LANES * row;
-    char *last_sum = sums + TN_LANES * row, *spare = last_sum + row;
-    const char *in =
-        s->in.buffer->memory + line_offset(s, &s->in, first) * bytes;
-    char *out =
-        s->out.buffer->memory + line_offset(s, &s->out, first) * bytes;
-    const char *before = r.none;
-    int64_t place = 0;
-    for (int64_t i = 0; i < r.wide; i++)
-        memcpy(r.none + i * bytes,
-               bytes == 8 ? (const void *)&(double){-0.0} : &(float){-0.0f},
-               (size_t)bytes);
-    for (int64_t k = 0; k < count; k += TN_CHUNK) {
-        sum_rows(w, &r, out + k * out_step, out_step, in + k * in_step,
-                 in_step, tn__cpu_min(TN_CHUNK, count - k), before,
-                 of + place * row);
-        if (k + TN_CHUNK >= count)
-            break;
-        sum_rows(w, &r, sums, row, of, row, place + 1,
-                 k < TN_LANES * TN_CHUNK ? r.none : last_sum, spare);
-        before = sums + place * row;
-        if (place == TN_LANES - 1)
-            memcpy(last_sum, before, (size_t)row);
-        place = (place + 1) % TN_LANES;
-    }
-}
-
-/* Lines [first, end), which are neighbours in memory. */
-static void run_columns(const work *w, int64_t first, int64_t end)
+/* Sequences [first, end), which are adjacent in memory. */
+static void run_columns(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
     uint32_t last = s->ndim - 1;
@@ -449,8 +223,8 @@ static void run_columns(const work *w, int64_t first, int64_t end)
                    in + k * in_step, in, end - first, 0);
 }
 
-/* TOGETHER lines from first on, if they lie evenly. */
-static bool run_together(const work *w, int64_t first)
+/* TOGETHER sequences from first on, if they are a constant distance apart. */
+static bool run_together(const scan_work *w, int64_t first)
 {
     const tn_scan_args *s = w->s;
     int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
@@ -468,8 +242,8 @@ static bool run_together(const work *w, int64_t first)
     return true;
 }
 
-/* The same with places. */
-static void run_placed(const work *w, int64_t first, int64_t end)
+/* The same with indices. */
+static void run_placed(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
     uint32_t last = s->ndim - 1;
@@ -488,7 +262,7 @@ static void run_placed(const work *w, int64_t first, int64_t end)
 
 static void run_lines(void *context, int64_t i)
 {
-    const work *w = context;
+    const scan_work *w = context;
     int64_t first = i * w->lines_per_task;
     int64_t end = tn__cpu_min(first + w->lines_per_task, w->lines);
     unsigned fpu = tn__cpu_fpu_set();
@@ -496,8 +270,8 @@ static void run_lines(void *context, int64_t i)
         int64_t n = 1;
         if (w->sum || w->columns || w->placed) {
             n = tn__cpu_min(w->side - first % w->side, end - first);
-            (w->sum_rows ? sum_columns
-             : w->sum       ? sum_lines
+            (w->sum_rows ? tn__cpu_scan_sum_columns
+             : w->sum       ? tn__cpu_scan_sum_lines
              : w->placed    ? run_placed
                             : run_columns)(w, first, first + n);
         } else if (w->together && first + TOGETHER <= end &&
@@ -513,8 +287,8 @@ static void run_lines(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Chooses how lines go, by shape and layout alone. */
-static void choose(work *w, unsigned type)
+/* Chooses how sequences run, by shape and layout alone. */
+static void choose(scan_work *w, unsigned type)
 {
     static const uint8_t op[] = {[TN_REDUCE_SUM] = TN_K_ADD,
                                  [TN_REDUCE_PROD] = TN_K_MUL,
@@ -530,7 +304,7 @@ static void choose(work *w, unsigned type)
     if (s->kind == TN_REDUCE_SUM)
         w->sum = w->routines->scan[type];
     if (wants_place)
-        w->still = w->routines->still[s->kind == TN_REDUCE_MIN][type];
+        w->unchanged = w->routines->unchanged[s->kind == TN_REDUCE_MIN][type];
     if (!plain)
         return;
     if (s->in.stride[last] == 1 && s->out.stride[last] == 1) {
@@ -551,7 +325,7 @@ static void choose(work *w, unsigned type)
 
 tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
 {
-    work w = {.s = scan, .routines = queue->routines};
+    scan_work w = {.s = scan, .routines = queue->routines};
     unsigned type = CPU_F32;
     if (!tn_scan_is_known(scan))
         return tn__cpu_unknown("scan");
@@ -579,7 +353,7 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
         w.run = scan_f32;
     }
     int64_t count = scan->extent[scan->ndim - 1];
-    w.lines = tn__cpu_product(scan->extent, scan->ndim - 1);
+    w.lines = tn__cpu_numel(scan->extent, scan->ndim - 1);
     if (w.lines == 0 || count == 0)
         return TN_OK;
     choose(&w, type);
@@ -591,7 +365,8 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
                     : w.together ? TOGETHER
                                  : 1;
     least = least < 64 && columns ? 64 : least;
-    w.lines_per_task = TASK_POINTS / count > least ? TASK_POINTS / count : least;
+    w.lines_per_task =
+        TASK_POINTS / count > least ? TASK_POINTS / count : least;
     int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
     if (tasks == 1)
         run_lines(&w, 0);

@@ -1,11 +1,10 @@
 /* cpu_scatter.c: an indexed store with a reduction.
  *
- * Two points meet in a destination only if they differ in dimension `dim`
- * alone. So the points fall into lines along dim that have nothing to do with
- * each other: threads take lines, and each line is walked in rising order.
- * Where neighbouring lines share their index (whole rows are added), they go
- * together: a point is then a row. Where they lie side by side in memory they
- * are walked side by side as well. */
+ * Two points can have one destination only if they differ in dimension `dim`
+ * alone. So the points form independent lines along dim. Threads take lines,
+ * and each line is processed in rising order. If neighbouring lines share their
+ * index (whole rows are added), they run together: a point is then a row. If
+ * lines are adjacent in memory, they run side by side as well. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,25 +12,27 @@
 #include "../simd/scalar.h"
 
 #define TASK_POINTS 32768
-/* Of lines side by side what is met this many rows later is asked for: parts of
- * rows far apart. scatter of 1024 x 1024 along its rows: 1.15 ms, 1.02 so, with 8
- * too (Zen 5). */
+/* Lines side by side prefetch this many rows ahead: their rows are far apart.
+ * scatter of 1024 x 1024 along its rows takes 1.02 ms instead of 1.15, with 8
+ * rows the same (Zen 5). */
 #define ROWS_AHEAD 4
 #define ROW_BLOCK 256     /* rows */
-#define HALF_POINTS 65536 /* of a block of rows for one of two threads */
-/* Lines that go side by side: whole lines of the cache, and a destination of
- * thousands of rows still lies in an L2. */
+#define HALF_POINTS 65536 /* elements of a block of rows for one of two
+                             threads */
+/* Lines that run side by side: whole cache lines, and a destination of
+ * thousands of rows still fits an L2. */
 #define SIDE_BY_SIDE 64
-#define APART 1024 /* bytes between rows, or a multiple: too regular */
-#define TOGETHER_BYTES 262144
+#define REGULAR_STEP 1024 /* bytes between rows, or a multiple: they share few
+                             cache sets */
+#define COMPACT_BYTES 262144
 
-/* The points of some lines in two loops, one of them along dim: the outer one
- * where lines lie side by side, else the inner one. Strides count elements. */
+/* The points of some lines as two loops, one of them along dim: the outer one
+ * if lines run side by side, else the inner one. Strides count elements. */
 typedef struct walk {
     int64_t count, dst, src, index; /* dst: 0 along dim */
 } walk;
 
-/* dst op= src at each of them. */
+/* Points of which dst op= src. */
 typedef struct line {
     char *dst;
     const char *src;
@@ -41,7 +42,7 @@ typedef struct line {
     bool side_by_side;
 } line;
 
-/* Rows up to `done` have gone to destinations of even, or odd, number. */
+/* Rows up to `done` were added to the destinations with even, or odd, index. */
 typedef struct half {
     atomic_flag busy;
     int64_t done;
@@ -51,12 +52,12 @@ typedef struct work {
     const tn_scatter_args *s;
     const tn_cpu_routines *routines;
     int64_t lines, lines_per_task;
-    uint32_t order[TN_MAX_NDIM]; /* the dimensions but dim, outer to inner */
-    int64_t side; /* lines side by side that go together; 1: each alone */
-    tn_cpu_run *row_run; /* combines rows; NULL for SET */
-    int64_t row; /* a row's points; 0: no rows */
+    uint32_t order[TN_MAX_NDIM]; /* the dimensions except dim, outer to inner */
+    int64_t side;                /* lines that run side by side; 1: none */
+    tn_cpu_run *row_run;         /* combines rows; NULL for SET */
+    int64_t row;                 /* elements of a row; 0: points are not rows */
     half half[2];
-    atomic_int halves; /* at work */
+    atomic_int active_halves; /* threads at work */
     atomic_flag lock;
     tn_fault fault;
 } work;
@@ -75,7 +76,7 @@ static void raise_fault(work *w, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&w->lock, memory_order_release);
 }
 
-/* The number of the point p of a line in row-major order. */
+/* The row-major position of point `along` of a line. */
 static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
                            int64_t along)
 {
@@ -86,7 +87,7 @@ static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
     return position;
 }
 
-/* Point i, j of the two loops lies outside. */
+/* Reports that the index of point (i, j) of the two loops is out of range. */
 static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                      int64_t j, int64_t index)
 {
@@ -98,13 +99,12 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                 position_of(w->s, at, l->side_by_side ? i : j));
 }
 
-/* What is asked for while points of a line are combined, a little at a time: of
- * the streams what comes some way later, and of the next line's destination,
- * whose elements are met in an order that no hardware foresees, `share` bytes
- * for GROUP points. All at once, before a line began, they were more than the
- * processor waits for at a time, and memory was idle then: scatter_add of 4096
- * x 1024 took 3.6 ms, and takes 2.8 so; the streams 512 points ahead, 2.9 (Zen
- * 5). */
+/* What to prefetch while the points of a line are combined: the input streams
+ * some way ahead, and the next line's destination, whose elements are accessed
+ * in an unpredictable order, `share` bytes for each GROUP points. All at once,
+ * before a line begins, are more misses than a processor can have outstanding,
+ * and memory idles afterwards: scatter_add of 4096 x 1024 takes 2.8 ms instead
+ * of 3.6; with the streams 512 points ahead 2.9 (Zen 5). */
 enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* points */ };
 
 typedef struct ahead {
@@ -124,8 +124,8 @@ static ahead ahead_of(const work *w, const line *l)
                    most <= NEAR && most <= n * 64 ? most * GROUP / n : 0};
 }
 
-/* How many points from k on go together, and are they plain: indices without
- * gaps that all lie inside, whole groups. */
+/* How many points from k on run together. plain: contiguous indices, all in
+ * range, in whole groups. */
 static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
 {
     int64_t n = l->inner.count - k;
@@ -138,16 +138,17 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     return n;
 }
 
-/* Plain points go without a question, what is met most four at a time. */
+/* Plain points run without checks; the most common reductions are unrolled by
+ * four. */
 #define FOUR _Pragma("GCC unroll 4")
 #define EACH_POINT(T, expression, times)                                      \
     for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
         const int64_t *index = l->index + k + j;                              \
         const T *src = (const T *)l->src + (k + j) * inner.src;               \
-        tn__cpu_fetch(index + AHEAD, GROUP * 8);                              \
+        tn__cpu_prefetch(index + AHEAD, GROUP * 8);                           \
         if (inner.src == 1)                                                   \
-            tn__cpu_fetch(src + AHEAD, GROUP * (int64_t)sizeof(T));           \
-        tn__cpu_fetch(next.dst + (k + j) / GROUP * next.share, next.share);   \
+            tn__cpu_prefetch(src + AHEAD, GROUP * (int64_t)sizeof(T));        \
+        tn__cpu_prefetch(next.dst + (k + j) / GROUP * next.share, next.share);\
         times for (int64_t i = 0; i < GROUP; i++)                             \
         {                                                                     \
             T *to = (T *)l->dst + index[i];                                   \
@@ -161,8 +162,9 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
         const T *src = (const T *)l->src + k * inner.src + i * outer.src;     \
         T *dst = (T *)l->dst + k * inner.dst;                                 \
         if (fetches) {                                                        \
-            tn__cpu_fetch(index + ROWS_AHEAD * outer.index, inner.count * 8); \
-            tn__cpu_fetch(src + ROWS_AHEAD * outer.src, src_bytes);           \
+            tn__cpu_prefetch(index + ROWS_AHEAD * outer.index,                \
+                             inner.count * 8);                                \
+            tn__cpu_prefetch(src + ROWS_AHEAD * outer.src, src_bytes);        \
         }                                                                     \
         for (int64_t j = 0; j < m; j++) {                                     \
             int64_t at = index[j * inner.index];                              \
@@ -178,7 +180,7 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     }                                                                         \
     break;
 
-/* U is T, unsigned for integers: they wrap. */
+/* U is T, but unsigned for integers, which wrap. */
 #define TYPED(suffix, T, U)                                                   \
     static void line_##suffix(work *w, const line *l, const int64_t *point)   \
     {                                                                         \
@@ -211,8 +213,8 @@ TYPED(f64, double, double)
 TYPED(i32, int32_t, uint32_t)
 TYPED(i64, int64_t, uint64_t)
 
-/* Storage that is narrower than its register: widened, combined and narrowed
- * point by point. */
+/* Storage narrower than its register type: widened, combined and narrowed point
+ * by point. */
 static void line_narrow(work *w, const line *l, const int64_t *point)
 {
     static const uint8_t op[] = {
@@ -276,14 +278,14 @@ static int64_t offset_of(const tn_strided *view, const int64_t *point,
     return offset;
 }
 
-/* A row to combine: which source, and where it goes. */
+/* A row to combine: its source and its destination. */
 typedef struct entry {
     int64_t source, at;
 } entry;
 
-/* The rows [low, high) along dim of those that begin at point, of destinations
- * of even number, odd number or both: bits of `of`. What later ones take and go
- * to is asked for. */
+/* Rows [low, high) along dim from point on, with destinations of even index,
+ * odd index or both: bits of `of`. Prefetches the sources and destinations of
+ * later rows. */
 static void run_row_block(work *w, const int64_t *point, int64_t low,
                           int64_t high, unsigned of)
 {
@@ -311,8 +313,8 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
         const entry *e = &entries[i], *later = e + rows_ahead;
         if (i + rows_ahead < n &&
             (uint64_t)later->at < (uint64_t)s->dst_extent) {
-            tn__cpu_fetch(dst + later->at * dst_step, fetched);
-            tn__cpu_fetch(src + later->source * src_step, fetched);
+            tn__cpu_prefetch(dst + later->at * dst_step, fetched);
+            tn__cpu_prefetch(src + later->source * src_step, fetched);
         }
         if ((uint64_t)e->at >= (uint64_t)s->dst_extent) {
             raise_fault(w, e->at, position_of(s, point, e->source));
@@ -344,11 +346,11 @@ static void run_rows(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* The rows of one point alone, for two threads: each has the destinations of
- * even or of odd number, and walks the rows block by block. Who is alone takes
- * both halves as it goes: rows of one half, or halves of rows, leave gaps that
- * cost as much as what lies between. index_add of 4096 x 1024, one thread: 1.45
- * ms by halves of rows, 1.3 by even and odd ones, 1.0 so (Zen 5). */
+/* The rows of one point, by two threads: each handles the destinations of even
+ * or of odd index, block by block. A thread that is alone takes both: rows of
+ * one parity, or halves of rows, leave gaps in memory that cost as much as the
+ * data. index_add of 4096 x 1024, one thread: 1.45 ms by halves of rows, 1.3 by
+ * parity, 1.0 like this (Zen 5). */
 static void run_half(void *context, int64_t own)
 {
     work *w = context;
@@ -356,13 +358,13 @@ static void run_half(void *context, int64_t own)
     const int64_t point[TN_MAX_NDIM] = {0}, count = w->s->extent[w->s->dim];
     const int64_t most = 1 + HALF_POINTS / w->row;
     unsigned fpu = tn__cpu_fpu_set();
-    atomic_fetch_add(&w->halves, 1);
+    atomic_fetch_add(&w->active_halves, 1);
     for (int64_t low = 0, high; low < count; low = high) {
         while (atomic_flag_test_and_set(&mine->busy))
             ;
         low = mine->done;
         high = tn__cpu_min(low + tn__cpu_min(most, ROW_BLOCK), count);
-        bool both = atomic_load(&w->halves) == 1 &&
+        bool both = atomic_load(&w->active_halves) == 1 &&
                     !atomic_flag_test_and_set(&other->busy);
         if (both && other->done != low) {
             atomic_flag_clear(&other->busy);
@@ -376,12 +378,12 @@ static void run_half(void *context, int64_t own)
         }
         atomic_flag_clear(&mine->busy);
     }
-    atomic_fetch_sub(&w->halves, 1);
+    atomic_fetch_sub(&w->active_halves, 1);
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Do the lines of the innermost other dimension share their index, without
- * gaps in dst and src? Then they are rows. */
+/* Do the lines of the innermost other dimension share their index, contiguous
+ * in dst and src? Then they are rows. */
 static bool takes_rows(work *w)
 {
     static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
@@ -407,8 +409,8 @@ static bool takes_rows(work *w)
     return true;
 }
 
-/* Do neighbouring lines lie closer together than the points of one, or has each
- * one point? */
+/* Are neighbouring lines closer together than the points of one, or has each
+ * line one point? Returns how many, 1: no. */
 static int64_t lines_side_by_side(const work *w)
 {
     const tn_scatter_args *s = w->s;
@@ -423,32 +425,32 @@ static int64_t lines_side_by_side(const work *w)
     return side ? s->extent[e] : 1;
 }
 
-/* Rows of a destination that lie a power of two apart share few lines of the
- * caches. Where as much is added as is there, the lines' part of them is better
- * brought together, and put back: scatter_reduce of 1024 x 1024 along its rows
- * took 1.5 ms in place of 4.9 (Zen 5). */
-static void run_apart(work *w, const line *l, const int64_t *point)
+/* Rows of a destination a power of two apart share few cache sets. If as much
+ * is added as the destination holds, the lines' part of it is copied together,
+ * and back afterwards: scatter_reduce of 1024 x 1024 along its rows takes 1.5
+ * ms instead of 4.9 (Zen 5). */
+static void run_compacted(work *w, const line *l, const int64_t *point)
 {
     const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];
     const int64_t rows = w->s->dst_extent, columns = l->inner.count;
     const int64_t step = l->dst_stride * (int64_t)bytes;
     const size_t row = (size_t)columns * bytes;
-    bool is_apart = l->side_by_side && l->inner.dst == 1 && rows >= 64 &&
-                    step % APART == 0 && l->outer.count >= rows / 2 &&
-                    rows * (int64_t)row <= TOGETHER_BYTES;
-    char *together = is_apart ? tn__cpu_scratch((size_t)rows * row) : NULL;
-    if (!together) {
+    bool compacts = l->side_by_side && l->inner.dst == 1 && rows >= 64 &&
+                    step % REGULAR_STEP == 0 && l->outer.count >= rows / 2 &&
+                    rows * (int64_t)row <= COMPACT_BYTES;
+    char *compacted = compacts ? tn__cpu_scratch((size_t)rows * row) : NULL;
+    if (!compacted) {
         run_line(w, l, point);
         return;
     }
     line here = *l;
-    here.dst = together;
+    here.dst = compacted;
     here.dst_stride = columns;
     for (int64_t i = 0; i < rows; i++)
-        memcpy(together + (size_t)i * row, l->dst + i * step, row);
+        memcpy(compacted + (size_t)i * row, l->dst + i * step, row);
     run_line(w, &here, point);
     for (int64_t i = 0; i < rows; i++)
-        memcpy(l->dst + i * step, together + (size_t)i * row, row);
+        memcpy(l->dst + i * step, compacted + (size_t)i * row, row);
 }
 
 static void run_lines(void *context, int64_t i)
@@ -487,7 +489,7 @@ static void run_lines(void *context, int64_t i)
                              s->index.stride[e]};
             l.side_by_side = true;
         }
-        run_apart(w, &l, point);
+        run_compacted(w, &l, point);
     }
     tn__cpu_fpu_restore(fpu);
 }

@@ -1,14 +1,13 @@
 /* cpu_sort.c: stable sorts along the last dimension.
  *
- * Values become unsigned keys in the order asked for (NaN greatest, -0 as +0,
- * all bits flipped for a descending order), each with its position: in one
- * word where both have 32 bits. Positions break ties, which is what stable
- * means. Wide keys of many numbers that lie close together count from the
- * least. Many items are sorted by the digits of their keys, few by merging;
- * where only the first few of the order are wanted, a heap of them is enough
- * (of narrow keys the others are not even stored), and one alone is looked for
- * between keys of a sample, or by the digits of wide keys. Of bools the places
- * of those that come first are all. */
+ * Values become unsigned keys in the requested order (NaN greatest, -0 as +0,
+ * all bits flipped for a descending order), each with its index: in one 64-bit
+ * item if both have 32 bits. Indices break ties, which makes the sort stable.
+ * Wide keys that lie within 32 bits of their minimum are reduced to the
+ * difference. Many items are sorted by radix sort, few by merge sort. If only a
+ * few of the order are needed, a heap suffices (narrow keys do not even store
+ * the others). A single one is selected between keys of a sample, or by the
+ * digits of wide keys. Bools are two lists of indices. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,8 @@
 
 #define BLOCK 512
 #define TASK_POINTS 16384
-#define RADIX_FROM 512 /* items from which on digits beat merging */
+#define RADIX_FROM 512 /* items from which on radix sort is faster than merge
+                          sort */
 
 typedef struct wide_item {
     uint64_t key;
@@ -28,15 +28,16 @@ typedef struct work {
     const tn_sort_args *s;
     const tn_cpu_routines *routines;
     unsigned type, key_bits;
-    bool narrow; /* key and place are one word; else looked at for a line */
+    bool narrow; /* key and index form one item; for wide keys decided for each
+                    line */
     int64_t lines, lines_per_task;
-    int64_t side, turned; /* lines side by side, and how many go at a time */
+    int64_t side, transposed; /* adjacent lines, and how many run at a time */
     atomic_int failed;
 } work;
 
-/* ---- keys -------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
-/* Words of a sign and a magnitude, as words of a rising order. */
+/* Maps sign and magnitude to an unsigned order. */
 static uint32_t key_f32(float x)
 {
     uint32_t u = bits_f32(x == 0 ? 0.0f : x);
@@ -67,7 +68,7 @@ static uint64_t key_at(unsigned type, const void *block, int64_t i)
     }
 }
 
-/* A line's keys as they are read, a block at a time. */
+/* A line's keys, read block by block. */
 typedef struct reader {
     const work *w;
     const char *in;
@@ -83,8 +84,8 @@ static int64_t read_block(const reader *r, int64_t k, void *block)
     return n;
 }
 
-/* Do all keys lie within 32 bits of the least? Then that is it, and the bits
- * that they have from there on. */
+/* Are all keys within 32 bits of the minimum? Then returns it and the bits of
+ * the differences. */
 static bool find_range(const reader *r, uint64_t *least, unsigned *bits)
 {
     uint64_t greatest = 0;
@@ -134,9 +135,9 @@ static void read_wide(const reader *r, wide_item *items)
     }
 }
 
-/* ---- orders ------------------------------------------------------------ */
+/* ---- orders -------------------------------------------------------------- */
 
-/* So few of the order are wanted that a heap of them is enough. */
+/* Are so few of the order needed that a heap is enough? */
 static bool is_few(int64_t keep, int64_t count)
 {
     return keep < count / 8;
@@ -155,9 +156,8 @@ static bool is_few(int64_t keep, int64_t count)
     ((a).key < (b).key || ((a).key == (b).key && (a).place < (b).place))
 #include "sort_orders.inc"
 
-/* The item that stands at rank in the order; items has room for twice count.
- * Digit by digit from the highest, of all items those are left that have its
- * digits. */
+/* The item at rank in the order; items has space for twice count. From the
+ * highest digit on, keeps the items that share the rank's digit. */
 static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
                            unsigned bits)
 {
@@ -176,25 +176,25 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
             rank -= counts[digit++];
         for (int64_t i = 0; i < count; i++) {
             wide_item x = items[i];
-            items[left] = x; /* stays if the next one does not take its place */
+            items[left] = x; /* stays unless the next one overwrites it */
             left += ((x.key >> bits) & mask) == digit;
         }
         count = left;
     }
-    if (bits == 0) /* of equals, the order in which they stood */
+    if (bits == 0) /* equal keys are in their original order */
         return items[rank];
     return sort_merge_wide(items, items + count, count)[rank];
 }
 
-/* ---- a few of many keys of 32 bits -------------------------------------- */
+/* ---- a few of many keys of 32 bits --------------------------------------- */
 
 enum {
-    GROUP = 32, /* keys that are looked at together */
+    GROUP = 32, /* keys that are tested together */
     SHORT = 8192,
-    MOST_KEPT = TN_CPU_PARTS / 2, /* of a short line, by parts */
+    MAX_SHORT_KEEP = TN_CPU_PARTS / 2, /* of a short line, by firsts() */
 };
 
-/* Of a block that is filled up to a multiple of TN_CPU_PARTS. */
+/* Keys of a block that is padded to a multiple of TN_CPU_PARTS. */
 static void read_signed(const reader *r, const void *block, int64_t n,
                         int32_t *key)
 {
@@ -213,9 +213,9 @@ static int32_t key_of(uint64_t item)
     return (int32_t)((uint32_t)(item >> 32) ^ 0x80000000u);
 }
 
-/* The first keep items of the order, without storing the others: of most groups
- * no key is before the last of the best. 100 of a million: 1.34 ms where all
- * items were made first (AMD EPYC, Zen 5), 0.38 so. */
+/* The first keep items of the order, without storing the others: most groups
+ * hold no key before the last of the best. 100 of a million: 0.38 ms instead of
+ * 1.34 with all items stored (Zen 5). */
 static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 {
     int64_t block[BLOCK] = {0}, have = 0;
@@ -248,7 +248,8 @@ static void read_first(const reader *r, int64_t keep, uint64_t *heap)
     sort_heap_narrow(heap, keep);
 }
 
-/* All keys of the line, filled up to a multiple of TN_CPU_PARTS; how many. */
+/* All keys of the line, padded to a multiple of TN_CPU_PARTS; returns how
+ * many. */
 static int64_t read_keys(const reader *r, int32_t *key)
 {
     int64_t block[BLOCK] = {0}, i = r->count;
@@ -261,10 +262,9 @@ static int64_t read_keys(const reader *r, int32_t *key)
     return i;
 }
 
-/* The same of a line that stays near, without a heap: of the least keys in each
- * of many parts, the one at keep bounds the order's first keep, and few others
- * are not above it. 10 of each 1024: 1.9 us where each was met by a heap (Zen
- * 5), 0.47 so. Keys lie behind the items. */
+/* The same for a short line, without a heap: the minima of many parts bound the
+ * first keep keys, and few others are below that bound. 10 of each 1024: 0.47
+ * us instead of 1.9 by a heap (Zen 5). Keys are stored behind the items. */
 static const uint64_t *read_short(const reader *r, int64_t keep,
                                   uint64_t *items)
 {
@@ -274,15 +274,15 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
     return order_narrow(items, tn__cpu_min(i, r->count), keep, 32);
 }
 
-/* Where the one stands that is at rank. A row of 1024: 2.7 us by the digits of
- * items, 0.55 so (Zen 5). */
+/* The index of the element at rank. A row of 1024: 0.55 us instead of 2.7 by
+ * the digits of items (Zen 5). */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);
     return r->w->routines->place_at(key, n, rank, key + n);
 }
 
-/* ---- lines ------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------- */
 
 static int64_t line_offset(const tn_sort_args *s, const tn_strided *view,
                            int64_t line)
@@ -310,12 +310,12 @@ static void copy_value(char *to, const char *from, int64_t bytes)
     }
 }
 
-/* One item of the order where a line's outputs are. */
+/* Where the outputs of a line are written. */
 typedef struct writer {
     const char *in;
-    char *out;       /* or NULL */
-    int64_t *places; /* or NULL */
-    int64_t bytes, from, to, to_place; /* strides: in bytes; elements */
+    char *out;                         /* or NULL */
+    int64_t *places;                   /* or NULL */
+    int64_t bytes, from, to, to_place; /* strides: in bytes; in elements */
 } writer;
 
 static void write_item(const writer *o, int64_t i, int64_t place)
@@ -326,8 +326,8 @@ static void write_item(const writer *o, int64_t i, int64_t place)
         copy_value(o->out + i * o->to, o->in + place * o->from, o->bytes);
 }
 
-/* Those that are to come first, and if more are wanted the others: their places
- * are the order. false: not where they lie apart. */
+/* Bools: the indices of those that come first, then of the others if needed.
+ * False: the layout is strided. */
 static bool write_bools(const writer *o, const work *w, int64_t count,
                         int64_t keep)
 {
@@ -370,7 +370,7 @@ static void run_line(const work *w, const writer *o, void *items)
     }
     if (!one && w->narrow && w->type != CPU_BOOL && is_few(keep, count)) {
         narrow = items;
-        if (keep <= MOST_KEPT && count >= TN_CPU_PARTS && count <= SHORT)
+        if (keep <= MAX_SHORT_KEEP && count >= TN_CPU_PARTS && count <= SHORT)
             narrow = read_short(&r, keep, items);
         else
             read_first(&r, keep, items);
@@ -419,17 +419,19 @@ static writer writer_of(const tn_sort_args *s, int64_t line)
     };
 }
 
-/* ---- lines side by side ------------------------------------------------ */
+/* ---- lines side by side -------------------------------------------------- */
 
 enum {
-    MOST_TURNED = 16,        /* lines at a time: whole lines of the caches */
-    TURNED_BYTES = 16 << 20, /* that they and their results may take */
-    GAP = 16, /* elements: lines a page apart share a set of an L1 */
+    MAX_TRANSPOSED = 16,         /* lines at a time: whole cache lines */
+    TRANSPOSED_BYTES = 16 << 20, /* that they and their results may take */
+    GAP = 16,                    /* elements: lines a page apart share a set of
+                                    an L1 */
 };
 
-/* How many go at a time; 0: each alone. Columns of 1024 x 1024 floats took 29
- * ms where each element was read and written in its row, 8.3 so (Zen 5). */
-static int64_t lines_turned(const tn_sort_args *s)
+/* How many adjacent lines run at a time, transposed; 0: each alone. Columns of
+ * 1024 x 1024 floats take 8.3 ms instead of 29 with each element read and
+ * written in its row (Zen 5). */
+static int64_t lines_at_a_time(const tn_sort_args *s)
 {
     const uint32_t last = s->ndim - 1;
     if (last == 0 || s->extent[last] == 1 || s->in.stride[last - 1] != 1 ||
@@ -437,14 +439,14 @@ static int64_t lines_turned(const tn_sort_args *s)
         (s->out_index.buffer && s->out_index.stride[last - 1] != 1))
         return 0;
     const int64_t bytes = 2 * tn__cpu_dtype_bytes[s->in.dtype] + 8;
-    const int64_t most = TURNED_BYTES / bytes / (s->extent[last] + GAP);
-    const int64_t n = tn__cpu_min(tn__cpu_min(most, MOST_TURNED),
-                                  s->extent[last - 1]);
+    const int64_t most = TRANSPOSED_BYTES / bytes / (s->extent[last] + GAP);
+    const int64_t n =
+        tn__cpu_min(tn__cpu_min(most, MAX_TRANSPOSED), s->extent[last - 1]);
     return n < 4 ? 0 : n;
 }
 
-/* Room for n of them, behind the items. */
-static size_t turned_bytes(const work *w, int64_t n)
+/* Bytes for n of them, behind the items. */
+static size_t transposed_bytes(const work *w, int64_t n)
 {
     return (size_t)(n * (w->s->extent[w->s->ndim - 1] + GAP)) *
            (2 * (size_t)tn__cpu_dtype_bytes[w->s->in.dtype] +
@@ -452,8 +454,8 @@ static size_t turned_bytes(const work *w, int64_t n)
 }
 
 /* n lines from first on. */
-static void run_turned(const work *w, int64_t first, int64_t n, void *items,
-                       char *room)
+static void run_transposed(const work *w, int64_t first, int64_t n, void *items,
+                           char *room)
 {
     const tn_sort_args *s = w->s;
     const int64_t count = s->extent[s->ndim - 1], step = count + GAP;
@@ -464,8 +466,8 @@ static void run_turned(const work *w, int64_t first, int64_t n, void *items,
     int64_t *places = (int64_t *)(void *)room;
     char *in = room + n * step * (int64_t)sizeof *places;
     char *out = in + n * step * bytes;
-    w->routines->turn[bytes](in, step, there.in, there.from / bytes, count, n,
-                             0);
+    w->routines->transpose[bytes](in, step, there.in, there.from / bytes, count,
+                                  n, 0);
     for (int64_t i = 0; i < n; i++)
         run_line(w,
                  &(writer){.in = in + i * step * bytes,
@@ -475,12 +477,13 @@ static void run_turned(const work *w, int64_t first, int64_t n, void *items,
                            .to_place = 1},
                  items);
     if (there.out)
-        w->routines->turn[bytes](there.out + low * there.to, there.to / bytes,
-                                 out + low * bytes, step, n, keep - low, 0);
+        w->routines->transpose[bytes](there.out + low * there.to,
+                                      there.to / bytes, out + low * bytes, step,
+                                      n, keep - low, 0);
     if (there.places)
-        w->routines->turn[sizeof *places](there.places + low * there.to_place,
-                                          there.to_place, places + low, step,
-                                          n, keep - low, 0);
+        w->routines->transpose[sizeof *places](
+            there.places + low * there.to_place, there.to_place, places + low,
+            step, n, keep - low, 0);
 }
 
 static void run_lines(void *context, int64_t i)
@@ -492,17 +495,17 @@ static void run_lines(void *context, int64_t i)
     const size_t bytes =
         2 * (count + TN_CPU_PARTS) *
         (w->narrow ? sizeof(uint64_t) : sizeof(wide_item));
-    char *items = tn__cpu_scratch(bytes + turned_bytes(w, w->turned));
+    char *items = tn__cpu_scratch(bytes + transposed_bytes(w, w->transposed));
     if (!items) {
         atomic_store(&w->failed, 1);
         return;
     }
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t line = first, n = 1; line < end; line += n) {
-        if (w->turned) {
+        if (w->transposed) {
             n = tn__cpu_min(w->side - line % w->side, end - line);
-            n = tn__cpu_min(n, w->turned);
-            run_turned(w, line, n, items, items + bytes);
+            n = tn__cpu_min(n, w->transposed);
+            run_transposed(w, line, n, items, items + bytes);
         } else {
             const writer o = writer_of(w->s, line);
             run_line(w, &o, items);
@@ -540,12 +543,12 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
                                                         : 32;
     int64_t count = sort->extent[sort->ndim - 1];
     w.narrow = w.key_bits <= 32 && count <= UINT32_MAX;
-    w.lines = tn__cpu_product(sort->extent, sort->ndim - 1);
+    w.lines = tn__cpu_numel(sort->extent, sort->ndim - 1);
     if (w.lines == 0 || count == 0 || sort->keep <= 0)
         return TN_OK;
-    w.turned = lines_turned(sort);
-    w.side = w.turned ? sort->extent[sort->ndim - 2] : 1;
-    int64_t least = tn__cpu_min(w.turned, (w.side + 3) / 4);
+    w.transposed = lines_at_a_time(sort);
+    w.side = w.transposed ? sort->extent[sort->ndim - 2] : 1;
+    int64_t least = tn__cpu_min(w.transposed, (w.side + 3) / 4);
     least = least > 0 ? least : 1;
     w.lines_per_task = TASK_POINTS / count;
     if (w.lines_per_task < least)
@@ -557,7 +560,7 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
         tn__cpu_host->parallel_for(tasks, run_lines, &w);
     if (atomic_load(&w.failed))
         return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "sort: out of memory for a line of %lld",
+                                  "sort: out of memory for %lld elements",
                                   (long long)count);
     return TN_OK;
 }

@@ -1,16 +1,16 @@
-/* float_product.c: a product of floats on one thread, and a large one by all.
+/* float_product.c: a product of floats on one thread, and a large one on all.
  *
- * b goes through panels of two vectors of columns and DEPTH rows, which stay in
- * L1; along one run the rows of a, in tiles whose sums stay in registers: the
- * tiles of convolution (conv_loops.inc). a is read where it lies, unless many
- * panels meet rows that lie pages apart. Every element is the sum of the sums
+ * b is packed into panels of two vectors of columns and DEPTH rows, which stay
+ * in L1. The rows of a run along a panel in tiles whose sums stay in registers:
+ * the tiles of convolution (conv_loops.inc). a is read in place, unless many
+ * panels access rows that are pages apart. Every element is the sum of the sums
  * of DEPTH products each, in rising order: its bits depend neither on where the
  * product is cut nor on the other rows and columns.
  *
- * Which of the operands becomes the panels is free, as (a b)^T = b^T a^T: the
- * one for which less moves. A product of one row or column that meets rows of
- * neighbours needs none: dot products, whose sums run along the lanes, and
- * whose bits are others. */
+ * Either operand may become the panels, as (a b)^T = b^T a^T: the one that
+ * moves less data. A product of one row or column with contiguous rows needs
+ * none: it is dot products, whose sums run along the lanes and have other
+ * bits. */
 #include "float_product.h"
 
 #include <string.h>
@@ -20,47 +20,50 @@
 
 enum {
     LINE = 64,
-    PANEL = 2 * 64,       /* most bytes of a row of a panel */
+    PANEL = 2 * 64,       /* most bytes of a panel's row */
     DEPTH = TN_CPU_DEPTH, /* of a panel: 24 KiB */
-    GROUP = 4,            /* panels that are packed at a time */
-    BLOCK = 128,          /* rows for which pointers and sums are kept */
+    GROUP = 4,            /* panels packed at a time */
+    BLOCK = 128,          /* rows for which pointers and sums are stored */
     STRIP = 8,            /* rows of a that are packed side by side */
-    DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
-    DIRECT_BYTES = 32768, /* that stays in L1, and up to */
-    DIRECT_MORE = 64,     /* rows one that panels of a line do not meet in few
-                             sets of a cache */
-    /* a is packed, too, where its rows lie this many bytes apart and this many
-     * columns of b meet them, or neighbours lie in a column too far for L1. */
-    FAR_BYTES = 4096,
+    DIRECT_ROWS = 16,     /* up to which b is read in place; so is one */
+    DIRECT_BYTES = 32768, /* that stays in L1, and, up to */
+    DIRECT_STRIDED_ROWS =
+        64, /* this many rows, one whose rows do not share few cache sets */
+    /* a is packed, too, if its rows are this many bytes apart and this many
+     * columns of b use them, or if it is dense along columns and these exceed
+     * L1. */
+    FAR_ROW_BYTES = 4096,
     FAR_COLUMNS = 256,
-    ASK_BYTES = 4194304, /* of c that outer caches do not hold */
+    PREFETCH_BYTES = 4194304, /* of c, which outer caches do not hold */
     /* Large products are cut into blocks of this many rows and columns, of
-     * which SLABS x DEPTH of k are packed at a time, 6 MB of floats, or as many
-     * as fill SLAB_BYTES, a PIECE of rows by one thread; and into tiles, of which
-     * there are LEAST_TILES if they need not have fewer columns or rows than
-     * LEAST_TILE: weights' gradients have few of both, and a long k. */
+     * which MIN_SLABS x DEPTH of k are packed at a time (6 MB of floats), or as
+     * many as fill SLAB_BYTES; one thread packs a PIECE of rows. Blocks are cut
+     * into tiles, at least MIN_TILES unless their sides would fall below
+     * MIN_TILE: gradients of weights have few rows and columns and a large
+     * k. */
     SHARED = 2048,
-    SLABS = 2,
+    MIN_SLABS = 2,
     SLAB_BYTES = 1048576,
     PIECE = 128,
     TILE = BLOCK,
-    LEAST_TILE = 32,
-    LEAST_TILES = 8
+    MIN_TILE = 32,
+    MIN_TILES = 8
 };
 
 typedef struct job {
     tn_cpu_product p;
     const tn_cpu_conv_routines *tiles;
     const tn_cpu_product_routines *loops;
-    tn_cpu_turn *turn;
-    int64_t bytes; /* of an element */
-    int64_t whole; /* columns of a panel */
-    int64_t first, depth; /* of k, that are added now */
-    char *a, *panels; /* packed, or NULL */
-    bool in_place;    /* b: but for a panel whose last vector is not whole */
+    tn_cpu_transpose *transpose;
+    int64_t bytes;        /* of an element */
+    int64_t whole;        /* columns of a panel */
+    int64_t first, depth; /* the current range of k */
+    char *a, *panels;     /* packed, or NULL */
+    bool in_place;        /* b, except for a panel whose last vector is
+                             partial */
     int64_t at[DEPTH];
     const void *row[BLOCK];
-    _Alignas(64) char sums[PANEL * BLOCK], turned[PANEL * BLOCK];
+    _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
 } job;
 
 static char *element(const job *g, const tn_cpu_matrix *x, int64_t i,
@@ -83,7 +86,8 @@ static inline void copy(char *to, const char *from, int64_t bytes)
         memcpy(to + i, from + i, (size_t)(bytes - i));
 }
 
-/* A panel of `width` columns from j on, zeros to the end of its last vector. */
+/* Packs a panel of `width` columns from j on, padded with zeros to whole
+ * vectors. */
 static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
 {
     const tn_cpu_matrix *b = &g->p.b;
@@ -96,10 +100,11 @@ static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
         for (int64_t i = 0; i < g->depth; i++)
             copy(panel + i * line, from + i * step, width * g->bytes);
     else
-        g->turn(panel, row, from, b->column, width, g->depth, 0);
+        g->transpose(panel, row, from, b->column, width, g->depth, 0);
 }
 
-/* GROUP panels, row by row: their rows lie together, those of b pages apart. */
+/* Packs GROUP panels row by row: their rows are adjacent in b, whose rows are
+ * pages apart. */
 static void pack_group(const job *g, int64_t j, int64_t width)
 {
     int64_t size = g->depth * g->whole * g->bytes;
@@ -117,8 +122,8 @@ static void pack_group(const job *g, int64_t j, int64_t width)
     }
 }
 
-/* Packed rows of a: STRIP of them side by side, column after column, and a line
- * that lets the same column of many strips lie in different places of L1. */
+/* Packed rows of a: STRIP of them side by side, column after column. A padding
+ * line spreads the same column of many strips over the sets of L1. */
 static int64_t strip_bytes(const job *g, int64_t depth)
 {
     return depth * STRIP * g->bytes + LINE;
@@ -129,7 +134,7 @@ static char *strip_of(const job *g, int64_t row)
     return g->a + row / STRIP * strip_bytes(g, g->depth);
 }
 
-/* `strips` strips of a column, which lie one behind the other at `from`. */
+/* Distributes one column of `strips` strips, contiguous at `from`. */
 static void spread_strips(const job *g, char *to, const char *from,
                           int64_t strips)
 {
@@ -142,8 +147,8 @@ static void spread_strips(const job *g, char *to, const char *from,
             memcpy(to + s * next, from + s * STRIP * 8, STRIP * 8);
 }
 
-/* Rows of neighbours turn over, as many at a time as a vector has elements. */
-static void turn_strips(job *g)
+/* Transposes rows, as many at a time as a vector has elements. */
+static void transpose_strips(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
     const int64_t wide = g->tiles->lanes > STRIP ? g->tiles->lanes : STRIP;
@@ -152,30 +157,30 @@ static void turn_strips(job *g)
         char *to = strip_of(g, i);
         const int64_t rows = tn__cpu_min(wide, m - i);
         if (rows <= STRIP) {
-            g->turn(to, STRIP, element(g, a, i, g->first), a->row, rows,
-                    g->depth, 0);
+            g->transpose(to, STRIP, element(g, a, i, g->first), a->row, rows,
+                         g->depth, 0);
             continue;
         }
         for (int64_t q = 0; q < g->depth; q += BLOCK) {
             const int64_t columns = tn__cpu_min(BLOCK, g->depth - q);
-            g->turn(g->turned, wide, element(g, a, i, g->first + q), a->row,
-                    rows, columns, 0);
+            g->transpose(g->transposed, wide, element(g, a, i, g->first + q),
+                         a->row, rows, columns, 0);
             for (int64_t j = 0; j < columns; j++)
                 spread_strips(g, to + (q + j) * line,
-                              g->turned + j * wide * g->bytes,
+                              g->transposed + j * wide * g->bytes,
                               (rows + STRIP - 1) / STRIP);
         }
     }
 }
 
-/* Columns of neighbours are read one after the other: lines out of memory
- * should come in its order. */
+/* Reads dense columns one after the other: memory should be read in its
+ * order. */
 static void pack_a(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
     const int64_t line = STRIP * g->bytes, strips = g->p.m / STRIP;
     if (a->column == 1) {
-        turn_strips(g);
+        transpose_strips(g);
         return;
     }
     for (int64_t q = 0; q < g->depth; q++) {
@@ -187,31 +192,31 @@ static void pack_a(job *g)
     }
 }
 
-/* c of `rows` rows from i and `width` columns from j, of g->sums. */
-static void settle(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
-                   int64_t row, double beta)
+/* Stores g->sums to c: `rows` rows from i and `width` columns from j on. */
+static void store(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
+                  int64_t row, double beta)
 {
     const tn_cpu_matrix *c = &g->p.c;
     char *to = element(g, c, i, j);
     if (c->column == 1) {
-        g->loops->settle(to, c->row, g->sums, row, rows, width, beta);
+        g->loops->store(to, c->row, g->sums, row, rows, width, beta);
     } else if (beta == 0) {
-        g->turn(to, c->column, g->sums, row, rows, width, 0);
+        g->transpose(to, c->column, g->sums, row, rows, width, 0);
     } else {
-        g->turn(g->turned, BLOCK, g->sums, row, rows, width, 0);
-        g->loops->settle(to, c->column, g->turned, BLOCK, width, rows, beta);
+        g->transpose(g->transposed, BLOCK, g->sums, row, rows, width, 0);
+        g->loops->store(to, c->column, g->transposed, BLOCK, width, rows, beta);
     }
 }
 
-/* c of no products: there is no a, nor b. */
-static void settle_nothing(job *g)
+/* A product with k = 0: there is neither a nor b. */
+static void store_zero_product(job *g)
 {
     const tn_cpu_product *p = &g->p;
     memset(g->sums, 0, sizeof g->sums);
     for (int64_t i = 0; i < p->m; i += BLOCK)
         for (int64_t j = 0; j < p->n; j += g->whole)
-            settle(g, i, j, tn__cpu_min(BLOCK, p->m - i),
-                   tn__cpu_min(g->whole, p->n - j), g->whole, p->beta);
+            store(g, i, j, tn__cpu_min(BLOCK, p->m - i),
+                  tn__cpu_min(g->whole, p->n - j), g->whole, p->beta);
 }
 
 static void point_rows(job *g, int64_t i, int64_t rows)
@@ -221,7 +226,7 @@ static void point_rows(job *g, int64_t i, int64_t rows)
                          : element(g, &g->p.a, i + r, g->first);
 }
 
-/* Rows [i, i + rows) of c, those that are pointed at, and `width` columns of it
+/* Computes rows [i, i + rows) of c, which row[] points at, and `width` columns
  * from j on. */
 static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
                       int64_t rows, int64_t j, int64_t width)
@@ -230,8 +235,8 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
     double beta = g->first > 0 ? 1 : g->p.beta;
     if (width == row && g->p.c.column == 1 && (beta == 0 || beta == 1)) {
         const int how = (beta != 0 ? TN_CPU_TILE_ADD : 0) |
-                        (g->p.m * g->p.c.row * g->bytes > ASK_BYTES
-                             ? TN_CPU_TILE_ASK
+                        (g->p.m * g->p.c.row * g->bytes > PREFETCH_BYTES
+                             ? TN_CPU_TILE_PREFETCH
                              : 0);
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, element(g, &g->p.c, i, j), g->p.c.row,
@@ -239,7 +244,7 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
     } else {
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, g->sums, row, g->p.alpha, 0);
-        settle(g, i, j, rows, width, row, beta);
+        store(g, i, j, rows, width, row, beta);
     }
 }
 
@@ -269,34 +274,35 @@ static void run_group(job *g, int64_t j, int64_t width)
     }
 }
 
-/* Is b read where it lies? */
+/* Is b read in place? */
 static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
 {
     const int64_t row = b->row * g->bytes;
     return b->column == 1 &&
            (m <= DIRECT_ROWS || g->p.k * row <= DIRECT_BYTES ||
-            (m <= DIRECT_MORE &&
-             (row % FAR_BYTES || g->whole * g->bytes > LINE)));
+            (m <= DIRECT_STRIDED_ROWS &&
+             (row % FAR_ROW_BYTES || g->whole * g->bytes > LINE)));
 }
 
-/* n runs that turn over into lanes: squares by vectors, the rest one by one. */
-static double turning(const job *g, int64_t n)
+/* The cost of transposing n runs into lanes: squares by vectors, the rest one
+ * by one. */
+static double transpose_cost(const job *g, int64_t n)
 {
     int64_t rest = n % g->tiles->lanes;
     return 2 * (double)(n - rest) + 6 * (double)rest;
 }
 
-/* What it costs, in quarters of a cycle, if the n columns of b become lanes:
- * products, panels, and sums that have to turn over on their way to c. */
+/* The cost, in quarters of a cycle, if the n columns of b become lanes:
+ * products, panels, and sums that have to be transposed on their way to c. */
 static double cost(const job *g, const tn_cpu_matrix *b,
                    const tn_cpu_matrix *c, int64_t m, int64_t n)
 {
     double k = (double)g->p.k, height = (double)m, passes = 1;
-    double panels = turning(g, n), turns = 0;
+    double panels = transpose_cost(g, n), turns = 0;
     if (b->column == 1)
         panels = in_place(g, b, m) ? 0 : (double)n / 2;
     if (c->column != 1)
-        turns = turning(g, n);
+        turns = transpose_cost(g, n);
     if (k > DEPTH)
         passes = k / DEPTH;
     return 2 * (double)vectors_of(g, n) * height * k + panels * k +
@@ -308,7 +314,7 @@ static tn_cpu_matrix transpose(tn_cpu_matrix x)
     return (tn_cpu_matrix){x.memory, x.column, x.row};
 }
 
-/* A dimension of one element has any stride: the one that reads well. */
+/* A dimension of one element may have any stride: chooses the best one. */
 static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 {
     if (columns == 1)
@@ -317,17 +323,17 @@ static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
         x->row = 1;
 }
 
-static bool dots(const job *g)
+static bool run_dots(const job *g)
 {
     const tn_cpu_product *p = &g->p;
     if (!p->alone || p->a.column != 1 || p->b.row != 1 || p->k < g->whole)
         return false;
     if (p->m == 1)
         g->loops->dots(p->n, p->k, p->a.memory, p->b.memory, p->b.column,
-                       p->c.memory, p->c.column, p->alpha, p->beta);
+                           p->c.memory, p->c.column, p->alpha, p->beta);
     else
         g->loops->dots(p->m, p->k, p->b.memory, p->a.memory, p->a.row,
-                       p->c.memory, p->c.row, p->alpha, p->beta);
+                           p->c.memory, p->c.row, p->alpha, p->beta);
     return true;
 }
 
@@ -343,14 +349,14 @@ static void transpose_all(job *g)
     p->m = m;
 }
 
-/* Do rows of neighbours lie pages apart, and do n columns make up for packing
- * them? Those that lie nearer are read as fast where they are. */
+/* Are rows pages apart, and do n columns repay packing them? Closer rows are
+ * read as fast in place. */
 static bool is_far(const job *g, int64_t n)
 {
-    return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_BYTES;
+    return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
 }
 
-/* Memory for what has to be packed. */
+/* Gets memory for what has to be packed. */
 static bool find_memory(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -376,25 +382,25 @@ static bool find_memory(job *g)
     return g->panels != NULL;
 }
 
-/* The job of p: k is not 0. */
+/* Initialises the job of p: k is not 0. */
 static void open_job(job *g, const tn_cpu_product *p)
 {
     g->p = *p;
     g->tiles = p->routines->conv[p->type];
     g->loops = p->routines->product[p->type];
     g->bytes = p->type == CPU_F32 ? 4 : 8;
-    g->turn = p->routines->turn[g->bytes];
+    g->transpose = p->routines->transpose[g->bytes];
     g->whole = 2 * g->tiles->lanes;
     if (p->type == CPU_F32) {
-        g->p.alpha = tn__cpu_single(p->alpha);
-        g->p.beta = tn__cpu_single(p->beta);
+        g->p.alpha = tn__cpu_round_f32(p->alpha);
+        g->p.beta = tn__cpu_round_f32(p->beta);
     }
     plain_strides(&g->p.a, p->m, p->k);
     plain_strides(&g->p.b, p->k, p->n);
     plain_strides(&g->p.c, p->m, p->n);
 }
 
-/* The operand for which less moves becomes the panels. */
+/* Makes panels of the operand that moves less data. */
 static void choose_panels(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -403,7 +409,7 @@ static void choose_panels(job *g)
         transpose_all(g);
 }
 
-static void place_columns(job *g, int64_t step)
+static void set_column_offsets(job *g, int64_t step)
 {
     for (int64_t q = 0; q < tn__cpu_min(g->p.k, DEPTH); q++)
         g->at[q] = q * step;
@@ -414,15 +420,15 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
     job g;
     open_job(&g, p);
     if (p->k == 0) {
-        settle_nothing(&g);
+        store_zero_product(&g);
         return true;
     }
-    if (dots(&g))
+    if (run_dots(&g))
         return true;
     choose_panels(&g);
     if (!find_memory(&g))
         return false;
-    place_columns(&g, g.a ? STRIP : g.p.a.column);
+    set_column_offsets(&g, g.a ? STRIP : g.p.a.column);
     for (g.first = 0; g.first < p->k; g.first += DEPTH) {
         g.depth = tn__cpu_min(DEPTH, p->k - g.first);
         if (g.a)
@@ -433,16 +439,16 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
     return true;
 }
 
-/* ---- by all threads ---------------------------------------------------- */
+/* ---- by all threads ------------------------------------------------------ */
 
-/* A block of c and the part of k that is added to it: operands are packed once,
- * by all threads, and then met by all of its tiles. Rows of a that are near, or
- * that few columns meet, are read where they lie. */
+/* A block of c and the range of k that is added to it. All threads pack the
+ * operands once, and all tiles use them. Rows of a that are close, or that few
+ * columns use, are read in place. */
 typedef struct shared {
-    tn_cpu_product p;        /* of the block, but for k: that is the whole */
-    int64_t first, slabs;    /* of k, DEPTH at a time */
+    tn_cpu_product p;        /* of the block, except k, which is the whole */
+    int64_t first, k_slabs;  /* of k; ranges of DEPTH */
     int64_t row_pieces, tile_m, tile_n, tiles_n;
-    int64_t a_bytes, b_bytes; /* of a slab */
+    int64_t a_bytes, b_bytes; /* of a range of k */
     char *a, *b;              /* a: or NULL */
 } shared;
 
@@ -457,10 +463,10 @@ static void point_slab(job *g, const shared *s, int64_t slab)
 static void pack_piece(void *context, int64_t i)
 {
     const shared *s = context;
-    const int64_t piece = i / s->slabs;
+    const int64_t piece = i / s->k_slabs;
     job g;
     open_job(&g, &s->p);
-    point_slab(&g, s, i % s->slabs);
+    point_slab(&g, s, i % s->k_slabs);
     if (piece < s->row_pieces) {
         const int64_t row = piece * PIECE;
         g.a = strip_of(&g, row);
@@ -483,10 +489,10 @@ static void run_shared(void *context, int64_t i)
     job g;
     unsigned fpu = tn__cpu_fpu_set();
     open_job(&g, &s->p);
-    place_columns(&g, s->a ? STRIP : g.p.a.column);
+    set_column_offsets(&g, s->a ? STRIP : g.p.a.column);
     const int64_t rows = tn__cpu_min(row + s->tile_m, g.p.m);
     const int64_t columns = tn__cpu_min(column + s->tile_n, g.p.n);
-    for (int64_t slab = 0; slab < s->slabs; slab++) {
+    for (int64_t slab = 0; slab < s->k_slabs; slab++) {
         point_slab(&g, s, slab);
         point_rows(&g, row, rows - row);
         for (int64_t j = column; j < columns; j += g.whole) {
@@ -499,23 +505,23 @@ static void run_shared(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Columns become fewer first: panels serve all rows of a tile. */
+/* Halves columns first: a panel serves all rows of a tile. */
 static int64_t cut_tiles(shared *s)
 {
     s->tile_m = s->tile_n = TILE;
     for (;;) {
         s->tiles_n = (s->p.n + s->tile_n - 1) / s->tile_n;
         int64_t tiles = (s->p.m + s->tile_m - 1) / s->tile_m * s->tiles_n;
-        int64_t *side = s->tile_n > LEAST_TILE ? &s->tile_n : &s->tile_m;
-        if (tiles >= LEAST_TILES || *side == LEAST_TILE)
+        int64_t *side = s->tile_n > MIN_TILE ? &s->tile_n : &s->tile_m;
+        if (tiles >= MIN_TILES || *side == MIN_TILE)
             return tiles;
         *side /= 2;
     }
 }
 
-/* One block of c, rows and columns from (i, j) on, for all of k. */
+/* Computes one block of c, rows and columns from (i, j) on, for all of k. */
 static void share_block(shared *s, const job *g, int64_t i, int64_t j,
-                        int64_t slabs)
+                        int64_t k_slabs)
 {
     s->p = g->p;
     s->p.a.memory = element(g, &g->p.a, i, 0);
@@ -527,10 +533,11 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j,
     const int64_t width = GROUP * g->whole;
     const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
     const int64_t tiles = cut_tiles(s);
-    for (s->first = 0; s->first < s->p.k; s->first += slabs * DEPTH) {
-        s->slabs = (tn__cpu_min(slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
-                   DEPTH;
-        tn__cpu_host->parallel_for(pieces * s->slabs, pack_piece, s);
+    for (s->first = 0; s->first < s->p.k; s->first += k_slabs * DEPTH) {
+        s->k_slabs =
+            (tn__cpu_min(k_slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
+            DEPTH;
+        tn__cpu_host->parallel_for(pieces * s->k_slabs, pack_piece, s);
         tn__cpu_host->parallel_for(tiles, run_shared, s);
     }
 }
@@ -548,15 +555,15 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p)
     s.a_bytes = packs_a ? (m / STRIP + 1) * strip_bytes(&g, depth) : 0;
     s.b_bytes = vectors_of(&g, n) * g.tiles->lanes * depth * g.bytes;
     s.b_bytes = (s.b_bytes + LINE - 1) / LINE * LINE;
-    int64_t slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
-    slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
-                        slabs > SLABS ? slabs : SLABS);
-    s.b = tn__cpu_scratch((size_t)(slabs * (s.a_bytes + s.b_bytes)));
+    int64_t k_slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
+    k_slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
+                          k_slabs > MIN_SLABS ? k_slabs : MIN_SLABS);
+    s.b = tn__cpu_scratch((size_t)(k_slabs * (s.a_bytes + s.b_bytes)));
     if (!s.b)
         return false;
-    s.a = packs_a ? s.b + slabs * s.b_bytes : NULL;
+    s.a = packs_a ? s.b + k_slabs * s.b_bytes : NULL;
     for (int64_t j = 0; j < g.p.n; j += SHARED)
         for (int64_t i = 0; i < g.p.m; i += SHARED)
-            share_block(&s, &g, i, j, slabs);
+            share_block(&s, &g, i, j, k_slabs);
     return true;
 }

@@ -1,5 +1,5 @@
-/* build_program.c: a program, made ready for this device: compiled for groups of whole
- * rows and for streamed rows, and looked at for a direct form. */
+/* build_program.c: compiles a program for groups of whole rows and for streamed
+ * rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->out == slot;
 }
 
-/* The operation that makes the value of a slot. */
+/* The operation before `before` that makes the value of a slot; NONE: there is
+ * none. */
 static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 {
     while (before-- > 0)
@@ -45,7 +46,8 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 }
 
 /* Operands, as bits, whose loaded values are read by operation `from` or a
- * later one: were they memory, it would have to be as before until there. */
+ * later one. If such a value is left in memory, the memory must not change
+ * before that read. */
 static uint32_t read_from(const cpu_code *code, uint32_t from)
 {
     uint32_t bits = 0;
@@ -61,16 +63,16 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
     return bits;
 }
 
-/* An update in place (of a parameter by an optimizer) reads memory and writes
- * the same: values need no copy if what is written is not made before the last
- * use of what is read. An operation may write where an operand ends, a printed
+/* An in-place update, such as an optimizer's, reads and writes the same memory.
+ * No copy is needed if each value is written after the last use of what was
+ * read there. A routine may overwrite an operand of its last use; a printed
  * function may not. */
-static void find_late(tn_built *b)
+static void find_read_after_write(tn_built *b)
 {
     const cpu_code *code = &b->kept;
     bool is_plain = !b->has_rows && !b->hoisted.op && code->loop_depth == 0;
     for (uint32_t k = 0; k < b->operand_count; k++)
-        b->late[k] = is_plain ? 0 : UINT32_MAX;
+        b->read_after_write[k] = is_plain ? 0 : UINT32_MAX;
     for (uint32_t i = 0; is_plain && i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         uint32_t at = i;
@@ -81,14 +83,15 @@ static void find_late(tn_built *b)
             at += at != TN_CPU_NONE && (code->op[at].code == CPU_RUN ||
                                         code->op[at].code == CPU_NATIVE);
         }
-        b->late[op->index] |=
+        b->read_after_write[op->index] |=
             at == TN_CPU_NONE ? UINT32_MAX : read_from(code, at);
     }
 }
 
-/* Sums of columns take products and differences from the lines as these lie;
- * machine code would write each down for them. Of rows that lie in lines it
- * folds chunks where a routine would first bring them together. */
+/* Reductions of columns read products and differences from their operands in
+ * place, where machine code would write them to a block first. For rows of
+ * several subrows, machine code reduces chunks that a routine would first have
+ * to copy together. */
 static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
     tn_cpu_routines plain = *b->routines;
@@ -97,9 +100,9 @@ static tn_status compile_streamed(const tn_program *program, tn_built *b)
         tn__cpu_compile(program, &plain, false, false, &b->streamed);
     if (status < 0 || !b->routines->native)
         return status;
-    if (!b->streamed.folds_lines)
+    if (!b->streamed.folds_columns)
         tn__cpu_code_release(&b->streamed);
-    cpu_code *code = b->streamed.folds_lines ? &b->lined : &b->streamed;
+    cpu_code *code = b->streamed.folds_columns ? &b->by_subrows : &b->streamed;
     return tn__cpu_compile(program, b->routines, false, false, code);
 }
 
@@ -108,7 +111,7 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
 {
     if (program->operand_count > TN_CPU_MAX_OPERANDS)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
-                                  "program: %u operands, at most %d",
+                                  "program: %u operands exceed the limit of %d",
                                   program->operand_count, TN_CPU_MAX_OPERANDS);
     if (!tn_program_is_known(program))
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
@@ -118,12 +121,13 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
     size_t bytes = program->operand_count * sizeof *b->operand;
     if (b) {
         b->operand = malloc(bytes + 1);
-        b->late = malloc(program->operand_count * sizeof *b->late + 1);
+        b->read_after_write =
+            malloc(program->operand_count * sizeof *b->read_after_write + 1);
     }
-    if (!b || !b->operand || !b->late) {
+    if (!b || !b->operand || !b->read_after_write) {
         if (b) {
             free(b->operand);
-            free(b->late);
+            free(b->read_after_write);
         }
         free(b);
         return tn__cpu_host->fail(TN_ERR_MEMORY,
@@ -146,7 +150,7 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
         tn__cpu_built_free(b);
         return status;
     }
-    find_late(b);
+    find_read_after_write(b);
     *built = b;
     return TN_OK;
 }
@@ -157,11 +161,11 @@ void tn__cpu_built_free(tn_built *built)
         return;
     tn__cpu_code_release(&built->kept);
     tn__cpu_code_release(&built->streamed);
-    tn__cpu_code_release(&built->lined);
+    tn__cpu_code_release(&built->by_subrows);
     tn__cpu_code_release(&built->hoisted);
     for (int t = 0; t <= TN_CPU_TAPS; t++)
         tn__cpu_built_free(atomic_load(&built->row_taps.written[t]));
     free(built->operand);
-    free(built->late);
+    free(built->read_after_write);
     free(built);
 }

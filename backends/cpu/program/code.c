@@ -1,4 +1,4 @@
-/* code.c: compiled code is given back. */
+/* code.c: releases compiled code. */
 #include <stdlib.h>
 
 #include "code.h"

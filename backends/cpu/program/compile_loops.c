@@ -1,10 +1,9 @@
-/* compile_loops.c: regions of a program, as block operations. All elements of a block
- * go round together; a mask tells which are not done, and what is carried on
- * changes only for those. Where none is left the block leaves early. */
+/* compile_loops.c: loops as block operations. All elements of a block iterate
+ * together. A mask marks the active ones, and only their carried values change.
+ * The block leaves the loop when no element is active. */
 #include "compile_program.h"
 
-/* The instruction list[at] is a LOOP; returns how many CARRYs follow it. Their
- * first values are copied ahead of the loop. */
+/* The CARRYs' initial values are copied ahead of the loop. */
 uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
                              uint32_t at, uint32_t count)
 {
@@ -12,8 +11,8 @@ uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
     const tn_kernel_ins *ins = &f->ins[number];
     if (c->depth == MAX_LOOPS) {
         c->status = tn__cpu_host->fail(
-            TN_ERR_UNSUPPORTED, "program: more than %d loops inside one "
-                                "another", MAX_LOOPS);
+            TN_ERR_UNSUPPORTED, "program: loops are nested more than %d "
+                                "deep", MAX_LOOPS);
         return 0;
     }
     loop *l = &c->loop[c->depth];
@@ -54,8 +53,8 @@ static bool is_carry(const frame *f, const loop *l, uint32_t value)
            f->ins[value].op == TN_K_CARRY;
 }
 
-/* What is carried on: the new value where the element is not done. A carry
- * that takes another's old value has it set aside first. */
+/* Carried values: the new value where the element is active. A carry that reads
+ * the old value of another carry gets a copy of it first. */
 void tn__cpu_compile_end(compiler *c, frame *f)
 {
     loop *l = &c->loop[c->depth - 1];

@@ -1,18 +1,19 @@
 /* compile_program.c: from a program's instructions to a flat list of block
  * operations.
  *
- * Values become slots: one value for the launch, one for each row or one for
- * each element, by the part in which their instruction stands. An operand that
- * has fewer values than the part runs over is passed as one value where the
- * routine can take it so, else spread into a block ahead of the part. Functions
- * without a printed routine are inlined. Loops are in compile_loops.c. */
+ * Values become slots: one value for the launch, for each row or for each
+ * element, by the part of their instruction. An operand with fewer values than
+ * its part is passed as one value if the routine accepts that. Otherwise it is
+ * broadcast into a block ahead of the part. Functions without a printed routine
+ * are inlined. Loops are in compile_loops.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile_program.h"
 #include "../run/plan.h"
 
-/* A printed function takes as long as so many operations on a block in L1. */
+/* A printed function takes about as long as this many operations on a block in
+ * L1. */
 #define FUNCTION_WORK 8
 
 static bool is_single(const compiler *c, uint32_t slot)
@@ -26,7 +27,7 @@ static bool is_row(const compiler *c, uint32_t slot)
     return c->level == CPU_ELEM && c->code->slot[slot].space == CPU_ROW;
 }
 
-/* ---- instructions ------------------------------------------------------ */
+/* ---- instructions -------------------------------------------------------- */
 
 static cpu_op *result_add(compiler *c, frame *f, uint32_t number,
                           unsigned code)
@@ -67,8 +68,9 @@ static tn_cpu_run *routine_for(const compiler *c, const frame *f,
     }
 }
 
-/* PHILOX of slot[0], which is one more than what an earlier one took: then
- * that one gives both (a normal number takes two draws, of one counter). */
+/* PHILOX of slot[0], where slot[0] is 1 + the argument of an earlier PHILOX:
+ * makes that one return both values. A normal random number takes two draws of
+ * one counter. */
 static bool join_pair(compiler *c, frame *f, uint32_t number, tn_cpu_run *run,
                       const uint32_t *slot)
 {
@@ -188,9 +190,9 @@ static void compile_store(compiler *c, frame *f, uint32_t number)
         const cpu_op *by = &c->body.op[c->producer[slot] - 1];
         if (by->code == CPU_RUN || by->code == CPU_MATH ||
             (by->code == CPU_LOAD && by->a != TN_CPU_NONE))
-            op->flags = by->code == CPU_MATH ? STORE_DIRECT | STORE_PIECES
+            op->flags = by->code == CPU_MATH ? STORE_DIRECT | STORE_CHUNKED
                                              : STORE_DIRECT;
-        c->producer[slot] = 0; /* for one store */
+        c->producer[slot] = 0; /* one store only */
     }
 }
 
@@ -233,7 +235,7 @@ static void compile_call(compiler *c, frame *f, uint32_t number)
     free(map);
 }
 
-/* ---- parts ------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
 static void compile_instruction(compiler *c, frame *f, uint32_t number)
 {
@@ -319,9 +321,9 @@ static void compile_list(compiler *c, frame *f, const uint32_t *list,
     }
 }
 
-/* Is it made of loaded values and of numbers of rows alone, by one operation of
- * arithmetic? Then a later stage makes it again (in a pair, as a rule) rather
- * than have a block kept for it. */
+/* Is it one arithmetic operation on loaded values and numbers of rows? Then a
+ * later stage recomputes it (usually in a fused pair) instead of keeping a
+ * block for it. */
 static bool is_cheap(const compiler *c, uint32_t number)
 {
     const tn_kernel_ins *all = c->main.ins, *ins = &all[number];
@@ -346,8 +348,8 @@ static void need(bool *needed, const tn_kernel_ins *ins)
             needed[value[i]] = true;
 }
 
-/* Of a later stage's list: what is cheap and wanted by what is still to be made
- * is made again. */
+/* In a later stage's list, marks cheap values that the stage needs for
+ * recomputation. */
 static void make_again(compiler *c, const uint32_t *list, uint32_t count)
 {
     bool *needed = calloc(c->program->ins_count + 1u, sizeof *needed);
@@ -367,7 +369,8 @@ static void make_again(compiler *c, const uint32_t *list, uint32_t count)
     free(needed);
 }
 
-/* The part's operations, appended to the code with what they need ahead. */
+/* Compiles a part: appends its operations, and what they need ahead, to the
+ * code. */
 static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
                              uint32_t count)
 {
@@ -379,7 +382,7 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
         if (level == CPU_ELEM)
             memset(c->spread, 0xff, code->slot_count * sizeof *c->spread);
     }
-    if (level == CPU_ELEM && !c->keep) /* nothing lives on */
+    if (level == CPU_ELEM && !c->keep) /* no value outlives its part */
         memset(c->main.wide, 0xff,
                c->program->ins_count * sizeof *c->main.wide);
     if (level == CPU_ELEM && c->keep && !c->code->hoisted)
@@ -396,10 +399,10 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
             cpu_op *op = &code->op[code->op_count++];
             *op = lists[l]->op[i];
             code->work += op->code == CPU_MATH ? FUNCTION_WORK : 1;
-            if (op->code == CPU_SPREAD && c->wanted[op->out])
-                op->flags = SPREAD_WANTED;
+            if (op->code == CPU_BROADCAST && c->wanted[op->out])
+                op->flags = BROADCAST_NEEDED;
             if (op->code == CPU_RUN || op->code == CPU_MATH) {
-                /* An absent operand is any pointer. */
+                /* An absent operand may be any pointer. */
                 op->b = op->b == TN_CPU_NONE ? op->a : op->b;
                 op->c = op->c == TN_CPU_NONE ? op->a : op->c;
             }
@@ -408,24 +411,25 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
     return part;
 }
 
-/* Those that are read: of two, the third is any. */
+/* The operands that are read. The third of a binary operation is not. */
 static int operands(const cpu_op *op)
 {
     return op->code == CPU_RUN && op->allowed == 3 ? 2 : 3;
 }
 
-/* Finds the loads whose values are for reductions alone, or for operations
- * that can go row by row, and tells those who read them. */
+/* Finds loads whose values only reductions read, or only operations that can
+ * run row by row, and marks their readers. */
 static void mark_loads(compiler *c)
 {
-    /* beside the flags, which take their place */
+    /* bits beside the flags */
     enum { BY_FOLD = 1 << 16, BY_RUN = 2 << 16, BY_OTHER = 4 << 16,
            AS_BLOCK = 8 << 16 };
     cpu_code *code = c->code;
-    uint32_t *use = c->producer; /* of each slot: who reads it, then flags */
+    uint32_t *use = c->producer; /* of each slot: its readers, later the
+                                    flags */
     if (code->slot_count > 0)
         memset(use, 0, code->slot_count * sizeof *use);
-    code->folds_loads = code->folds_lines = true;
+    code->folds_loads = code->folds_columns = true;
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         const uint32_t read[3] = {op->a, op->b, op->c};
@@ -460,8 +464,8 @@ static void mark_loads(compiler *c)
             use[op->out] = flag;
         if (elem && flag != LOAD_FOLDED)
             code->folds_loads = false;
-        if (elem && !plain && !(op->code == CPU_RUN && op->flags & RUN_LINES))
-            code->folds_lines = false;
+        if (elem && !plain && !(op->code == CPU_RUN && op->flags & RUN_COLUMNS))
+            code->folds_columns = false;
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < operands(op); j++) {
             if (read[j] == TN_CPU_NONE ||
@@ -479,32 +483,33 @@ static void mark_loads(compiler *c)
             s->operand[j].lent = s->operand[j].wide != TN_CPU_NONE &&
                                  (use[s->operand[j].wide] & LOAD_LENT);
         if (s)
-            code->folds_loads = code->folds_lines = false;
+            code->folds_loads = code->folds_columns = false;
     }
 }
 
-/* Hoisted code: marks what hangs on no load by an index. A store makes no
- * value early: it is for each block. Is there such a load with early
- * indices? */
-static bool mark_early(compiler *c)
+/* Hoisted code: marks values that do not depend on a load by an index. A store
+ * is never hoistable: it runs for each block. Returns whether there is such a
+ * load with hoistable indices. */
+static bool mark_hoistable(compiler *c)
 {
     cpu_code *code = c->code;
-    uint32_t *late = c->producer; /* of each slot */
+    uint32_t *from_index = c->producer; /* of each slot */
     bool found = false;
     if (code->slot_count > 0)
-        memset(late, 0, code->slot_count * sizeof *late);
+        memset(from_index, 0, code->slot_count * sizeof *from_index);
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
         const uint32_t read[3] = {op->a, op->b, op->c};
-        bool early = op->out != TN_CPU_NONE;
+        bool hoistable = op->out != TN_CPU_NONE;
         for (int j = 0; j < 3; j++)
-            early = early && (read[j] == TN_CPU_NONE || !late[read[j]]);
-        op->early = early;
+            hoistable =
+                hoistable && (read[j] == TN_CPU_NONE || !from_index[read[j]]);
+        op->hoistable = hoistable;
         bool indexed = op->code == CPU_LOAD && op->a != TN_CPU_NONE;
-        found = found || (indexed && early);
+        found = found || (indexed && hoistable);
         if (op->out != TN_CPU_NONE)
-            late[op->out] = !early || indexed;
-        if (op->code == CPU_STORE && !late[op->a])
+            from_index[op->out] = !hoistable || indexed;
+        if (op->code == CPU_STORE && !from_index[op->a])
             op->flags &= (uint16_t)~STORE_DIRECT;
     }
     return found && code->op_count <= TN_CPU_HOIST_OPS &&
@@ -549,7 +554,7 @@ tn_status tn__cpu_compile(const tn_program *program,
                            : tn__cpu_fuse(routines, code);
         if (c.status == TN_OK) {
             mark_loads(&c);
-            if (hoisted && !mark_early(&c))
+            if (hoisted && !mark_hoistable(&c))
                 tn__cpu_code_release(code);
             else
                 c.status = tn__cpu_place_slots(code);

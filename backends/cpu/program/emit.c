@@ -1,4 +1,4 @@
-/* emit.c: slots and operations are added to a program under compilation. */
+/* emit.c: adds slots and operations to a program under compilation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ uint8_t tn__cpu_type_of(tn_dtype dtype)
     }
 }
 
-/* ---- growing lists ----------------------------------------------------- */
+/* ---- growing lists ------------------------------------------------------- */
 
 bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
                  size_t bytes)
@@ -45,7 +45,7 @@ bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
 
 cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code)
 {
-    static cpu_op nowhere; /* written to once memory has run out */
+    static cpu_op nowhere; /* written to after memory has run out */
     if (!tn__cpu_grow(c, &list->op, &list->room, list->count, sizeof *list->op))
         return &nowhere;
     cpu_op *op = &list->op[list->count++];
@@ -62,7 +62,8 @@ uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes)
     if (!tn__cpu_grow(c, &code->slot, &c->slot_room, n, sizeof *code->slot) ||
         !tn__cpu_grow(c, &c->spread, &c->spread_room, n, sizeof *c->spread) ||
         !tn__cpu_grow(c, &c->filled, &c->filled_room, n, sizeof *c->filled) ||
-        !tn__cpu_grow(c, &c->producer, &c->producer_room, n, sizeof *c->producer) ||
+        !tn__cpu_grow(c, &c->producer, &c->producer_room, n,
+                      sizeof *c->producer) ||
         !tn__cpu_grow(c, &c->wanted, &c->wanted_room, n, sizeof *c->wanted))
         return 0;
     code->slot_count++;
@@ -97,7 +98,7 @@ uint32_t tn__cpu_slot_constant(compiler *c, const tn_kernel_ins *ins)
     return slot;
 }
 
-/* ---- operands ---------------------------------------------------------- */
+/* ---- operands ------------------------------------------------------------ */
 
 uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value)
 {
@@ -130,7 +131,7 @@ uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows)
     }
     uint32_t out = tn__cpu_slot_add(c, c->level, bytes);
     cpu_op *op = tn__cpu_op_add(c, &c->prologue,
-                                space == CPU_ROW ? CPU_SPREAD : CPU_FILL);
+                                space == CPU_ROW ? CPU_BROADCAST : CPU_FILL);
     op->out = out;
     op->a = slot;
     op->type = bytes == 1 ? CPU_BOOL : bytes == 4 ? CPU_I32 : CPU_I64;
@@ -144,8 +145,9 @@ uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows)
 
 uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value)
 {
-    return value == TN_NONE ? TN_CPU_NONE
-                            : tn__cpu_whole(c, tn__cpu_value_slot(c, f, value), false);
+    return value == TN_NONE
+               ? TN_CPU_NONE
+               : tn__cpu_whole(c, tn__cpu_value_slot(c, f, value), false);
 }
 
 void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,

@@ -1,15 +1,15 @@
-/* fuse.c: two operations of arithmetic, of which the second alone reads what the
- * first makes, become one: a pass over a block less. Each still rounds, so no
- * bit changes. */
+/* fuse.c: fuses two arithmetic operations when only the second reads the
+ * first's result. That saves a pass over a block. Each still rounds, so no bit
+ * changes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile_program.h"
 
-#define MORE UINT32_MAX /* readers than one */
+#define SEVERAL UINT32_MAX /* more than one reader */
 
-/* The place of an operation in tn_cpu_routines.pair, as a first one; -1: it is
- * not of arithmetic. */
+/* The index of an operation in tn_cpu_routines.pair, as the first one; -1: no
+ * arithmetic operation. */
 static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
                    unsigned *type)
 {
@@ -24,7 +24,8 @@ static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
     return -1;
 }
 
-/* Who reads each slot: 1 + the operation's number, 0 for none, or MORE. */
+/* The reader of each slot: 1 + its operation's number, 0 for none, or
+ * SEVERAL. */
 static void find_readers(const cpu_code *code, uint32_t *reader)
 {
     memset(reader, 0, (code->slot_count + 1u) * sizeof *reader);
@@ -33,7 +34,7 @@ static void find_readers(const cpu_code *code, uint32_t *reader)
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < 3; j++)
             if (read[j] != TN_CPU_NONE && reader[read[j]] != i + 1)
-                reader[read[j]] = reader[read[j]] ? MORE : i + 1;
+                reader[read[j]] = reader[read[j]] ? SEVERAL : i + 1;
     }
 }
 
@@ -42,12 +43,12 @@ static unsigned bit(unsigned bits, int from, int to)
     return (bits >> from & 1) << to;
 }
 
-/* first makes operand `at` of second, which is then both. */
+/* first makes operand `at` of second; second becomes both. */
 static void join(const tn_cpu_routines *routines, unsigned type,
                  const int kind[2], const cpu_op *first, cpu_op *second,
                  int at)
 {
-    static const uint8_t place[] = {0, 1, 3}; /* t - z; z - t is 2 */
+    static const uint8_t place[] = {0, 1, 3}; /* t - z; z - t has index 2 */
     int other = 1 - at;
     unsigned how = kind[1] == 1 && at == 1 ? 2 : place[kind[1]];
     second->run = routines->pair[type][kind[0]][how];
@@ -64,7 +65,7 @@ static void join(const tn_cpu_routines *routines, unsigned type,
     second->allowed = 7;
 }
 
-/* Pairs within a part; a first operation's number of operands becomes 0. */
+/* Fuses pairs within a part. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
                       const cpu_part *part, const uint32_t *reader,
                       uint32_t *maker)
@@ -83,7 +84,7 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
             if (kind[0] < 0 || of != type)
                 continue;
             join(routines, type, kind, first, op, at);
-            first->code = CPU_NOTHING;
+            first->code = CPU_NOP;
             break;
         }
         if (op->out != TN_CPU_NONE && code->slot[op->out].space == CPU_ELEM)
@@ -91,7 +92,7 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     }
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
-            maker[code->op[i].out] = 0; /* another part's are not its own */
+            maker[code->op[i].out] = 0; /* a part's makers are its own */
 }
 
 static bool is_block(const cpu_code *code, uint32_t slot)
@@ -99,7 +100,7 @@ static bool is_block(const cpu_code *code, uint32_t slot)
     return code->slot[slot].space == CPU_ELEM;
 }
 
-/* The operation of the part, before `end`, that makes slot; NULL: none. */
+/* The operation of the part, before `end`, that makes a slot; NULL: none. */
 static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
                         const cpu_op *end, uint32_t slot)
 {
@@ -109,10 +110,10 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
     return NULL;
 }
 
-/* Moves an operation to its place before the reduction that alone is in want of
- * it: those that may be left out stand together. */
-static void set_before(cpu_op *op, cpu_op *reduction, int distance,
-                       uint16_t flags)
+/* Moves an operation to its place before the only reduction that needs it, so
+ * that operations that can be skipped are adjacent. */
+static void move_before(cpu_op *op, cpu_op *reduction, int distance,
+                        uint16_t flags)
 {
     cpu_op moved = *op, *place = reduction - distance;
     memmove(op, op + 1, (size_t)(place - op) * sizeof *op);
@@ -121,41 +122,51 @@ static void set_before(cpu_op *op, cpu_op *reduction, int distance,
     place->jump = (uint32_t)distance;
 }
 
-/* How sums take what an operation makes of columns; 0: when it is made. */
-static unsigned lines_of(const tn_cpu_routines *routines, const cpu_op *op)
+/* The form in which a reduction can read this operation's operands from
+ * columns; 0: none. */
+static unsigned column_form_of(const tn_cpu_routines *routines,
+                               const cpu_op *op)
 {
-    return op->run == routines->op[TN_K_MUL][CPU_F32]   ? CPU_PRODUCT
-           : op->run == routines->pair[CPU_F32][1][3] ? CPU_LESS
+    return op->run == routines->op[TN_K_MUL][CPU_F32] ? CPU_PRODUCT
+           : op->run == routines->pair[CPU_F32][1][3] ? CPU_CENTERED
            : op->run == routines->pair[CPU_F32][2][3] ? CPU_TRIPLE
                                                       : 0;
 }
 
-/* A factor of a product, or what it is made of by taking center from it, a
- * number of the row; less: who does so. */
-static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
-                         const cpu_part *part, cpu_op *product,
-                         uint32_t factor, const uint32_t *reader,
-                         uint32_t *center, cpu_op **less)
+/* A part whose reductions read factors. */
+typedef struct fusion {
+    const tn_cpu_routines *routines;
+    cpu_code *code;
+    const cpu_part *part;
+    uint32_t *reader; /* as find_readers fills it */
+} fusion;
+
+/* A factor of a product. If it is x - center with a number of the row, returns
+ * x, and in *subtract the operation. */
+static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
+                         uint32_t *center, cpu_op **subtract)
 {
     unsigned type;
-    cpu_op *op = maker_of(code, part, product, factor);
+    cpu_op *op = maker_of(f->code, f->part, product, factor);
     *center = TN_CPU_NONE;
-    if (!op || kind_of(routines, op, &type) != 1 || op->scalar ||
-        op->row != 2 || !is_block(code, op->a) ||
-        reader[factor] != 1 + (uint32_t)(product - code->op))
+    if (!op || kind_of(f->routines, op, &type) != 1 || op->scalar ||
+        op->row != 2 || !is_block(f->code, op->a) ||
+        f->reader[factor] != 1 + (uint32_t)(product - f->code->op))
         return factor;
-    *less = op;
+    *subtract = op;
     *center = op->narrow[1];
     return op->a;
 }
 
-/* A sum of products that nothing else reads takes the factors: neither products
- * nor what makes the factors need a block. Of rows each may be less a number of
- * the row, as a variance's are; of columns one less a number of each line, and
- * the product times another, as in the gradient of layer_norm's weight. */
-static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
-                         const cpu_part *part, uint32_t *reader)
+/* A sum of products that nothing else reads can read the factors itself. Then
+ * neither the products nor centered factors need a block. With rows, each
+ * factor may be centered by a number of the row, as in a variance. With
+ * columns, one factor may be centered by a number of each element index and the
+ * product scaled by another, as in the gradient of layer_norm's weight. */
+static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
+                            const cpu_part *part, uint32_t *reader)
 {
+    const fusion f = {routines, code, part, reader};
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
         cpu_op *op = &code->op[i];
         if (op->code != CPU_REDUCE || reader[op->a] != i + 1 ||
@@ -165,21 +176,20 @@ static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
         if (!product)
             continue;
         unsigned type;
-        cpu_op *less[2] = {NULL, NULL}, *first = NULL;
+        cpu_op *subtract[2] = {NULL, NULL}, *first = NULL;
         uint32_t in[2] = {product->a, product->b};
         bool by_rows = kind_of(routines, product, &type) == 2 &&
                        !product->scalar && !product->row &&
                        is_block(code, in[0]) && is_block(code, in[1]);
-        op->lines = (uint8_t)lines_of(routines, product);
+        op->column_form = (uint8_t)column_form_of(routines, product);
         if (by_rows) {
-            op->b = centered(routines, code, part, product, in[0], reader,
-                             &op->narrow[1], &less[0]);
+            op->b = centered(&f, product, in[0], &op->narrow[1], &subtract[0]);
             op->c = op->b;
             op->narrow[2] = op->narrow[1];
             if (in[1] != in[0])
-                op->c = centered(routines, code, part, product, in[1], reader,
-                                 &op->narrow[2], &less[1]);
-        } else if (op->lines == CPU_LESS && product->row == 2 &&
+                op->c =
+                    centered(&f, product, in[1], &op->narrow[2], &subtract[1]);
+        } else if (op->column_form == CPU_CENTERED && product->row == 2 &&
                    !product->scalar && is_block(code, product->a) &&
                    is_block(code, product->c)) {
             by_rows = true;
@@ -187,26 +197,27 @@ static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
             op->narrow[1] = product->narrow[1];
             op->c = product->c;
         }
-        bool plain = op->lines == CPU_PRODUCT && !less[0] && !less[1];
+        bool plain =
+            op->column_form == CPU_PRODUCT && !subtract[0] && !subtract[1];
         for (int k = 0; k < 2 && plain && !first; k++)
             if (reader[in[k]] == 1 + (uint32_t)(product - code->op)) {
                 first = maker_of(code, part, product, in[k]);
-                if (first && lines_of(routines, first) != CPU_LESS)
+                if (first && column_form_of(routines, first) != CPU_CENTERED)
                     first = NULL;
             }
         if (first)
-            op->lines = CPU_SCALED;
-        if (!by_rows && !op->lines)
+            op->column_form = CPU_CENTERED_SCALED;
+        if (!by_rows && !op->column_form)
             continue;
         const uint16_t flags = (uint16_t)((by_rows ? RUN_FACTORS : 0) |
-                                        (op->lines ? RUN_LINES : 0));
-        set_before(product, op, 1, flags);
-        bool turned = less[0] < less[1];
+                                          (op->column_form ? RUN_COLUMNS : 0));
+        move_before(product, op, 1, flags);
+        bool swapped = subtract[0] < subtract[1];
         for (int k = 0, n = 2; k < 2; k++)
-            if (less[k ^ turned])
-                set_before(less[k ^ turned], op, n++, RUN_FACTORS);
+            if (subtract[k ^ swapped])
+                move_before(subtract[k ^ swapped], op, n++, RUN_FACTORS);
         if (first)
-            set_before(first, op, 2, RUN_LINES);
+            move_before(first, op, 2, RUN_COLUMNS);
         find_readers(code, reader);
     }
 }
@@ -215,7 +226,7 @@ static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;
     for (uint32_t i = part->first; i < part->first + part->count; i++)
-        if (code->op[i].code != CPU_NOTHING)
+        if (code->op[i].code != CPU_NOP)
             code->op[(*count)++] = code->op[i];
     *part = (cpu_part){first, *count - first};
 }
@@ -233,7 +244,7 @@ tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
     for (uint32_t s = 0; s < code->stage_count; s++) {
         fuse_part(routines, code, &code->stage[s].elem, reader,
                   reader + slots);
-        take_factors(routines, code, &code->stage[s].elem, reader);
+        fuse_reductions(routines, code, &code->stage[s].elem, reader);
     }
     close_gaps(code, &code->uniform, &count);
     for (uint32_t s = 0; s < code->stage_count; s++) {

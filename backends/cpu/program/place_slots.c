@@ -1,13 +1,13 @@
-/* place_slots.c: places for the blocks of a compiled program. The fewer bytes
- * they take, the more elements a block can have within L1; so two values whose
- * lives do not meet share a place. Places of 8, 4 and 1 byte are kept apart:
- * an operation may then write where an operand of the same width ends, element
- * for element, and never over half of one. */
+/* place_slots.c: memory for the blocks of a compiled program. Two values with
+ * disjoint lifetimes share memory: the fewer bytes an element takes, the more
+ * elements of a block fit in L1. Memory for values of 8, 4 and 1 byte is
+ * separate. So an operation may overwrite an operand of the same width at its
+ * last use, element by element, and never half of one. */
 #include <stdlib.h>
 
 #include "code.h"
 
-/* From the operation that first writes a slot to the last that reads it. */
+/* From the operation that first writes a slot to the last one that reads it. */
 typedef struct life {
     uint32_t first, last;
 } life;
@@ -21,7 +21,7 @@ static void see(const cpu_code *code, life *lives, uint32_t slot, uint32_t at)
     lives[slot].last = at;
 }
 
-/* A value from before a loop that is read inside is read again each round. */
+/* A loop reads a value from before it in every iteration. */
 static void extend_over_loops(const cpu_code *code, life *lives)
 {
     for (uint32_t i = code->op_count; i-- > 0;) {
@@ -35,14 +35,14 @@ static void extend_over_loops(const cpu_code *code, life *lives)
     }
 }
 
-/* A value that is there for blocks to come shares its place with none. */
+/* A value that later blocks use shares its memory with no other. */
 static void keep(const cpu_code *code, life *lives, uint32_t slot)
 {
     if (slot != TN_CPU_NONE && code->slot[slot].space == CPU_ELEM)
         lives[slot] = (life){0, code->op_count - 1};
 }
 
-/* A value that a later part reads has a place for the whole group. */
+/* A value that a later part reads gets memory for the whole group. */
 static tn_status place_group(cpu_code *code, life *lives)
 {
     code->group_slot = malloc((code->slot_count + 1u) *
@@ -68,7 +68,8 @@ static tn_status place_group(cpu_code *code, life *lives)
             break;
         }
     }
-    /* What is made where it is to be stored is not with the group's. */
+    /* A value that is made at its destination is not stored with the
+     * group's. */
     for (uint32_t i = 0; i < code->op_count; i++)
         if (code->op[i].code == CPU_STORE &&
             code->slot[code->op[i].a].space == CPU_GROUP)
@@ -77,7 +78,7 @@ static tn_status place_group(cpu_code *code, life *lives)
 }
 
 typedef struct places {
-    uint32_t *spare; /* offsets whose slot has ended */
+    uint32_t *spare; /* offsets of slots that have ended */
     uint32_t count, bytes;
 } places;
 
@@ -95,8 +96,8 @@ static places *places_of(places *all, unsigned bytes)
     return &all[bytes == 8 ? 0 : bytes == 4 ? 1 : 2];
 }
 
-/* Slots are numbered roughly as they begin, but not exactly: so all that
- * begin or end at an operation are looked for by chains of lists. */
+/* Slots are numbered only roughly by their first use. Linked lists therefore
+ * hold the slots that begin and end at each operation. */
 static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                   uint32_t *next_end, uint32_t *begin, uint32_t *end,
                   places *all)
@@ -111,8 +112,9 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
     }
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
-        /* A printed function's result overlaps nothing, and a spread block is
-         * longer than its source: theirs is taken before others end. */
+        /* A printed function's result overlaps no operand, and a broadcast
+         * block is longer than its source. Their memory is taken before
+         * operands release theirs. */
         bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
         for (int pass = 0; pass < 2; pass++) {
             if ((pass == 0) == apart) {
@@ -129,7 +131,7 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                     }
             }
         }
-        if (!apart) /* what begins and ends here: a value nobody reads */
+        if (!apart) /* begins and ends here: nothing reads the value */
             for (uint32_t s = end[i]; s != TN_CPU_NONE; s = next_end[s])
                 if (lives[s].first == i) {
                     places *p = places_of(all, code->slot[s].bytes);
@@ -165,7 +167,7 @@ tn_status tn__cpu_place_slots(cpu_code *code)
         for (uint32_t i = 0; code->hoisted && i < code->op_count; i++) {
             const cpu_op *op = &code->op[i];
             keep(code, lives, op->where);
-            if (op->early && op->where == TN_CPU_NONE)
+            if (op->hoistable && op->where == TN_CPU_NONE)
                 keep(code, lives, op->out);
         }
         status = place_group(code, lives);

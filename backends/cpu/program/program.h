@@ -1,4 +1,4 @@
-/* program.h: a program, made ready for this device. */
+/* program.h: a program built for this device. */
 #ifndef TN_CPU_PROGRAM_H
 #define TN_CPU_PROGRAM_H
 
@@ -9,28 +9,30 @@ struct tn_built {
     const tn_cpu_routines *routines;
     int64_t stream_bytes; /* the device's */
     tn_kernel_operand *operand;
-    uint32_t *late; /* of each operand that is written: bits of those that are
-                       read after it is */
+    uint32_t *read_after_write; /* of each operand that is written: bits of the
+                                   operands that are read after it is written */
     uint32_t operand_count;
-    bool has_rows; /* more than one stage, a reduction or a row part */
-    cpu_code kept;     /* each value is computed once for a group */
-    cpu_code streamed; /* rows too long to be kept: once for each stage */
-    cpu_code lined;    /* the same by machine code, for rows that lie in lines;
-                          may be empty */
-    cpu_code hoisted;  /* elementwise, with loads by an index: kept, for
-                          blocks that share their indices; may be empty */
+    bool has_rows;       /* more than one stage, a reduction or a row part */
+    cpu_code kept;       /* each value is computed once for a group */
+    cpu_code streamed;   /* for rows that are too long for that: computed once
+                            for each stage */
+    cpu_code by_subrows; /* the same with machine code, for rows that consist of
+                            subrows (subrows.c); may be empty */
+    cpu_code hoisted;    /* elementwise code with loads by an index, whose
+                            blocks share indices; may be empty */
     cpu_direct direct;
-    cpu_runs runs;
+    cpu_indexed_copy indexed_copy;
     cpu_taps taps;
     cpu_row_taps row_taps;
     cpu_copy copy;
     cpu_take take;
-    const cpu_path *path[CPU_PATHS + 1]; /* that recognise it, then NULL */
+    const cpu_path *path[CPU_PATHS + 1]; /* the shortcuts that recognise the
+                                            program, then NULL */
 };
 
-/* The program compiled (build_program.c). Its shortcuts are not looked for yet. */
+/* Compiles the program (build_program.c). Its shortcuts are found later. */
 tn_status tn__cpu_build(const tn_plugin_device *device,
                         const tn_program *program, tn_built **built);
-void tn__cpu_built_free(tn_built *built); /* NULL: nothing is done */
+void tn__cpu_built_free(tn_built *built); /* NULL is ignored */
 
 #endif

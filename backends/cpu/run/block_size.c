@@ -1,4 +1,4 @@
-/* block_size.c: how long the blocks of compiled code are. */
+/* block_size.c: the block size of compiled code. */
 #include "plan.h"
 #include "tuning.h"
 
@@ -10,6 +10,7 @@ int64_t tn__cpu_slot_bytes(const cpu_code *code, bool whole)
 
 int64_t tn__cpu_block_size(const cpu_code *code, bool whole)
 {
-    int64_t count = TN_CPU_BLOCK_BYTES / tn__cpu_slot_bytes(code, whole) / 256 * 256;
+    int64_t count =
+        TN_CPU_BLOCK_BYTES / tn__cpu_slot_bytes(code, whole) / 256 * 256;
     return count < 256 ? 256 : count > 4096 ? 4096 : count;
 }

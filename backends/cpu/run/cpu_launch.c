@@ -1,5 +1,5 @@
-/* cpu_launch.c: runs a built program over an iteration space: the space is
- * cut into groups (cut_plan.c), whose tasks run on all threads. */
+/* cpu_launch.c: runs a built program over an iteration space. The space is cut
+ * into groups (cut_plan.c), whose tasks run on all threads. */
 #include <stdlib.h>
 
 #include "../paths/taps.h"
@@ -20,8 +20,7 @@ static void run_group_kept(cpu_task *task)
                     &plan->code->reduce[stage->reduce_first + i];
                 cpu_fold *fold = &task->fold[stage->reduce_first + i];
                 tn__cpu_fold_begin(fold);
-                tn__cpu_fold_end(fold, reduce, plan->routines, task->rows,
-                                 task->slot[reduce->out]);
+                tn__cpu_fold_end(fold, task->rows, task->slot[reduce->out]);
             }
         tn__cpu_run_part(task, stage->row, CPU_ROW);
     }
@@ -36,8 +35,8 @@ static void run_group_streamed(cpu_task *task)
         for (uint32_t i = 0; i < stage->reduce_count; i++) {
             uint32_t number = stage->reduce_first + i;
             const cpu_reduce *reduce = &plan->code->reduce[number];
-            tn__cpu_fold_end(&task->fold[number], reduce, plan->routines,
-                             task->rows, task->slot[reduce->out]);
+            tn__cpu_fold_end(&task->fold[number], task->rows,
+                             task->slot[reduce->out]);
         }
         tn__cpu_run_part(task, stage->row, CPU_ROW);
     }
@@ -65,9 +64,9 @@ static void run_task(void *context, int64_t i)
                 int64_t in_run = g % plan->run_blocks * plan->block;
                 task.at = g / plan->run_blocks * plan->run + in_run;
                 task.count = tn__cpu_min(plan->block, plan->run - in_run);
-                if (plan->line > 0) {
-                    task.columns = task.by_lines = true;
-                    task.rows = plan->line;
+                if (plan->subrow > 0) {
+                    task.columns = task.across_columns = true;
+                    task.rows = plan->subrow;
                 }
                 tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
                 continue;
@@ -78,12 +77,12 @@ static void run_task(void *context, int64_t i)
             else
                 run_group_streamed(&task);
         }
-        tn__cpu_run_end(&task);
+        tn__cpu_task_finish(&task);
     }
     tn__cpu_fpu_restore(fpu);
 }
 
-/* ---- the launch -------------------------------------------------------- */
+/* ---- the launch ---------------------------------------------------------- */
 
 static tn_status run_plan(cpu_plan *plan)
 {
@@ -100,7 +99,7 @@ static tn_status run_plan(cpu_plan *plan)
                      .slot = (char **)memory, .home = (char **)memory};
     for (uint32_t s = 0; s < plan->code->slot_count; s++) {
         const cpu_slot *slot = &plan->code->slot[s];
-        char *at = NULL; /* rows and elements: not in this part */
+        char *at = NULL; /* row and element slots are not in this part */
         if (slot->space == CPU_CONSTANT)
             at = (char *)plan->code->constant + slot->offset;
         else if (slot->space == CPU_UNIFORM)
@@ -122,8 +121,8 @@ static tn_status run_plan(cpu_plan *plan)
     free(big);
     if (atomic_load(&plan->failed))
         return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "launch: no memory for a thread's blocks, "
-                                  "or to run code in");
+                                  "launch: out of memory for a thread's "
+                                  "blocks or for machine code");
     return plan->fault.code == TN_OK ? TN_OK
                                      : tn__cpu_fault_raise(&plan->fault);
 }
@@ -139,9 +138,9 @@ tn_status tn__cpu_run(tn_built *built, const tn_launch *launch)
     plan.hoist = NULL;
     plan.columns = plan.tiled = plan.taps = false;
     plan.column_extent = 1;
-    plan.row_count = tn__cpu_product(launch->extent, launch->outer_ndim);
-    plan.row_length = tn__cpu_product(launch->extent + launch->outer_ndim,
-                                      launch->row_ndim);
+    plan.row_count = tn__cpu_numel(launch->extent, launch->outer_ndim);
+    plan.row_length =
+        tn__cpu_numel(launch->extent + launch->outer_ndim, launch->row_ndim);
     if (plan.row_count == 0 || (!built->has_rows && plan.row_length == 0))
         return TN_OK;
     tn__cpu_plan_cut(&plan, &hoist);

@@ -1,8 +1,8 @@
-/* cut_plan.c: an iteration space is cut into groups of rows (without reductions:
- * runs of elements), groups into tasks, by shape alone. A group whose rows fit
- * a block is "kept": all stages run over it, each value computed once. Longer
- * rows are streamed in blocks, stage by stage. Where neighbouring rows lie side
- * by side in memory (a sum over the first dimension) a group is a set of
+/* cut_plan.c: cuts an iteration space into groups of rows (without reductions:
+ * runs of elements) and groups into tasks, by shape alone. If a group's rows
+ * fit a block, all stages run over it and each value is computed once ("kept").
+ * Longer rows are streamed block by block, stage by stage. If adjacent rows are
+ * contiguous in memory (a sum over the first dimension), a group is a set of
  * columns. A few very long rows are split into segments of whole chunks
  * (split_rows.c). */
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "plan.h"
 #include "tuning.h"
 
-/* ---- views ------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 static void plan_views(cpu_plan *plan)
 {
@@ -23,7 +23,8 @@ static void plan_views(cpu_plan *plan)
         const int64_t *stride = launch->operand[k].stride;
         cpu_view *view = &plan->view[k];
         tn__cpu_view_init(view, &built->operand[k], &launch->operand[k]);
-        if (built->has_rows) /* a copy would wait for what was just stored */
+        if (built->has_rows) /* copying the views would wait for the stores
+                                above */
             tn__cpu_view_init(&plan->row_view[k], &built->operand[k],
                               &launch->operand[k]);
         for (uint32_t d = 0; d < ndim; d++)
@@ -42,8 +43,8 @@ static bool same_points(const cpu_view *a, const cpu_view *b)
     return same;
 }
 
-/* Does an output begin where an input does? Then it is the same memory, by
- * contract, and loads must not be taken from it after stores. */
+/* Finds outputs that begin where an input does. By contract they are the same
+ * memory, and loads must not read from it after stores. */
 static void find_overlap(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -57,19 +58,19 @@ static void find_overlap(cpu_plan *plan)
                 from->base != to->base)
                 continue;
             plan->in_place = true;
-            if ((built->late[w] >> r & 1) || !same_points(from, to))
+            if ((built->read_after_write[w] >> r & 1) || !same_points(from, to))
                 plan->overlap = true;
         }
 }
 
-/* Is so much written that a cache would not hold it for the next reader? Then
- * it need not go through there; a line that is to be overwritten would even be
- * read first. Half as much is enough where stages over rows leave memory idle:
- * layer_norm of 4096 x 1024 took 1.28 ms in place of 1.60; and where machine
- * code stores so as it goes: batch_norm_eval of 16 x 64 x 56 x 56 0.35 ms in
- * place of 0.43, group_norm with its gradients 1.95 of 2.55; a quarter where
- * both are so: relu(batch_norm) of 8 x 64 x 56 x 56 with its gradients 1.42 ms
- * in place of 1.87, softmax of 2048 x 1024 0.54 of 0.72 (Zen 5). */
+/* Is so much written that no cache would hold it for the next reader? Then
+ * non-temporal stores avoid the read of each line before it is overwritten.
+ * Half as much is enough if stages over rows leave memory idle: layer_norm of
+ * 4096 x 1024 takes 1.28 ms instead of 1.60. So is half if machine code stores
+ * as it computes: batch_norm_eval of 16 x 64 x 56 x 56 0.35 ms instead of 0.43,
+ * group_norm with its gradients 1.95 instead of 2.55. With both, a quarter is
+ * enough: relu(batch_norm) of 8 x 64 x 56 x 56 with its gradients 1.42 ms
+ * instead of 1.87, softmax of 2048 x 1024 0.54 instead of 0.72 (Zen 5). */
 static bool wants_stream(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -85,21 +86,20 @@ static bool wants_stream(const cpu_plan *plan)
                built->stream_bytes / part;
 }
 
-/* Is more at hand than an L2 has? Then memory is asked for what comes next. Not
- * where vectors pass in halves and one stage updates in place: there the
- * processor guesses all streams, and long blocks without requests are best.
- * Four tensors of 4 MiB by SGD with momentum 2.45 ms with them and 1.8 without,
- * by Adam 3.8 and 2.5; but softmax of 4096 x 4096 7.5 and 9.6 (Zen 4). */
-static bool asks_ahead(const cpu_plan *plan)
+/* Is there more data than an L2 holds? Then the next block is prefetched: on
+ * Zen 4 softmax of 4096 x 4096 takes 7.5 ms, and 9.6 without. Some processor
+ * families do better without prefetches when one stage updates in place. */
+static bool wants_prefetch(const cpu_plan *plan)
 {
-    bool guessed = plan->routines->halves && plan->in_place &&
-                   plan->built->kept.stage_count == 1;
-    return !guessed && plan->row_count * plan->row_length >= TN_CPU_AHEAD_FROM;
+    bool useless = !plan->routines->family->prefetches_in_place &&
+                   plan->in_place && plan->built->kept.stage_count == 1;
+    return !useless &&
+           plan->row_count * plan->row_length >= TN_CPU_PREFETCH_FROM;
 }
 
-/* Room for the results that go past the caches beside later work: for those of
- * a group's last stage, or of the block before. */
-static void plan_later(cpu_plan *plan)
+/* Memory for results whose stores are deferred: those of a group's last stage,
+ * or of the previous block. */
+static void plan_stream_blocks(cpu_plan *plan)
 {
     int64_t blocks = 2, bytes = 0;
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
@@ -107,18 +107,20 @@ static void plan_later(cpu_plan *plan)
             plan->view[k].bytes > bytes)
             bytes = plan->view[k].bytes;
     if (plan->code->stage_count > 1)
-        blocks = plan->kept ? 1
-                            : (plan->row_length + plan->block - 1) / plan->block;
+        blocks =
+            plan->kept ? 1 : (plan->row_length + plan->block - 1) / plan->block;
     plan->traffic.block_bytes = bytes * plan->block;
-    blocks = tn__cpu_min(blocks, TN_CPU_LATER_BYTES / plan->traffic.block_bytes);
-    plan->traffic.blocks = (uint32_t)tn__cpu_min(blocks, TN_CPU_LATER);
-    plan->traffic.block_bytes = plan->traffic.blocks > 0 ? plan->traffic.block_bytes : 0;
+    blocks = tn__cpu_min(blocks,
+                         TN_CPU_STREAM_BLOCK_BYTES / plan->traffic.block_bytes);
+    plan->traffic.blocks = (uint32_t)tn__cpu_min(blocks, TN_CPU_STREAM_BLOCKS);
+    plan->traffic.block_bytes =
+        plan->traffic.blocks > 0 ? plan->traffic.block_bytes : 0;
 }
 
-/* ---- cutting the space ------------------------------------------------- */
+/* ---- cutting the space --------------------------------------------------- */
 
-/* How many neighbouring rows are one dimension for every operand. */
-static int64_t neighbours(const cpu_plan *plan)
+/* The number of adjacent rows that form one dimension for every operand. */
+static int64_t adjacent_rows(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
     int64_t extent = 1;
@@ -140,9 +142,9 @@ static int64_t neighbours(const cpu_plan *plan)
     return extent;
 }
 
-/* Do neighbouring rows lie closer together than a row's elements, for most of
- * what is read? What is the same for all rows, or along one, is little memory:
- * it decides where nothing else does. */
+/* Are adjacent rows closer together than a row's elements, for most of what is
+ * read? Operands that are constant across rows or along a row are little
+ * memory: they decide only when nothing else does. */
 static bool wants_columns(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -169,18 +171,20 @@ static bool wants_columns(const cpu_plan *plan)
     return votes > 0;
 }
 
-/* Whole chunks of a row that is too long to be kept. Where stages follow each
- * other, what starts an operation weighs more than that its slots are in L2:
- * group_norm of 16 x 64 x 56 x 56 took 1.23 ms in blocks of 1024 elements, 0.97
- * of 4096 (Zen 5; 8192: 1.05). */
+/* Whole chunks of a row that is too long for a block. With several stages, the
+ * cost of starting an operation outweighs that slots are in L2: group_norm of
+ * 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024 elements, 0.97 of 4096 and
+ * 1.05 of 8192 (Zen 5). */
 static int64_t streamed_block(const cpu_code *code)
 {
-    int64_t bytes = code->stage_count > 1 ? TN_CPU_ROWS_BYTES : TN_CPU_BLOCK_BYTES;
-    int64_t count = bytes / tn__cpu_slot_bytes(code, true) / TN_CHUNK * TN_CHUNK;
+    int64_t bytes =
+        code->stage_count > 1 ? TN_CPU_ROWS_BYTES : TN_CPU_BLOCK_BYTES;
+    int64_t count =
+        bytes / tn__cpu_slot_bytes(code, true) / TN_CHUNK * TN_CHUNK;
     return count < TN_CHUNK ? TN_CHUNK : count > 4096 ? 4096 : count;
 }
 
-/* Points without a step for any operand. */
+/* The innermost extent over which every operand has one stride. */
 static int64_t shortest_run(const cpu_plan *plan)
 {
     int64_t run = plan->row_count * plan->row_length;
@@ -192,10 +196,10 @@ static int64_t shortest_run(const cpu_plan *plan)
     return run;
 }
 
-/* Machine code goes over several short runs at once, line by line: what there is
- * to do around a block took as long as batch_norm_eval of 16 x 64 x 56 x 56, run
- * by run. False: it does not. */
-static bool join_runs(cpu_plan *plan)
+/* Machine code processes several short runs at once, row by row: the overhead
+ * of a block equals the whole work of batch_norm_eval of 16 x 64 x 56 x 56 if
+ * each run is a block. False: not possible. */
+static bool merge_runs(cpu_plan *plan)
 {
     enum { MOST = 32768 };
     const cpu_code *code = plan->code;
@@ -216,22 +220,22 @@ static bool join_runs(cpu_plan *plan)
     }
     if (!able || lines < 2)
         return false;
-    plan->line = plan->run;
+    plan->subrow = plan->run;
     plan->run *= lines;
     plan->block = plan->run;
     return true;
 }
 
-/* Blocks that lie within a run are read where they are, also the rows of an
- * operand that is broadcast; so a run is cut into blocks of like length. */
+/* Blocks within a run are read in place, including rows of a broadcast operand.
+ * So each run is cut into blocks of about the same length. */
 static void cut_runs(cpu_plan *plan)
 {
-    plan->line = 0;
+    plan->subrow = 0;
     int64_t total = plan->row_count * plan->row_length;
     plan->run = shortest_run(plan);
     plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
-    if (plan->run < TN_CPU_LONG_ROW || !join_runs(plan)) {
-        if (plan->run < TN_CPU_LEAST_RUN)
+    if (plan->run < TN_CPU_LONG_ROW || !merge_runs(plan)) {
+        if (plan->run < TN_CPU_MIN_RUN)
             plan->run = total;
         plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
         if (plan->run < total)
@@ -242,9 +246,9 @@ static void cut_runs(cpu_plan *plan)
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 
-/* A task's, where there is more work for each element; and where there are
- * several functions. */
-static void fewer_groups(cpu_plan *plan)
+/* Makes tasks smaller if an element is much work, and again if it has several
+ * functions. */
+static void shrink_tasks(cpu_plan *plan)
 {
     enum { MORE = 16, MUCH = 40 };
     if (plan->code->work > MORE)
@@ -253,13 +257,14 @@ static void fewer_groups(cpu_plan *plan)
         plan->groups_per_task = (plan->groups_per_task + 3) / 4;
 }
 
-/* An update in place reads more streams than the processor guesses: what the
- * next block reads is asked for evenly between the operations, and all of it.
- * Four tensors of 4 MiB by SGD with momentum, eight operations on blocks of 4
- * KiB: 1.4 ms so, 3.0 with half as much, 1.5 with twice and 1.7 with nothing;
- * by Adam, seventeen: 2.6, 4.7, 3.4 and 4.4. Two streams are guessed: SGD
- * without momentum 0.8 ms, and 1.0 where they are asked for (Zen 5). */
-static int64_t even_piece(const cpu_plan *plan)
+/* An in-place update reads more streams than the hardware prefetcher follows.
+ * The whole next block is prefetched, evenly between the operations. Four
+ * tensors of 4 MiB by SGD with momentum, eight operations on blocks of 4 KiB:
+ * 1.4 ms like this, 3.0 with half as many bytes, 1.5 with twice and 1.7 with
+ * none; by Adam, seventeen operations: 2.6, 4.7, 3.4 and 4.4. Two streams need
+ * no prefetches: SGD without momentum takes 0.8 ms, with prefetches 1.0 (Zen
+ * 5). */
+static int64_t even_prefetch(const cpu_plan *plan)
 {
     enum { LINE = 64, GUESSED = 2 };
     int64_t streams = 0, operations = plan->code->stage[0].elem.count;
@@ -277,9 +282,11 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     plan->group_rows = 1;
     plan->block = tn__cpu_block_size(plan->code, false);
     if (plan->code->segment_count > 0)
-        plan->block = tn__cpu_native_takes_lines(plan->code) ? TN_CPU_NATIVE_ALONE
-                                                             : TN_CPU_NATIVE_BLOCK;
-    if (plan->in_place && plan->traffic.ahead && plan->block > TN_CPU_IN_PLACE_BLOCK)
+        plan->block = tn__cpu_native_takes_subrows(plan->code)
+                          ? TN_CPU_NATIVE_ALONE
+                          : TN_CPU_NATIVE_BLOCK;
+    if (plan->in_place && plan->traffic.ahead &&
+        plan->block > TN_CPU_IN_PLACE_BLOCK)
         plan->block = TN_CPU_IN_PLACE_BLOCK;
     if (!tn__cpu_cut_shared(plan, hoist)) {
         plan->tiled = tn__cpu_cut_tiles(plan);
@@ -289,8 +296,9 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     plan->taps = tn__cpu_taps_shared(plan);
     plan->groups_per_task =
         (plan->taps ? TN_CPU_TAPS_WORK : TN_CPU_TASK_WORK) /
-        (plan->tiled ? plan->tile.extent[0] * plan->tile.extent[1] : plan->block);
-    fewer_groups(plan);
+        (plan->tiled ? plan->tile.extent[0] * plan->tile.extent[1]
+                     : plan->block);
+    shrink_tasks(plan);
 }
 
 /* Short rows that are not one dimension, such as the windows of a pooling: a
@@ -309,9 +317,9 @@ static void take_box(cpu_plan *plan, int64_t most)
     plan->column_extent = rows;
 }
 
-/* Are all operands read by reductions alone, and lie one row after the other?
- * A group is then all the larger: memory is read without a stop. */
-static bool folds_flat(const cpu_plan *plan, const cpu_code *code)
+/* Do only reductions read the operands, and are these contiguous? Then groups
+ * may be large: memory is read without a pause. */
+static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
         const tn_kernel_operand *operand = &plan->built->operand[k];
@@ -325,28 +333,29 @@ static bool folds_flat(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads && !plan->overlap;
 }
 
-/* Is all that it reads folded where it lies, of columns line by line? */
-static bool folds_lines(const cpu_plan *plan, const cpu_code *code)
+/* Do only reductions read the operands in place, of columns element by
+ * element? */
+static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
         if (plan->built->operand[k].access == TN_OPERAND_READ &&
             plan->built->operand[k].level == TN_LEVEL_ELEM &&
             !tn__cpu_is_as_stored(plan->view[k].dtype))
             return code->folds_loads;
-    return code->folds_loads || (code->folds_lines && !plan->overlap);
+    return code->folds_loads || (code->folds_columns && !plan->overlap);
 }
 
-/* Of a group's slots. What is on its way past the caches lies in blocks of a
- * group, which are to be few. */
+/* Bytes of a group's slots. With deferred stores a group must be small: its
+ * results wait in blocks of that size. */
 static int64_t rows_bytes(const cpu_plan *plan)
 {
     bool many = plan->built->kept.segment_count > 0 && !plan->traffic.stream;
     return many ? TN_CPU_NATIVE_ROWS * TN_CPU_ROWS_BYTES : TN_CPU_ROWS_BYTES;
 }
 
-/* How many neighbouring rows of an operand lie so that a block of them can be
- * left in memory: the same one again and again, or one behind the other. */
-static int64_t rows_that_lie(const cpu_view *view, int64_t length)
+/* How many adjacent rows of an operand can be read in place as one block: the
+ * same row repeated, or contiguous rows. */
+static int64_t contiguous_rows(const cpu_view *view, int64_t length)
 {
     uint32_t last = view->ndim - 1;
     if (view->ndim < 2 || view->stride[last] != 1)
@@ -356,19 +365,20 @@ static int64_t rows_that_lie(const cpu_view *view, int64_t length)
     return view->stride[last - 1] == 0 ? view->extent[last - 1] : 0;
 }
 
-/* Groups end where these do, if that leaves enough to do. cdist of 512 rows of
- * 64 each, p = 1, took 2,460 us with a copy of both sides for each pair. */
-static int64_t end_where_rows_do(const cpu_plan *plan, int64_t rows,
-                                 int64_t length)
+/* Lets groups end where these do if groups stay large enough. Otherwise cdist
+ * of 512 rows of 64 each, p = 1, takes 2,460 us, copying both sides for each
+ * pair. */
+static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
+                                        int64_t length)
 {
     enum { ENOUGH = 1024 };
     int64_t least = plan->row_count;
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
-        int64_t lie = plan->built->operand[k].level == TN_LEVEL_ELEM
-                          ? rows_that_lie(&plan->view[k], length)
-                          : 0;
-        if (lie * length >= ENOUGH && lie < least)
-            least = lie;
+        int64_t contiguous = plan->built->operand[k].level == TN_LEVEL_ELEM
+                                 ? contiguous_rows(&plan->view[k], length)
+                                 : 0;
+        if (contiguous * length >= ENOUGH && contiguous < least)
+            least = contiguous;
     }
     int64_t pieces = (least + rows - 1) / rows;
     return least < plan->row_count && least % pieces == 0 ? least / pieces
@@ -380,18 +390,19 @@ static void cut_rows(cpu_plan *plan)
     const cpu_code *kept = &plan->built->kept;
     int64_t length = plan->row_length > 0 ? plan->row_length : 1;
     plan->run = length;
-    plan->column_extent = neighbours(plan);
-    /* Rows too short for their lanes are better folded side by side, even if
-     * they lie one after the other. */
+    plan->column_extent = adjacent_rows(plan);
+    /* Rows too short for their lanes are reduced faster as columns, even if
+     * they are contiguous. */
     bool is_short = length > 1 && length <= TN_CPU_SHORT_ROW;
     int64_t most = tn__cpu_block_size(kept, true) / length;
     plan->columns = is_short ? plan->column_extent >= 64
                              : wants_columns(plan) && plan->column_extent >= 4;
     plan->box_first = plan->launch->outer_ndim;
     if (is_short && !plan->columns)
-        take_box(plan, most < TN_CPU_LEAST_COLUMNS ? TN_CPU_LEAST_COLUMNS : most);
-    /* With one stage nothing is computed twice by streaming. */
-    bool flat = !plan->columns && folds_flat(plan, kept);
+        take_box(plan,
+                 most < TN_CPU_LEAST_COLUMNS ? TN_CPU_LEAST_COLUMNS : most);
+    /* With one stage, streaming computes nothing twice. */
+    bool flat = !plan->columns && reduces_contiguous(plan, kept);
     int64_t each = kept->group_bytes + 1;
     if (plan->columns) /* their blocks are whole groups */
         each += kept->elem_bytes;
@@ -400,24 +411,27 @@ static void cut_rows(cpu_plan *plan)
                                  : 1024;
     int64_t least_rows = plan->columns ? TN_CPU_LEAST_COLUMNS : 1;
     bool fits = length * least_rows <= most;
-    int64_t rows = flat            ? TN_CPU_FOLD_BLOCK
-                   : plan->columns ? tn__cpu_block_size(kept, true)
-                                   : rows_bytes(plan) / tn__cpu_slot_bytes(kept, true);
+    int64_t rows = flat ? TN_CPU_FOLD_BLOCK
+                   : plan->columns
+                       ? tn__cpu_block_size(kept, true)
+                       : rows_bytes(plan) / tn__cpu_slot_bytes(kept, true);
     rows /= length;
-    plan->line = tn__cpu_row_lines(plan, shortest_run(plan));
-    plan->traffic.past_lines = plan->line > 0 && tn__cpu_lines_go_past(plan);
-    fits = fits && plan->line == 0;
-    plan->code = fits             ? kept
-                 : plan->line > 0 ? tn__cpu_lined_code(plan->built)
-                                  : &plan->built->streamed;
+    plan->subrow = tn__cpu_subrow_length(plan, shortest_run(plan));
+    plan->traffic.stream_subrows =
+        plan->subrow > 0 && tn__cpu_subrows_can_stream(plan);
+    fits = fits && plan->subrow == 0;
+    plan->code = fits               ? kept
+                 : plan->subrow > 0 ? tn__cpu_subrow_code(plan->built)
+                                    : &plan->built->streamed;
     plan->kept = fits && (plan->columns || rows > 0);
     if (plan->kept && !plan->columns)
-        rows = end_where_rows_do(plan, rows, length);
+        rows = align_to_contiguous_rows(plan, rows, length);
     if (plan->kept)
         plan->group_rows = rows < least_rows ? least_rows : rows;
     else
-        plan->group_rows =
-            !plan->columns ? 1 : folds_lines(plan, plan->code) ? 1024 : 256;
+        plan->group_rows = !plan->columns                    ? 1
+                           : folds_columns(plan, plan->code) ? 1024
+                                                             : 256;
     int64_t across = plan->columns ? plan->column_extent : plan->row_count;
     plan->group_rows = tn__cpu_min(plan->group_rows, across);
     plan->group_count =
@@ -426,19 +440,19 @@ static void cut_rows(cpu_plan *plan)
     if (plan->kept) {
         plan->block = plan->group_rows * length;
     } else if (plan->columns) {
-        int64_t steps = (folds_lines(plan, plan->code) ? 65536 : 2048) /
+        int64_t steps = (folds_columns(plan, plan->code) ? 65536 : 2048) /
                         plan->group_rows / TN_LANES;
         plan->block = plan->group_rows * TN_LANES * (steps < 1 ? 1 : steps);
     } else {
         plan->block = flat ? 4 * TN_CPU_FOLD_BLOCK : streamed_block(plan->code);
         int64_t run = shortest_run(plan), most_run = 2 * plan->block;
-        if (run >= TN_CPU_LEAST_RUN && length % run == 0)
+        if (run >= TN_CPU_MIN_RUN && length % run == 0)
             plan->run = run;
         if (plan->run < length && plan->run <= most_run)
             plan->block = (plan->run + TN_CHUNK - 1) / TN_CHUNK * TN_CHUNK;
     }
     plan->groups_per_task = TN_CPU_TASK_WORK / (plan->group_rows * length);
-    fewer_groups(plan);
+    shrink_tasks(plan);
     if (plan->groups_per_task < plan->group_count / TN_CPU_MOST_TASKS)
         plan->groups_per_task = plan->group_count / TN_CPU_MOST_TASKS;
 }
@@ -452,19 +466,20 @@ void tn__cpu_plan_cut(cpu_plan *plan, cpu_hoist *hoist)
     plan_views(plan);
     find_overlap(plan);
     plan->traffic.stream = wants_stream(plan);
-    plan->traffic.ahead = asks_ahead(plan);
+    plan->traffic.ahead = wants_prefetch(plan);
     if (built->has_rows)
         cut_rows(plan);
     else
         cut_elements(plan, hoist);
-    plan->traffic.piece = plan->code->stage_count > 1 ? TN_CPU_STAGED_BYTES
-                 : plan->in_place            ? even_piece(plan)
-                 : plan->traffic.stream              ? TN_CPU_PAST_BYTES
-                                            : 0;
+    plan->traffic.bytes_per_op =
+        plan->code->stage_count > 1 ? TN_CPU_STAGED_BYTES
+        : plan->in_place            ? even_prefetch(plan)
+        : plan->traffic.stream      ? TN_CPU_STREAM_STEP_BYTES
+                                    : 0;
     plan->traffic.blocks = 0;
     plan->traffic.block_bytes = 0;
     if (plan->traffic.stream) {
-        plan_later(plan);
+        plan_stream_blocks(plan);
         if (plan->groups_per_task < plan->group_count / TN_CPU_STREAM_TASKS)
             plan->groups_per_task = plan->group_count / TN_CPU_STREAM_TASKS;
     }

@@ -1,10 +1,9 @@
-/* fold_rows.c: reductions in the fixed order of plugin.h, over blocks.
+/* fold_rows.c: reductions over blocks, in the fixed order of plugin.h.
  *
- * Chunks of rows that lie without gaps are folded some at a time. Of columns
- * (neighbouring rows side by side) the lanes of all rows are folded at once:
- * TN_LANES x rows values. Either way the chunks of a row meet in a
- * tree that works like a binary counter: level l holds the fold of 2^l
- * chunks. */
+ * Chunks of contiguous rows are reduced some at a time. For columns (adjacent
+ * rows interleaved in memory) the lanes of all rows are reduced at once:
+ * TN_LANES x rows values. Either way a tree combines the chunks of a row. It
+ * works like a binary counter: level l holds the result of 2^l chunks. */
 #include <math.h>
 #include <string.h>
 
@@ -35,12 +34,15 @@ size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns)
     return bytes;
 }
 
-void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code, int64_t rows,
+void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code,
+                        const tn_cpu_routines *routines, int64_t rows,
                         bool columns, int64_t ahead, char *memory)
 {
     size_t r = (size_t)rows;
     for (uint32_t i = 0; i < code->reduce_count; i++) {
         size_t value = type_bytes[code->reduce[i].type];
+        fold[i].reduce = &code->reduce[i];
+        fold[i].routines = routines;
         fold[i].ahead = ahead;
         fold[i].lanes = memory;
         memory += round_up((columns ? TN_LANES : 1) * r * value);
@@ -56,8 +58,7 @@ void tn__cpu_fold_begin(cpu_fold *fold)
     fold->chunks = fold->open = 0;
 }
 
-static tn_cpu_run *combine(const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines)
+static tn_cpu_run *combine(const cpu_fold *fold)
 {
     static const uint8_t op[] = {
         [TN_REDUCE_SUM] = TN_K_ADD,
@@ -65,11 +66,11 @@ static tn_cpu_run *combine(const cpu_reduce *reduce,
         [TN_REDUCE_MAX] = TN_K_MAX,
         [TN_REDUCE_MIN] = TN_K_MIN,
     };
-    return routines->op[op[reduce->kind]][reduce->type];
+    return fold->routines->op[op[fold->reduce->kind]][fold->reduce->type];
 }
 
-/* One more subtree of each row, of 2^height chunks, of which there are whole
- * ones before it; value is written over. */
+/* Adds one subtree of 2^height chunks of each row. The number of chunks before
+ * it is a multiple of 2^height. Overwrites value. */
 static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
                  char *value, int height)
 {
@@ -83,7 +84,7 @@ static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
     memcpy(level, value, bytes * (size_t)rows);
 }
 
-/* Folds the lanes of the columns' chunk and pushes it. */
+/* Combines the lanes of the columns' chunk and adds the result. */
 static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows)
 {
@@ -99,40 +100,38 @@ static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
     push(fold, run, bytes, rows, fold->lanes, 0);
 }
 
-static void block_columns(cpu_fold *fold, const cpu_reduce *reduce,
-                          const tn_cpu_routines *routines, const char *x,
-                          int64_t step, int64_t count, int64_t rows)
+static void block_columns(cpu_fold *fold, const char *x, int64_t step,
+                          int64_t count, int64_t rows)
 {
-    size_t bytes = type_bytes[reduce->type];
-    tn_cpu_columns *take = routines->columns[reduce->kind][reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
+    tn_cpu_columns *take =
+        fold->routines->columns[fold->reduce->kind][fold->reduce->type];
     while (count > 0) {
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
         take(fold->lanes, x, step, fold->open, n, rows);
         fold->open += n;
-        x += n * step * (ptrdiff_t)bytes; /* lines may lie backwards */
+        x += n * step * (ptrdiff_t)bytes; /* the stride may be negative */
         count -= n;
         if (fold->open == TN_CHUNK)
-            close_chunk(fold, combine(reduce, routines), bytes, rows);
+            close_chunk(fold, combine(fold), bytes, rows);
     }
 }
 
-static void block_arg(cpu_fold *fold, const cpu_reduce *reduce,
-                      const tn_cpu_routines *routines, const char *x,
-                      int64_t step, int64_t k, int64_t count, int64_t rows,
-                      bool columns)
+static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
+                      int64_t count, int64_t rows, bool columns)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     int64_t run = columns ? 1 : TN_CHUNK;
     for (int64_t i = 0; i < count; i += run) {
         const char *at = x + i * (columns ? step : 1) * (ptrdiff_t)bytes;
         int fresh = fold->chunks == 0;
         if (columns)
-            routines->arg_columns[reduce->kind][reduce->type](
+            fold->routines->arg_columns[fold->reduce->kind][fold->reduce->type](
                 fold->tree, fold->place, at, rows, k + i, fresh);
         else
-            routines->arg[reduce->kind][reduce->type](
-                fold->tree, fold->place, at, tn__cpu_min(run, count - i),
-                k + i, fresh);
+            fold->routines->arg[fold->reduce->kind][fold->reduce->type](
+                fold->tree, fold->place, at, tn__cpu_min(run, count - i), k + i,
+                fresh);
         fold->chunks++;
     }
 }
@@ -140,21 +139,21 @@ static void block_arg(cpu_fold *fold, const cpu_reduce *reduce,
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
 _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
-/* The fold of 2^height chunks, pairwise by index, comes to lie first.
- * In the order of their indices' bits backwards the values of all pairs are
- * two halves, then those of the pairs' pairs, so that few calls do it. */
+/* Reduces 2^height chunks pairwise by index; the result is the first value. In
+ * bit-reversed order the values of all pairs are two halves, and so are the
+ * pairs of pairs: few calls suffice. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
-#define TURNED_4(n) n, n + 32, n + 16, n + 48
-#define TURNED(n)                                                             \
-    TURNED_4(n), TURNED_4(n + 8), TURNED_4(n + 4), TURNED_4(n + 12)
-    static const uint8_t turned[BATCH] = {TURNED(0), TURNED(2), TURNED(1),
-                                          TURNED(3)};
+#define REVERSED_4(n) n, n + 32, n + 16, n + 48
+#define REVERSED(n)                                                           \
+    REVERSED_4(n), REVERSED_4(n + 8), REVERSED_4(n + 4), REVERSED_4(n + 12)
+    static const uint8_t reversed[BATCH] = {REVERSED(0), REVERSED(2),
+                                            REVERSED(1), REVERSED(3)};
     const size_t count = (size_t)1 << height;
     const int shift = BATCH_HEIGHT - height;
     char half[BATCH * sizeof(uint64_t)];
     for (size_t i = 0; i < count; i++) {
-        const size_t from = turned[i] >> shift;
+        const size_t from = reversed[i] >> shift;
         if (bytes == 4)
             memcpy(half + 4 * i, value + 4 * from, 4);
         else if (bytes == 8)
@@ -167,8 +166,8 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
     memcpy(value, half, bytes);
 }
 
-/* The folds of the rows' next chunks, at most BATCH of them: of one row as many
- * at once as are a subtree. */
+/* Adds the partial results of the rows' next chunks, at most BATCH of them. For
+ * one row, as many at once as form a subtree. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)
 {
@@ -188,30 +187,28 @@ static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
     }
 }
 
-void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, int64_t rows,
-                       void *value, int64_t chunks)
+void tn__cpu_fold_push(cpu_fold *fold, int64_t rows, void *value,
+                       int64_t chunks)
 {
-    push_chunks(fold, combine(reduce, routines), type_bytes[reduce->type],
-                rows, value, chunks);
+    push_chunks(fold, combine(fold), type_bytes[fold->reduce->type], rows,
+                value, chunks);
 }
 
-void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
-                        const tn_cpu_routines *routines, const void *x,
-                        int64_t step, int64_t k, int64_t count, int64_t rows,
-                        bool columns)
+void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
+                        int64_t count, int64_t rows, bool columns)
 {
-    if (is_arg(reduce)) {
-        block_arg(fold, reduce, routines, x, step, k, count, rows, columns);
+    if (is_arg(fold->reduce)) {
+        block_arg(fold, x, step, k, count, rows, columns);
         return;
     }
     if (columns) {
-        block_columns(fold, reduce, routines, x, step, count, rows);
+        block_columns(fold, x, step, count, rows);
         return;
     }
-    size_t bytes = type_bytes[reduce->type];
-    tn_cpu_run *run = combine(reduce, routines);
-    tn_cpu_fold *fold_chunks = routines->fold[reduce->kind][reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
+    tn_cpu_run *run = combine(fold);
+    tn_cpu_fold *fold_chunks =
+        fold->routines->fold[fold->reduce->kind][fold->reduce->type];
     enum { SOON = 2048 }; /* bytes */
     const char *at = x;
     while (count > 0) {
@@ -222,35 +219,37 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
         fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
-        if (chunks > 1) /* memory would wait meanwhile */
-            tn__cpu_fetch(at, SOON);
+        if (chunks > 1) /* memory would idle meanwhile */
+            tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
     }
 }
 
-void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
-                        const tn_cpu_routines *routines, tn_cpu_lines lines,
-                        int64_t count, int64_t rows)
+void tn__cpu_fold_column_products(cpu_fold *fold,
+                                  tn_cpu_column_products products,
+                                  int64_t count, int64_t rows)
 {
     while (count > 0) {
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
-        routines->columns_products(fold->lanes, &lines, fold->open, n, rows);
+        fold->routines->columns_products(fold->lanes, &products, fold->open, n,
+                                         rows);
         fold->open += n;
-        lines.x = (const float *)lines.x + n * lines.x_step;
-        lines.y = (const float *)lines.y + n * lines.y_step;
-        lines.less = (const float *)lines.less + n * lines.less_step;
-        lines.scale = (const float *)lines.scale + n * lines.scale_step;
+        products.x = (const float *)products.x + n * products.x_step;
+        products.y = (const float *)products.y + n * products.y_step;
+        products.center =
+            (const float *)products.center + n * products.center_step;
+        products.scale =
+            (const float *)products.scale + n * products.scale_step;
         count -= n;
         if (fold->open == TN_CHUNK)
-            close_chunk(fold, combine(reduce, routines), sizeof(float), rows);
+            close_chunk(fold, combine(fold), sizeof(float), rows);
     }
 }
 
-void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines,
-                           const tn_cpu_factor *factor, int64_t count)
+void tn__cpu_fold_products(cpu_fold *fold, const tn_cpu_factor *factor,
+                           int64_t count)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     tn_cpu_factor at[2] = {factor[0], factor[1]};
     at[0].center_step = at[1].center_step = 0;
     while (count > 0) {
@@ -258,9 +257,9 @@ void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
         at[0].step = at[1].step = length;
-        routines->fold_products[reduce->type](memory, at, length, chunks);
-        push_chunks(fold, combine(reduce, routines), bytes, 1, (char *)memory,
-                    chunks);
+        fold->routines->fold_products[fold->reduce->type](memory, at, length,
+                                                          chunks);
+        push_chunks(fold, combine(fold), bytes, 1, (char *)memory, chunks);
         for (int i = 0; i < 2; i++)
             at[i].at = (const char *)at[i].at + (size_t)(chunks * length) *
                                                     bytes;
@@ -268,22 +267,20 @@ void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                               const tn_cpu_routines *routines,
-                               const tn_cpu_factor *factor, int64_t rows,
-                               int64_t length, void *out)
+void tn__cpu_fold_product_rows(cpu_fold *fold, const tn_cpu_factor *factor,
+                               int64_t rows, int64_t length, void *out)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     if (length > 0 && length <= TN_CHUNK) {
-        routines->fold_products[reduce->type](out, factor, length, rows);
+        fold->routines->fold_products[fold->reduce->type](out, factor, length,
+                                                          rows);
         return;
     }
     tn_cpu_factor at[2] = {factor[0], factor[1]};
     for (int64_t r = 0; r < rows; r++) {
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_products(fold, reduce, routines, at, length);
-        tn__cpu_fold_end(fold, reduce, routines, 1,
-                         (char *)out + (size_t)r * bytes);
+        tn__cpu_fold_products(fold, at, length);
+        tn__cpu_fold_end(fold, 1, (char *)out + (size_t)r * bytes);
         for (int i = 0; i < 2; i++) {
             at[i].at = (const char *)at[i].at + at[i].step * (int64_t)bytes;
             if (at[i].center)
@@ -292,18 +289,17 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, const cpu_fold *part,
-                       char *part_value, int64_t rows)
+void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
+                       int64_t rows)
 {
-    size_t bytes = type_bytes[reduce->type];
-    if (!is_arg(reduce)) {
-        push(fold, combine(reduce, routines), bytes, rows, part_value, 0);
+    size_t bytes = type_bytes[fold->reduce->type];
+    if (!is_arg(fold->reduce)) {
+        push(fold, combine(fold), bytes, rows, part_value, 0);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
         int64_t better = -1;
-        routines->arg[reduce->kind][reduce->type](
+        fold->routines->arg[fold->reduce->kind][fold->reduce->type](
             fold->tree + (size_t)r * bytes, &better,
             part->tree + (size_t)r * bytes, 1, 0, fold->chunks == 0);
         if (better == 0)
@@ -312,7 +308,7 @@ void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
     fold->chunks++;
 }
 
-/* What a fold over nothing gives, as a register of its type. */
+/* The result of an empty reduction, as a register value. */
 static void write_empty(const cpu_reduce *reduce, uint8_t *value)
 {
     static const double floats[] = {0, 1, -INFINITY, INFINITY, 0, 0};
@@ -332,27 +328,27 @@ static void write_empty(const cpu_reduce *reduce, uint8_t *value)
             (tn_number){.i = type == CPU_I64 ? wide[kind] : narrow[kind]});
 }
 
-void tn__cpu_fold_end(cpu_fold *fold, const cpu_reduce *reduce,
-                      const tn_cpu_routines *routines, int64_t rows, void *out)
+void tn__cpu_fold_end(cpu_fold *fold, int64_t rows, void *out)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     uint8_t empty[8];
-    if (is_arg(reduce)) {
+    if (is_arg(fold->reduce)) {
         if (fold->chunks > 0)
             memcpy(out, fold->place, 8 * (size_t)rows);
         else
             memset(out, 0, 8 * (size_t)rows);
         return;
     }
-    tn_cpu_run *run = combine(reduce, routines);
+    tn_cpu_run *run = combine(fold);
     if (fold->open > 0)
         close_chunk(fold, run, bytes, rows);
     if (fold->chunks == 0) {
-        write_empty(reduce, empty);
-        routines->fill[reduce->type](out, empty, NULL, NULL, rows, 0);
+        write_empty(fold->reduce, empty);
+        fold->routines->fill[fold->reduce->type](out, empty, NULL, NULL, rows,
+                                                 0);
         return;
     }
-    /* What stands further right is always the smaller tree. */
+    /* Higher levels are earlier chunks. */
     bool any = false;
     const char *level = fold->tree;
     for (int64_t left = fold->chunks; left; left >>= 1) {
@@ -365,31 +361,26 @@ void tn__cpu_fold_end(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-void tn__cpu_fold_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, const void *x,
-                       int64_t step, int64_t rows, int64_t length,
-                       bool columns, void *out)
+void tn__cpu_fold_rows(cpu_fold *fold, const void *x, int64_t step,
+                       int64_t rows, int64_t length, bool columns, void *out)
 {
-    size_t bytes = type_bytes[reduce->type];
+    size_t bytes = type_bytes[fold->reduce->type];
     if (columns) {
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_block(fold, reduce, routines, x, step, 0, length, rows,
-                           true);
-        tn__cpu_fold_end(fold, reduce, routines, rows, out);
+        tn__cpu_fold_block(fold, x, step, 0, length, rows, true);
+        tn__cpu_fold_end(fold, rows, out);
         return;
     }
-    size_t out_bytes = is_arg(reduce) ? 8 : bytes;
-    if (length > 0 && length <= TN_CHUNK && !is_arg(reduce)) {
-        routines->fold[reduce->kind][reduce->type](out, x, length, rows,
-                                                   length, fold->ahead);
+    size_t out_bytes = is_arg(fold->reduce) ? 8 : bytes;
+    if (length > 0 && length <= TN_CHUNK && !is_arg(fold->reduce)) {
+        fold->routines->fold[fold->reduce->kind][fold->reduce->type](
+            out, x, length, rows, length, fold->ahead);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
         const char *row = (const char *)x + (size_t)(r * length) * bytes;
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_block(fold, reduce, routines, row, 1, 0, length, 1,
-                           false);
-        tn__cpu_fold_end(fold, reduce, routines, 1,
-                         (char *)out + (size_t)r * out_bytes);
+        tn__cpu_fold_block(fold, row, 1, 0, length, 1, false);
+        tn__cpu_fold_end(fold, 1, (char *)out + (size_t)r * out_bytes);
     }
 }

@@ -1,17 +1,17 @@
 /* hoist.c: elementwise work with loads by an index, where the indices are the
- * same along some dimensions: taps of an interpolation, the same for each row
- * or image; places of a grid, for each channel. Blocks that differ in those
- * dimensions alone follow each other, and what does not hang on them (the
- * indices, what is made of them, the offsets of the loads) is computed in the
- * first one only: a load by an index is then one gather.
+ * same along some dimensions: those of an interpolation for each row or image,
+ * or those of a sampling grid for each channel. Blocks that differ only in
+ * those dimensions are consecutive. The first one computes what does not depend
+ * on them: the indices, values made from them, and the offsets of the loads. In
+ * the others a load by an index is one gather.
  *
  * A block is a box: some inner dimensions whole and `box` of the next. So
- * offsets from its beginning are the same in each, and a shorter box at the
- * end of a dimension has a front part of them. */
+ * offsets from its beginning are the same in each block, and a shorter box at
+ * the end of a dimension uses the first part of them. */
 #include "../paths/taps.h"
 #include "plan.h"
 
-#define LEAST_SHARED 4     /* blocks that share, from which it pays */
+#define LEAST_SHARED 4     /* blocks that must share to be worth it */
 #define LEAST_POINTS 4096
 
 /* The launch's dimensions, merged where all operands allow. */
@@ -38,7 +38,7 @@ static void merge(const cpu_plan *plan, cpu_hoist *h)
         h->number[d] = number;
 }
 
-/* The dimensions along which an operand is not the same. */
+/* The dimensions, as bits, along which an operand varies. */
 static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
                          uint32_t operand)
 {
@@ -54,8 +54,8 @@ static uint32_t dims_of(const uint32_t *dims, uint32_t slot)
     return slot == TN_CPU_NONE ? 0 : dims[slot];
 }
 
-/* Fills dims of each operation, of a load by an index those of its indices;
- * returns the dimensions of all indices. */
+/* Fills op_dims: the dimensions along which each operation varies; for a load
+ * by an index, those of its indices. Returns the dimensions of all indices. */
 static uint32_t find_dims(const cpu_plan *plan, const cpu_hoist *h,
                           uint32_t *op_dims)
 {
@@ -68,7 +68,7 @@ static uint32_t find_dims(const cpu_plan *plan, const cpu_hoist *h,
         bool reads = op->code == CPU_LOAD || op->code == CPU_OFFSET;
         uint32_t own = reads ? own_dims(plan, h, op->index) : 0;
         bool is_indexed = reads && op->a != TN_CPU_NONE;
-        if (is_indexed && op->early)
+        if (is_indexed && op->hoistable)
             indexed |= of;
         op_dims[i] = is_indexed ? of : of | own;
         if (op->out != TN_CPU_NONE)
@@ -81,13 +81,15 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
 {
     const cpu_code *code = &plan->built->hoisted;
     uint32_t op_dims[TN_CPU_HOIST_OPS];
-    if (code->op_count == 0 || plan->row_count * plan->row_length < LEAST_POINTS)
+    if (code->op_count == 0 ||
+        plan->row_count * plan->row_length < LEAST_POINTS)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
-    /* What is shared takes no time: its slots may be in L2. A grid's bilinear
-     * reading of 8 x 64 x 28 x 28 took 3.4 ms with half as much, 2.85 so and with
-     * twice, unfold of 16 x 16 x 32 x 32 0.76, 0.65, 0.98 (Zen 5). */
+    /* Shared values cost nothing, so their slots may be in L2. Bilinear
+     * grid_sample of 8 x 64 x 28 x 28 takes 3.4 ms with half as much, 2.85 with
+     * this and with twice as much; unfold of 16 x 16 x 32 x 32 0.76, 0.65 and
+     * 0.98 (Zen 5). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
                         : 2 * tn__cpu_block_size(code, false);
@@ -100,7 +102,8 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     h->box_dim = d;
     h->box = block / box;
     h->chunks = (h->extent[d] + h->box - 1) / h->box;
-    h->box = (h->extent[d] + h->chunks - 1) / h->chunks; /* of like length */
+    h->box = (h->extent[d] + h->chunks - 1) / h->chunks; /* of about the same
+                                                            length */
     h->shared_count = 1;
     for (uint32_t k = 0; k <= d; k++) {
         outer |= 1u << k;
@@ -111,7 +114,7 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     if (h->shared_count < LEAST_SHARED)
         return false;
     for (uint32_t i = 0; i < code->op_count; i++)
-        h->skip[i] = !code->op[i].early || (op_dims[i] & h->shared) ? 0
+        h->skip[i] = !code->op[i].hoistable || (op_dims[i] & h->shared) ? 0
                      : code->op[i].where != TN_CPU_NONE ? CPU_PLACED
                                                         : CPU_KNOWN;
     plan->hoist = h;
@@ -123,7 +126,8 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     return true;
 }
 
-/* The coordinates of a group among the shared dimensions (or the others). */
+/* The coordinates of a group among the shared dimensions, or among the
+ * others. */
 static void decompose(const cpu_hoist *h, int64_t number, bool shared,
                       int64_t *point)
 {

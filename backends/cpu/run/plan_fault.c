@@ -1,4 +1,4 @@
-/* plan_fault.c: an index outside, of many by many threads. */
+/* plan_fault.c: records an index out of range, from any thread. */
 #include "plan.h"
 
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,

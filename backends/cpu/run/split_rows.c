@@ -1,6 +1,7 @@
-/* split_rows.c: a launch of a few very long rows. Each row (or set of columns) is
- * cut into segments of an aligned power of two of chunks; threads fold these,
- * and the caller joins them in order: the same tree as in one pass. */
+/* split_rows.c: a launch of a few very long rows. Each row (or set of columns)
+ * is cut into segments of an aligned power of two of chunks. Threads reduce
+ * these, and the caller combines them in order: the same tree as in one
+ * pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ bool tn__cpu_wants_split(cpu_plan *plan)
            plan->row_length * plan->group_rows >= SPLIT_LENGTH;
 }
 
-/* What one segment leaves for each reduction: value and place of each row. */
+/* What one segment stores for each reduction: value and index of each row. */
 static char *part_at(const split *s, int64_t segment, uint32_t reduce)
 {
     return s->part + segment * s->part_bytes +
@@ -58,16 +59,15 @@ static void run_segment(void *context, int64_t i)
                 memcpy(value, task.fold[n].tree, 8 * (size_t)task.rows);
                 memcpy(place, task.fold[n].place, 8 * (size_t)task.rows);
             } else {
-                tn__cpu_fold_end(&task.fold[n], reduce, plan->routines,
-                                 task.rows, value);
+                tn__cpu_fold_end(&task.fold[n], task.rows, value);
             }
         }
-        tn__cpu_run_end(&task);
+        tn__cpu_task_finish(&task);
     }
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Joins the segments of a stage and runs its row part. */
+/* Combines the segments of a stage and runs its row part. */
 static void finish_stage(split *s, int64_t segments)
 {
     cpu_plan *plan = s->plan;
@@ -85,11 +85,9 @@ static void finish_stage(split *s, int64_t segments)
             cpu_fold part = {.tree = value,
                              .place = (int64_t *)(value +
                                                   8 * plan->group_rows)};
-            tn__cpu_fold_join(fold, reduce, plan->routines, &part, value,
-                              task.rows);
+            tn__cpu_fold_join(fold, &part, value, task.rows);
         }
-        tn__cpu_fold_end(fold, reduce, plan->routines, task.rows,
-                         task.slot[reduce->out]);
+        tn__cpu_fold_end(fold, task.rows, task.slot[reduce->out]);
     }
     tn__cpu_run_part(&task, s->stage->row, CPU_ROW);
 }

@@ -1,5 +1,5 @@
-/* task.c: a thread's memory for its work on a launch, its turn to a group, and
- * the blocks of a long row. */
+/* task.c: a thread's memory for its work on a launch, the choice of its group,
+ * and the blocks of a long row. */
 #include <stdlib.h>
 
 #include "../jit/native_run.h"
@@ -12,25 +12,21 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* By how many bytes folds ask for memory. Sums of rows that the last cache has
- * took 40.5 us of 4 MiB with 6 KiB and 41 to 43 with 12 to 24, 82 and 84 to 88
- * of 8; of 16 MiB, which it has some of, 212 and 184 to 192, of 32 638 and 601
- * to 615 (Zen 5). Where 64 bytes pass in halves the processor asks early enough
- * itself, and more is in its way: sums of 4 MiB from the last cache took 46 us
- * with nothing asked for or what comes next, and 47 to 57 with 1 KiB to 12
- * (Zen 4). Where stages follow they ask themselves, and what they read again
- * would leave the first cache. */
+/* The prefetch distance of reductions, in bytes. With several stages, the
+ * stages prefetch, and data to be read again would leave L1. */
 static int64_t fold_ahead(const cpu_plan *plan)
 {
-    enum { NEXT = 128, NEAR = 6144, FAR = 16384, MUCH = 12 << 20 };
+    enum { LAST_CACHE = 12 << 20 };
+    const tn_cpu_family *family = plan->routines->family;
     int64_t bytes = 0;
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
         if (plan->built->operand[k].access == TN_OPERAND_READ)
             bytes += plan->view[k].bytes;
-    return plan->code->stage_count > 1                         ? 0
-           : plan->routines->halves                            ? NEXT
-           : bytes * plan->row_count * plan->row_length > MUCH ? FAR
-                                                               : NEAR;
+    if (plan->code->stage_count > 1)
+        return 0;
+    return bytes * plan->row_count * plan->row_length > LAST_CACHE
+               ? family->reduce_far_ahead
+               : family->reduce_ahead;
 }
 
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
@@ -50,7 +46,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
     size_t later_bytes = round_up((size_t)plan->traffic.block_bytes);
     size_t taps_bytes = round_up(tn__cpu_taps_bytes(plan));
-    size_t chunks = folds > 0 && plan->line > 0 ? TN_CPU_CHUNKS_BYTES : 0;
+    size_t chunks = folds > 0 && plan->subrow > 0 ? TN_CPU_CHUNKS_BYTES : 0;
 
     char *memory = tn__cpu_scratch(
         round_up(5 * slots * sizeof(char *)) +
@@ -63,14 +59,18 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         atomic_store(&plan->failed, TN_ERR_MEMORY);
         return false;
     }
-    *task = (cpu_task){.plan = plan, .code = code,
-                       .routines = plan->routines, .view = plan->view,
-                       .columns = plan->columns, .rows = 1,
-                       .behind.slot = TN_CPU_NONE, .shared.outer = -1};
+    *task = (cpu_task){.plan = plan,
+                       .code = code,
+                       .routines = plan->routines,
+                       .view = plan->view,
+                       .columns = plan->columns,
+                       .rows = 1,
+                       .deferred.slot = TN_CPU_NONE,
+                       .shared.outer = -1};
     task->slot = (char **)memory;
     task->home = task->slot + slots;
-    task->past = task->home + slots;
-    task->base = task->past + slots;
+    task->stream_to = task->home + slots;
+    task->base = task->stream_to + slots;
     task->step = (int64_t *)(task->base + slots);
     memory += round_up(5 * slots * sizeof(char *));
     task->fold = (cpu_fold *)memory;
@@ -80,7 +80,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     memory += round_up(views * sizeof(cpu_view));
     task->temporary = memory;
     memory += 8 * block;
-    task->lines.chunks = memory;
+    task->subrows.chunks = memory;
     memory += chunks;
     tn__cpu_taps_place(task, memory);
     memory += taps_bytes;
@@ -88,10 +88,11 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     char *row = whole + group * code->group_bytes;
     char *fold = row + rows * code->row_bytes;
     if (folds > 0)
-        tn__cpu_fold_place(task->fold, code, plan->group_rows, plan->columns,
-                           fold_ahead(plan), fold);
+        tn__cpu_fold_place(task->fold, code, plan->routines, plan->group_rows,
+                           plan->columns, fold_ahead(plan), fold);
     for (uint32_t i = 0; i < plan->traffic.blocks; i++)
-        task->behind.block[i].room = fold + round_up(fold_bytes) + i * later_bytes;
+        task->deferred.block[i].room =
+            fold + round_up(fold_bytes) + i * later_bytes;
     if (plan->shared_rows)
         row = plan->shared_rows;
     for (uint32_t s = 0; s < code->slot_count; s++) {
@@ -108,7 +109,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         else if (slot->space == CPU_GROUP)
             at = whole + slot->offset * group;
         task->slot[s] = task->home[s] = task->base[s] = at;
-        task->past[s] = NULL;
+        task->stream_to[s] = NULL;
     }
     return true;
 }
@@ -129,7 +130,7 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
         (plan->column_extent + plan->group_rows - 1) / plan->group_rows;
     int64_t column = group % tiles * plan->group_rows;
     task->rows = tn__cpu_min(plan->group_rows, plan->column_extent - column);
-    task->by_lines = task->rows >= TN_CPU_LONG_ROW;
+    task->across_columns = task->rows >= TN_CPU_LONG_ROW;
     task->first_row = group / tiles * plan->column_extent + column;
     task->group_at = 0;
     task->group_count = task->rows * plan->row_length;
@@ -157,16 +158,17 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
     task->view = task->own_view;
 }
 
-/* Can what is left of a streamed row from k on go by lines? Folds take cut
- * ones; what is on its way past the caches has blocks of its own, unless it
- * goes as it is made. */
-static int64_t lines_at(const cpu_plan *plan, const cpu_stage *stage, int64_t k,
-                        int64_t end)
+/* The subrow length if the rest of a streamed row from k on can run by subrows,
+ * else 0. Reductions accept cut subrows. Deferred stores need blocks of their
+ * own, unless results are stored as they are made. */
+static int64_t subrow_at(const cpu_plan *plan, const cpu_stage *stage,
+                         int64_t k, int64_t end)
 {
-    bool able = stage->reduce_count > 0 ||
-                ((!plan->traffic.stream || plan->traffic.past_lines) && plan->line > 0 &&
-                 k % plan->line == 0 && end - k >= plan->line);
-    return able ? plan->line : 0;
+    bool able =
+        stage->reduce_count > 0 ||
+        ((!plan->traffic.stream || plan->traffic.stream_subrows) &&
+         plan->subrow > 0 && k % plan->subrow == 0 && end - k >= plan->subrow);
+    return able ? plan->subrow : 0;
 }
 
 void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
@@ -175,25 +177,27 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
     const cpu_plan *plan = task->plan;
     int64_t step = plan->columns ? plan->block / plan->group_rows
                                  : plan->block;
-    /* Folds go chunk by chunk; the others take what has a value for each
-     * channel, say, channel by channel. */
+    /* Reductions run chunk by chunk. Other stages run value by value where an
+     * operand has one for each subrow, such as a channel's. */
     int64_t run = stage->reduce_count > 0 ? end : plan->run;
     int64_t pieces = (run + step - 1) / step;
     if (run < plan->row_length && stage->reduce_count == 0)
         step = ((run + pieces - 1) / pieces + 15) / 16 * 16;
-    task->again = stage != plan->code->stage && plan->row_length < TN_CPU_AGAIN;
+    task->rereads =
+        stage != plan->code->stage && plan->row_length < TN_CPU_REREAD;
     for (uint32_t i = 0; i < stage->reduce_count; i++)
         tn__cpu_fold_begin(&task->fold[stage->reduce_first + i]);
     for (int64_t k = first, n; k < end && stage->elem.count > 0; k += n) {
         n = tn__cpu_min(step, tn__cpu_min(end, (k / run + 1) * run) - k);
-        task->lines.length = lines_at(plan, stage, k, end);
-        if (task->lines.length > 0)
-            n = stage->reduce_count > 0 ? end - k
-                                        : (end - k) / task->lines.length * task->lines.length;
+        task->subrows.length = subrow_at(plan, stage, k, end);
+        if (task->subrows.length > 0)
+            n = stage->reduce_count > 0
+                    ? end - k
+                    : (end - k) / task->subrows.length * task->subrows.length;
         task->first_elem = k;
         task->at = task->group_at + k * task->rows;
         task->count = n * task->rows;
         tn__cpu_run_part(task, stage->elem, CPU_ELEM);
     }
-    task->lines.length = 0;
+    task->subrows.length = 0;
 }

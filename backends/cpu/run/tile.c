@@ -1,17 +1,18 @@
-/* tile.c: elementwise work on operands that lie across each other, such as the
- * copy of a transposed matrix. Run after run, each element of the one that
- * lies across would come from another cache line, gone before its neighbour is
- * wanted; so groups are tiles of two dimensions, the innermost and the one
- * along which that operand is dense. */
+/* tile.c: elementwise work on operands of different layout, such as the copy of
+ * a transposed matrix. Run after run, each element of the transposed operand
+ * would come from another cache line, evicted before its neighbour is needed.
+ * So groups are tiles of two dimensions: the innermost one, and the one along
+ * which that operand is dense. */
 #include <stdlib.h>
 
 #include "plan.h"
 
 #define TILE 32 /* elements across: two cache lines of f32 */
-#define TILE_FROM 4096 /* elements of the two dimensions from which it pays */
+#define TILE_FROM 4096 /* elements of the two dimensions from which on it
+                          pays */
 
-/* The dimension along which a reading operand is dense though it is not along
- * the innermost; NONE if there is no such operand. */
+/* The dimension along which an input is dense though it is not along the
+ * innermost one; NONE: there is no such input. */
 static uint32_t dense_dimension(const cpu_plan *plan, uint32_t inner)
 {
     const tn_launch *launch = plan->launch;
@@ -65,8 +66,8 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group)
     uint32_t ndim = launch->outer_ndim + launch->row_ndim;
     int64_t point[2 * TN_MAX_NDIM] = {0}, extent[2] = {1, 1};
     int64_t size = 1, tiles = tiles_along(plan, plan->tile.dim[0]);
-    /* Tiles follow each other along the dense dimension of what lies across:
-     * memory is then read on where the last tile ended. */
+    /* Consecutive tiles follow the dense dimension of the transposed operand:
+     * memory is read on from the end of the last tile. */
     point[plan->tile.dim[0]] = group % tiles * plan->tile.extent[0];
     group /= tiles;
     task->tile.at = 0;
@@ -79,8 +80,8 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group)
         }
         task->tile.at += point[d] * size;
         if (side < 2) {
-            extent[side] =
-                tn__cpu_min(plan->tile.extent[side], launch->extent[d] - point[d]);
+            extent[side] = tn__cpu_min(plan->tile.extent[side],
+                                       launch->extent[d] - point[d]);
             task->tile.step[side] = size;
         }
     }

@@ -1,30 +1,31 @@
-/* traffic.c: memory beside the work on a block: what the next block reads is
- * prefetched, what is done goes out by non-temporal stores, a little of each
+/* traffic.c: overlaps memory with the work on a block. It prefetches what the
+ * next block reads and issues deferred non-temporal stores, a little of each
  * between operations. */
 #include "plan.h"
 
-void tn__cpu_expect(cpu_task *t, const cpu_op *op, const char *flat,
-                   int64_t bytes, int64_t distance)
+void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
+                                 const char *flat, int64_t bytes,
+                                 int64_t distance)
 {
     if (!t->plan->traffic.ahead)
         return;
-    cpu_ahead *ahead = &t->ahead[op->index % TN_CPU_AHEAD];
+    cpu_prefetch_range *ahead = &t->ahead[op->index % TN_CPU_PREFETCH_RANGES];
     if (ahead->end != flat + distance)
         ahead->at = flat + distance;
     ahead->end = flat + distance + bytes;
 }
 
-/* Asks for some of what is expected, at most so many bytes of an operand.
- * Little at a time, between operations: then memory works beside them. All of a
- * block at once would fill the core's queue of misses, and the operations would
- * wait. Without it a block begins with a wait for memory and leaves that idle
- * while it computes: softmax of 4096 x 4096 took 10.6 ms in place of 7.7 (AMD
- * Zen 5). It goes to the second cache: the nearest holds the block at hand. */
-static void fetch_ahead(cpu_task *t, int64_t bytes)
+/* Prefetches up to `bytes` of each operand. A little at a time, between
+ * operations, lets memory work beside them. A whole block at once would fill
+ * the core's queue of misses, and the operations would wait. Without prefetches
+ * a block begins by waiting for memory and leaves memory idle while it
+ * computes: softmax of 4096 x 4096 takes 10.6 ms instead of 7.7 (Zen 5). The
+ * data goes to L2: L1 holds the current block. */
+static void prefetch_some(cpu_task *t, int64_t bytes)
 {
     enum { LINE = 64 };
-    for (int i = 0; i < TN_CPU_AHEAD; i++) {
-        cpu_ahead *ahead = &t->ahead[i];
+    for (int i = 0; i < TN_CPU_PREFETCH_RANGES; i++) {
+        cpu_prefetch_range *ahead = &t->ahead[i];
         const char *end = ahead->end;
         if (end - ahead->at > bytes)
             end = ahead->at + bytes;
@@ -33,50 +34,53 @@ static void fetch_ahead(cpu_task *t, int64_t bytes)
     }
 }
 
-/* Sends off some of the results that are on their way. Did a group's last stage
- * send all of its own, the core would wait for memory there, and memory for the
- * core in the stages before: softmax of 16384 x 1024 took 20.0 ms in place of
- * 16.5 (Sapphire Rapids). */
-static void send_later(cpu_task *t, int64_t bytes)
+/* Issues some deferred stores. If a group's last stage stored everything at
+ * once, the core would wait for memory there, and memory for the core in the
+ * stages before: softmax of 16384 x 1024 takes 20.0 ms instead of 16.5
+ * (Sapphire Rapids). */
+static void stream_deferred(cpu_task *t, int64_t bytes)
 {
-    while (bytes > 0 && t->behind.gone != t->behind.made) {
-        cpu_later *later = &t->behind.block[t->behind.gone % t->plan->traffic.blocks];
+    while (bytes > 0 && t->deferred.sent != t->deferred.made) {
+        cpu_stream_block *later =
+            &t->deferred.block[t->deferred.sent % t->plan->traffic.blocks];
         int64_t some = tn__cpu_min(bytes, later->end - later->at);
         t->routines->stream(later->to, later->at, some, 0);
         later->at += some;
         later->to += some;
         bytes -= some;
         if (later->at == later->end)
-            t->behind.gone++;
+            t->deferred.sent++;
     }
 }
 
-bool tn__cpu_aim_later(cpu_task *t, uint32_t slot, int64_t bytes)
+bool tn__cpu_stream_defer(cpu_task *t, uint32_t slot, int64_t bytes)
 {
-    if (t->plan->traffic.blocks == 0 || t->behind.slot != TN_CPU_NONE ||
+    if (t->plan->traffic.blocks == 0 || t->deferred.slot != TN_CPU_NONE ||
         bytes > t->plan->traffic.block_bytes)
         return false;
-    if (t->behind.made - t->behind.gone == t->plan->traffic.blocks) {
-        const cpu_later *first = &t->behind.block[t->behind.gone % t->plan->traffic.blocks];
-        send_later(t, first->end - first->at);
+    if (t->deferred.made - t->deferred.sent == t->plan->traffic.blocks) {
+        const cpu_stream_block *first =
+            &t->deferred.block[t->deferred.sent % t->plan->traffic.blocks];
+        stream_deferred(t, first->end - first->at);
     }
-    t->behind.slot = slot;
-    t->slot[slot] = t->behind.block[t->behind.made % t->plan->traffic.blocks].room;
+    t->deferred.slot = slot;
+    t->slot[slot] =
+        t->deferred.block[t->deferred.made % t->plan->traffic.blocks].room;
     return true;
 }
 
-void tn__cpu_run_end(cpu_task *task)
+void tn__cpu_task_finish(cpu_task *task)
 {
     if (!task->plan->traffic.stream)
         return;
-    send_later(task, INT64_MAX);
+    stream_deferred(task, INT64_MAX);
     task->routines->fence();
 }
 
-void tn__cpu_work_beside(cpu_task *t, int64_t bytes)
+void tn__cpu_overlap_memory(cpu_task *t, int64_t bytes)
 {
     if (t->plan->traffic.ahead)
-        fetch_ahead(t, bytes);
-    if (t->behind.gone != t->behind.made)
-        send_later(t, bytes);
+        prefetch_some(t, bytes);
+    if (t->deferred.sent != t->deferred.made)
+        stream_deferred(t, bytes);
 }

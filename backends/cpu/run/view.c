@@ -1,5 +1,5 @@
-/* view.c: an operand as a linear sequence of elements, between memory with any
- * strides and register blocks. */
+/* view.c: moves an operand, as a linear sequence of elements, between memory
+ * with any strides and register blocks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride)
     view->ndim++;
 }
 
-/* Where a linear walk is: the coordinates, and the offset of the run that
- * they begin. */
+/* Position of a linear walk: the coordinates, and the offset of the run that
+ * begins there. */
 typedef struct walk {
     int64_t coordinate[TN_MAX_NDIM];
     int64_t offset;
@@ -63,14 +63,14 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* How many of n points lie on from here in the innermost dimension. */
+/* How many of n points remain in the innermost dimension. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
     uint32_t d = view->ndim - 1;
     return tn__cpu_min(n, view->extent[d] - w->coordinate[d]);
 }
 
-static void walk_on(walk *w, const cpu_view *view, int64_t run)
+static void walk_advance(walk *w, const cpu_view *view, int64_t run)
 {
     uint32_t d = view->ndim - 1;
     w->coordinate[d] += run;
@@ -135,9 +135,9 @@ void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
     if (ndim == 2 && view->stride[0] == 1 &&
         register_bytes[register_type[view->dtype]] == view->bytes &&
         view->dtype != TN_BOOL && n == view->extent[0] * view->extent[1]) {
-        routines->turn[view->bytes](out, view->extent[1], view->base,
-                                    view->stride[1], view->extent[1],
-                                    view->extent[0], 0);
+        routines->transpose[view->bytes](out, view->extent[1], view->base,
+                                         view->stride[1], view->extent[1],
+                                         view->extent[0], 0);
         return;
     }
     if (ndim == 2 && routines->load_tile[view->dtype] &&
@@ -156,7 +156,7 @@ void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
         load_run(view, routines, w.offset, view->stride[ndim - 1], run, to);
         to += run * bytes;
         n -= run;
-        walk_on(&w, view, run);
+        walk_advance(&w, view, run);
     }
 }
 
@@ -179,7 +179,7 @@ void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
               view->stride[ndim - 1], run);
         from += run * bytes;
         n -= run;
-        walk_on(&w, view, run);
+        walk_advance(&w, view, run);
     }
 }
 
@@ -201,6 +201,6 @@ void tn__cpu_view_offsets(const cpu_view *view,
                        run);
         out += run;
         n -= run;
-        walk_on(&w, view, run);
+        walk_advance(&w, view, run);
     }
 }

@@ -4,24 +4,24 @@
 
 #include "../cpu.h"
 
-/* An operand as a linear sequence: point p of extent[], in row-major order,
- * lies at base + sum of coordinate * stride. */
+/* An operand as a linear sequence: point p of extent[], in row-major order, is
+ * at base + sum of coordinate * stride. */
 typedef struct cpu_view {
     char *base;
     int64_t offset; /* for OFFSET operands, which have no base */
-    uint32_t ndim;  /* coalesced: 0 for one point */
+    uint32_t ndim;  /* after merging: 0 for one point */
     uint8_t dtype, bytes;
     int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
 } cpu_view;
 
-/* One point, where the operand begins. */
+/* One point: the operand's first element. */
 void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given);
-/* Moves the beginning by that many elements. */
+/* Moves the first element by that many elements. */
 void tn__cpu_view_move(cpu_view *view, int64_t offset);
-/* Adds a dimension inside those there are, merged with the last if possible. */
+/* Adds an innermost dimension, merged with the last one if possible. */
 void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
-/* Memory of points [p, p + n) if it has no gaps, else NULL. */
+/* Address of points [p, p + n) if they are contiguous, else NULL. */
 char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n);
 void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
                        int64_t p, int64_t n, void *out);
@@ -31,8 +31,8 @@ void tn__cpu_view_offsets(const cpu_view *view,
                           const tn_cpu_routines *routines, int64_t p,
                           int64_t n, int64_t *out);
 
-/* The one value that points [p, p + n) all are, as far as their strides tell;
- * else NULL. */
+/* Address of the one value of points [p, p + n) if their strides are 0, else
+ * NULL. */
 char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n);
 
 #endif

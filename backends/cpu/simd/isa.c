@@ -1,4 +1,4 @@
-/* isa.c: which instruction set's routines run here. */
+/* isa.c: chooses the instruction set's routines. */
 #include <pthread.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -13,7 +13,7 @@ enum { FILLS = 14 }; /* files of routines */
 
 typedef struct set {
     const char *name, *needs;
-    bool there;
+    bool available;
     void (*fill[FILLS])(tn_cpu_routines *table);
     const tn_cpu_math_entry *math;
     const uint32_t *math_count;
@@ -30,13 +30,14 @@ typedef struct set {
       tn__cpu_order__##isa, tn__cpu_lapack__##isa},                           \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
-/* Plain to best: the last one there is taken. */
+/* From plain to best: the last available one is the default. */
 static set sets[] = {
     SET(generic, "nothing"),
 #if defined(__x86_64__)
     SET(v3, "AVX2, FMA and F16C"),
     SET(v4, "AVX-512 F, BW, CD, DQ and VL"),
-    /* The same, and machine code made for each program (native_body.h). */
+    /* The same, complemented by machine code generated for each program
+     * (native_body.h). */
     NAMED("jit", v4, "AVX-512 F, BW, CD, DQ and VL, or a system that runs "
                      "code made at run time"),
 #endif
@@ -44,23 +45,7 @@ static set sets[] = {
 enum { SET_COUNT = sizeof sets / sizeof *sets };
 static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
 
-/* AMD's processors to Zen 4: families 17h to 19h. Leaf 8000001Ah would tell of
- * later ones that 512 bits pass at once, were it not that KVM leaves that bit
- * out; in it all of these have the bit of 256. */
-#if defined(__x86_64__)
-static bool passes_halves(void)
-{
-    unsigned a, b, c, d, widths = 0;
-    if (__get_cpuid(0x8000001a, &a, &b, &c, &d))
-        widths = a;
-    if (!(widths & 4) || !__get_cpuid(1, &a, &b, &c, &d))
-        return false;
-    unsigned family = (a >> 8 & 15) + (a >> 20 & 255);
-    return family >= 0x17 && family <= 0x19;
-}
-#endif
-
-/* x86's own word for it: enhanced REP MOVSB and STOSB. */
+/* CPUID: enhanced REP MOVSB and STOSB. */
 #if defined(__x86_64__)
 static bool has_strings(void)
 {
@@ -69,29 +54,30 @@ static bool has_strings(void)
 }
 #endif
 
-static void look(void)
+static void detect(void)
 {
-    sets[0].there = true;
+    sets[0].available = true;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    sets[1].there = __builtin_cpu_supports("avx2") &&
+    sets[1].available = __builtin_cpu_supports("avx2") &&
                     __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("bmi2");
-    sets[2].there = sets[1].there && __builtin_cpu_supports("avx512f") &&
-                    __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512cd") &&
-                    __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512vl");
-    sets[3].there = sets[2].there && tn__cpu_native_is_there();
+    sets[2].available = sets[1].available &&
+                        __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512cd") &&
+                        __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl");
+    sets[3].available = sets[2].available && tn__cpu_native_available();
     sets[3].table.native = 1;
-    for (int i = 0; i < SET_COUNT; i++) {
-        sets[i].table.halves = passes_halves();
+    for (int i = 0; i < SET_COUNT; i++)
         sets[i].table.strings = has_strings();
-    }
 #endif
-    /* What fills a table is built for its set too, and may use it. */
+    for (int i = 0; i < SET_COUNT; i++)
+        sets[i].table.family = tn__cpu_family_here();
+    /* The code that fills a table is compiled for its set and may use it. */
     for (int i = 0; i < SET_COUNT; i++) {
-        if (!sets[i].there)
+        if (!sets[i].available)
             continue;
         int native = sets[i].table.native;
         if (i > 1) { /* v4: see TN_CPU_SPARE */
@@ -119,11 +105,11 @@ const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
 
 const tn_cpu_routines *tn__cpu_routines_for(const char *name)
 {
-    pthread_once(&sets_once, look);
+    pthread_once(&sets_once, detect);
     for (int i = SET_COUNT; i-- > 0;) {
-        if (name ? strcmp(name, sets[i].name) != 0 : !sets[i].there)
+        if (name ? strcmp(name, sets[i].name) != 0 : !sets[i].available)
             continue;
-        if (sets[i].there)
+        if (sets[i].available)
             return &sets[i].table;
         tn__cpu_host->fail(TN_ERR_NO_DEVICE,
                            "cpu: this machine lacks %s, which isa=%s needs",
@@ -131,7 +117,7 @@ const tn_cpu_routines *tn__cpu_routines_for(const char *name)
         return NULL;
     }
     tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                       "cpu: isa=%s is none of the sets built: generic%s",
-                       name, SET_COUNT > 1 ? ", v3, v4, jit" : "");
+                       "cpu: isa=%s is unknown: use generic%s",
+                       name, SET_COUNT > 1 ? ", v3, v4 or jit" : "");
     return NULL;
 }

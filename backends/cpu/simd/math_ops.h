@@ -1,6 +1,6 @@
-/* math_ops.h: what the printed functions (math_routines.inc) are made of,
- * besides the operators of C: the instructions of TN_KERNEL_MAP whose meaning
- * C leaves open or words otherwise. */
+/* math_ops.h: the vocabulary of the printed functions (math_routines.inc)
+ * besides C's operators: the instructions of TN_KERNEL_MAP that C leaves
+ * undefined or spells differently. */
 #ifndef TN_CPU_MATH_OPS_H
 #define TN_CPU_MATH_OPS_H
 
@@ -10,12 +10,12 @@
 
 #include "scalar.h"
 
-/* Inlined for sure: a call would keep the loop around it from vectors. */
+/* Always inlined: a call would prevent vectorisation of the loop around it. */
 #define FN static inline __attribute__((always_inline, unused))
 /* A loop that the table may leave out. */
 #define RUN static __attribute__((unused))
 
-/* Every NaN gives the bits of the one positive quiet NaN. */
+/* Every NaN gives the bits of the positive quiet NaN. */
 FN int32_t bitcast_i32(float x)
 {
     return x != x ? 0x7fc00000 : (int32_t)bits_f32(x);
@@ -36,8 +36,8 @@ FN double bitcast_f64(int64_t i)
     return double_of((uint64_t)i);
 }
 
-/* Float to integer saturates, NaN gives 0. The bounds that are compared with
- * are floats: 2^31, 2^63. */
+/* Float to integer saturates; NaN gives 0. The bounds of the comparison are
+ * floats: 2^31, 2^63. */
 #define TN_CPU_SATURATE(R, T, suffix, from, low, high, two_to)                \
     FN R suffix##_of_##from(T x)                                              \
     {                                                                         \

@@ -1,14 +1,13 @@
-/* math_table.c: the mathematical functions for one instruction set. Their C
- * is printed when the library is built (build-aux/print_math.c); this file
- * gives it its surroundings and the table. */
+/* math_table.c: the mathematical functions for one instruction set. Their C is
+ * printed at build time (build-aux/print_math.c). This file provides its
+ * environment and the table. */
 #include "isa.h"
 #include "math_ops.h"
 #include "math_table.h"
 
-/* A loop over whole vectors alone is compiled to a third of what one over any
- * count takes, which has loops of narrower vectors and of single values behind
- * it. The values that are left over go through it as a vector of their own,
- * filled up with the last of them. */
+/* A loop over whole vectors is a third of the code of one over any count, which
+ * adds loops of narrower vectors and of single values. The remaining values run
+ * through it as one vector, padded with the last of them. */
 #if defined(__FMA__) || defined(__aarch64__)
 enum { LANES = TN_CPU_VECTOR / 4 };
 #else
@@ -19,7 +18,7 @@ static __attribute__((noinline)) void
 run_rest(tn_cpu_math *run, char *out, const void *const *in, int64_t n,
          size_t out_bytes, const size_t *in_bytes)
 {
-    double memory[4][LANES]; /* room for the widest type */
+    double memory[4][LANES]; /* large enough for the widest type */
     size_t rest = (size_t)n % LANES, done = (size_t)n - rest;
     for (int k = 0; k < 3; k++) {
         char *to = (char *)memory[k];
@@ -46,16 +45,16 @@ whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
 }
 #define WHOLE(run, ...) whole_vectors(run, out, a, b, c, n, __VA_ARGS__)
 
-/* Of a loop that is skipped, the values that only its inside uses remain. */
+/* A loop that is skipped leaves the values that only its inside uses. */
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #define run_exp_f32 run_any_exp_f32
 #include "math_routines.inc"
 #undef run_exp_f32
 
-/* exp (elementary.def) where all results are normal numbers, as nearly always:
- * then the power of two is one factor, and there is nothing to look out for.
- * The same bits, tried for every such x. 64 MiB on one thread (Sapphire
- * Rapids): exp 10.7 ms to 9.6, softmax of 4096 x 4096 17.5 to 16.2. */
+/* exp (elementary.def) if all results are normal numbers, the common case: then
+ * the power of two is one factor, without special cases. The bits are the same,
+ * tested for every such x. 64 MiB on one thread (Sapphire Rapids): exp 9.6 ms
+ * instead of 10.7, softmax of 4096 x 4096 16.2 instead of 17.5. */
 RUN void run_exp_f32(void *out, const void *a, const void *b, const void *c,
                         int64_t n)
 {
@@ -91,9 +90,9 @@ RUN void run_exp_f32(void *out, const void *a, const void *b, const void *c,
     }
 }
 
-/* A plain set runs functions with float64 inside instruction by instruction, as
- * rare ones: most of their time are calls of fma() anyhow (lgamma of float32:
- * 1.25 times as long), and they are 70 KB. */
+/* A plain set runs functions that use float64 instruction by instruction: they
+ * are rare, mostly calls of fma() (lgamma of float32 takes 1.25 times as long),
+ * and would be 70 KB. */
 const tn_cpu_math_entry TN_CPU_NAME(tn__cpu_math)[] = {
 #if !defined(TN_CPU_SPARE)
     TN_CPU_MATH_F32_ROWS

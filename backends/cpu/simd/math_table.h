@@ -1,6 +1,6 @@
-/* math_table.h: the mathematical functions, printed as C from their
- * definitions when the library is built. Compiled once for each instruction
- * set (math_table.c), they give the bits of the definitions. */
+/* math_table.h: the mathematical functions, printed as C from their definitions
+ * at build time. They are compiled once for each instruction set (math_table.c)
+ * and return the bits of the definitions. */
 #ifndef TN_CPU_MATH_TABLE_H
 #define TN_CPU_MATH_TABLE_H
 

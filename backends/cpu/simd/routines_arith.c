@@ -1,7 +1,7 @@
-/* routines_arith.c: the arithmetic instructions of TN_KERNEL_MAP, one loop for
- * each instruction and register type. The scalar meaning stands in small
- * functions, worded so that a compiler can turn the loop into vectors: selects
- * on bits instead of branches. */
+/* routines_arith.c: the arithmetic instructions of TN_KERNEL_MAP: one loop for
+ * each instruction and register type. Small functions define the scalar
+ * meaning. They select on bits instead of branching, so that a compiler can
+ * vectorise the loops. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "routines.h"
 #include "scalar.h"
 
-/* ---- what an instruction means for one value --------------------------- */
+/* ---- what an instruction means for one value ----------------------------- */
 
 #define INTEGER_FUNCTIONS(suffix, T, U, width)                                \
     static inline T div_##suffix(T x, T y)                                    \
@@ -38,7 +38,7 @@
 INTEGER_FUNCTIONS(i32, int32_t, uint32_t, 32)
 INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
 
-/* ---- tables of loops --------------------------------------------------- */
+/* ---- tables of loops ----------------------------------------------------- */
 
 #define UNUSED_BC (void)pb, (void)pc, (void)scalar
 
@@ -134,12 +134,12 @@ INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
 FLOATS(f32, float, f)
 FLOATS(f64, double, )
 
-/* Many x by one y, by multiplications: with r = 1 / y as it is rounded and q a
- * neighbour of x / y, q + (x - q y) r is x / y as division rounds it (Markstein,
- * doi:10.1147/rd.341.0111); x times 1 / y in two parts is a neighbour. Zeros
- * get their sign. Between the bounds no step leaves the normal numbers; blocks
- * with an x outside are divided. 16 floats keep Golden Cove's divider for 10
- * cycles, and take 5 so. */
+/* Many x divided by one y, by multiplications. With r = 1 / y rounded and q a
+ * neighbour of x / y, q + (x - q y) r is the correctly rounded x / y
+ * (Markstein, doi:10.1147/rd.341.0111); x times 1 / y in two parts is such a
+ * neighbour. Zeros get their sign. Between the bounds no step leaves the normal
+ * numbers; blocks with an x outside are divided. 16 floats take 10 cycles of
+ * Golden Cove's divider and 5 like this. */
 #if defined __FMA__ || defined __aarch64__
 #define QUOTIENT(suffix, T, U, f, of, SIGN, X_LOW, X_HIGH, Y_LOW, Y_HIGH)     \
     static bool multiply_##suffix(T *o, const T *a, T y, int64_t n)           \
@@ -195,10 +195,10 @@ QUOTIENT(f64, double, uint64_t, , double_of, 0x8000000000000000u,
     BINARY(add_##suffix, T, T, (U)x + (U)y)                                   \
     BINARY(sub_##suffix, T, T, (U)x - (U)y)                                   \
     BINARY(mul_##suffix, T, T, (U)x *(U)y)                                    \
-    BINARY(quotient_##suffix, T, T, div_##suffix(x, y))                         \
+    BINARY(quotient_##suffix, T, T, div_##suffix(x, y))                       \
     BINARY(remainder_##suffix, T, T, rem_##suffix(x, y))                      \
-    BINARY(lesser_##suffix, T, T, min_##suffix(x, y))                          \
-    BINARY(greater_##suffix, T, T, max_##suffix(x, y))                         \
+    BINARY(lesser_##suffix, T, T, min_##suffix(x, y))                         \
+    BINARY(greater_##suffix, T, T, max_##suffix(x, y))                        \
     UNARY(neg_##suffix, T, T, 0 - (U)x)                                       \
     UNARY(abs_##suffix, T, T, x < 0 ? 0 - (U)x : (U)x)                        \
     BINARY(left_##suffix, T, T, shl_##suffix(x, y))                           \
@@ -228,13 +228,13 @@ COMPARES(i32, int32_t)
 COMPARES(i64, int64_t)
 COMPARES(bool, uint8_t)
 
-/* A select moves bits: integers of the same width do it for floats. */
+/* A select moves bits: floats use the integers of their width. */
 TERNARY(select_1, uint8_t, uint8_t, uint8_t, x ? y : z)
 TERNARY(select_4, uint8_t, uint32_t, uint32_t, x ? y : z)
 TERNARY(select_8, uint8_t, uint64_t, uint64_t, x ? y : z)
 
-/* A NaN's bits read as those of the one positive quiet NaN: which NaN an
- * operation makes differs from processor to processor. */
+/* Every NaN reads as the positive quiet NaN: which NaN an operation returns
+ * depends on the processor. */
 UNARY(bits_of_f32, uint32_t, uint32_t,
       (x & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : x)
 UNARY(bits_of_f64, uint64_t, uint64_t,
@@ -263,10 +263,7 @@ static void ramp(int64_t *out, int64_t first, int64_t step, int64_t n)
 void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
 {
 #define SET(NAME, ...) FILL_ROW(tn_cpu_run, table->op[TN_K_##NAME], __VA_ARGS__)
-/* Two streams are read and one written as fast as the last cache has them: with
- * 4 MiB each that takes 165 us by vectors of 64 bytes, and 150 by the narrower
- * set's where those pass in halves (Zen 4). */
-#define WIDE(loop) (TN_CPU_IS_SPARE && table->halves ? NULL : (loop))
+#define WIDE(loop) (TN_CPU_IS_SPARE && !table->family->wide ? NULL : (loop))
     SET(ADD, WIDE(add_f32), WIDE(add_f64), add_i32, add_i64, or_bool)
     SET(SUB, WIDE(sub_f32), WIDE(sub_f64), RARE(sub_i32), sub_i64)
     SET(MUL, WIDE(mul_f32), WIDE(mul_f64), RARE(mul_i32), mul_i64, and_bool)

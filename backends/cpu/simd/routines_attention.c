@@ -1,6 +1,6 @@
 /* routines_attention.c: the loops of attention (cpu_attention.c), over rows of
- * scores that stay in L1. A row is PAD elements or a multiple of that, which
- * all vectors divide; what lies behind its end is overwritten. */
+ * scores that stay in L1. A row is PAD elements or a multiple, which all
+ * vectors divide. Loops may overwrite what is behind its end. */
 #include <math.h>
 
 #include "routines.h"
@@ -17,31 +17,32 @@ enum { L = TN_CPU_VECTOR / 4 };
 #define MADD(x, y, z) ((x) * (y) + (z))
 #endif
 
-static inline vec_f32 all(float x)
+static inline vec_f32 splat(float x)
 {
     return (vec_f32){0} + x;
 }
 
-/* exp, 0 below exp(-87): as in math_table.c where there is fma. */
+/* exp, 0 below exp(-87): as in math_table.c if there is fma. */
 #if FUSED
-static inline vec_f32 exp_below(vec_f32 x)
+static inline vec_f32 exp_flushed(vec_f32 x)
 {
-    vec_f32 t = TN_CPU_FMA_F32(x, all(0x1.715476p+0f), all(0x1.8p+23f));
-    vec_f32 whole = t - all(0x1.8p+23f);
-    vec_f32 r = TN_CPU_FMA_F32(whole, all(-0x1.62e43p-1f), x);
-    r = TN_CPU_FMA_F32(whole, all(0x1.05c61p-29f), r);
-    vec_f32 p = TN_CPU_FMA_F32(all(0x1.9e0c28p-13f), r, all(0x1.6d4372p-10f));
-    p = TN_CPU_FMA_F32(p, r, all(0x1.111306p-7f));
-    p = TN_CPU_FMA_F32(p, r, all(0x1.5554fp-5f));
-    p = TN_CPU_FMA_F32(p, r, all(0x1.555554p-3f));
-    p = TN_CPU_FMA_F32(p, r, all(0x1p-1f));
+    vec_f32 t = TN_CPU_FMA_F32(x, splat(0x1.715476p+0f), splat(0x1.8p+23f));
+    vec_f32 whole = t - splat(0x1.8p+23f);
+    vec_f32 r = TN_CPU_FMA_F32(whole, splat(-0x1.62e43p-1f), x);
+    r = TN_CPU_FMA_F32(whole, splat(0x1.05c61p-29f), r);
+    vec_f32 p =
+        TN_CPU_FMA_F32(splat(0x1.9e0c28p-13f), r, splat(0x1.6d4372p-10f));
+    p = TN_CPU_FMA_F32(p, r, splat(0x1.111306p-7f));
+    p = TN_CPU_FMA_F32(p, r, splat(0x1.5554fp-5f));
+    p = TN_CPU_FMA_F32(p, r, splat(0x1.555554p-3f));
+    p = TN_CPU_FMA_F32(p, r, splat(0x1p-1f));
     p = TN_CPU_FMA_F32(r * r, p, r) + 1;
     vec_i32 power = (vec_i32)(((vec_u32)t - (0x4b400000u - 127u)) << 23);
-    vec_i32 tiny = (vec_i32)(x < all(-87));
+    vec_i32 tiny = (vec_i32)(x < splat(-87));
     return (vec_f32)((vec_i32)(p * (vec_f32)power) & ~tiny);
 }
 #else
-static inline vec_f32 exp_below(vec_f32 x)
+static inline vec_f32 exp_flushed(vec_f32 x)
 {
     for (int l = 0; l < L; l++)
         x[l] = x[l] < -87 ? 0 : expf(x[l]);
@@ -49,78 +50,78 @@ static inline vec_f32 exp_below(vec_f32 x)
 }
 #endif
 
-static inline int64_t least(int64_t a, int64_t b)
+static inline int64_t min_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* How many keys row i looks at. */
-static inline int64_t seen_by(int64_t i, int64_t first, int64_t width)
+/* The number of keys that row i sees. */
+static inline int64_t visible_keys(int64_t i, int64_t first, int64_t width)
 {
-    return first + i < 0 ? 0 : least(first + i, width);
+    return first + i < 0 ? 0 : min_i64(first + i, width);
 }
 
-/* What is behind them up to the next vector is set to x. The vectors that hold
- * any. */
-static inline int64_t open_row(float *s, int64_t i, int64_t first,
-                               int64_t width, float x)
+/* Sets the elements behind the visible ones to x, up to the next vector.
+ * Returns the number of vectors. */
+static inline int64_t pad_row(float *s, int64_t i, int64_t first,
+                              int64_t width, float x)
 {
-    const int64_t seen = seen_by(i, first, width);
+    const int64_t seen = visible_keys(i, first, width);
     const int64_t vectors = (seen + L - 1) / L;
     for (int64_t j = seen; j < vectors * L; j++)
         s[j] = x;
     return vectors;
 }
 
-/* 0 to the row's end. */
-static inline void close_row(float *s, int64_t from, int64_t width)
+/* Clears the rest of the row. */
+static inline void clear_tail(float *s, int64_t from, int64_t width)
 {
     for (int64_t j = from; j < width; j++)
         s[j] = 0;
 }
 
-static inline float greatest(const float *s, int64_t vectors, float least_of)
+static inline float row_max(const float *s, int64_t vectors, float least_of)
 {
     const loose_f32 *x = (const loose_f32 *)s;
-    vec_f32 m = all(least_of), other = m;
+    vec_f32 m = splat(least_of), other = m;
     int64_t v = 0;
     for (; v + 2 <= vectors; v += 2) {
-        m = greater_vec_f32(x[v], m); /* a NaN is told by its exp */
+        m = greater_vec_f32(x[v], m); /* a NaN shows up in its exp */
         other = greater_vec_f32(x[v + 1], other);
     }
     if (v < vectors)
         m = greater_vec_f32(x[v], m);
     m = greater_vec_f32(m, other);
-    m = greater_vec_f32(m, TURN_32(vec_f32, m, L / 2));
-    m = greater_vec_f32(m, TURN_32(vec_f32, m, L / 4));
-    m = greater_vec_f32(m, TURN_32(vec_f32, m, L / 8));
-    m = greater_vec_f32(m, TURN_32(vec_f32, m, L / 16));
+    m = greater_vec_f32(m, ROTATE_32(vec_f32, m, L / 2));
+    m = greater_vec_f32(m, ROTATE_32(vec_f32, m, L / 4));
+    m = greater_vec_f32(m, ROTATE_32(vec_f32, m, L / 8));
+    m = greater_vec_f32(m, ROTATE_32(vec_f32, m, L / 16));
     return m[0];
 }
 
-/* s = exp(s - base); their sum. */
-static inline float raise(float *s, int64_t vectors, float base)
+/* s = exp(s - base); returns their sum. */
+static inline float exp_and_sum(float *s, int64_t vectors, float base)
 {
     loose_f32 *x = (loose_f32 *)s;
     vec_f32 sum = {0}, other = {0};
     int64_t v = 0;
     for (; v + 2 <= vectors; v += 2) {
-        vec_f32 a = exp_below(x[v] - base), b = exp_below(x[v + 1] - base);
+        vec_f32 a = exp_flushed(x[v] - base), b = exp_flushed(x[v + 1] - base);
         x[v] = a;
         x[v + 1] = b;
         sum += a;
         other += b;
     }
     if (v < vectors) {
-        vec_f32 a = exp_below(x[v] - base);
+        vec_f32 a = exp_flushed(x[v] - base);
         x[v] = a;
         sum += a;
     }
     return TN_CPU_SUM_F32(sum + other);
 }
 
-static inline void hide_step(float *s, const void *mask, int64_t step,
-                             int is_bool, int64_t n)
+static inline void apply_mask_step(float *s, const void *mask, int64_t step,
+                                   int is_bool, int64_t n)
 {
     const uint8_t *shown = mask;
     const float *more = mask;
@@ -133,39 +134,41 @@ static inline void hide_step(float *s, const void *mask, int64_t step,
     }
 }
 
-static void hide(float *s, const void *mask, int64_t step, int is_bool,
-                 int64_t n)
+static void apply_mask(float *s, const void *mask, int64_t step, int is_bool,
+                       int64_t n)
 {
     if (step == 1)
-        hide_step(s, mask, 1, is_bool, n);
+        apply_mask_step(s, mask, 1, is_bool, n);
     else
-        hide_step(s, mask, step, is_bool, n);
+        apply_mask_step(s, mask, step, is_bool, n);
 }
 
-static void weigh(float *s, int64_t row, int64_t rows, int64_t width,
-                  int64_t first, float *most, float *sum, float *out,
-                  int64_t out_row, int64_t values)
+static void softmax_block(const tn_cpu_scores *scores, float *most, float *sum,
+                          float *out, int64_t out_row, int64_t values)
 {
-    for (int64_t i = 0; i < rows; i++, s += row, out += out_row) {
-        const int64_t vectors = open_row(s, i, first, width, -INFINITY);
-        const float before = most[i], now = greatest(s, vectors, before);
+    const int64_t width = scores->width, first = scores->first;
+    float *s = scores->s;
+    for (int64_t i = 0; i < scores->rows;
+         i++, s += scores->row, out += out_row) {
+        const int64_t vectors = pad_row(s, i, first, width, -INFINITY);
+        const float before = most[i], now = row_max(s, vectors, before);
         const float base = now == -INFINITY ? 0 : now;
-        const float added = raise(s, vectors, base);
-        close_row(s, vectors * L, width);
+        const float added = exp_and_sum(s, vectors, base);
+        clear_tail(s, vectors * L, width);
         most[i] = now;
         if (now == before || before == -INFINITY) {
             sum[i] += added;
             continue;
         }
-        const float by = exp_below(all(before - base))[0];
+        const float by = exp_flushed(splat(before - base))[0];
         sum[i] = sum[i] * by + added;
         EACH(e, values)
             out[e] *= by;
     }
 }
 
-static void settle(float *out, int64_t out_row, int64_t rows, int64_t values,
-                   const float *sum)
+static void normalize(float *out, int64_t out_row, int64_t rows, int64_t values,
+                      const float *sum)
 {
     for (int64_t i = 0; i < rows; i++, out += out_row) {
         const float by = sum[i] == 0 ? 0 : 1 / sum[i];
@@ -174,41 +177,45 @@ static void settle(float *out, int64_t out_row, int64_t rows, int64_t values,
     }
 }
 
-static void flow(float *s, float *d, int64_t row, int64_t rows, int64_t width,
-                 int64_t first, const float *lse, const float *mean)
+static void softmax_backward(const tn_cpu_scores *scores, float *d,
+                             const float *lse, const float *mean)
 {
-    for (int64_t i = 0; i < rows; i++, s += row, d += row) {
-        const int64_t vectors = open_row(s, i, first, width, -INFINITY);
+    const int64_t width = scores->width, first = scores->first;
+    float *s = scores->s;
+    for (int64_t i = 0; i < scores->rows;
+         i++, s += scores->row, d += scores->row) {
+        const int64_t vectors = pad_row(s, i, first, width, -INFINITY);
         const float base = lse[i] == -INFINITY ? 0 : lse[i];
         loose_f32 *p = (loose_f32 *)s, *g = (loose_f32 *)d;
-        open_row(d, i, first, width, 0);
+        pad_row(d, i, first, width, 0);
         for (int64_t v = 0; v < vectors; v++) {
-            vec_f32 w = exp_below(p[v] - base);
+            vec_f32 w = exp_flushed(p[v] - base);
             p[v] = w;
             g[v] = w * (g[v] - mean[i]);
         }
-        /* With a NaN for a base what is hidden is 0, too, up to any vector. */
-        close_row(s, seen_by(i, first, width), width);
-        close_row(d, seen_by(i, first, width), width);
+        /* If the base is a NaN, hidden elements must still be 0, up to any
+         * vector. */
+        clear_tail(s, visible_keys(i, first, width), width);
+        clear_tail(d, visible_keys(i, first, width), width);
     }
 }
 
-/* As a product sums (float_product.c), so that a row whose weights are 0 and one 1 has
- * no gradient of its scores: several rows at a time, one after the other. */
-static void meet(const float *x, int64_t x_row, const float *y, int64_t y_row,
-                 int64_t rows, int64_t n, float *out)
+/* Sums like a product (float_product.c), so that a row of weights 0 and one 1
+ * has no gradient of its scores. Several rows at once. */
+static void row_dots(const float *x, int64_t x_row, const float *y,
+                     int64_t y_row, int64_t rows, int64_t n, float *out)
 {
     enum { SIDE = 8 };
     for (int64_t i = 0; i < rows; i += SIDE) {
-        const int64_t last = least(SIDE, rows - i) - 1;
+        const int64_t last = min_i64(SIDE, rows - i) - 1;
         const float *a[SIDE], *b[SIDE];
         float sum[SIDE] = {0};
         for (int r = 0; r < SIDE; r++) {
-            a[r] = x + (i + least(r, last)) * x_row;
-            b[r] = y + (i + least(r, last)) * y_row;
+            a[r] = x + (i + min_i64(r, last)) * x_row;
+            b[r] = y + (i + min_i64(r, last)) * y_row;
         }
         for (int64_t k = 0; k < n; k += TN_CPU_DEPTH) {
-            const int64_t end = least(n, k + TN_CPU_DEPTH);
+            const int64_t end = min_i64(n, k + TN_CPU_DEPTH);
             float part[SIDE] = {0};
             for (int64_t j = k; j < end; j++)
                 for (int r = 0; r < SIDE; r++)
@@ -223,7 +230,7 @@ static void meet(const float *x, int64_t x_row, const float *y, int64_t y_row,
 
 void TN_CPU_NAME(tn__cpu_attention)(tn_cpu_routines *table)
 {
-    static const tn_cpu_attention_routines loops = {hide, weigh, settle, flow,
-                                                   meet};
+    static const tn_cpu_attention_routines loops = {
+        apply_mask, softmax_block, normalize, softmax_backward, row_dots};
     table->attention = &loops;
 }

@@ -1,6 +1,6 @@
-/* routines_conv.c: the loops of convolution (cpu_conv.c): tiles of a product whose
- * left side is read through offsets, by channels or by pixels, and what lays its
- * operands out. */
+/* routines_conv.c: the loops of convolution (cpu_conv.c): tiles of a product
+ * whose left operand is read through offsets, with channels or pixels as lanes,
+ * and the loops that arrange its operands. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -15,14 +15,14 @@
 #define SUM TN_CPU_SUM_F32
 #define NAME(x) x##_f32
 #ifdef TN_CPU_PLAIN
-#define WITH_LINES NULL, 0, NULL
+#define WITH_ROWS NULL, 0, NULL
 #else
-#define BY_LINES
-#define WITH_LINES lines_f32, line_f32, spans_f32
+#define BY_ROWS
+#define WITH_ROWS filter_rows_f32, min_columns_f32, correlate_rows_f32
 #endif
-#if defined(BY_LINES) && defined(TN_CPU_EVENS)
+#if defined(BY_ROWS) && defined(TN_CPU_EVENS)
 #define BY_PLANES
-#define WITH_PLANES sweep_f32, cross_f32
+#define WITH_PLANES filter_plane_f32, correlate_plane_f32
 #if TN_CPU_VECTOR == 64
 #define SHIFT_1(a, b)                                                         \
     __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,  \
@@ -41,7 +41,7 @@
 #define WITH_PLANES NULL, NULL
 #endif
 #include "conv_loops.inc"
-#undef BY_LINES
+#undef BY_ROWS
 #undef BY_PLANES
 #undef T
 #undef VEC
@@ -63,11 +63,21 @@
 void TN_CPU_NAME(tn__cpu_conv)(tn_cpu_routines *table)
 {
     static const tn_cpu_conv_routines f32 = {
-        lanes_f32, strip_f32, tiles_f32, WITH_LINES, WITH_PLANES, slide_f32,
-        meet_f32, gather_f32, join_f32};
-    static const tn_cpu_conv_routines f64 = {
-        lanes_f64, strip_f64, tiles_f64, NULL, 0, NULL, NULL, NULL, slide_f64,
-        meet_f64, gather_f64, join_f64};
+        lanes_f32,           strip_f32,   tiles_f32,
+        WITH_ROWS,           WITH_PLANES, filter_strip_f32,
+        correlate_strip_f32, gather_f32,  add_to_f32};
+    static const tn_cpu_conv_routines f64 = {lanes_f64,
+                                             strip_f64,
+                                             tiles_f64,
+                                             NULL,
+                                             0,
+                                             NULL,
+                                             NULL,
+                                             NULL,
+                                             filter_strip_f64,
+                                             correlate_strip_f64,
+                                             gather_f64,
+                                             add_to_f64};
     table->conv[CPU_F32] = &f32;
     table->conv[CPU_F64] = &f64;
 }

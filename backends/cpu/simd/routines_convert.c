@@ -1,6 +1,6 @@
 /* routines_convert.c: conversions between register types, and the narrow
- * storage types: loads that widen, stores that narrow. Everything is bit
- * arithmetic without branches, so that it turns into vectors. */
+ * storage types: loads that widen, stores that narrow. All is branch-free bit
+ * arithmetic, which vectorises. */
 #include <math.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* ---- narrow floating types --------------------------------------------- */
+/* ---- narrow floating types ----------------------------------------------- */
 
-/* A normal number's exponent moves by the difference of the biases; below the
- * smallest normal, the mantissa times a power of two. */
+/* Normal numbers: the exponent moves by the difference of the biases. Below:
+ * the mantissa times a power of two. */
 static inline float f16_widen(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, u = h & 0x7fff;
@@ -22,9 +22,9 @@ static inline float f16_widen(uint16_t h)
     return float_of(sign | (u < 0x0400 ? small : normal));
 }
 
-/* Rounds by adding half of the last place kept, less one unless the result
- * would be odd. For subnormal results, a float addition of the number whose
- * last place is theirs does the rounding. */
+/* Rounds to nearest even: adds half of the last place kept, minus one if that
+ * place is even. Subnormal results: a float addition of the number with the
+ * same last place rounds. */
 static inline uint16_t f16_narrow(float x)
 {
     uint32_t b = bits_f32(x), sign = b >> 16 & 0x8000, u = b & 0x7fffffff;
@@ -88,7 +88,7 @@ static inline uint8_t f8e5m2_narrow(float x)
     return (uint8_t)(sign | r);
 }
 
-/* ---- loads, stores, gathers, narrowing --------------------------------- */
+/* ---- loads, stores, gathers, narrowing ----------------------------------- */
 
 #define PLAIN(name, S, T)                                                     \
     static inline T name##_widen(S x)                                         \
@@ -105,7 +105,7 @@ PLAIN(i16, int16_t, int32_t)
 PLAIN(i8, int8_t, int32_t)
 PLAIN(u8, uint8_t, int32_t)
 
-/* Memory that another wrote may hold any byte for true. */
+/* Memory written by others may hold any byte for true. */
 static inline uint8_t bool_widen(uint8_t x)
 {
     return x != 0;
@@ -116,8 +116,8 @@ static inline uint8_t bool_narrow(uint8_t x)
     return x;
 }
 
-/* Values as they would be after a store and a load: by these, piece by piece. The
- * two in one loop were a seventh of this file's code. */
+/* Values as after a store and a load, chunk by chunk. Both in one loop would be
+ * a seventh of this file's code. */
 #if defined(__clang__)
 __attribute__((noinline))
 #else
@@ -139,8 +139,8 @@ static void round_trip(void *out, const void *in, size_t bytes, int64_t n,
     }
 }
 
-/* S is the storage type, T the register type. Unit strides stand apart: they
- * turn into vectors. */
+/* S is the storage type, T the register type. Unit strides have their own
+ * loops, which vectorise. */
 #define STORAGE(name, S, T)                                                   \
     static void load_##name(void *out, const void *memory, int64_t stride,    \
                             int64_t n)                                        \
@@ -191,7 +191,8 @@ STORAGE(i8, int8_t, int32_t)
 STORAGE(u8, uint8_t, int32_t)
 STORAGE(bool, uint8_t, uint8_t)
 
-/* Elements of a gather that are looked at together: neighbours are a vector. */
+/* Elements of a gather that are tested together: if contiguous, they are a
+ * vector. */
 #define RUN 16
 #define GATHER_RUNS(name, T)                                                  \
     static void gather_##name(void *out, const void *memory,                  \
@@ -210,9 +211,10 @@ STORAGE(bool, uint8_t, uint8_t)
         gather_each_##name(o, memory, offset, n);                             \
     }
 #ifdef TN_CPU_NEAR
-/* Those between the first and the last, which lie near each other, are a
- * shuffle of a few: lines side by side, taps of an interpolation. Not looked
- * for any more where a third is not so: each time would be a wrong guess. */
+/* If the elements between the first and the last are close, as for adjacent
+ * rows or the taps of an interpolation, a gather is a permutation of a few
+ * vectors. Stops testing once a third of the tests fail: each failure is a
+ * branch misprediction. */
 static void gather_w4(void *out, const void *memory, const int64_t *offset,
                       int64_t n)
 {
@@ -234,8 +236,7 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
     gather_each_w4(o, memory, offset, n);
 }
 
-/* One more leaf of a tree of sums whose halves are such sums: half[k] is the
- * last one of 2^k leaves. */
+/* Adds a leaf to a tree of sums: half[k] is the last subtree of 2^k leaves. */
 static inline __attribute__((always_inline)) void
 add_leaf(vec_f32 *half, int leaf, vec_f32 x)
 {
@@ -245,12 +246,12 @@ add_leaf(vec_f32 *half, int leaf, vec_f32 x)
     half[k] = x;
 }
 
-/* Of 2^depth leaves, here known beforehand so that all of it stays in registers
- * but for trees that are large. What is not there is -0, which adds nothing.
- * An entry stays for all rows. It writes a whole vector, of which the next ones
- * write the rest anew. */
-enum { LESS_THAN_ALL = TN_CPU_VECTOR == 64 }; /* has loops of its own */
-#define LEAF_IS_THERE(leaf) (whole || (leaves >> (leaf) & 1))
+/* Trees of 2^depth leaves; depth is constant, so that all of it stays in
+ * registers except for large trees. A missing leaf is -0, which adds nothing.
+ * An entry is used for all rows. It writes a whole vector, and the next entries
+ * overwrite the rest. */
+enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 }; /* has its own loops */
+#define HAS_LEAF(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void
 sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
          const int depth, const uint32_t leaves, const int whole)
@@ -258,7 +259,7 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     const int64_t in_step = rows->in_step, out_step = rows->out_step;
     const int64_t line = 64 / sizeof(float);
-    /* of each row, for each entry, so many elements of the next ones */
+    /* elements to prefetch of the next rows, for each row and entry */
     const int64_t row = rows->next ? rows->from : 0;
     const int64_t row_out = rows->next_out ? rows->n : 0;
     const int64_t share = (row / entries + line - 1) / line * line;
@@ -267,7 +268,7 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
     for (int64_t e = 0, at = 0; e < entries; e++) {
         if (e == entries - 1)
             at = rows->n - tap->points;
-        const first_f32 room = which_first(rows->n - at);
+        const head_mask_f32 room = head_mask(rows->n - at);
         const uint32_t there = tap->there;
         const float *in = rows->in + tap->low;
         const float *next = rows->next, *next_out = rows->next_out;
@@ -277,16 +278,16 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
         float *o = rows->out + at;
         vec_i32 place[1 << TN_CPU_TAP_DEPTH];
         vec_f32 weight[1 << TN_CPU_TAP_DEPTH];
-        weigh_f32 which[1 << TN_CPU_TAP_DEPTH];
+        lane_mask_f32 which[1 << TN_CPU_TAP_DEPTH];
         at += tap->points;
         for (int l = 0; l < 1 << depth; l++)
-            if (LEAF_IS_THERE(l)) {
+            if (HAS_LEAF(l)) {
                 place[l] = widen_places(tap->at);
                 memcpy(&weight[l], tap->weight, sizeof weight[l]);
-                which[l] = which_weigh(weight[l]);
+                which[l] = nonzero_weights(weight[l]);
                 tap++;
             } else {
-                which[l] = which_weigh(weight[l] = (vec_f32){0});
+                which[l] = nonzero_weights(weight[l] = (vec_f32){0});
                 place[l] = (vec_i32){0};
             }
         if (ask > 0)
@@ -294,16 +295,16 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
         if (ask_out > 0)
             next_out += e * share_out;
         for (int64_t r = 0; r < rows->count; r++) {
-            const near_f32 x = rows->end - in >= 2 * L
-                                   ? load_near(in)
-                                   : load_near_part(in, there);
+            const window_f32 x = rows->end - in >= 2 * L
+                                   ? load_window(in)
+                                   : load_window_part(in, there);
             vec_f32 half[TN_CPU_TAP_DEPTH + 1];
 #pragma GCC unroll 16
             for (int l = 0; l < 1 << depth; l++)
                 add_leaf(half, l,
-                         LEAF_IS_THERE(l)
-                             ? times_weights(take_near(x, place[l]), weight[l],
-                                             which[l])
+                         HAS_LEAF(l)
+                             ? multiply_masked(permute_window(x, place[l]),
+                                               weight[l], which[l])
                              : none);
             store_first(o, half[depth], room);
             for (int64_t k = 0; k < ask; k += line)
@@ -329,33 +330,33 @@ static void taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
         sum_taps(rows, tap, entries, 1, leaves, 1);
     else if (leaves == 15)
         sum_taps(rows, tap, entries, 2, leaves, 1);
-    else if (LESS_THAN_ALL && depth <= 3)
+    else if (HAS_DEPTH_3 && depth <= 3)
         sum_taps(rows, tap, entries, 3, leaves, 0);
     else
         sum_taps(rows, tap, entries, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 
-/* The last vector of a line goes over some of the one before once more. */
-static inline __attribute__((always_inline)) void
-sum_lines(const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
-          const int depth, const uint32_t leaves, const int whole)
+/* The last vector of a row repeats some elements of the one before. */
+static inline __attribute__((always_inline)) void sum_rows_of_taps(
+    const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
+    const int depth, const uint32_t leaves, const int whole)
 {
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     const vec_f32 none = -(vec_f32){0};
     const int64_t n = rows->n, step = n < L ? n : L;
-    const first_f32 room = which_first(n);
+    const head_mask_f32 room = head_mask(n);
     float *o = rows->out;
     for (int64_t r = 0; r < rows->count; r++, o += rows->out_step) {
         const float *in[1 << TN_CPU_TAP_DEPTH];
         vec_f32 w[1 << TN_CPU_TAP_DEPTH];
-        weigh_f32 which[1 << TN_CPU_TAP_DEPTH];
+        lane_mask_f32 which[1 << TN_CPU_TAP_DEPTH];
         for (int l = 0; l < 1 << depth; l++)
-            if (LEAF_IS_THERE(l)) {
+            if (HAS_LEAF(l)) {
                 in[l] = rows->in + *at++;
                 w[l] = *weight++ - (vec_f32){0};
-                which[l] = which_weigh(w[l]);
+                which[l] = nonzero_weights(w[l]);
             } else {
-                which[l] = which_weigh(w[l] = (vec_f32){0});
+                which[l] = nonzero_weights(w[l] = (vec_f32){0});
                 in[l] = rows->in;
             }
         for (int64_t i = 0; i < n; i += step) {
@@ -364,9 +365,9 @@ sum_lines(const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
 #pragma GCC unroll 16
             for (int l = 0; l < 1 << depth; l++) {
                 vec_f32 x = none;
-                if (LEAF_IS_THERE(l))
-                    x = times_weights(load_first(in[l] + i, room), w[l],
-                                      which[l]);
+                if (HAS_LEAF(l))
+                    x = multiply_masked(load_first(in[l] + i, room), w[l],
+                                        which[l]);
                 add_leaf(half, l, x);
             }
             store_first(o + i, half[depth], room);
@@ -378,23 +379,22 @@ static void tap_lines(const tn_cpu_tap_rows *rows, const int64_t *at,
                       const float *weight, int depth, uint32_t leaves)
 {
     if (leaves == 1)
-        sum_lines(rows, at, weight, 0, leaves, 1);
+        sum_rows_of_taps(rows, at, weight, 0, leaves, 1);
     else if (leaves == 3)
-        sum_lines(rows, at, weight, 1, leaves, 1);
+        sum_rows_of_taps(rows, at, weight, 1, leaves, 1);
     else if (leaves == 15)
-        sum_lines(rows, at, weight, 2, leaves, 1);
-    else if (LESS_THAN_ALL && depth <= 3)
-        sum_lines(rows, at, weight, 3, leaves, 0);
+        sum_rows_of_taps(rows, at, weight, 2, leaves, 1);
+    else if (HAS_DEPTH_3 && depth <= 3)
+        sum_rows_of_taps(rows, at, weight, 3, leaves, 0);
     else
-        sum_lines(rows, at, weight, TN_CPU_TAP_DEPTH, leaves, 0);
+        sum_rows_of_taps(rows, at, weight, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 #else
 GATHER_RUNS(w4, uint32_t)
 #endif
 GATHER_RUNS(w8, uint64_t)
 
-/* Eight columns at once, so that both what is read and what is written stays
- * within few cache lines. */
+/* Eight columns at once: reads and writes stay within few cache lines. */
 #define TILE(name, S, T)                                                      \
     static void load_tile_##name(void *out, const void *memory, int64_t rows, \
                                  int64_t columns, int64_t row,                \
@@ -414,7 +414,8 @@ GATHER_RUNS(w8, uint64_t)
 TILE(w4, uint32_t, uint32_t)
 TILE(w8, uint64_t, uint64_t)
 
-/* Half types: the bits of 32 x 8 elements, which are then widened together. */
+/* Half types: collects the bits of 32 x 8 elements, then widens them
+ * together. */
 static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
                            int64_t columns, int64_t row, int64_t column,
                            tn_cpu_load *widen)
@@ -423,7 +424,8 @@ static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
     float wide[256];
     for (int64_t j = 0; j < columns; j += 8) {
         int64_t broad = columns - j < 8 ? columns - j : 8, at[8];
-        for (int64_t q = 0; q < 8; q++) /* what is not there: the last again */
+        for (int64_t q = 0; q < 8; q++) /* missing columns: the last one
+                                           again */
             at[q] = (j + (q < broad ? q : broad - 1)) * column;
         for (int64_t i = 0; i < rows; i += 32) {
             int64_t high = rows - i < 32 ? rows - i : 32;
@@ -448,7 +450,7 @@ static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
 TILE_HALF(f16)
 TILE_HALF(bf16)
 
-/* ---- casts ------------------------------------------------------------- */
+/* ---- casts --------------------------------------------------------------- */
 
 #define CAST(name, A, R, expression)                                          \
     static void name(void *out, const void *pa, const void *pb,               \
@@ -464,8 +466,8 @@ TILE_HALF(bf16)
         }                                                                     \
     }
 
-/* Truncates; outside the range the bound, NaN gives 0. The conversion itself
- * sees only what it is defined for. limit, a power of two, is exact. */
+/* Truncates; out of range gives the bound, NaN 0. The conversion itself sees
+ * only defined input. limit, a power of two, is exact. */
 #define SATURATE(name, A, R, limit, MIN, MAX)                                 \
     static inline R name(A x)                                                 \
     {                                                                         \

@@ -1,8 +1,8 @@
-/* routines_gemm.c: matrix products: of integers and bool whole, and what those
- * of floats (float_product.c) need besides the tiles of convolution.
+/* routines_gemm.c: matrix products of integers and bool, and the loops of float
+ * products (float_product.c) besides the tiles of convolution.
  *
  * Integers: b is packed into panels of PANEL columns and at most DEPTH rows,
- * which stay in L1; ROWS rows of a run along a panel, and their ROWS x PANEL
+ * which stay in L1. ROWS rows of a run along a panel, and their ROWS x PANEL
  * sums stay in registers. A deeper product adds panel after panel to c. */
 #include <string.h>
 
@@ -17,7 +17,7 @@ enum { ROWS = 4, DEPTH = 256 };
 #define EITHER(x, y) ((x) | (y))
 #define BOTH(x, y) ((x) & (y))
 
-/* A panel is WIDE vectors wide. */
+/* A panel has WIDE vectors of columns. */
 #define TILE(name, T, WIDE, plus, times)                                      \
     typedef T name##_vec __attribute__((vector_size(TN_CPU_VECTOR)));         \
     enum { name##_panel = WIDE * TN_CPU_VECTOR / sizeof(T) };                 \
@@ -63,7 +63,7 @@ enum { ROWS = 4, DEPTH = 256 };
                 for (int64_t i0 = 0; i0 < m; i0 += ROWS) {                    \
                     const T *row[ROWS];                                       \
                     int64_t rows = m - i0 < ROWS ? m - i0 : ROWS;             \
-                    /* Rows that are not there: the last one again. */        \
+                    /* Missing rows: the last one again. */                   \
                     for (int64_t i = 0; i < ROWS; i++)                        \
                         row[i] = a + p0 * a_column +                          \
                                  (i0 + (i < rows ? i : rows - 1)) * a_row;    \
@@ -94,8 +94,8 @@ TILE(gemm_i32, uint32_t, 2, PLUS, TIMES)
 TILE(gemm_i64, uint64_t, 2, PLUS, TIMES)
 TILE(gemm_bool, uint8_t, 1, EITHER, BOTH)
 
-/* What is around the tiles is not worth the size that vectors of all strides
- * have. */
+/* The code around the tiles is not worth vectorised variants for all
+ * strides. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O2")
@@ -107,8 +107,8 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
 #pragma GCC pop_options
 #endif
 
-/* Floats. A row of c, of sums. */
-#define SETTLE(name, T)                                                       \
+/* Floats: stores rows of sums to c. */
+#define STORE(name, T)                                                        \
     static void name(void *pc, int64_t c_row, const void *psums,              \
                      int64_t sums_row, int64_t rows, int64_t columns,         \
                      double beta_)                                            \
@@ -124,13 +124,13 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
                     c[j] = sums[j] + beta * c[j];                             \
         }                                                                     \
     }
-SETTLE(settle_f32, float)
-SETTLE(settle_f64, double)
+STORE(store_f32, float)
+STORE(store_f64, double)
 
-/* Dot products of one vector with row after row, as they lie in memory, four
- * vectors of sums each; the rest of a row one by one. A vector that leaves no
- * room in L1 is met by several rows at a time: 128 rows of 9216 floats take 50
- * us so, 66 one by one; of 784 one stream of memory is the better (2.1, 3.0). */
+/* Dot products of one vector with row after row in memory, with four vectors of
+ * sums each; the rest of a row one by one. If the vector leaves no space in L1,
+ * several rows at once: 128 rows of 9216 floats take 50 us, and 66 one by one.
+ * For 784 floats one stream of memory is faster (2.1 us, 3.0). */
 enum {
     DOTS_ROWS = TN_CPU_TILE_ROWS == 8 ? 4 : 2, /* sums stay in registers */
     DOTS_BYTES = 16384
@@ -175,7 +175,7 @@ enum {
     {                                                                         \
         const T *row = prows;                                                 \
         T *c = pc;                                                            \
-        int64_t i = 0, some = k < DOTS_BYTES / (int64_t)sizeof(T) ? 0 : count; \
+        int64_t i = 0, some = k < DOTS_BYTES / (int64_t)sizeof(T) ? 0 : count;\
         for (; i + DOTS_ROWS <= some; i += DOTS_ROWS)                         \
             name##_of(DOTS_ROWS, k, px, row + i * step, step, c + i * c_step, \
                       c_step, (T)alpha, (T)beta);                             \
@@ -190,8 +190,8 @@ DOTS(dots_f64, double, vec_f64, loose_f64, TN_CPU_FMA_F64,
 
 void TN_CPU_NAME(tn__cpu_gemm)(tn_cpu_routines *table)
 {
-    static const tn_cpu_product_routines f32 = {dots_f32, settle_f32};
-    static const tn_cpu_product_routines f64 = {dots_f64, settle_f64};
+    static const tn_cpu_product_routines f32 = {dots_f32, store_f32};
+    static const tn_cpu_product_routines f64 = {dots_f64, store_f64};
     table->gemm[CPU_I32] = gemm_i32;
     table->gemm[CPU_I64] = gemm_i64;
     table->gemm[CPU_BOOL] = gemm_bool;

@@ -1,6 +1,7 @@
 /* routines_lapack.c: factorisations of small matrices, one in each lane of a
- * vector: what costs a matrix alone its time, square roots, quotients, the end
- * of short columns, is shared by 4 to 16, and nothing is summed across lanes. */
+ * vector. Square roots, quotients and the ends of short columns, which dominate
+ * a single matrix, are shared by 4 to 16 of them, and nothing is summed across
+ * lanes. */
 #include <float.h>
 #include <tenon/plugin.h>
 
@@ -8,8 +9,8 @@
 #include "vector.h"
 #include "vector_ops.h"
 
-/* What is worth its size: each type is some 8 KB. With AVX-512 the float64 of v3
- * serves, half as many lanes of it. */
+/* Each type is about 8 KB. With AVX-512 the float64 code of v3 serves, for half
+ * as many lanes. */
 #if !defined(TN_CPU_PLAIN)
 #define WITH_F32 1
 #if !defined(__AVX512F__)
@@ -17,7 +18,7 @@
 #endif
 #endif
 
-/* A few loops have all the work; around them code is small rather than fast. */
+/* A few loops do all the work; the rest is optimised for size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #define HOT __attribute__((optimize("O2")))
@@ -26,11 +27,12 @@
 #endif
 #define ALWAYS inline __attribute__((always_inline))
 
-/* Jacobi's methods are done after 6 to 10. */
+/* Jacobi's methods converge after 6 to 10. */
 enum { SWEEPS = 40 };
 
 #if defined(__AVX512F__)
-#define ANY(mask) (_mm512_test_epi32_mask((__m512i)(mask), (__m512i)(mask)) != 0)
+#define ANY(mask)                                                             \
+    (_mm512_test_epi32_mask((__m512i)(mask), (__m512i)(mask)) != 0)
 #define ROOT_32(x) ((vec_f32)_mm512_sqrt_ps(x))
 #define ROOT_64(x) ((vec_f64)_mm512_sqrt_pd(x))
 #elif defined(__AVX2__)

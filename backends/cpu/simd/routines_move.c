@@ -1,12 +1,12 @@
-/* routines_move.c: data that changes place alone: matrices turned over by
- * squares that pass through registers, and stores past the caches. */
+/* routines_move.c: loops that only move data: matrix transposition by squares
+ * in registers, and non-temporal stores. */
 #include <string.h>
 
 #include "routines.h"
 #include "vector_ops.h"
 
-/* Vectors of N elements that exchange runs of `width`: where i & width is 0,
- * low takes x[i], else y[i - width]; high takes x[i + width], else y[i]. */
+/* Vectors of N elements exchange groups of `width`: where i & width is 0, low
+ * takes x[i], else y[i - width]; high takes x[i + width], else y[i]. */
 #define LOW_2_1 0, 2
 #define HIGH_2_1 1, 3
 #define LOW_4_2 0, 1, 4, 5
@@ -58,9 +58,9 @@
 #define MAY_STREAM 0
 #endif
 
-/* Two lines laced into one, and one taken apart, N elements of each at a time;
- * the last ones go over some of those before once more; none of fewer. Left to a
- * compiler such loops are 2 KiB each. */
+/* Interleaves two rows, or splits one into even and odd elements, N elements of
+ * each at a time. The last ones repeat some before; nothing is done for fewer
+ * than N. A compiler makes 2 KiB of each such loop. */
 #define LACE_4 0, 4, 1, 5
 #define LACE_4_HIGH 2, 6, 3, 7
 #define EVENS_4 0, 2, 4, 6
@@ -107,8 +107,8 @@ pairs(uint32_t *o, const uint32_t *m, int64_t step, int64_t n, const int apart)
     return i > 0;
 }
 
-/* A turn by pairs, if it is one. */
-static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
+/* Transposes two rows or columns; false: it is another shape. */
+static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                       int64_t in_step, int64_t rows, int64_t columns)
 {
     if (rows == 2 && out_step == 2)
@@ -116,13 +116,13 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
     return columns == 2 && in_step == 2 && pairs(o, m, out_step, rows, 1);
 }
 
-/* A strip of N columns at a time becomes N rows that are written on and on:
- * whole lines, which is what stores past the caches need. The last square of a
- * strip, and the last strip, go over some of the one before once more; fewer
- * than N columns are loaded as parts of vectors, where there are such loads. No
- * processor guesses a line of each row: what goes past the caches asks for the
- * next strip's: 4096 x 1024 floats take 0.56 ms, 2048 x 2048 0.45, and where it
- * was 64 rows further in the same strip 0.65 and 0.54 (Zen 5). */
+/* A strip of N columns at a time becomes N contiguous rows: whole lines, as
+ * non-temporal stores need. The last square of a strip, and the last strip,
+ * repeat some of the one before. Fewer than N columns are loaded as partial
+ * vectors where possible. No processor predicts a line of each row, so
+ * streaming transposes prefetch the next strip: 4096 x 1024 floats take 0.56
+ * ms, 2048 x 2048 0.45, and with prefetches 64 rows further in the same strip
+ * 0.65 and 0.54 (Zen 5). */
 #if defined(__AVX512F__)
 #define HAS_PARTS 1
 #define LOAD_PART(bits, V, x, m, n) x = (V)load_part_##bits(m, n)
@@ -130,7 +130,7 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
 #define HAS_PARTS 0
 #define LOAD_PART(bits, V, x, m, n) memcpy(&x, m, sizeof x)
 #endif
-#define TURN(name, T, bits, V, N)                                             \
+#define TRANSPOSE(name, T, bits, V, N)                                        \
     static inline __attribute__((always_inline)) void name##_strip(           \
         T *o, int64_t out_step, const T *m, int64_t in_step, int64_t rows,    \
         int64_t n, const int stream)                                          \
@@ -156,10 +156,10 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
     {                                                                         \
         T *o = out;                                                           \
         const T *m = memory;                                                  \
-        if (bits == 32 && turn_pairs(out, out_step, memory, in_step, rows,    \
-                                     columns))                                \
+        if (bits == 32 &&                                                     \
+            transpose_pairs(out, out_step, memory, in_step, rows, columns))   \
             return;                                                           \
-        int some = rows >= N && (HAS_PARTS || columns >= N);                 \
+        int some = rows >= N && (HAS_PARTS || columns >= N);                  \
         stream = stream && MAY_STREAM && (uintptr_t)out % sizeof(V) == 0 &&   \
                  out_step % N == 0 && rows % N == 0;                          \
         for (int64_t c = 0; c < columns && some; c += N) {                    \
@@ -176,8 +176,8 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                 o[c * out_step + r] = m[c + r * in_step];                     \
     }
 
-/* Narrow elements: few enough to be moved one by one. */
-#define TURN_NARROW(name, T)                                                  \
+/* Narrow elements are moved one by one. */
+#define TRANSPOSE_NARROW(name, T)                                             \
     static void name(void *out, int64_t out_step, const void *memory,         \
                      int64_t in_step, int64_t rows, int64_t columns,          \
                      int stream)                                              \
@@ -190,22 +190,22 @@ static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                 for (int64_t i = c; i < c + 16 && i < columns; i++)           \
                     o[i * out_step + r] = m[i + r * in_step];                 \
     }
-TURN_NARROW(turn_1, uint8_t)
-TURN_NARROW(turn_2, uint16_t)
+TRANSPOSE_NARROW(transpose_1, uint8_t)
+TRANSPOSE_NARROW(transpose_2, uint16_t)
 #if TN_CPU_VECTOR == 64
-TURN(turn_4, uint32_t, 32, vec_u32, 16)
-TURN(turn_8, uint64_t, 64, vec_u64, 8)
+TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 16)
+TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 8)
 #elif TN_CPU_VECTOR == 32
-TURN(turn_4, uint32_t, 32, vec_u32, 8)
-TURN(turn_8, uint64_t, 64, vec_u64, 4)
+TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 8)
+TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 4)
 #else
-TURN(turn_4, uint32_t, 32, vec_u32, 4)
-TURN(turn_8, uint64_t, 64, vec_u64, 2)
+TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 4)
+TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 2)
 #endif
 
-enum { MOVED = 1024 /* bytes of a row: more are left to memmove */ };
+enum { MOVED = 1024 /* bytes of a row: longer ones use memmove */ };
 
-/* Rows of at least W bytes, the last of which are moved twice. */
+/* Rows of at least W bytes; the last W overlap. */
 #define ROWS(W)                                                               \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -243,7 +243,7 @@ static void copy_rows(char *to, int64_t to_step, const char *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-/* In the same pass: one for each edge took half as long as the copy. */
+/* In the same pass: a pass for each edge takes half as long as the copy. */
 #define EDGED_ROWS(W)                                                         \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -300,8 +300,8 @@ static void fence(void)
 }
 #endif
 
-/* Of rows that follow each other without gaps every line is put together in a
- * register: what ends a row and what begins the next from parts. */
+/* Contiguous rows: every line is assembled in a register; the end of a row and
+ * the beginning of the next are partial vectors. */
 #ifdef TN_CPU_LOADS_BITS
 enum { LANES = TN_CPU_VECTOR / 4, AHEAD = 4096 /* bytes */ };
 
@@ -319,7 +319,7 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
     const uint32_t all = (uint32_t)((1ull << LANES) - 1);
     const int64_t a = before != NULL, b = after != NULL;
     const int64_t length = a + count + b;
-    /* where the line begins, and the row, from memory on */
+    /* beginning of the line and of the row, relative to memory */
     int64_t at = -(int64_t)((uintptr_t)memory % TN_CPU_VECTOR / 4), row = 0;
     int32_t *to = (int32_t *)(void *)memory;
     for (int64_t r = 0; r <= rows; r++, row += length, from += from_step) {
@@ -327,7 +327,8 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
         for (int64_t i = 0; i < 4 * count; i += 64)
             __builtin_prefetch(from + AHEAD + i, 0, 3);
         for (; at < row + (there ? a : 0); at += LANES) {
-            const int64_t k = row - at; /* elements of rows before this one */
+            const int64_t k = row - at; /* elements of earlier rows in this
+                                           vector */
             vec_i32 x = {0};
             if (r > 0 && k > 0) {
                 x = load_bits(from - from_step + 4 * (count + b - k),
@@ -368,8 +369,8 @@ void TN_CPU_NAME(tn__cpu_move)(tn_cpu_routines *table)
 #endif
     table->copy_rows = copy_rows;
     table->copy_edged = copy_edged;
-    table->turn[1] = turn_1;
-    table->turn[2] = turn_2;
-    table->turn[4] = turn_4;
-    table->turn[8] = turn_8;
+    table->transpose[1] = transpose_1;
+    table->transpose[2] = transpose_2;
+    table->transpose[4] = transpose_4;
+    table->transpose[8] = transpose_8;
 }

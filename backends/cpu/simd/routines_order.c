@@ -1,6 +1,6 @@
-/* routines_order.c: keys of 32 bits, signed numbers in the order asked for,
- * which of a line may be among its first, and which one stands at a rank; and
- * where bytes are not 0. */
+/* routines_order.c: 32-bit keys, signed integers in the requested order: which
+ * may be among the first of a sequence, and which one is at a rank; and the
+ * indices of bytes that are not 0. */
 #include <string.h>
 
 #include "isa.h"
@@ -10,7 +10,7 @@
 enum { LANES = TN_CPU_VECTOR / 4, PARTS = TN_CPU_PARTS / LANES };
 typedef float vec_f32 __attribute__((vector_size(TN_CPU_VECTOR)));
 
-static inline vec_i32 chosen(vec_i32 mask, vec_i32 x, vec_i32 y)
+static inline vec_i32 select_by(vec_i32 mask, vec_i32 x, vec_i32 y)
 {
     return (x & mask) | (y & ~mask);
 }
@@ -28,15 +28,15 @@ static void keys(int32_t *key, const void *block, int64_t n, int is_float,
             vec_i32 number = x == x;
             u &= x != 0;
             u ^= u >> 31 & INT32_MAX;
-            u = chosen(number, u, (vec_i32){0} + INT32_MAX);
+            u = select_by(number, u, (vec_i32){0} + INT32_MAX);
         }
         u ^= flip;
         memcpy(key + k, &u, sizeof u);
     }
 }
 
-/* Bit i: is x[i] at most bound? */
-static inline unsigned up_to(vec_i32 x, int32_t bound)
+/* Bit i: x[i] <= bound. */
+static inline unsigned mask_at_most(vec_i32 x, int32_t bound)
 {
 #if defined(__AVX512F__)
     return _mm512_cmple_epi32_mask((__m512i)x, _mm512_set1_epi32(bound));
@@ -52,8 +52,8 @@ static inline unsigned up_to(vec_i32 x, int32_t bound)
 #endif
 }
 
-/* Bit i: is x[i] the key? */
-static inline unsigned equal_to(vec_i32 x, int32_t key)
+/* Bit i: x[i] == key. */
+static inline unsigned mask_equal(vec_i32 x, int32_t key)
 {
 #if defined(__AVX512F__)
     return _mm512_cmpeq_epi32_mask((__m512i)x, _mm512_set1_epi32(key));
@@ -67,7 +67,7 @@ static inline unsigned equal_to(vec_i32 x, int32_t key)
 #endif
 }
 
-/* TN_CPU_PARTS keys, and how many of them are less than each. */
+/* TN_CPU_PARTS keys, and for each the number of smaller ones. */
 typedef struct ranked {
     vec_i32 key[PARTS], less[PARTS];
 } ranked;
@@ -82,22 +82,23 @@ static __attribute__((noinline)) void rank_all(ranked *r)
             r->less[v] -= each[i] < r->key[v];
 }
 
-/* The greatest that fewer than `wanted` are less than. */
+/* The largest key that has fewer than `wanted` smaller ones. */
 static int32_t greatest_of(const ranked *r, int32_t wanted)
 {
     vec_i32 most = (vec_i32){0} + INT32_MIN;
     int32_t bound = INT32_MIN;
     for (int v = 0; v < PARTS; v++) {
-        vec_i32 x = chosen(r->less[v] < wanted, r->key[v], most);
-        most = chosen(x > most, x, most);
+        vec_i32 x = select_by(r->less[v] < wanted, r->key[v], most);
+        most = select_by(x > most, x, most);
     }
     for (int i = 0; i < LANES; i++)
         bound = most[i] > bound ? most[i] : bound;
     return bound;
 }
 
-/* The least of each part, an element in TN_CPU_PARTS: so many of them as are
- * wanted bound the first ones from above. */
+/* An upper bound of the first `wanted` keys: the keys are cut into TN_CPU_PARTS
+ * interleaved parts, and the bound is the `wanted`-th smallest of their
+ * minima. */
 static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
 {
     ranked part;
@@ -106,7 +107,7 @@ static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
         for (int v = 0; v < PARTS; v++) {
             vec_i32 x;
             memcpy(&x, key + k + v * LANES, sizeof x);
-            part.key[v] = chosen(x < part.key[v], x, part.key[v]);
+            part.key[v] = select_by(x < part.key[v], x, part.key[v]);
         }
     rank_all(&part);
     return greatest_of(&part, wanted);
@@ -120,7 +121,7 @@ static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
     for (int64_t k = 0; k < n; k += LANES) {
         vec_i32 x;
         memcpy(&x, key + k, sizeof x);
-        for (unsigned bits = up_to(x, bound); bits; bits &= bits - 1) {
+        for (unsigned bits = mask_at_most(x, bound); bits; bits &= bits - 1) {
             int64_t i = k + __builtin_ctz(bits);
             items[have++] = (uint64_t)((uint32_t)key[i] ^ 0x80000000u) << 32 |
                             (uint64_t)i;
@@ -129,15 +130,16 @@ static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
     return have;
 }
 
-/* Those of n keys that lie in [low, high] one behind the other, as they stood;
- * how many, and how many are less than low. */
+/* Copies the keys in [low, high], in order; returns their number, and in *less
+ * the number of keys below low. */
 static __attribute__((noinline)) int64_t
 keep_between(int32_t *to, const int32_t *from, int64_t n,
              int32_t low, int32_t high, int64_t *less)
 {
     int64_t have = 0, below = 0;
 #if defined(__AVX512F__)
-    const __m512i lows = _mm512_set1_epi32(low), highs = _mm512_set1_epi32(high);
+    const __m512i lows = _mm512_set1_epi32(low),
+                  highs = _mm512_set1_epi32(high);
     for (int64_t k = 0; k < n; k += LANES) {
         const unsigned there = n - k < LANES ? (1u << (n - k)) - 1 : 0xffff;
         const __m512i x = _mm512_maskz_loadu_epi32((__mmask16)there, from + k);
@@ -152,7 +154,7 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 #else
     for (int64_t k = 0; k < n; k++) {
         const int32_t x = from[k];
-        to[have] = x; /* stays if the next one does not take its place */
+        to[have] = x; /* stays unless the next one overwrites it */
         have += (x >= low) & (x <= high);
         below += x < low;
     }
@@ -161,13 +163,13 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
     return have;
 }
 
-/* The key at rank: of a sample two bound it, and few lie between them. Where
- * they fail the key is on the one side; where all lie between them their middle
- * parts them. less: how many are less than it. */
+/* The key at rank. Two keys of a sample bound it, with few keys between. If it
+ * is outside, the search continues on that side; if all keys are between, the
+ * midpoint splits them. *less: the number of smaller keys. */
 static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                       int32_t *room, int64_t *less)
 {
-    enum { MARGIN = 6 }; /* of 64: 1.5 standard deviations of a middle one */
+    enum { MARGIN = 6 }; /* of 64: 1.5 standard deviations of the median */
     int32_t *to = room, *other = room + n;
     ranked part;
     int32_t sample[TN_CPU_PARTS];
@@ -191,7 +193,8 @@ static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                 high = low - 1, low = INT32_MIN;
             else if (rank - *less >= below + kept)
                 low = high + 1, high = INT32_MAX;
-            else if (keep_between(to, key, n, low, middle, &below) > rank - *less)
+            else if (keep_between(to, key, n, low, middle, &below) >
+                     rank - *less)
                 high = middle;
             else
                 low = middle + 1;
@@ -224,7 +227,7 @@ static int64_t place_at(const int32_t *key, int64_t n, int64_t rank,
     for (int64_t k = 0, left = rank - less;; k += LANES) {
         vec_i32 x;
         memcpy(&x, key + k, sizeof x);
-        unsigned bits = equal_to(x, found);
+        unsigned bits = mask_equal(x, found);
         const int64_t here = __builtin_popcount(bits);
         if (left >= here) {
             left -= here;
@@ -257,7 +260,7 @@ static int64_t places(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
         }
 #else
         for (int64_t i = k; i < k + STEP; i++) {
-            out[have] = i; /* stays if the next one does not take its place */
+            out[have] = i; /* stays unless the next one overwrites it */
             have += (x[i] == 0) == is_zero;
         }
 #endif

@@ -1,7 +1,6 @@
-/* routines_pair.c: two operations of arithmetic in one pass, each rounded by
- * itself: what the first makes stays in a register (fuse.c). Which operands are
- * one value is no loop of its own: such a one is read from a vector of it, again
- * and again. */
+/* routines_pair.c: two arithmetic operations in one pass, each rounded: the
+ * first result stays in a register (fuse.c). There are no separate loops for
+ * operands of one value: these are read from a vector filled with it. */
 #include "routines.h"
 #include "vector.h"
 

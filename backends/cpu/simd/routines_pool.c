@@ -1,16 +1,16 @@
-/* routines_pool.c: the loops of pooling (cpu_pool.c): one element of all windows of
- * a plane at a time. */
+/* routines_pool.c: the loops of pooling (cpu_pool.c): one element of all
+ * windows of a plane at a time. */
 #include <string.h>
 
 #include "routines.h"
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* out[2 * j] = in[j]. The gaps are another task's, so nothing is written there:
- * one by one it takes four times as long. */
+/* out[2 * j] = in[j]. Other tasks own the gaps, so they are not written. One by
+ * one it takes four times as long. */
 #if defined(__AVX512VL__)
-#define PUT_APART 1
-static void put_apart(void *out, const void *in, int64_t n)
+#define HAS_STORE_EVENS 1
+static void store_evens(void *out, const void *in, int64_t n)
 {
     for (int64_t j = 0; j < n; j += 8) {
         const int some = n - j < 8 ? (int)(n - j) : 8;
@@ -22,8 +22,8 @@ static void put_apart(void *out, const void *in, int64_t n)
     }
 }
 #else
-#define PUT_APART 0
-#define put_apart(out, in, n) (void)0
+#define HAS_STORE_EVENS 0
+#define store_evens(out, in, n) (void)0
 #endif
 
 #define T float
@@ -54,29 +54,30 @@ static void put_apart(void *out, const void *in, int64_t n)
 #define NAME(x) x##_f64
 #include "pool_loops.inc"
 
-/* ---- wide windows ------------------------------------------------------------- */
+/* ---- wide windows -------------------------------------------------------- */
 
 typedef int32_t loose_i32
     __attribute__((vector_size(TN_CPU_VECTOR), aligned(4), may_alias));
-typedef struct found {
+typedef struct running_max {
     vec_f32 most;
     vec_i32 of;
-} found;
+} running_max;
 
-/* As pool_greater has it: the first NaN, +0 of equals. */
-static inline found take(found w, vec_f32 x, vec_i32 number)
+/* As in pool_max_update: the first NaN wins, +0 of equal zeros. */
+static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
 {
     vec_i32 better = ~(vec_i32)(x <= w.most) & (vec_i32)(w.most == w.most);
     vec_i32 kept =
         (vec_i32)w.most & ((vec_i32)x | (vec_i32)(x != w.most));
-    return (found){(vec_f32)((better & (vec_i32)x) | (~better & kept)),
-                   (better & number) | (~better & w.of)};
+    return (running_max){(vec_f32)((better & (vec_i32)x) | (~better & kept)),
+                         (better & number) | (~better & w.of)};
 }
 
-/* Two vectors of columns stay in registers for all lines: each number waits for
- * the one before. The last columns, if fewer, are begun before and made twice. */
-static void wide_lines(float *best, int32_t *at, const float *in,
-                       int64_t in_row, int64_t lines, int32_t step, int64_t n)
+/* Two vectors of columns stay in registers for all rows, because each maximum
+ * waits for the previous one. If fewer columns remain, the last vector repeats
+ * some. */
+static void max_columns(float *best, int32_t *at, const float *in,
+                        int64_t in_row, int64_t lines, int32_t step, int64_t n)
 {
     enum { L = sizeof(vec_f32) / sizeof(float) };
     for (int64_t j = 0; j < n; j += 2 * L) {
@@ -84,13 +85,13 @@ static void wide_lines(float *best, int32_t *at, const float *in,
         const int64_t next = j + 2 * L > n ? n - L : j + L;
         const float *line = in;
         vec_i32 number = {0};
-        found a = {*(const loose_f32 *)(in + i), number};
-        found b = {*(const loose_f32 *)(in + next), number};
+        running_max a = {*(const loose_f32 *)(in + i), number};
+        running_max b = {*(const loose_f32 *)(in + next), number};
         for (int64_t k = 1; k < lines; k++) {
             line += in_row;
             number += step;
-            a = take(a, *(const loose_f32 *)(line + i), number);
-            b = take(b, *(const loose_f32 *)(line + next), number);
+            a = update_max(a, *(const loose_f32 *)(line + i), number);
+            b = update_max(b, *(const loose_f32 *)(line + next), number);
         }
         *(loose_f32 *)(best + i) = a.most;
         *(loose_i32 *)(at + i) = a.of;
@@ -99,10 +100,10 @@ static void wide_lines(float *best, int32_t *at, const float *in,
     }
 }
 
-/* Lines k, k + lanes and so on are added one after the other, then those sums by
- * halves: what the fixed order has of a column. */
-static void wide_sum(float *out, const float *in, int64_t in_row,
-                     int64_t lines, int64_t lanes, int64_t n)
+/* Rows k, k + lanes and so on are added one after the other, then these sums by
+ * halves: the fixed order for a column. */
+static void sum_columns(float *out, const float *in, int64_t in_row,
+                        int64_t lines, int64_t lanes, int64_t n)
 {
     enum { L = sizeof(vec_f32) / sizeof(float) };
     for (int64_t j = 0; j < n; j += L) {
@@ -124,21 +125,21 @@ static void wide_sum(float *out, const float *in, int64_t in_row,
     }
 }
 
-static void wide_merge(float *best, int32_t *at, const float *in,
-                       const int32_t *place, int32_t first, int64_t n)
+static void merge_max(float *best, int32_t *at, const float *in,
+                      const int32_t *place, int32_t first, int64_t n)
 {
     EACH(j, n) {
         float x = in[j], b = best[j];
         int32_t of = place[j] + first;
         int32_t same = -(int32_t)((x == b) | ((x != x) & (b != b)));
-        int32_t take = -(int32_t)(!(x <= b) & (b == b));
-        take |= same & -(int32_t)(of < at[j]);
-        at[j] = take ? of : at[j];
+        int32_t update_max = -(int32_t)(!(x <= b) & (b == b));
+        update_max |= same & -(int32_t)(of < at[j]);
+        at[j] = update_max ? of : at[j];
         best[j] = max_f32(b, x);
     }
 }
 
-/* ---- windows in registers ----------------------------------------------------- */
+/* ---- windows in registers ------------------------------------------------ */
 
 #if defined(TN_CPU_EVENS) && defined(__AVX2__)
 #if defined(__AVX512F__)
@@ -157,7 +158,7 @@ static inline vec_f32 least_unless(vec_i32 at, int32_t size, vec_f32 x)
     return (vec_f32)_mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()),
                                        within, (__m512)x);
 }
-/* Has a NaN been seen, or is one of them -0? */
+/* Was there a NaN, or is a maximum -0? */
 static inline int is_special(seen_f32 seen, vec_f32 x)
 {
     return (seen | _mm512_cmpeq_epi32_mask((__m512i)x,
@@ -184,7 +185,7 @@ static inline int is_special(seen_f32 seen, vec_f32 x)
 }
 #endif
 
-/* Lanes whose element lies where nothing may be read are left out. */
+/* Lanes whose element may not be read are left out. */
 static __attribute__((noinline)) vec_f32
 load_within(const tn_cpu_pool_row *row, int64_t at)
 {
@@ -195,14 +196,13 @@ load_within(const tn_cpu_pool_row *row, int64_t at)
     return x;
 }
 
-/* The greatest of a vector of windows from j on, all elements of which pass one
- * after the other; w->of has the numbers of their first ones. Those of a column
- * that lies beside the image are the lowest number, which nothing takes.
- * Returns whether there was no NaN and none is -0, for which elements have to be
- * looked at one by one: exact does. */
+/* The maximum of a vector of windows from j on: all their elements are visited
+ * in order. w->of holds the indices of their first elements. Columns outside
+ * the image are -inf, which no maximum takes. Returns whether there was no NaN
+ * and no maximum is -0; otherwise the caller repeats with `exact`. */
 static inline __attribute__((always_inline)) int
 vector_of_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane,
-                  found *w, const int plain, const int indexed,
+                  running_max *w, const int plain, const int indexed,
                   const int exact)
 {
     enum { L = sizeof(vec_f32) / sizeof(float) };
@@ -230,7 +230,7 @@ vector_of_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane,
                 x = least_unless(lane + (int32_t)(column + l * apart),
                                  (int32_t)row->size, x);
             if (exact) {
-                *w = take(*w, x, number);
+                *w = update_max(*w, x, number);
             } else {
                 if (indexed)
                     w->of = number_if_greater(number, w->of, x, w->most);
@@ -245,9 +245,9 @@ vector_of_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane,
     return !is_special(seen, w->most);
 }
 
-static __attribute__((noinline)) void
-exact_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane, found *w,
-              int plain)
+static __attribute__((noinline)) void exact_windows(const tn_cpu_pool_row *row,
+                                                    int64_t j, vec_i32 lane,
+                                                    running_max *w, int plain)
 {
     vector_of_windows(row, j, lane, w, plain, 1, 1);
 }
@@ -261,7 +261,7 @@ pool_windows(float *out, int64_t *index, const tn_cpu_pool_row *row,
                                    8, 9, 10, 11, 12, 13, 14, 15};
     const int64_t n = row->n, step = row->step;
     const vec_i32 lane = *(const loose_i32 *)ramp * (int32_t)step;
-    /* the last element of the last vector, from where it begins */
+    /* from a vector's first element to its last */
     const int64_t reach = (row->lines - 1) * row->in_row +
                           (row->width - 1) * row->apart +
                           (step == 2 ? 2 * L - 1 : L);
@@ -269,7 +269,7 @@ pool_windows(float *out, int64_t *index, const tn_cpu_pool_row *row,
         j = j + L > n && n >= L ? n - L : j;
         const int64_t some = n - j < L ? n - j : L;
         const int64_t from = row->from + j * step;
-        found w, first = {{0}, {0}};
+        running_max w, first = {{0}, {0}};
         if (indexed)
             first.of = load_part_32(row->first + j, some) + row->row;
         w = first;
@@ -292,7 +292,7 @@ pool_windows(float *out, int64_t *index, const tn_cpu_pool_row *row,
     }
 }
 
-static void windows(float *out, int64_t *index, const tn_cpu_pool_row *row)
+static void max_windows(float *out, int64_t *index, const tn_cpu_pool_row *row)
 {
     if (index)
         pool_windows(out, index, row, 1);
@@ -300,22 +300,20 @@ static void windows(float *out, int64_t *index, const tn_cpu_pool_row *row)
         pool_windows(out, index, row, 0);
 }
 #else
-#define windows NULL
+#define max_windows NULL
 #endif
 
 void TN_CPU_NAME(tn__cpu_pool)(tn_cpu_routines *table)
 {
-    static const tn_cpu_pool_routines f32 = {pool_greater_f32, pool_copy_f32,
-                                             pool_divide_f32,
-                                             pool_mean_f32, pool_share_f32,
-                                             pool_scatter_f32};
-    static const tn_cpu_pool_routines f64 = {pool_greater_f64, pool_copy_f64,
-                                             pool_divide_f64,
-                                             pool_mean_f64, pool_share_f64,
-                                             pool_scatter_f64};
-    static const tn_cpu_wide_routines wide = {windows, wide_lines, wide_merge,
-                                              wide_sum};
-    table->wide = &wide;
+    static const tn_cpu_pool_routines f32 = {
+        pool_max_update_f32, pool_copy_f32,          pool_divide_f32,
+        pool_mean_f32,       pool_mean_backward_f32, pool_scatter_f32};
+    static const tn_cpu_pool_routines f64 = {
+        pool_max_update_f64, pool_copy_f64,          pool_divide_f64,
+        pool_mean_f64,       pool_mean_backward_f64, pool_scatter_f64};
+    static const tn_cpu_window_routines wide = {max_windows, max_columns,
+                                                merge_max, sum_columns};
+    table->windows = &wide;
     table->pool[CPU_F32] = &f32;
     table->pool[CPU_F64] = &f64;
 }

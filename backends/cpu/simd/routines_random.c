@@ -1,7 +1,7 @@
-/* routines_random.c: PHILOX over blocks, Philox4x32-10 (Salmon et al., SC 2011,
- * doi:10.1145/2063384.2063405). One counter has four words: those of four
- * neighbouring numbers a, or of two where every other is asked for. A run of
- * such numbers takes a vector of counters at a time. */
+/* routines_random.c: PHILOX over blocks: Philox4x32-10 (Salmon et al., SC 2011,
+ * doi:10.1145/2063384.2063405). A counter yields four words: those of four
+ * consecutive numbers a, or of two if every other one is needed. Runs of such
+ * numbers process a vector of counters at once. */
 #include <string.h>
 
 #include "isa.h"
@@ -11,8 +11,7 @@
 enum { LANES = TN_CPU_VECTOR / 8 };
 #define LOW UINT64_C(0xffffffff)
 
-/* The product of the low halves: a multiplication of 32 bits is one
- * instruction, of 64 three. */
+/* The product of the low halves: one instruction for 32 bits, three for 64. */
 static inline vec_u64 times(vec_u64 x, uint32_t y)
 {
 #if defined(__AVX512F__)
@@ -28,7 +27,7 @@ static inline vec_u64 times(vec_u64 x, uint32_t y)
 #endif
 }
 
-/* What is added to the words in each round. */
+/* The round keys. */
 typedef struct keys {
     uint64_t low[10], high[10];
 } keys;
@@ -44,8 +43,8 @@ static inline void keys_of(uint64_t key, keys *out)
     }
 }
 
-/* The words of each counter, in the low halves; what is above them is of no
- * meaning. A round waits for its products: two vectors fill the time. */
+/* The words of each counter, in the low halves; the high halves are undefined.
+ * Two vectors hide the latency of the products. */
 static inline __attribute__((always_inline)) void
 words(const vec_u64 *counter, const int vectors, const keys *key,
       uint64_t call, vec_u64 (*word)[4])
@@ -71,7 +70,7 @@ words(const vec_u64 *counter, const int vectors, const keys *key,
     }
 }
 
-/* Two words as they lie in memory. */
+/* Two words in memory order. */
 static inline vec_u64 join(vec_u64 first, vec_u64 second)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -83,19 +82,19 @@ static inline vec_u64 join(vec_u64 first, vec_u64 second)
 
 #if TN_CPU_VECTOR == 64
 #define FIRST_LANES {0, 1, 2, 3, 4, 5, 6, 7}
-#define TURNS_LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define TURNS_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define INTERLEAVE_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define INTERLEAVE_HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #elif TN_CPU_VECTOR == 32
 #define FIRST_LANES {0, 1, 2, 3}
-#define TURNS_LOW 0, 4, 1, 5
-#define TURNS_HIGH 2, 6, 3, 7
+#define INTERLEAVE_LOW 0, 4, 1, 5
+#define INTERLEAVE_HIGH 2, 6, 3, 7
 #else
 #define FIRST_LANES {0, 1}
-#define TURNS_LOW 0, 2
-#define TURNS_HIGH 1, 3
+#define INTERLEAVE_LOW 0, 2
+#define INTERLEAVE_HIGH 1, 3
 #endif
 
-/* Of a, a + 4, a + 8 and so on: two vectors. */
+/* The counters of a, a + 4, a + 8 and so on: two vectors. */
 static inline void counters_from(uint64_t a, vec_u64 counter[2])
 {
     const vec_u64 lane = FIRST_LANES;
@@ -103,9 +102,9 @@ static inline void counters_from(uint64_t a, vec_u64 counter[2])
     counter[1] = (a + 4 * LANES + 4 * lane) >> 2;
 }
 
-/* How many numbers from here on are so far from one to the next, and in the
- * words that a counter begins with: of n; 0 or 1: it is no run. */
-static int64_t run_of(const uint64_t *a, uint64_t step, int64_t n)
+/* How many of n numbers form a run: a constant distance apart, beginning with
+ * the first words of a counter; 0 or 1: no run. */
+static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
 {
     const vec_u64 lane = FIRST_LANES;
     vec_u64 next = a[0] + lane * step, gaps = {0};
@@ -125,10 +124,10 @@ static int64_t run_of(const uint64_t *a, uint64_t step, int64_t n)
     return k;
 }
 
-/* A run of n from a on: neighbours, or every other one; then what follows each
- * goes to o1, unless that is NULL. */
-static void run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step, int64_t n,
-                uint64_t key, uint64_t call)
+/* A run of n from a on, consecutive or every other one. Unless o1 is NULL, it
+ * gets the number after each. */
+static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
+                       int64_t n, uint64_t key, uint64_t call)
 {
     enum { MOST = 8 * LANES };
     vec_u64 counter[2], word[2][4];
@@ -140,11 +139,12 @@ static void run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step, int64_t n,
         counters_from(a, counter);
         words(counter, 2, &round, call, word);
         for (int v = 0; v < 2; v++) {
-            vec_u64 *w = word[v], even = join(w[0], w[2]), odd = join(w[1], w[3]);
+            vec_u64 *w = word[v], even = join(w[0], w[2]),
+                    odd = join(w[1], w[3]);
             vec_u64 first = join(w[0], w[1]), second = join(w[2], w[3]);
             vec_u64 both[2] = {
-                SHUFFLE(vec_u64, vec_u64, first, second, TURNS_LOW),
-                SHUFFLE(vec_u64, vec_u64, first, second, TURNS_HIGH)};
+                SHUFFLE(vec_u64, vec_u64, first, second, INTERLEAVE_LOW),
+                SHUFFLE(vec_u64, vec_u64, first, second, INTERLEAVE_HIGH)};
             if (step == 1)
                 memcpy(to + v * 4 * LANES, both, sizeof both);
             else
@@ -162,10 +162,10 @@ static void run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step, int64_t n,
     }
 }
 
-/* Any numbers, at most LANES of them. */
+/* Any numbers, at most LANES. */
 static __attribute__((noinline)) void
-some(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
-     int64_t count)
+philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
+           int64_t count)
 {
     vec_u64 number = {0}, counter, word[1][4];
     memcpy(&number, a, (size_t)count * sizeof *a);
@@ -181,8 +181,9 @@ some(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
         out[k] = (int32_t)chosen[k];
 }
 
-/* How many go by some(): one, to meet the next counter, or what is no run. */
-static int64_t apart(const uint64_t *a, int64_t n)
+/* How many numbers run through philox_any: one, to reach the next counter, or
+ * those that form no run. */
+static int64_t unordered_count(const uint64_t *a, int64_t n)
 {
     return n < LANES ? n : a[1] - a[0] - 1 < 2 ? 1 : LANES;
 }
@@ -195,19 +196,19 @@ static void philox(void *out, const void *pa, const void *pb, const void *pc,
     for (int64_t i = 0, count; i < n; i += count) {
         uint64_t key = b[scalar & 2 ? 0 : i], call = c[scalar & 4 ? 0 : i];
         uint64_t step = 1;
-        count = scalar == 6 ? run_of(a + i, 1, n - i) : 0;
+        count = scalar == 6 ? run_length(a + i, 1, n - i) : 0;
         if (scalar == 6 && count < 2)
-            count = run_of(a + i, step = 2, n - i);
+            count = run_length(a + i, step = 2, n - i);
         if (count > 1) {
-            run(o + i, NULL, a[i], step, count, key, call);
+            philox_run(o + i, NULL, a[i], step, count, key, call);
             continue;
         }
-        count = scalar == 6 ? apart(a + i, n - i) : 1;
-        some(o + i, a + i, key, call, count);
+        count = scalar == 6 ? unordered_count(a + i, n - i) : 1;
+        philox_any(o + i, a + i, key, call, count);
     }
 }
 
-/* Those of a and of a + 1: mostly the words of the same counters. */
+/* Those of a and of a + 1: usually words of the same counters. */
 static void philox_pair(void *out, void *next, const void *pa, const void *pb,
                         const void *pc, int64_t n)
 {
@@ -216,16 +217,16 @@ static void philox_pair(void *out, void *next, const void *pa, const void *pb,
     int32_t *o = out, *o1 = next;
     for (int64_t i = 0, count; i < n; i += count) {
         uint64_t after[LANES];
-        count = a[i] & 1 ? 0 : run_of(a + i, 2, n - i);
+        count = a[i] & 1 ? 0 : run_length(a + i, 2, n - i);
         if (count > 1) {
-            run(o + i, o1 + i, a[i], 2, count, key, call);
+            philox_run(o + i, o1 + i, a[i], 2, count, key, call);
             continue;
         }
-        count = apart(a + i, n - i);
+        count = unordered_count(a + i, n - i);
         for (int64_t k = 0; k < count; k++)
             after[k] = a[i + k] + 1;
-        some(o + i, a + i, key, call, count);
-        some(o1 + i, after, key, call, count);
+        philox_any(o + i, a + i, key, call, count);
+        philox_any(o1 + i, after, key, call, count);
     }
 }
 

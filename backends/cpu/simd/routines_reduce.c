@@ -1,6 +1,5 @@
-/* routines_reduce.c: folds of rows that lie in memory without gaps, by
- * TN_LANES lanes as plugin.h orders them, and of neighbouring rows (columns),
- * whose lanes are vectors of rows. */
+/* routines_reduce.c: reductions of contiguous rows, by TN_LANES lanes in
+ * plugin.h's order, and of columns, whose lanes are vectors of rows. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,40 +7,40 @@
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* One instruction, where a compiler makes a comparison into a mask and a choice
- * by it, of several cycles each: a fold is a chain of them. */
+/* One instruction, where a compiler generates a comparison and a select of
+ * several cycles each; reductions are chains of them. */
 #if defined(__AVX512F__)
-#define INT_EXTREME(name, V, op, instruction)                                 \
+#define INT_MINMAX(name, V, op, instruction)                                  \
     static inline V name(V x, V y)                                            \
     {                                                                         \
         return (V)_mm512_##instruction((__m512i)x, (__m512i)y);               \
     }
 #else
-#define INT_EXTREME(name, V, op, instruction)                                 \
+#define INT_MINMAX(name, V, op, instruction)                                  \
     static inline V name(V x, V y)                                            \
     {                                                                         \
         V first = (V)(x op y);                                                \
         return (first & x) | (~first & y);                                    \
     }
 #endif
-INT_EXTREME(max_vec_i32, vec_i32, >, max_epi32)
-INT_EXTREME(min_vec_i32, vec_i32, <, min_epi32)
-INT_EXTREME(max_vec_i64, vec_i64, >, max_epi64)
-INT_EXTREME(min_vec_i64, vec_i64, <, min_epi64)
+INT_MINMAX(max_vec_i32, vec_i32, >, max_epi32)
+INT_MINMAX(min_vec_i32, vec_i32, <, min_epi32)
+INT_MINMAX(max_vec_i64, vec_i64, >, max_epi64)
+INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 
 #define PLUS(x, y) ((x) + (y))
 #define TIMES(x, y) ((x) * (y))
 
-/* V holds PER lanes of T each; many combines vectors, single elements, and none
- * is what changes no bit of another: of lanes that a row's end does not reach.
- * A fold is a chain of dependent additions, one to TN_LANES elements; the
- * processor begins the next sequence before it ends. One place of memory is
- * read at a time, and what comes next asked for: two sequences at once took
- * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). */
+/* V holds PER lanes of T; `many` combines vectors, `single` elements. `none` is
+ * the neutral element, for lanes that a row's end does not reach. A reduction
+ * is a chain of dependent operations, one for TN_LANES elements; the processor
+ * begins the next sequence before it ends. One stream of memory at a time, with
+ * prefetches: two sequences at once take 2.1 ms for 16 M elements instead of
+ * 1.65 (Zen 5). */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
-enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
+enum { ROUNDS = 3 }; /* unrolled; a chunk has 63 after the first */
 #endif
 #define FOLD(name, T, V, bits, many, single, none)                            \
     static inline __attribute__((always_inline)) void name##_lanes(           \
@@ -52,12 +51,12 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
             _Pragma("GCC unroll 4") for (int i = 0; i < h; i++)               \
                 sum[i] = many(sum[i], sum[i + h]);                            \
         if (PER > 8)                                                          \
-            sum[0] = many(sum[0], TURN_##bits(V, sum[0], 8));                 \
+            sum[0] = many(sum[0], ROTATE_##bits(V, sum[0], 8));               \
         if (PER > 4)                                                          \
-            sum[0] = many(sum[0], TURN_##bits(V, sum[0], 4));                 \
+            sum[0] = many(sum[0], ROTATE_##bits(V, sum[0], 4));               \
         if (PER > 2)                                                          \
-            sum[0] = many(sum[0], TURN_##bits(V, sum[0], 2));                 \
-        sum[0] = many(sum[0], TURN_##bits(V, sum[0], 1));                     \
+            sum[0] = many(sum[0], ROTATE_##bits(V, sum[0], 2));               \
+        sum[0] = many(sum[0], ROTATE_##bits(V, sum[0], 1));                   \
         memcpy(out, sum, sizeof *out);                                        \
     }                                                                         \
     static inline __attribute__((always_inline)) void name##_round(           \
@@ -88,7 +87,7 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
         }                                                                     \
         for (; k + TN_LANES <= n; k += TN_LANES)                              \
             name##_round(sum, m + k, ahead);                                  \
-        _Pragma("GCC unroll 4") for (int v = 0; v < (int)COUNT; v++, k += PER) \
+        _Pragma("GCC unroll 4") for (int v = 0; v < (int)COUNT; v++, k += PER)\
         {                                                                     \
             if (k >= n)                                                       \
                 break;                                                        \
@@ -120,11 +119,11 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
             name##_short(o + i, m + i * stride, n);                           \
     }
 
-/* Extremes do not depend on order, so floats take more accumulators and a
- * cheaper comparison, which tells neither NaN nor -0 from +0. Where there was
- * a NaN, or the result is a zero, the row is looked at again: for the first
- * NaN, or for the zero that wins over the other. */
-#define FLOAT_EXTREME(name, suffix, T, many, op, single, zero)                \
+/* Minimum and maximum do not depend on the order, so floats use more
+ * accumulators and a cheaper comparison that ignores NaN and the sign of 0. If
+ * there was a NaN, or the result is 0, the row is read again: for the first
+ * NaN, or for the zero that wins. */
+#define FLOAT_MINMAX(name, suffix, T, many, op, single, zero)                 \
     static T name##_one(const T *m, int64_t n, int64_t ahead)                 \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), WIDE = 4 * PER };             \
@@ -182,12 +181,12 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
         for (int64_t i = 0; i < count; i++)                                   \
             o[i] = name##_one((const T *)memory + i * stride, n, ahead);      \
     }
-FLOAT_EXTREME(fold_max_f32, f32, float, greater_vec_f32, >, max_f32, 0.0f)
-FLOAT_EXTREME(fold_min_f32, f32, float, lesser_vec_f32, <, min_f32, -0.0f)
-FLOAT_EXTREME(fold_max_f64, f64, double, greater_vec_f64, >, max_f64, 0.0)
-FLOAT_EXTREME(fold_min_f64, f64, double, lesser_vec_f64, <, min_f64, -0.0)
+FLOAT_MINMAX(fold_max_f32, f32, float, greater_vec_f32, >, max_f32, 0.0f)
+FLOAT_MINMAX(fold_min_f32, f32, float, lesser_vec_f32, <, min_f32, -0.0f)
+FLOAT_MINMAX(fold_max_f64, f64, double, greater_vec_f64, >, max_f64, 0.0)
+FLOAT_MINMAX(fold_min_f64, f64, double, lesser_vec_f64, <, min_f64, -0.0)
 
-#define EXTREMES(suffix, T, bits)                                             \
+#define INT_FOLDS(suffix, T, bits)                                            \
     FOLD(fold_max_##suffix, T, vec_##suffix, bits, max_vec_##suffix,          \
          max_##suffix, INT##bits##_MIN)                                       \
     FOLD(fold_min_##suffix, T, vec_##suffix, bits, min_vec_##suffix,          \
@@ -200,13 +199,13 @@ FOLD(fold_prod_f32, float, vec_f32, 32, TIMES, TIMES, 1)
 FOLD(fold_prod_f64, double, vec_f64, 64, TIMES, TIMES, 1)
 FOLD(fold_prod_i32, uint32_t, vec_u32, 32, TIMES, TIMES, 1)
 FOLD(fold_prod_i64, uint64_t, vec_u64, 64, TIMES, TIMES, 1)
-EXTREMES(i32, int32_t, 32)
-EXTREMES(i64, int64_t, 64)
+INT_FOLDS(i32, int32_t, 32)
+INT_FOLDS(i64, int64_t, 64)
 
-/* sums[i] = sum of x[k] * y[k], each product rounded, of the sequences i: what
- * is multiplied has just been made or read, and lies near; so some sequences go
- * at once, and none waits for its last addition. A factor without a center is
- * its value less 0, which changes no bit. */
+/* sums[i] = sum of x[k] * y[k] of sequence i, each product rounded. The factors
+ * are in the caches, so several sequences run at once, which hides the latency
+ * of the additions. A factor without a center has center 0, which changes no
+ * bit. */
 #define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static __attribute__((noinline)) void name##_end(                         \
         T *out, const void *lanes, const T *x, T p, const T *y, T q,          \
@@ -216,7 +215,7 @@ EXTREMES(i64, int64_t, 64)
         V fold[COUNT];                                                        \
         memcpy(fold, lanes, sizeof fold);                                     \
         int64_t e = 0;                                                        \
-        _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++, e += PER) \
+        _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++, e += PER)\
         {                                                                     \
             if (e >= n)                                                       \
                 break;                                                        \
@@ -314,19 +313,17 @@ FOLD_PRODUCTS(fold_products_f64, double, vec_f64, 64, fold_sum_f64)
 FOLD_BOOL(fold_any, 0, |=)
 FOLD_BOOL(fold_all, 1, &=)
 
-/* ---- neighbouring rows ------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------- */
 
-/* Element `open` of each row and those after it, into the lanes of all rows:
- * four rounds at a time, for the lanes of many rows lie in an L2. These are
- * four places of memory, each left after a row, which the processor guesses too
- * late: the next four are asked for, STRIP elements at a time (0: not; nor where
- * 64 bytes pass in halves). Sums of 1024 columns of 4096 took 300 us without and
- * 252 so, extremes 530 and 338 (Zen 5). */
-static bool asks_columns; /* set before there is a table */
+/* Adds elements from `open` on to the lanes of all rows, four rounds at a time,
+ * because the lanes of many rows are in L2. These are four streams, each left
+ * after a row, which the hardware prefetches too late: the next four are
+ * prefetched STRIP elements at a time (0: not), where family.c says so. */
+static bool prefetches_columns; /* set before there is a table */
 #ifdef TN_CPU_PLAIN
-enum { ASKED = 0 };
+enum { PREFETCH_STRIP = 0 };
 #else
-enum { ASKED = 64 };
+enum { PREFETCH_STRIP = 64 };
 #endif
 #define COLUMNS(name, T, single, STRIP)                                       \
     static void name(void *lanes, const void *memory, int64_t step,           \
@@ -349,7 +346,7 @@ enum { ASKED = 64 };
                 const T *r = q + ROUND * step, *s = r + ROUND * step;         \
                 const T *next = i + 1 < ROUND ? p + step : s + step;          \
                 int64_t from = 0;                                             \
-                for (; STRIP > 0 && asks_columns && from + STRIP <= rows;     \
+                for (; STRIP > 0 && prefetches_columns && from + STRIP <= rows;\
                      from += STRIP) {                                         \
                     for (int64_t k = 0; k < STRIP; k += LINE)                 \
                         for (int j = 0; j < 4; j++)                           \
@@ -376,7 +373,7 @@ enum { ASKED = 64 };
     }
 #define AND(x, y) ((x) & (y))
 #define OR(x, y) ((x) | (y))
-COLUMNS(columns_sum_f32, float, PLUS, ASKED)
+COLUMNS(columns_sum_f32, float, PLUS, PREFETCH_STRIP)
 COLUMNS(columns_sum_f64, double, PLUS, 0)
 COLUMNS(columns_sum_i32, uint32_t, PLUS, 0)
 COLUMNS(columns_sum_i64, uint64_t, PLUS, 0)
@@ -384,59 +381,59 @@ COLUMNS(columns_prod_f32, float, TIMES, 0)
 COLUMNS(columns_prod_f64, double, TIMES, 0)
 COLUMNS(columns_prod_i32, uint32_t, TIMES, 0)
 COLUMNS(columns_prod_i64, uint64_t, TIMES, 0)
-COLUMNS(columns_max_f32, float, max_f32, ASKED)
+COLUMNS(columns_max_f32, float, max_f32, PREFETCH_STRIP)
 COLUMNS(columns_max_f64, double, max_f64, 0)
 COLUMNS(columns_max_i32, int32_t, max_i32, 0)
 COLUMNS(columns_max_i64, int64_t, max_i64, 0)
-COLUMNS(columns_min_f32, float, min_f32, ASKED)
+COLUMNS(columns_min_f32, float, min_f32, PREFETCH_STRIP)
 COLUMNS(columns_min_f64, double, min_f64, 0)
 COLUMNS(columns_min_i32, int32_t, min_i32, 0)
 COLUMNS(columns_min_i64, int64_t, min_i64, 0)
 COLUMNS(columns_any, uint8_t, OR, 0)
 COLUMNS(columns_all, uint8_t, AND, 0)
 
-/* Products, each rounded, go to their lanes at once. */
-static void columns_products(void *lanes, const tn_cpu_lines *lines,
+/* Adds products, each rounded, to their lanes. */
+static void columns_products(void *lanes, const tn_cpu_column_products *lines,
                              int64_t open, int64_t n, int64_t rows)
 {
     const float *x = lines->x, *y = lines->y;
-    const float *less = lines->less, *scale = lines->scale;
+    const float *center = lines->center, *scale = lines->scale;
     for (int64_t i = 0; i < n; i++, open++) {
         float *lane = (float *)lanes + open % TN_LANES * rows;
-        float m = *less, r = *scale;
+        float m = *center, r = *scale;
         if (open < TN_LANES)
             EACH(c, rows) lane[c] = (x[c] - m) * y[c] * r;
         else
             EACH(c, rows) lane[c] += (x[c] - m) * y[c] * r;
         x += lines->x_step;
         y += lines->y_step;
-        less += lines->less_step;
+        center += lines->center_step;
         scale += lines->scale_step;
     }
 }
 
-/* ---- positions of extremes --------------------------------------------- */
+/* ---- positions of extremes ----------------------------------------------- */
 
 /* Is x better than best: beyond it, or the first NaN? */
 #define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))
 
-/* The fold finds the extreme fast; only where it is better than what was
- * known is its first place looked for. -0 and +0 are equal here. */
+/* The reduction finds the value fast. Only if it is better than the known one
+ * is its first position searched. -0 and +0 are equal here. */
 #define ARG(name, T, op, fold)                                                \
     static void name(void *best, int64_t *place, const void *memory,          \
                      int64_t n, int64_t k, int fresh)                         \
     {                                                                         \
         const T *m = memory;                                                  \
-        T *b = best, extreme;                                                 \
-        fold(&extreme, memory, n, 1, 0, 0);                                   \
-        if (!fresh && !BETTER(extreme, *b, op))                               \
+        T *b = best, found;                                                   \
+        fold(&found, memory, n, 1, 0, 0);                                     \
+        if (!fresh && !BETTER(found, *b, op))                                 \
             return;                                                           \
         int64_t i = 0;                                                        \
-        if (extreme != extreme)                                               \
+        if (found != found)                                                   \
             while (m[i] == m[i])                                              \
                 i++;                                                          \
         else                                                                  \
-            while (m[i] != extreme)                                           \
+            while (m[i] != found)                                             \
                 i++;                                                          \
         *b = m[i];                                                            \
         *place = k + i;                                                       \
@@ -516,5 +513,5 @@ void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
         RARE(fold_products_f32), RARE(fold_products_f64))
 #undef SET
     table->columns_products = columns_products;
-    asks_columns = !table->halves;
+    prefetches_columns = table->family->prefetches_columns;
 }

@@ -1,13 +1,13 @@
-/* routines_scan.c: prefix sums of floats by blocks of TN_LANES, as plugin.h
- * orders them: of one line, a vector or a few to a block, or of lines side by
- * side in memory; and running extremes while they stay. */
+/* routines_scan.c: prefix sums of floats by blocks of TN_LANES, in plugin.h's
+ * order: of one sequence, a few vectors for a block, or of adjacent sequences;
+ * and running minima and maxima while they do not change. */
 #include <string.h>
 
 #include "routines.h"
 #include "vector_ops.h"
 
-/* The source of element i in the step by h: of two vectors of P the first is x,
- * the second what is added where nothing is to be. */
+/* The source of element i in step h: of two vectors of P, the first is x, the
+ * second is added where nothing is to be added. */
 #define FROM(i, h, P) ((i) & (h) ? ((i) & ~(2 * (h) - 1)) + (h) - 1 : (P) + (i))
 #define STEP_2(V, I, x, none, h)                                              \
     x = SHUFFLE(V, I, x, none, FROM(0, h, 2), FROM(1, h, 2)) + x
@@ -32,7 +32,7 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
-/* A mask says where something is added: 1.19 ns a block, 1.07 so (Zen 5). */
+/* With masked additions a block takes 1.07 ns instead of 1.19 (Zen 5). */
 #define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
 #define MASKED_16(V, x, h, mask)                                              \
     x = (V)_mm512_mask_add_ps(                                                \
@@ -76,17 +76,16 @@
 #define LAST_64(V, x) LAST_2(V, vec_i64, x)
 #endif
 
-/* The final elements of blocks make a chain of one addition each: what is
- * added to it is there before. What comes next is asked for: 16 MiB that other
- * work had put out of the caches took 0.52 ms with 2 KiB between, 0.47 with 4
- * and 0.44 with 8 or 12 (AMD Zen 5). Where nothing comes before, whole blocks
- * are spared an addition of seven: 256 KiB in the caches took 6.1 us, and 5.3
- * so. */
+/* The last elements of blocks form a chain of one addition each; everything
+ * else is computed before. The input is prefetched: 16 MiB that other work
+ * evicted take 0.52 ms with 2 KiB, 0.47 with 4 and 0.44 with 8 or 12 (Zen 5).
+ * Without *before, whole blocks save one of seven additions: 256 KiB in the
+ * caches take 5.3 us instead of 6.1. */
 #define AHEAD 8192 /* bytes */
 #ifdef TN_CPU_STREAMS
-#define PAST(to, x) stream_vector(to, (vec_i32)(x))
+#define STREAM(to, x) stream_vector(to, (vec_i32)(x))
 #else
-#define PAST(to, x) memcpy(to, &(x), sizeof(x))
+#define STREAM(to, x) memcpy(to, &(x), sizeof(x))
 #endif
 #define SCAN(name, T, V, bits)                                                \
     enum { name##_per = TN_CPU_VECTOR / sizeof(T),                            \
@@ -130,7 +129,7 @@
             {                                                                 \
                 const vec_##V sum = carry + x[i];                             \
                 if (stream)                                                   \
-                    PAST(to + k + i * (int)PER, sum);                         \
+                    STREAM(to + k + i * (int)PER, sum);                       \
                 else                                                          \
                     *(loose_##V *)(to + k + i * (int)PER) = sum;              \
             }                                                                 \
@@ -147,7 +146,7 @@
             {                                                                 \
                 const vec_##V sum = first + (carry + x[i]);                   \
                 if (stream && left == TN_LANES)                               \
-                    PAST(q + i * (int)PER, sum);                              \
+                    STREAM(q + i * (int)PER, sum);                            \
                 else                                                          \
                     *(loose_##V *)(q + i * (int)PER) = sum;                   \
             }                                                                 \
@@ -160,10 +159,10 @@
 SCAN(scan_f32, float, f32, 32)
 SCAN(scan_f64, double, f64, 64)
 
-/* Rows of lines side by side, four at a time: more would be more than a set of
- * an L1 holds where rows lie a page apart. The next four are asked for: 4096 x
- * 1024 floats took 1.11 ms, and take 0.84 so (AMD Zen 5). */
-#define SOON(at, next, writes)                                                \
+/* Rows of adjacent sequences, four at a time: more would exceed the ways of an
+ * L1 set if rows are a page apart. The next four are prefetched: 4096 x 1024
+ * floats take 0.84 ms instead of 1.11 (Zen 5). */
+#define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
 #define ROWS(name, T, B, V)                                                   \
     static void name(void *const *out, const void *const *in,                 \
@@ -176,14 +175,14 @@ SCAN(scan_f64, double, f64, 64)
         T *keep = kept->keep;                                                 \
         const B whole = (B){0} - kept->whole; /* a mask */                    \
         for (int64_t i = 0; i < n; i += (int64_t)(sizeof(V) / sizeof(T))) {   \
-            SOON(x0 + i, kept->in_next, 0)                                    \
-            SOON(x1 + i, kept->in_next, 0)                                    \
-            SOON(x2 + i, kept->in_next, 0)                                    \
-            SOON(x3 + i, kept->in_next, 0)                                    \
-            SOON(o0 + i, kept->out_next, 1)                                   \
-            SOON(o1 + i, kept->out_next, 1)                                   \
-            SOON(o2 + i, kept->out_next, 1)                                   \
-            SOON(o3 + i, kept->out_next, 1)                                   \
+            PREFETCH_NEXT(x0 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(x1 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(x2 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(x3 + i, kept->in_next, 0)                           \
+            PREFETCH_NEXT(o0 + i, kept->out_next, 1)                          \
+            PREFETCH_NEXT(o1 + i, kept->out_next, 1)                          \
+            PREFETCH_NEXT(o2 + i, kept->out_next, 1)                          \
+            PREFETCH_NEXT(o3 + i, kept->out_next, 1)                          \
             const V a = *(const V *)(x0 + i), b = a + *(const V *)(x1 + i);   \
             const V c = *(const V *)(x2 + i), l = *(const V *)(low + i);      \
             const V d = l + (b + (c + *(const V *)(x3 + i)));                 \
@@ -199,8 +198,8 @@ SCAN(scan_f64, double, f64, 64)
 ROWS(rows_f32, float, vec_i32, loose_f32)
 ROWS(rows_f64, double, vec_i64, loose_f64)
 
-/* A running extreme that seldom changes, a vector at a time. A NaN is never
- * behind one, and none is behind a NaN. */
+/* A running minimum or maximum that seldom changes, a vector at a time. A NaN
+ * counts as a change, and so does everything after one. */
 #if TN_CPU_VECTOR == 64
 #define ALL_f32(x, y, is)                                                     \
     (_mm512_cmp_ps_mask((__m512)(x), (__m512)(y), is) == 0xffff)
@@ -213,12 +212,12 @@ ROWS(rows_f64, double, vec_i64, loose_f64)
     (_mm256_movemask_pd(_mm256_cmp_pd((__m256d)(x), (__m256d)(y), is)) == 0xf)
 #endif
 #ifdef ALL_f32
-#define STILL(name, T, V, is)                                                 \
+#define UNCHANGED(name, T, V, is)                                             \
     static int64_t name(void *block, int64_t *place, int64_t n,               \
-                        const void *extreme, int64_t at)                      \
+                        const void *limit, int64_t at)                        \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), PLACES = TN_CPU_VECTOR / 8 }; \
-        const vec_##V all = *(const T *)extreme - (vec_##V){0};               \
+        const vec_##V all = *(const T *)limit - (vec_##V){0};                 \
         const vec_i64 here = at - (vec_i64){0};                               \
         T *x = block;                                                         \
         int64_t i = 0;                                                        \
@@ -231,19 +230,19 @@ ROWS(rows_f64, double, vec_i64, loose_f64)
         }                                                                     \
         return i;                                                             \
     }
-STILL(still_max_f32, float, f32, _CMP_LT_OQ)
-STILL(still_min_f32, float, f32, _CMP_GT_OQ)
-STILL(still_max_f64, double, f64, _CMP_LT_OQ)
-STILL(still_min_f64, double, f64, _CMP_GT_OQ)
+UNCHANGED(unchanged_max_f32, float, f32, _CMP_LT_OQ)
+UNCHANGED(unchanged_min_f32, float, f32, _CMP_GT_OQ)
+UNCHANGED(unchanged_max_f64, double, f64, _CMP_LT_OQ)
+UNCHANGED(unchanged_min_f64, double, f64, _CMP_GT_OQ)
 #endif
 
 void TN_CPU_NAME(tn__cpu_scan)(tn_cpu_routines *table)
 {
 #ifdef ALL_f32
-    table->still[0][CPU_F32] = still_max_f32;
-    table->still[0][CPU_F64] = still_max_f64;
-    table->still[1][CPU_F32] = still_min_f32;
-    table->still[1][CPU_F64] = still_min_f64;
+    table->unchanged[0][CPU_F32] = unchanged_max_f32;
+    table->unchanged[0][CPU_F64] = unchanged_max_f64;
+    table->unchanged[1][CPU_F32] = unchanged_min_f32;
+    table->unchanged[1][CPU_F64] = unchanged_min_f64;
 #endif
     table->scan[CPU_F32] = scan_f32;
     table->scan[CPU_F64] = scan_f64;

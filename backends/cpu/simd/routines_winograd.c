@@ -1,5 +1,5 @@
-/* routines_winograd.c: the transforms of conv_winograd.c, tiles of a row as
- * lanes. Rows of tiles are short, so that there are three widths of vectors. */
+/* routines_winograd.c: the transforms of conv_winograd.c, with the tiles of a
+ * row as lanes. Rows of tiles are short, so there are three vector widths. */
 #include <stdbool.h>
 
 #include "routines.h"
@@ -39,7 +39,7 @@ typedef float loose_16
 
 enum { WIDEST = TN_CPU_VECTOR / sizeof(float) };
 
-/* The widest vector that `left` tiles fill; the narrowest they lie in. */
+/* The widest vector that `left` tiles fill; the narrowest that holds them. */
 static inline int64_t width_within(int64_t left)
 {
     return WIDEST >= 16 && left >= 16 ? 16 : WIDEST >= 8 && left >= 8 ? 8 : 4;
@@ -50,7 +50,7 @@ static inline int64_t width_around(int64_t left)
     return left <= 4 || WIDEST == 4 ? 4 : left <= 8 || WIDEST == 8 ? 8 : 16;
 }
 
-/* The last step of a row goes over pixels of the one before it once more. */
+/* The last step of a row repeats pixels of the one before. */
 static void split(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first)
 {
@@ -201,7 +201,7 @@ static void line_windows(float *out, int64_t plane, const float *in,
     }
 }
 
-/* Results of which some are not wanted. */
+/* Stores only the results that are needed. */
 static void store_some(float *out, int64_t out_row, int64_t rows,
                        int64_t columns, const float *in, int64_t in_row)
 {
@@ -218,7 +218,7 @@ results_of(const int high, float *out, int64_t out_row, int64_t rows,
     const int64_t count = (columns + 1) / 2;
     for (int64_t q = 0, width; q < count; q += width) {
         width = width_within(count - q);
-        if (count - q < 4 && q > 0) /* results of the step before once more */
+        if (count - q < 4 && q > 0) /* repeats results of the step before */
             q = count - 4;
         const int64_t left = columns - 2 * q;
         const bool whole = left >= 2 * width && rows == high;
@@ -249,7 +249,7 @@ static void results(float *out, int64_t out_row, int64_t rows,
     results_of(2, out, out_row, rows, columns, in, plane, bias);
 }
 
-/* G g with rows as below, of eight filters of one row side by side. */
+/* G g with the rows below, for eight adjacent filters of one row. */
 static void line_filters(float *out, int64_t plane, const float *in,
                          int64_t step)
 {
@@ -263,7 +263,7 @@ static void line_filters(float *out, int64_t plane, const float *in,
 }
 
 /* G g G^T with rows (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1) of
- * G, of eight filters side by side. */
+ * G, for eight adjacent filters. */
 static void filters(float *out, int64_t plane, const float *in, int64_t step)
 {
     loose_8 h[4][3];
@@ -285,7 +285,7 @@ static void filters(float *out, int64_t plane, const float *in, int64_t step)
     }
 }
 
-/* A dy of two pixels side by side, channels as lanes. */
+/* A dy of two adjacent pixels, channels as lanes. */
 static void line_cotangents(float *out, int64_t plane, const float *in,
                             int64_t in_row, int64_t width, int64_t count)
 {

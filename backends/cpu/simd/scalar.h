@@ -1,5 +1,5 @@
-/* scalar.h: bits of floats, and the least and greatest of two, worded so that
- * a compiler can turn a loop of them into vectors. */
+/* scalar.h: bits of floats, and minimum and maximum, written so that a compiler
+ * can vectorise them. */
 #ifndef TN_CPU_SCALAR_H
 #define TN_CPU_SCALAR_H
 
@@ -34,8 +34,8 @@ static inline double double_of(uint64_t u)
     return x;
 }
 
-/* Equal values are the same bits, but for -0 and +0: then "and" gives +0 and
- * "or" -0. x + y of a NaN is NaN. */
+/* Equal values have the same bits, except -0 and +0: for these "and" gives +0
+ * and "or" gives -0. x + y with a NaN is NaN. */
 static inline float max_f32(float x, float y)
 {
     float equal = float_of(bits_f32(x) & bits_f32(y));
@@ -68,7 +68,7 @@ static inline double min_f64(double x, double y)
     return x < y ? x : other;
 }
 
-#define TN_CPU_INT_EXTREMES(suffix, T)                                        \
+#define TN_CPU_INT_MINMAX(suffix, T)                                          \
     static inline T max_##suffix(T x, T y)                                    \
     {                                                                         \
         return x > y ? x : y;                                                 \
@@ -77,8 +77,8 @@ static inline double min_f64(double x, double y)
     {                                                                         \
         return x < y ? x : y;                                                 \
     }
-TN_CPU_INT_EXTREMES(i32, int32_t)
-TN_CPU_INT_EXTREMES(i64, int64_t)
-TN_CPU_INT_EXTREMES(bool, uint8_t)
+TN_CPU_INT_MINMAX(i32, int32_t)
+TN_CPU_INT_MINMAX(i64, int64_t)
+TN_CPU_INT_MINMAX(bool, uint8_t)
 
 #endif

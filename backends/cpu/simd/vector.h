@@ -1,6 +1,7 @@
-/* vector.h: the widest vectors of the instruction set, of floats and doubles,
- * for loops that keep many of them in registers: there a compiler left to
- * itself spills. Included by files that are compiled once for each set. */
+/* vector.h: the widest float and double vectors of the instruction set, for
+ * loops that keep many of them in registers, where a compiler's own
+ * vectorisation spills. Included by files that are compiled once for each
+ * set. */
 #ifndef TN_CPU_VECTOR_H
 #define TN_CPU_VECTOR_H
 
@@ -14,13 +15,13 @@
 
 typedef float vec_f32 __attribute__((vector_size(TN_CPU_VECTOR)));
 typedef double vec_f64 __attribute__((vector_size(TN_CPU_VECTOR)));
-/* In memory: aligned as elements are, of any type. */
+/* In memory: aligned as elements are, may alias any type. */
 typedef float loose_f32 __attribute__((vector_size(TN_CPU_VECTOR),
                                        aligned(4), may_alias));
 typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
                                         aligned(8), may_alias));
 
-/* x * y + z, rounded once where the set has an instruction for it. */
+/* x * y + z, rounded once if the set has fma. */
 #if defined(__AVX512F__)
 #define TN_CPU_FMA_F32(x, y, z) _mm512_fmadd_ps(x, y, z)
 #define TN_CPU_FMA_F64(x, y, z) _mm512_fmadd_pd(x, y, z)
@@ -35,7 +36,7 @@ typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
 #define TN_CPU_FMA_F64(x, y, z) ((x) * (y) + (z))
 #endif
 
-/* The sum of the lanes, in halves. */
+/* The sum of the lanes, by halves. */
 #if defined(__AVX512F__)
 #define TN_CPU_SUM_F32(x) _mm512_reduce_add_ps(x)
 #define TN_CPU_SUM_F64(x) _mm512_reduce_add_pd(x)
@@ -57,8 +58,8 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_SUM_F64(x) tn_cpu_sum_f64(x)
 #endif
 
-/* x is loaded here, once: gcc else gives each use of it a load of its own, and
- * those at no multiple of a line cost two. */
+/* Forces one load of x: otherwise gcc loads it at each use, and a load that
+ * crosses cache lines costs two. */
 #if defined(__x86_64__)
 #define TN_CPU_HOLD(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -67,7 +68,7 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_HOLD(x) (void)(x)
 #endif
 
-/* A pointer that the compiler steps from here on. */
+/* Hides a pointer's origin, so that the compiler increments it. */
 #define TN_CPU_STEP(p) __asm__("" : "+r"(p))
 
 /* Rows of a tile whose sums, two vectors each, stay in registers. */
@@ -77,17 +78,17 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_TILE_ROWS 6 /* of 16 */
 #endif
 
-/* Vectors of a plane at a time, of three sums each. */
+/* Vectors of a plane at once, with three sums each. */
 #define TN_CPU_PLANE_LINES (TN_CPU_TILE_ROWS / 2)
 
-/* Every second element of 2 L - 1, of which a holds the first L and b the last
- * L: nothing beyond the last one wanted is read. Absent where the compiler has
+/* Every second element of 2 L - 1, where a holds the first L and b the last L:
+ * nothing beyond the last one needed is read. Not available if the compiler has
  * no shuffles. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define TN_CPU_EVENS 1
 #if TN_CPU_VECTOR == 64
-/* And of half such vectors. */
+/* And of half vectors. */
 typedef float half_f32 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double half_f64 __attribute__((vector_size(32), aligned(8),
                                        may_alias));

@@ -1,5 +1,5 @@
-/* vector_ops.h: what plain loops over vectors cannot say: a comparison that is
- * one instruction, a store that passes the caches by. */
+/* vector_ops.h: vector operations that plain C cannot express: one-instruction
+ * comparisons and non-temporal stores. */
 #ifndef TN_CPU_VECTOR_OPS_H
 #define TN_CPU_VECTOR_OPS_H
 
@@ -20,33 +20,33 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
     __builtin_shuffle(x, y, (I){__VA_ARGS__})
 #endif
 
-/* A vector of 4-byte (8-byte) elements whose element i is v[i + h], around. */
-#define TURN_2(V, I, v, h) SHUFFLE(V, I, v, v, (0 + h) % 2, (1 + h) % 2)
-#define TURN_4(V, I, v, h)                                                    \
+/* Rotates a vector of 4-byte (8-byte) elements: element i is v[i + h]. */
+#define ROTATE_2(V, I, v, h) SHUFFLE(V, I, v, v, (0 + h) % 2, (1 + h) % 2)
+#define ROTATE_4(V, I, v, h)                                                  \
     SHUFFLE(V, I, v, v, (0 + h) % 4, (1 + h) % 4, (2 + h) % 4, (3 + h) % 4)
-#define TURN_8(V, I, v, h)                                                    \
+#define ROTATE_8(V, I, v, h)                                                  \
     SHUFFLE(V, I, v, v, (0 + h) % 8, (1 + h) % 8, (2 + h) % 8, (3 + h) % 8,   \
             (4 + h) % 8, (5 + h) % 8, (6 + h) % 8, (7 + h) % 8)
-#define TURN_16(V, I, v, h)                                                   \
+#define ROTATE_16(V, I, v, h)                                                 \
     SHUFFLE(V, I, v, v, (0 + h) % 16, (1 + h) % 16, (2 + h) % 16,             \
             (3 + h) % 16, (4 + h) % 16, (5 + h) % 16, (6 + h) % 16,           \
             (7 + h) % 16, (8 + h) % 16, (9 + h) % 16, (10 + h) % 16,          \
             (11 + h) % 16, (12 + h) % 16, (13 + h) % 16, (14 + h) % 16,       \
             (15 + h) % 16)
 #if TN_CPU_VECTOR == 64
-#define TURN_32(V, v, h) TURN_16(V, vec_i32, v, h)
-#define TURN_64(V, v, h) TURN_8(V, vec_i64, v, h)
+#define ROTATE_32(V, v, h) ROTATE_16(V, vec_i32, v, h)
+#define ROTATE_64(V, v, h) ROTATE_8(V, vec_i64, v, h)
 #elif TN_CPU_VECTOR == 32
-#define TURN_32(V, v, h) TURN_8(V, vec_i32, v, h)
-#define TURN_64(V, v, h) TURN_4(V, vec_i64, v, h)
+#define ROTATE_32(V, v, h) ROTATE_8(V, vec_i32, v, h)
+#define ROTATE_64(V, v, h) ROTATE_4(V, vec_i64, v, h)
 #else
-#define TURN_32(V, v, h) TURN_4(V, vec_i32, v, h)
-#define TURN_64(V, v, h) TURN_2(V, vec_i64, v, h)
+#define ROTATE_32(V, v, h) ROTATE_4(V, vec_i32, v, h)
+#define ROTATE_64(V, v, h) ROTATE_2(V, vec_i64, v, h)
 #endif
 
-/* The first n elements of memory, 0 < n <= a vector's, whose others are not
- * touched: they are 0. A row whose last elements were added one by one in
- * memory made the next load wait for those stores. */
+/* Loads the first n elements, 0 < n <= a vector's; the others are 0 and their
+ * memory is not accessed. (Adding the last elements of a row one by one in
+ * memory makes the next load wait for those stores.) */
 #if defined(__AVX512F__)
 static inline vec_i32 load_part_32(const void *memory, int64_t n)
 {
@@ -84,8 +84,8 @@ TN_CPU_LOAD_PART(32)
 TN_CPU_LOAD_PART(64)
 #endif
 
-/* The elements of memory whose bits are set, the others are not touched: they
- * are 0. And x in such elements. */
+/* Loads the elements whose bits are set; the others are 0 and their memory is
+ * not accessed. And x in such elements. */
 #if defined(__AVX512F__)
 #define TN_CPU_LOADS_BITS 1
 static inline vec_i32 load_bits(const void *memory, uint32_t bits)
@@ -114,9 +114,9 @@ static inline vec_i32 bits_of(int32_t x, uint32_t bits)
 }
 #endif
 
-/* out[i] = memory[offset[i]] for so many elements, TN_CPU_NEAR or 16, if they
- * lie between the first and the last of them and those are no more than a few
- * apart; else false. Nothing beyond these two is read. */
+/* out[i] = memory[offset[i]] for `count` elements, TN_CPU_NEAR or 16, if all
+ * are between the first and the last of them and these are close; otherwise
+ * returns false. Reads nothing beyond these two. */
 #if defined(__AVX512F__)
 #define TN_CPU_NEAR 8
 static inline _Bool gather_near(void *out, const uint32_t *memory,
@@ -143,23 +143,23 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm512_mask_storeu_epi32(out, (__mmask16)((1 << count) - 1), x);
     return 1;
 }
-/* Two vectors side by side, the first `there` elements of which are there (the
- * others are not read), and of them x[at[i]]. */
-typedef struct near_f32 {
+/* Two adjacent vectors, of which the first `there` elements are read, and
+ * permutations x[at[i]] of them. */
+typedef struct window_f32 {
     __m512 low, high;
-} near_f32;
-static inline near_f32 load_near(const float *memory)
+} window_f32;
+static inline window_f32 load_window(const float *memory)
 {
-    return (near_f32){_mm512_loadu_ps(memory), _mm512_loadu_ps(memory + 16)};
+    return (window_f32){_mm512_loadu_ps(memory), _mm512_loadu_ps(memory + 16)};
 }
-static inline near_f32 load_near_part(const float *memory, uint32_t there)
+static inline window_f32 load_window_part(const float *memory, uint32_t there)
 {
     uint32_t part = 0xffffffffu >> (32 - there);
-    return (near_f32){
+    return (window_f32){
         _mm512_maskz_loadu_ps((__mmask16)part, memory),
         _mm512_maskz_loadu_ps((__mmask16)(part >> 16), memory + 16)};
 }
-static inline vec_f32 take_near(near_f32 x, vec_i32 at)
+static inline vec_f32 permute_window(window_f32 x, vec_i32 at)
 {
     return (vec_f32)_mm512_permutex2var_ps(x.low, (__m512i)at, x.high);
 }
@@ -168,27 +168,27 @@ static inline vec_i32 widen_places(const uint8_t *at)
     return (vec_i32)_mm512_cvtepu8_epi32(
         _mm_loadu_si128((const __m128i *)at));
 }
-/* Which of them are not 0, and x times such weights; 0 where one is. */
-typedef __mmask16 weigh_f32;
-static inline weigh_f32 which_weigh(vec_f32 w)
+/* Which weights are not 0, and x times such weights; 0 for the others. */
+typedef __mmask16 lane_mask_f32;
+static inline lane_mask_f32 nonzero_weights(vec_f32 w)
 {
     return _mm512_cmp_ps_mask((__m512)w, _mm512_setzero_ps(), _CMP_NEQ_UQ);
 }
-static inline vec_f32 times_weights(vec_f32 x, vec_f32 w, weigh_f32 which)
+static inline vec_f32 multiply_masked(vec_f32 x, vec_f32 w, lane_mask_f32 which)
 {
     return (vec_f32)_mm512_maskz_mul_ps(which, (__m512)x, (__m512)w);
 }
-/* Those of the first n that are within the vector. */
-typedef __mmask16 first_f32;
-static inline first_f32 which_first(int64_t n)
+/* The first n lanes, within a vector. */
+typedef __mmask16 head_mask_f32;
+static inline head_mask_f32 head_mask(int64_t n)
 {
-    return n < 16 ? (first_f32)((1u << n) - 1) : (first_f32)0xffff;
+    return n < 16 ? (head_mask_f32)((1u << n) - 1) : (head_mask_f32)0xffff;
 }
-static inline vec_f32 load_first(const float *memory, first_f32 which)
+static inline vec_f32 load_first(const float *memory, head_mask_f32 which)
 {
     return (vec_f32)_mm512_maskz_loadu_ps(which, memory);
 }
-static inline void store_first(float *memory, vec_f32 x, first_f32 which)
+static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 {
     _mm512_mask_storeu_ps(memory, which, (__m512)x);
 }
@@ -209,7 +209,7 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     __m256i b = _mm256_sub_epi64(_mm256_loadu_si256(given + 1), from);
     __m256i beyond = _mm256_or_si256(
         _mm256_or_si256(_mm256_cmpgt_epi64(a, end), _mm256_cmpgt_epi64(b, end)),
-        _mm256_or_si256(a, b)); /* and below: negative */
+        _mm256_or_si256(a, b)); /* negative: below the first */
     if (_mm256_movemask_pd(_mm256_castsi256_pd(beyond)))
         return 0;
     __m256i at = _mm256_permute4x64_epi64(
@@ -229,20 +229,20 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm256_storeu_si256((__m256i *)out, x);
     return 1;
 }
-typedef struct near_f32 {
+typedef struct window_f32 {
     __m256 low, high;
-} near_f32;
-static inline near_f32 load_near(const float *memory)
+} window_f32;
+static inline window_f32 load_window(const float *memory)
 {
-    return (near_f32){_mm256_loadu_ps(memory), _mm256_loadu_ps(memory + 8)};
+    return (window_f32){_mm256_loadu_ps(memory), _mm256_loadu_ps(memory + 8)};
 }
-static inline near_f32 load_near_part(const float *memory, uint32_t there)
+static inline window_f32 load_window_part(const float *memory, uint32_t there)
 {
     const int64_t more = there > 8 ? (int64_t)there - 8 : 0;
-    return (near_f32){(__m256)load_part_32(memory, there),
-                      (__m256)load_part_32(memory + 8, more)};
+    return (window_f32){(__m256)load_part_32(memory, there),
+                        (__m256)load_part_32(memory + 8, more)};
 }
-static inline vec_f32 take_near(near_f32 x, vec_i32 at)
+static inline vec_f32 permute_window(window_f32 x, vec_i32 at)
 {
     return (vec_f32)_mm256_blendv_ps(
         _mm256_permutevar8x32_ps(x.low, (__m256i)at),
@@ -255,28 +255,28 @@ static inline vec_i32 widen_places(const uint8_t *at)
     return (vec_i32)_mm256_cvtepu8_epi32(
         _mm_loadl_epi64((const __m128i *)at));
 }
-typedef vec_i32 weigh_f32;
-static inline weigh_f32 which_weigh(vec_f32 w)
+typedef vec_i32 lane_mask_f32;
+static inline lane_mask_f32 nonzero_weights(vec_f32 w)
 {
     return (vec_i32)_mm256_cmp_ps((__m256)w, _mm256_setzero_ps(),
                                   _CMP_NEQ_UQ);
 }
-static inline vec_f32 times_weights(vec_f32 x, vec_f32 w, weigh_f32 which)
+static inline vec_f32 multiply_masked(vec_f32 x, vec_f32 w, lane_mask_f32 which)
 {
     return (vec_f32)((vec_i32)(x * w) & which);
 }
-typedef __m256i first_f32;
-static inline first_f32 which_first(int64_t n)
+typedef __m256i head_mask_f32;
+static inline head_mask_f32 head_mask(int64_t n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8),
                               PART_LANES_32);
 }
-static inline vec_f32 load_first(const float *memory, first_f32 which)
+static inline vec_f32 load_first(const float *memory, head_mask_f32 which)
 {
     return (vec_f32)_mm256_maskload_ps(memory, which);
 }
-/* Stores under a mask are slow on AMD's processors. */
-static inline void store_first(float *memory, vec_f32 x, first_f32 which)
+/* Masked stores are slow on AMD's processors. */
+static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 {
     if (_mm256_movemask_epi8(which) == -1)
         _mm256_storeu_ps(memory, (__m256)x);
@@ -285,7 +285,7 @@ static inline void store_first(float *memory, vec_f32 x, first_f32 which)
 }
 #endif
 
-/* The first n elements of x, and none in place of the others. */
+/* The first n elements of x, and `none` in place of the others. */
 #define TN_CPU_PART_MASK(bits, ...)                                           \
     static inline vec_i##bits part_mask_##bits(int64_t n)                     \
     {                                                                         \
@@ -346,8 +346,8 @@ TN_CPU_PICK(lesser, f32, s, min, TN_CPU_NATIVE_F32)
 TN_CPU_PICK(greater, f64, d, max, TN_CPU_NATIVE_F64)
 TN_CPU_PICK(lesser, f64, d, min, TN_CPU_NATIVE_F64)
 
-/* Has there been a NaN in the pairs of vectors seen so far? One comparison
- * looks at both: they are unordered where either is a NaN. */
+/* Has any pair of vectors contained a NaN? One comparison tests both: they are
+ * unordered if either is a NaN. */
 #if defined(__AVX512F__)
 typedef __mmask16 seen_f32;
 typedef __mmask8 seen_f64;
@@ -386,8 +386,7 @@ static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x, vec_f64 y)
 #endif
 #endif
 
-/* A store of one vector, to memory aligned to it, that does not read the line
- * first and leaves the cache to others. */
+/* A non-temporal store of one vector to aligned memory. */
 #if defined(__AVX512F__)
 #define TN_CPU_STREAMS 1
 static inline void stream_vector(void *to, vec_i32 x)

@@ -1,5 +1,4 @@
-/* conv_grid.c: pixels, the taps they are met by, and the blocks they are cut
- * into. */
+/* conv_grid.c: pixels, their taps, and the blocks they are cut into. */
 #include <string.h>
 
 #include "conv.h"
@@ -54,7 +53,7 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     grid->block_count = 1;
     for (int d = 3; d-- > 0;) {
         grid->block[d] = tn__cpu_min(room, extent[d]);
-        /* Blocks of like sizes. */
+        /* Blocks of about the same size. */
         grid->blocks[d] =
             (extent[d] + grid->block[d] - 1) / grid->block[d];
         grid->block[d] =
@@ -67,12 +66,12 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     }
 }
 
-int64_t tn__cpu_conv_least_columns(const conv_grid *grid)
+int64_t tn__cpu_conv_min_columns(const conv_grid *grid)
 {
     return grid->size[1] - (grid->blocks[2] - 1) * grid->block[2];
 }
 
-int64_t tn__cpu_conv_line(const conv_grid *grid, const conv_images *from)
+int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from)
 {
     const conv_tap *tap = grid->tap;
     if (grid->taps % 3 || grid->taps == 0 || grid->step[1] != 1 ||
@@ -99,8 +98,8 @@ conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
     return block;
 }
 
-/* Rows (columns) of the images that a block's pixels reach. */
-static int64_t reach(const conv_grid *grid, const conv_block *block, int a)
+/* Rows (columns) of the images that a block's pixels read. */
+static int64_t reach_of(const conv_grid *grid, const conv_block *block, int a)
 {
     return (block->size[1 + a] - 1) * grid->step[a] + grid->span[a] + 1;
 }
@@ -109,13 +108,13 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                                 int64_t channels, conv_order order)
 {
     return grid->framed || order == CONV_CHANNELS_LAST
-               ? block->size[0] * channels * reach(grid, block, 0) *
-                     reach(grid, block, 1)
+               ? block->size[0] * channels * reach_of(grid, block, 0) *
+                     reach_of(grid, block, 1)
                : 0;
 }
 
-/* What a block reaches over: rows and columns, and which of them lie in the
- * images, from `start` there and from `skip` in the frame. */
+/* What a block reads: its rows and columns, and those within the images, from
+ * `start` there and from `skip` in the frame. */
 typedef struct reached {
     int64_t room[2], start[2], skip[2], size[2];
 } reached;
@@ -127,24 +126,26 @@ static reached reach_over(const conv_grid *grid, const conv_block *block,
     for (int a = 0; a < 2; a++) {
         int64_t low =
             block->first[1 + a] * grid->step[a] + grid->low[a];
-        r.room[a] = reach(grid, block, a);
+        r.room[a] = reach_of(grid, block, a);
         r.start[a] = low < 0 ? 0 : tn__cpu_min(low, from->size[a]);
         r.skip[a] = r.start[a] - low;
         int64_t end = low + r.room[a];
         r.size[a] = tn__cpu_min(end, from->size[a]) - r.start[a];
         r.size[a] = r.size[a] < 0 ? 0 : r.size[a];
     }
-    if (r.size[0] == 0 || r.size[1] == 0) /* zeros alone */
+    if (r.size[0] == 0 || r.size[1] == 0) /* only zeros */
         r.size[0] = r.skip[0] = r.skip[1] = r.size[1] = 0;
     return r;
 }
 
-/* The channels of one image, planes as they lie there. */
-static void frame_planes(const reached *r, const conv_images *from,
-                         int64_t count, size_t bytes,
-                         const tn_cpu_routines *routines, const char *at,
-                         char *to)
+/* The channels of one image as planes. */
+static void frame_planes(const reached *r, const conv_source *source,
+                         const char *at, char *to)
 {
+    const conv_images *from = source->images;
+    const tn_cpu_routines *routines = source->routines;
+    const int64_t count = source->count;
+    const size_t bytes = source->bytes;
     int64_t plane = r->room[0] * r->room[1] * (int64_t)bytes;
     if (r->size[0] < r->room[0] || r->size[1] < r->room[1])
         memset(to, 0, (size_t)(count * plane));
@@ -156,87 +157,97 @@ static void frame_planes(const reached *r, const conv_images *from,
             from->stride[3], r->size[0], r->size[1], 0);
 }
 
-static void frame_channels_last(const reached *r, const conv_images *from,
-                                int64_t count, size_t bytes,
-                                const tn_cpu_routines *routines,
+static void frame_channels_last(const reached *r, const conv_source *source,
                                 const char *at, char *to)
 {
-    int64_t row = r->room[1] * count * (int64_t)bytes;
+    const conv_images *from = source->images;
+    const int64_t count = source->count, bytes = (int64_t)source->bytes;
+    int64_t row = r->room[1] * count * bytes;
     if (r->size[0] < r->room[0] || r->size[1] < r->room[1])
         memset(to, 0, (size_t)(r->room[0] * row));
-    to += r->skip[0] * row + r->skip[1] * count * (int64_t)bytes;
-    for (int64_t i = 0; i < r->size[0]; i++)
-        tn__cpu_conv_gather(routines, bytes, to + i * row, count,
-                            at + i * from->stride[2] * (int64_t)bytes,
-                            from->stride[1], from->stride[3], count,
-                            r->size[1]);
+    to += r->skip[0] * row + r->skip[1] * count * bytes;
+    for (int64_t i = 0; i < r->size[0]; i++) {
+        const conv_transfer t = {.routines = source->routines,
+                                 .bytes = source->bytes,
+                                 .channels = count,
+                                 .rows = 1,
+                                 .columns = r->size[1],
+                                 .images = (char *)(uintptr_t)at +
+                                           i * from->stride[2] * bytes,
+                                 .channel = from->stride[1],
+                                 .step = from->stride[3],
+                                 .pixels = to + i * row,
+                                 .width = count};
+        tn__cpu_conv_gather(&t);
+    }
 }
 
 conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
-                            const conv_images *from, int64_t first,
-                            int64_t count, conv_order order, size_t bytes,
-                            const tn_cpu_routines *routines, char *frame)
+                            const conv_source *source, conv_order order,
+                            char *frame)
 {
-    const int64_t *stride = from->stride;
-    reached r = reach_over(grid, block, from);
-    const char *at = from->memory +
-                     (block->first[0] * stride[0] + first * stride[1] +
+    const int64_t *stride = source->images->stride, count = source->count;
+    const int64_t bytes = (int64_t)source->bytes;
+    reached r = reach_over(grid, block, source->images);
+    const char *at = source->images->memory +
+                     (block->first[0] * stride[0] + source->first * stride[1] +
                       r.start[0] * stride[2] + r.start[1] * stride[3]) *
-                         (int64_t)bytes;
+                         bytes;
     bool last = order == CONV_CHANNELS_LAST;
     if (!grid->framed && !last)
         return (conv_view){at, {stride[0], stride[1], stride[2], stride[3]}};
     int64_t plane = r.room[0] * r.room[1];
     for (int64_t n = 0; n < block->size[0]; n++)
-        (last ? frame_channels_last : frame_planes)(
-            &r, from, count, bytes, routines,
-            at + n * stride[0] * (int64_t)bytes,
-            frame + n * count * plane * (int64_t)bytes);
+        (last ? frame_channels_last
+              : frame_planes)(&r, source, at + n * stride[0] * bytes,
+                              frame + n * count * plane * bytes);
     return last ? (conv_view){frame, {count * plane, 1, r.room[1] * count,
                                       count}}
                 : (conv_view){frame, {count * plane, plane, r.room[1], 1}};
 }
 
-static conv_ahead ahead_of(const conv_images *images, const conv_block *block,
-                           int64_t row, int64_t rows, int64_t first,
-                           int64_t count, size_t bytes)
+static conv_prefetch_state prefetch_state_of(const conv_source *source,
+                                             const conv_block *block,
+                                             int64_t row, int64_t rows)
 {
-    const int64_t *stride = images->stride, size = (int64_t)bytes;
-    conv_ahead a = {.channels = count, .images = block->size[0],
-                    .count = count, .bytes = rows * stride[2] * size,
-                    .channel = stride[1] * size, .image = stride[0] * size};
-    if (rows < 1 || stride[3] != 1 || stride[2] != images->size[1])
+    const int64_t *stride = source->images->stride, count = source->count;
+    const int64_t size = (int64_t)source->bytes;
+    conv_prefetch_state a = {.channels = count,
+                             .images = block->size[0],
+                             .count = count,
+                             .bytes = rows * stride[2] * size,
+                             .channel = stride[1] * size,
+                             .image = stride[0] * size};
+    if (rows < 1 || stride[3] != 1 || stride[2] != source->images->size[1])
         return a;
-    a.at = images->memory + block->first[0] * a.image + first * a.channel +
-           row * stride[2] * size;
+    a.at = source->images->memory + block->first[0] * a.image +
+           source->first * a.channel + row * stride[2] * size;
     a.end = a.at + a.bytes;
     a.lines = a.images * count * (a.bytes / 64 + 1);
     return a;
 }
 
-conv_ahead tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
-                              const conv_images *from, int64_t first,
-                              int64_t count, size_t bytes)
+conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
+                                       const conv_source *source)
 {
     if (number >= grid->block_count)
-        return (conv_ahead){0};
+        return (conv_prefetch_state){0};
     conv_block block = tn__cpu_conv_block(grid, number);
-    reached r = reach_over(grid, &block, from);
-    return ahead_of(from, &block, r.start[0], r.size[0], first, count, bytes);
+    reached r = reach_over(grid, &block, source->images);
+    return prefetch_state_of(source, &block, r.start[0], r.size[0]);
 }
 
-conv_ahead tn__cpu_conv_ahead_pixels(const conv_grid *grid, int64_t number,
-                                     const conv_images *images, int64_t first,
-                                     int64_t count, size_t bytes)
+conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
+                                              int64_t number,
+                                              const conv_source *source)
 {
     if (number >= grid->block_count)
-        return (conv_ahead){0};
+        return (conv_prefetch_state){0};
     conv_block block = tn__cpu_conv_block(grid, number);
-    return ahead_of(images, &block, block.first[1], block.size[1], first,
-                    count, bytes);
+    return prefetch_state_of(source, &block, block.first[1], block.size[1]);
 }
 
-void tn__cpu_conv_ask(conv_ahead *a, int64_t lines)
+void tn__cpu_conv_prefetch(conv_prefetch_state *a, int64_t lines)
 {
     while (a->at && lines > 0) {
         int64_t some = tn__cpu_min((a->end - a->at + 63) / 64, lines);
@@ -281,10 +292,13 @@ void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
     }
 }
 
-void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
-                       const int64_t *first, const int64_t *step,
-                       size_t bytes, conv_visit *visit, void *context)
+void tn__cpu_conv_visit_rows(const conv_block *block,
+                             const conv_placement *placement, conv_visit *visit,
+                             void *context)
 {
+    const conv_images *images = placement->images;
+    const int64_t *first = placement->first, *step = placement->step;
+    const int64_t bytes = (int64_t)placement->bytes;
     conv_rows r = {.row = step[0] * images->stride[2],
                    .step = step[1] * images->stride[3],
                    .rows = block->size[1], .columns = block->size[2]};
@@ -292,87 +306,88 @@ void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
                        first[0] * images->stride[2] +
                        first[1] * images->stride[3] +
                        block->first[1] * r.row + block->first[2] * r.step;
-    r.memory = images->memory + at * (int64_t)bytes;
-    /* Rows that follow one another are one. */
+    r.memory = images->memory + at * bytes;
+    /* Contiguous rows are joined to one. */
     if (r.rows == 1 || r.row == r.columns * r.step) {
         r.columns *= r.rows;
         r.rows = 1;
     }
     for (int64_t n = 0; n < block->size[0]; n++) {
         visit(context, &r);
-        r.memory += images->stride[0] * (int64_t)bytes;
+        r.memory += images->stride[0] * bytes;
         r.pixel += r.rows * r.columns;
     }
 }
 
-void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t width, const char *in,
-                         int64_t channel, int64_t step, int64_t channels,
-                         int64_t count)
+void tn__cpu_conv_gather(const conv_transfer *t)
 {
-    if (step != 1) {
-        routines->conv[conv_type(bytes)]->gather(out, width, in, channel, step,
-                                                 channels, count);
+    const int64_t count = t->rows * t->columns;
+    if (t->step != 1) {
+        t->routines->conv[conv_type(t->bytes)]->gather(
+            t->pixels, t->width, t->images, t->channel, t->step, t->channels,
+            count);
         return;
     }
-    routines->turn[bytes](out, width, in, channel, channels, count, 0);
-    for (int64_t p = 0; p < count && channels < width; p++)
-        memset(out + (size_t)(p * width + channels) * bytes, 0,
-               (size_t)(width - channels) * bytes);
+    t->routines->transpose[t->bytes](t->pixels, t->width, t->images, t->channel,
+                                     t->channels, count, 0);
+    for (int64_t p = 0; p < count && t->channels < t->width; p++)
+        memset(t->pixels + (size_t)(p * t->width + t->channels) * t->bytes, 0,
+               (size_t)(t->width - t->channels) * t->bytes);
 }
 
-/* Pixels apart: some rows of some channels are turned over, and then moved. */
-static void spread_apart(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t channel, int64_t row, int64_t step,
-                         const char *in, int64_t in_row, int64_t channels,
-                         int64_t rows, int64_t columns, const char *bias,
-                         int64_t bias_step)
+/* Strided pixels: some rows of some channels are transposed, then copied. */
+static void scatter_strided(const conv_transfer *t, const char *bias,
+                            int64_t bias_step)
 {
     enum { CHANNELS = 16, PIXELS = 128 };
     _Alignas(64) double room[CHANNELS * PIXELS];
-    const unsigned type = conv_type(bytes);
-    const int64_t size = (int64_t)bytes;
-    const int64_t wide = tn__cpu_min(PIXELS, columns), high = PIXELS / wide;
-    for (int64_t i = 0; i < rows; i += high)
-        for (int64_t j = 0; j < columns; j += wide)
-            for (int64_t o = 0; o < channels; o += CHANNELS) {
-                const int64_t m = tn__cpu_min(high, rows - i);
-                const int64_t n = tn__cpu_min(wide, columns - j);
-                const int64_t some = tn__cpu_min(CHANNELS, channels - o);
-                char *to = out + (o * channel + i * row + j * step) * size;
-                routines->turn[bytes](
-                    room, PIXELS, in + ((i * columns + j) * in_row + o) * size,
-                    in_row, m * n, some, 0);
+    const tn_cpu_routines *routines = t->routines;
+    const unsigned type = conv_type(t->bytes);
+    const int64_t size = (int64_t)t->bytes;
+    const int64_t wide = tn__cpu_min(PIXELS, t->columns), high = PIXELS / wide;
+    for (int64_t i = 0; i < t->rows; i += high)
+        for (int64_t j = 0; j < t->columns; j += wide)
+            for (int64_t o = 0; o < t->channels; o += CHANNELS) {
+                const int64_t m = tn__cpu_min(high, t->rows - i);
+                const int64_t n = tn__cpu_min(wide, t->columns - j);
+                const int64_t some = tn__cpu_min(CHANNELS, t->channels - o);
+                char *to = t->images +
+                           (o * t->channel + i * t->row + j * t->step) * size;
+                routines->transpose[size](
+                    room, PIXELS,
+                    t->pixels + ((i * t->columns + j) * t->width + o) * size,
+                    t->width, m * n, some, 0);
                 for (int64_t k = 0; k < some; k++) {
                     char *from = (char *)room + k * PIXELS * size;
                     if (bias)
                         routines->op[TN_K_ADD][type](
                             from, from, bias + (o + k) * bias_step * size,
                             from, m * n, 2);
-                    routines->pool[type]->copy(to + k * channel * size, row,
-                                               step, from, n, 1, m, n, 0);
+                    routines->pool[type]->copy(to + k * t->channel * size,
+                                               t->row, t->step, from, n, 1, m,
+                                               n, 0);
                 }
             }
 }
 
-void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t channel, int64_t row, int64_t step,
-                         const char *in, int64_t in_row, int64_t channels,
-                         int64_t rows, int64_t columns, const char *bias,
-                         int64_t bias_step)
+void tn__cpu_conv_scatter(const conv_transfer *t, const char *bias,
+                          int64_t bias_step)
 {
-    const int64_t size = (int64_t)bytes;
-    if (step != 1) {
-        spread_apart(routines, bytes, out, channel, row, step, in, in_row,
-                     channels, rows, columns, bias, bias_step);
+    const int64_t size = (int64_t)t->bytes;
+    if (t->step != 1) {
+        scatter_strided(t, bias, bias_step);
         return;
     }
-    for (; rows > 0; rows--, out += row * size, in += columns * in_row * size) {
-        routines->turn[bytes](out, channel, in, in_row, columns, channels, 0);
-        for (int64_t o = 0; bias && o < channels; o++) {
-            char *to = out + o * channel * size;
-            routines->op[TN_K_ADD][conv_type(bytes)](
-                to, to, bias + o * bias_step * size, to, columns, 2);
+    char *out = t->images, *in = t->pixels;
+    for (int64_t i = 0; i < t->rows; i++) {
+        t->routines->transpose[size](out, t->channel, in, t->width, t->columns,
+                                     t->channels, 0);
+        for (int64_t o = 0; bias && o < t->channels; o++) {
+            char *to = out + o * t->channel * size;
+            t->routines->op[TN_K_ADD][conv_type(t->bytes)](
+                to, to, bias + o * bias_step * size, to, t->columns, 2);
         }
+        out += t->row * size;
+        in += t->columns * t->width * size;
     }
 }

@@ -1,8 +1,8 @@
-/* conv_plane.c: channels by themselves under windows of three columns, with a
- * result as large as the images, step one, planes without gaps. A tap then is
- * one offset for all pixels of a plane as they lie there, without gaps between
- * its rows: what it meets beyond a row's end belongs to another one, and a mask
- * leaves it out. The sums of a column of taps need one mask only. */
+/* conv_plane.c: depthwise convolution with windows of three columns, results as
+ * large as the images, stride one, and contiguous planes. A tap is then one
+ * offset for all pixels of a plane, whose rows follow each other without gaps.
+ * Elements beyond a row's end belong to the next row, and a mask removes them.
+ * The sum of a column of taps needs only one mask. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,23 +10,26 @@
 #include "../../cpu_device.h"
 
 enum {
-    LEAST_GROUPS = 8,  /* fewer: cpu_conv.c cuts images too */
-    ROOM = 2048,       /* pixels of a block, about: 8 KiB, and masks of that */
-    MOST_ROWS = 9,     /* of a window, a multiple of three */
-    MOST_LANES = 16,
-    BEYOND = 6 * MOST_LANES, /* elements read beyond the last ones met */
-    TASK_WORK = 524288 /* multiply-adds */
+    MIN_GROUPS = 8, /* fewer: cpu_conv.c cuts images too */
+    BLOCK_PIXELS =
+        2048,     /* pixels of a block, about: 8 KiB, and as much of masks */
+    MAX_ROWS = 9, /* of a window, a multiple of three */
+    MAX_LANES = 16,
+    READ_BEYOND = 6 * MAX_LANES, /* elements read beyond the last ones used */
+    TASK_WORK = 524288           /* multiply-adds */
 };
 
 typedef struct plane {
     const tn_conv_args *args;
     const tn_cpu_conv_routines *routines;
-    conv_images from, to; /* to: for WEIGHT out, which is read as well */
-    int64_t width;        /* of a row */
-    int64_t low, reach;   /* of the window: its first row, and to its last */
-    int64_t block, room;  /* rows of a block; elements of a mask */
-    int64_t each;         /* planes of a task */
-    char *memory; /* a vector; masks [column][room], of a block and the last */
+    conv_images from, to;    /* to: WEIGHT: out, which is read as well */
+    int64_t width;           /* of a row */
+    int64_t low, reach;      /* of the window: its first row, and the distance
+                                to its last */
+    int64_t block, room;     /* rows of a block; elements of a mask */
+    int64_t planes_per_task; /* planes of a task */
+    char *memory;            /* a vector; masks [column][room], of a whole block
+                                and of the last one */
     atomic_int failed;
 } plane;
 
@@ -38,10 +41,10 @@ static float *weight_at(const plane *p, int64_t group, int64_t tap)
            tap % 3 * w->stride[3];
 }
 
-/* What the pixels of rows [first, first + count) meet, zeros beyond the plane
- * and where vectors reach over its end. */
-static void lay_rows(const plane *p, const char *from, int64_t first,
-                     int64_t count, char *frame)
+/* Copies the rows that the pixels of rows [first, first + count) read, with
+ * zeros beyond the plane and where vectors read past its end. */
+static void fill_rows(const plane *p, const char *from, int64_t first,
+                      int64_t count, char *frame)
 {
     int64_t row = p->width * 4, low = first + p->low;
     int64_t end = low + count + p->reach, start = low < 0 ? 0 : low;
@@ -51,16 +54,16 @@ static void lay_rows(const plane *p, const char *from, int64_t first,
     memcpy(frame + (start - low) * row, from + start * row,
            (size_t)((last - start) * row));
     memset(frame + (last - low) * row, 0,
-           (size_t)((end - last) * row + BEYOND * 4 - 4));
+           (size_t)((end - last) * row + READ_BEYOND * 4 - 4));
 }
 
-/* One plane; w: weights, or for WEIGHT sums, a vector each. */
+/* One plane; w: the weights, or for WEIGHT the sums, a vector each. */
 static void run_plane(const plane *p, int64_t image, int64_t group,
                       char *frame, char *y, float *w, float bias)
 {
     const tn_conv_args *args = p->args;
     int64_t rows = p->from.size[0], row = args->dilation[0] * p->width;
-    const char *mask = p->memory + MOST_LANES * 4;
+    const char *mask = p->memory + MAX_LANES * 4;
     const char *from = p->from.memory + (image * p->from.stride[0] +
                                          group * p->from.stride[1]) * 4;
     char *to = p->to.memory +
@@ -68,14 +71,14 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     for (int64_t r = 0; r < rows; r += p->block) {
         int64_t some = tn__cpu_min(p->block, rows - r);
         int64_t pixels = some * p->width;
-        lay_rows(p, from, r, some, frame);
+        fill_rows(p, from, r, some, frame);
         if (args->kind != TN_CONV_WEIGHT) {
-            p->routines->sweep(pixels, args->kernel[0], row, frame, w, mask,
-                               p->room, to, bias);
+            p->routines->filter_plane(pixels, args->kernel[0], row, frame, w,
+                                      mask, p->room, to, bias);
         } else {
             memcpy(y, to, (size_t)pixels * 4);
             memset(y + pixels * 4, 0, (size_t)(p->room - pixels) * 4);
-            p->routines->cross(
+            p->routines->correlate_plane(
                 pixels + 2, args->kernel[0], row, frame, y,
                 mask + (some < p->block ? 3 * p->room * 4 : 0), p->room, w);
         }
@@ -83,17 +86,18 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Planes one after another in memory; for WEIGHT a channel of all images. */
+/* Planes in the order of memory; for WEIGHT one channel of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;
     const tn_conv_args *args = p->args;
     bool weight = args->kind == TN_CONV_WEIGHT;
-    int64_t first = weight ? i : i * p->each, step = weight ? args->groups : 1;
+    int64_t first = weight ? i : i * p->planes_per_task,
+            step = weight ? args->groups : 1;
     int64_t end = args->count * args->groups;
     int64_t taps = 3 * args->kernel[0], lanes = p->routines->lanes;
     int64_t frame_bytes =
-        (p->reach * p->width + p->room + BEYOND + MOST_LANES) * 4;
+        (p->reach * p->width + p->room + READ_BEYOND + MAX_LANES) * 4;
     char *frame = tn__cpu_scratch((size_t)(frame_bytes + p->room * 4));
     if (!frame) {
         atomic_store(&p->failed, 1);
@@ -101,9 +105,9 @@ static void run_task(void *context, int64_t i)
     }
     unsigned fpu = tn__cpu_fpu_set();
     char *y = frame + frame_bytes;
-    float w[3 * MOST_ROWS * MOST_LANES] = {0}, bias = 0;
-    memset(y - MOST_LANES * 4, 0, MOST_LANES * 4);
-    end = weight ? end : tn__cpu_min(first + p->each, end);
+    float w[3 * MAX_ROWS * MAX_LANES] = {0}, bias = 0;
+    memset(y - MAX_LANES * 4, 0, MAX_LANES * 4);
+    end = weight ? end : tn__cpu_min(first + p->planes_per_task, end);
     for (int64_t n = first; n < end; n += step) {
         int64_t group = n % args->groups;
         for (int64_t t = 0; t < taps && !weight; t++)
@@ -123,9 +127,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Of a block of so many pixels, those that a column of taps meets in their own
- * row: of pixel p - j at p. */
-static void lay_masks(const plane *p, int64_t pixels, char *mask)
+/* Masks of a block of that many pixels: which pixels a column of taps reads in
+ * their own row. Bit p: pixel p - j. */
+static void fill_masks(const plane *p, int64_t pixels, char *mask)
 {
     memset(mask, 0, (size_t)(3 * p->room) * 4);
     for (int64_t j = 0; j < 3; j++, mask += (p->room + 1) * 4) {
@@ -148,9 +152,9 @@ static bool suits(const tn_conv_args *args)
            is_whole(&args->out, args->out_size) &&
            args->in_size[0] == args->out_size[0] &&
            args->in_size[1] == args->out_size[1] &&
-           args->groups >= LEAST_GROUPS && args->in_channels == args->groups &&
+           args->groups >= MIN_GROUPS && args->in_channels == args->groups &&
            args->out_channels == args->groups && args->stride[0] == 1 &&
-           args->stride[1] == 1 && args->kernel[0] <= MOST_ROWS &&
+           args->stride[1] == 1 && args->kernel[0] <= MAX_ROWS &&
            args->kernel[1] == 3 && args->dilation[1] == 1 &&
            args->pad[1] == 1 && args->pad[0] >= 0 && args->pad[0] <= reach &&
            reach <= args->in_size[0];
@@ -160,7 +164,7 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
                         const tn_cpu_conv_routines *routines,
                         tn_status *status)
 {
-    if (!routines->sweep || !suits(args))
+    if (!routines->filter_plane || !suits(args))
         return false;
     bool back = args->kind == TN_CONV_INPUT;
     conv_images in = tn__cpu_conv_images(&args->in, args->in_size, 4);
@@ -168,23 +172,24 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
     plane p = {.args = args, .routines = routines, .from = back ? out : in,
                .to = back ? in : out, .width = args->in_size[1],
                .reach = (args->kernel[0] - 1) * args->dilation[0]};
-    int64_t rows = args->in_size[0], blocks = rows * p.width / ROOM + 1;
+    int64_t rows = args->in_size[0], blocks = rows * p.width / BLOCK_PIXELS + 1;
     p.low = back ? args->pad[0] - p.reach : -args->pad[0];
     p.block = (rows + blocks - 1) / blocks;
-    p.room = conv_round_up(p.block * p.width + 2, MOST_LANES) + BEYOND;
-    p.each = TASK_WORK / (3 * rows * p.width * args->kernel[0]) + 1;
-    p.memory = tn__cpu_lend((size_t)(6 * p.room + 2 * MOST_LANES) * 4);
+    p.room = conv_round_up(p.block * p.width + 2, MAX_LANES) + READ_BEYOND;
+    p.planes_per_task = TASK_WORK / (3 * rows * p.width * args->kernel[0]) + 1;
+    p.memory = tn__cpu_memory_acquire((size_t)(6 * p.room + 2 * MAX_LANES) * 4);
     if (p.memory) {
-        char *mask = p.memory + MOST_LANES * 4;
-        lay_masks(&p, p.block * p.width, mask);
-        lay_masks(&p, rows % p.block * p.width, mask + 3 * p.room * 4);
+        char *mask = p.memory + MAX_LANES * 4;
+        fill_masks(&p, p.block * p.width, mask);
+        fill_masks(&p, rows % p.block * p.width, mask + 3 * p.room * 4);
         int64_t planes = args->count * args->groups;
         tn__cpu_host->parallel_for(args->kind == TN_CONV_WEIGHT
                                        ? args->groups
-                                       : (planes + p.each - 1) / p.each,
+                                       : (planes + p.planes_per_task - 1) /
+                                             p.planes_per_task,
                                    run_task, &p);
     }
-    tn__cpu_give_back(p.memory);
+    tn__cpu_memory_release(p.memory);
     *status = p.memory && !atomic_load(&p.failed)
                   ? TN_OK
                   : tn__cpu_host->fail(TN_ERR_MEMORY, "conv: out of memory for "

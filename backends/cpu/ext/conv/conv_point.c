@@ -1,21 +1,22 @@
-/* conv_point.c: windows of one pixel. Images whose planes have no gaps are
- * matrices (channel, pixel) as they lie, so that the result and the gradient of
- * the images are products of the weights and those, image by image: nothing is
- * turned over. */
+/* conv_point.c: windows of one pixel. Images with contiguous planes are
+ * matrices (channel, pixel). So the result, and the gradient of the images, are
+ * products of the weights and these matrices, image by image, without any
+ * transposition. */
 #include "conv.h"
 #include "../../prim/float_product.h"
 
 enum {
-    LEAST_CHANNELS = 8, /* of a group, on either side */
-    LEAST_PIXELS = 512, /* fewer: those of several images go together in cpu_conv.c */
+    MIN_CHANNELS = 8, /* of a group, on either side */
+    MIN_PIXELS =
+        512, /* fewer: cpu_conv.c joins those of several images */
     TASK_WORK = 2097152 /* multiply-adds */
 };
 
 typedef struct point {
-    tn_cpu_product product; /* of the first image and group, all its pixels */
-    int64_t batch, channel; /* from image to image: of b, of c */
+    tn_cpu_product product; /* for the first image and group, all its pixels */
+    int64_t batch, channel; /* strides between images: of b, of c */
     int64_t b_group, c_group, a_group, groups;
-    int64_t pixels, cuts; /* of a task, and tasks of an image's group */
+    int64_t pixels, cuts; /* of a task; tasks of an image's group */
     const char *bias;
     int64_t bias_step;
     atomic_int failed;
@@ -53,9 +54,9 @@ static bool suits(const tn_conv_args *args)
     bool good = is_matrix(&args->in, args->in_size) &&
                 is_matrix(&args->out, args->out_size) &&
                 args->weight.stride[1] == 1 &&
-                args->in_channels / args->groups >= LEAST_CHANNELS &&
-                args->out_channels / args->groups >= LEAST_CHANNELS &&
-                args->in_size[0] * args->in_size[1] >= LEAST_PIXELS;
+                args->in_channels / args->groups >= MIN_CHANNELS &&
+                args->out_channels / args->groups >= MIN_CHANNELS &&
+                args->in_size[0] * args->in_size[1] >= MIN_PIXELS;
     for (int a = 0; a < 2; a++)
         good = good && args->kernel[a] == 1 && args->stride[a] == 1 &&
                args->pad[a] == 0 && args->in_size[a] == args->out_size[a];
@@ -95,7 +96,7 @@ bool tn__cpu_conv_point(const tn_conv_args *args,
         t.bias_step = args->bias.stride[0];
         t.product.beta = 1;
     }
-    t.pixels = conv_round_up(TASK_WORK / (out * in) + LEAST_PIXELS, 64);
+    t.pixels = conv_round_up(TASK_WORK / (out * in) + MIN_PIXELS, 64);
     t.cuts = (t.product.n + t.pixels - 1) / t.pixels;
     t.pixels = conv_round_up((t.product.n + t.cuts - 1) / t.cuts, 64);
     tn__cpu_host->parallel_for(args->count * args->groups * t.cuts, run_task,

@@ -1,9 +1,8 @@
-/* conv_strip.c: where few channels leave most lanes of a vector empty, vectors
- * run over pixels. Those of a block go one after another, with the gaps
- * between their rows, so that one step leads from each to the next and a tap
- * is one offset for all of them; what sums at gaps hold is nobody's. A step
- * between pixels is laid out of the way: each of its phases is a plane of the
- * frame by itself. */
+/* conv_strip.c: convolution with pixels as lanes, for channels too few to fill
+ * vectors. The pixels of a block form one sequence, including gaps between
+ * their rows, so that a tap is one offset for all of them. Sums at gaps are
+ * discarded. A stride between pixels is removed: each of its phases is a
+ * separate plane of the frame. */
 #include <string.h>
 
 #include "conv.h"
@@ -27,8 +26,8 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
     return s;
 }
 
-/* Places of a phase that lie in the images: the first of them in the frame and
- * there, and how many. low: where the frame's first place lies. */
+/* Positions of a phase within the images: the first one in the frame and in the
+ * images, and their number. low: position of the frame's first element. */
 typedef struct places {
     int64_t skip, start, count;
 } places;
@@ -41,13 +40,13 @@ static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
     return (places){skip, start, tn__cpu_min(count, room - skip)};
 }
 
-/* One phase of the channels of a block's images; [channel][image][plane]. */
-static void lay_phase(const conv_grid *grid, const conv_block *block,
-                      const conv_strip *s, const int64_t *phase,
-                      const conv_images *from, int64_t count, size_t bytes,
-                      const tn_cpu_routines *routines, const char *at,
-                      char *to)
+/* One phase of the channels of a block's images, [channel][image][plane]. */
+static void fill_phase(const conv_grid *grid, const conv_block *block,
+                       const conv_strip *s, const int64_t *phase,
+                       const conv_source *source, const char *at, char *to)
 {
+    const conv_images *from = source->images;
+    const size_t bytes = source->bytes;
     places p[2];
     for (int a = 0; a < 2; a++)
         p[a] = places_of(block->first[1 + a] * grid->step[a] + grid->low[a] +
@@ -58,31 +57,31 @@ static void lay_phase(const conv_grid *grid, const conv_block *block,
     at += (p[0].start * from->stride[2] + p[1].start * from->stride[3]) *
           (int64_t)bytes;
     to += (p[0].skip * s->room[1] + p[1].skip) * (int64_t)bytes;
-    for (int64_t c = 0; c < count; c++)
+    for (int64_t c = 0; c < source->count; c++)
         for (int64_t n = 0; n < block->size[0]; n++)
-            routines->pool[conv_type(bytes)]->copy(
+            source->routines->pool[conv_type(bytes)]->copy(
                 to + (c * block->size[0] + n) * s->plane * (int64_t)bytes,
                 s->room[1], 1,
                 at + ((block->first[0] + n) * from->stride[0] +
-                      c * from->stride[1]) * (int64_t)bytes,
+                      c * from->stride[1]) *
+                         (int64_t)bytes,
                 grid->step[0] * from->stride[2],
                 grid->step[1] * from->stride[3], p[0].count, p[1].count, 0);
 }
 
-void tn__cpu_conv_strip_lay(const conv_grid *grid, const conv_block *block,
-                            const conv_strip *s, const conv_images *from,
-                            int64_t first, int64_t count, size_t bytes,
-                            const tn_cpu_routines *routines, char *frame)
+void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
+                             const conv_strip *s, const conv_source *source,
+                             char *frame)
 {
-    const char *at =
-        from->memory + first * from->stride[1] * (int64_t)bytes;
-    memset(frame, 0, (size_t)s->elements * bytes);
+    const conv_images *from = source->images;
+    const int64_t bytes = (int64_t)source->bytes;
+    const char *at = from->memory + source->first * from->stride[1] * bytes;
+    memset(frame, 0, (size_t)(s->elements * bytes));
     for (int64_t i = 0; i < s->phases[0]; i++)
         for (int64_t j = 0; j < s->phases[1]; j++) {
             const int64_t phase[2] = {i, j};
-            lay_phase(grid, block, s, phase, from, count, bytes, routines, at,
-                      frame);
-            frame += count * block->size[0] * s->plane * (int64_t)bytes;
+            fill_phase(grid, block, s, phase, source, at, frame);
+            frame += source->count * block->size[0] * s->plane * bytes;
         }
 }
 
@@ -102,12 +101,14 @@ void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
     }
 }
 
-void tn__cpu_conv_strip_move(const conv_block *block, const conv_strip *s,
-                             const conv_images *images, const int64_t *first,
-                             const int64_t *step, size_t bytes,
+void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
+                             const conv_placement *placement,
                              const tn_cpu_routines *routines, char *strip,
                              bool back)
 {
+    const conv_images *images = placement->images;
+    const int64_t *first = placement->first, *step = placement->step;
+    const size_t bytes = placement->bytes;
     const int64_t *stride = images->stride;
     char *memory = images->memory +
                    (block->first[0] * stride[0] +

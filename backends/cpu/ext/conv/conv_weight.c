@@ -1,7 +1,7 @@
-/* conv_weight.c: the gradient of a convolution's weights: a sum over all
- * pixels of all images. Its tasks are shares of the images, each with sums of
- * its own that are then joined in order, and ranges of the channels of `in`;
- * both are cut by shape alone. */
+/* conv_weight.c: the gradient of a convolution's weights: a sum over all pixels
+ * of all images. Tasks are shares of the images, each with its own sums, which
+ * are added in order afterwards, and ranges of the channels of `in`. Both are
+ * cut by shape alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,15 +9,17 @@
 #include "../../cpu_device.h"
 
 enum {
-    BLOCK_PIXELS = 200,  /* 25 KiB of a panel of out, of two vectors */
-    AT_ONCE = 48,        /* rows between which the next block is asked for */
-    STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
-    TASK_WORK = 2097152, /* multiply-adds */
-    LEAST_ROWS = 128,    /* of a range */
-    CHANNELS = 8,        /* of one, a multiple: whole tiles of rows */
-    SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
-    LAID_ROOM = 1048576,   /* of panels of out, laid once for all ranges */
-    MOST_TASKS = 64
+    BLOCK_PIXELS = 200,     /* 25 KiB of a panel of out, of two vectors */
+    ROWS_AT_ONCE = 48,      /* rows between prefetches of the next block */
+    STRIP_ELEMENTS = 16384, /* elements of a strip: frame, out and mask */
+    TASK_WORK = 2097152,    /* multiply-adds */
+    MIN_ROWS = 128,         /* of a range */
+    CHANNELS = 8,           /* of a range, a multiple: whole tiles of rows */
+    SHARES_ELEMENTS =
+        2097152, /* elements of the sums of all shares but the first */
+    PACKED_ELEMENTS = 1048576, /* elements of panels of out that are packed once
+                                  for all ranges */
+    MAX_TASKS = 64
 };
 
 typedef struct gradient {
@@ -28,14 +30,16 @@ typedef struct gradient {
     conv_images in, out;
     conv_grid grid;
     int64_t in_channels, out_channels; /* of a group */
-    bool by_pixels; /* vectors are */
-    bool by_lines;  /* of pixels: the taps in threes, and one vector */
+    bool by_pixels;                    /* vectors hold pixels */
+    bool by_rows;                      /* taps in threes, one vector of
+                                          channels */
     int64_t panel, width;
     int64_t shares, ranges, range; /* range: channels of one */
-    char *sums; /* [share][group][range][tap, channel][width] */
-    char *laid; /* out: [group][block][panel][pixel][width of one]; NULL: each
-                   range lays it for itself */
-    int64_t laid_block; /* its elements of a block */
+    char *sums;                    /* [share][group][range][tap,
+                                      channel][width] */
+    char *packed;                  /* out: [group][block][panel][pixel][width of
+                                      one]; NULL: each range packs it */
+    int64_t packed_block;          /* its elements for a block */
     atomic_int failed;
 } gradient;
 
@@ -64,60 +68,75 @@ static void gather_rows(void *context, const conv_rows *r)
     const gathering *g = context;
     const gradient *w = g->w;
     int64_t channel = w->out.stride[1], bytes = (int64_t)w->bytes;
-    const char *from = r->memory + g->first * channel * bytes;
+    char *from = r->memory + g->first * channel * bytes;
     char *to = g->panel + r->pixel * g->width * bytes;
     for (int64_t i = 0; i < r->rows; i++)
-        tn__cpu_conv_gather(
-            w->general, w->bytes, to + i * r->columns * g->width * bytes,
-            g->width, from + i * r->row * bytes, channel, r->step,
-            tn__cpu_min(g->width, w->out_channels - g->first), r->columns);
+        tn__cpu_conv_gather(&(conv_transfer){
+            .routines = w->general,
+            .bytes = w->bytes,
+            .channels = tn__cpu_min(g->width, w->out_channels - g->first),
+            .rows = 1,
+            .columns = r->columns,
+            .images = from + i * r->row * bytes,
+            .channel = channel,
+            .step = r->step,
+            .pixels = to + i * r->columns * g->width * bytes,
+            .width = g->width});
 }
 
-/* A panel of a block's pixels, from channel o on. */
-static void lay_panel(const gradient *w, const conv_block *block,
-                      int64_t group, int64_t o, char *panel)
+/* Packs a panel of a block's pixels, from channel o on. */
+static void pack_panel(const gradient *w, const conv_block *block,
+                       int64_t group, int64_t o, char *panel)
 {
     static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
     conv_images out = w->out;
     out.memory += group * w->out_channels * out.stride[1] * (int64_t)w->bytes;
     gathering g = {w, panel, block->pixels, o,
                    tn__cpu_min(w->panel, w->width - o)};
-    tn__cpu_conv_runs(block, &out, origin, step, w->bytes, gather_rows, &g);
+    const conv_placement placement = {&out, origin, step, w->bytes};
+    tn__cpu_conv_visit_rows(block, &placement, gather_rows, &g);
 }
 
-static char *laid_panel(const gradient *w, const conv_block *block,
-                        int64_t group, int64_t number, int64_t o)
+static char *packed_panel(const gradient *w, const conv_block *block,
+                          int64_t group, int64_t number, int64_t o)
 {
-    return w->laid +
-           ((group * w->grid.block_count + number) * w->laid_block +
+    return w->packed +
+           ((group * w->grid.block_count + number) * w->packed_block +
             o * block->pixels) *
                (int64_t)w->bytes;
 }
 
-static void lay_block(void *context, int64_t i)
+static void pack_block(void *context, int64_t i)
 {
     const gradient *w = context;
     int64_t group = i / w->grid.block_count, number = i % w->grid.block_count;
     conv_block block = tn__cpu_conv_block(&w->grid, number);
     for (int64_t o = 0; o < w->width; o += w->panel)
-        lay_panel(w, &block, group, o,
-                  laid_panel(w, &block, group, number, o));
+        pack_panel(w, &block, group, o,
+                   packed_panel(w, &block, group, number, o));
 }
 
 /* Threes [first, first + count) of taps and channels: each is three rows of the
- * sums. at: of the block's pixels. */
-static void add_lines(const gradient *w, const conv_block *block,
-                      int64_t first, int64_t count, int64_t channels,
-                      const void *const *x, int64_t *at, const char *panel,
-                      char *sums, bool add)
+ * sums. */
+typedef struct row_sums {
+    int64_t channels;
+    const void *const *x;
+    const int64_t *at; /* offsets of the rows of the block's pixels */
+    const char *panel;
+    char *sums;
+    bool add;
+} row_sums;
+
+static void add_rows(const gradient *w, const conv_block *block, int64_t first,
+                     int64_t count, const row_sums *r)
 {
     for (int64_t i = first, some; i < first + count; i += some) {
-        int64_t row = i / channels * 3 * channels + i % channels;
-        some = tn__cpu_min(first + count - i, channels - i % channels);
-        w->routines->spans(some, block->size[0] * block->size[1],
-                           block->size[2], x + row, at, panel,
-                           channels * w->width,
-                           sums + row * w->width * (int64_t)w->bytes, add);
+        int64_t row = i / r->channels * 3 * r->channels + i % r->channels;
+        some = tn__cpu_min(first + count - i, r->channels - i % r->channels);
+        w->routines->correlate_rows(
+            some, block->size[0] * block->size[1], block->size[2], r->x + row,
+            r->at, r->panel, r->channels * w->width,
+            r->sums + row * w->width * (int64_t)w->bytes, r->add);
     }
 }
 
@@ -140,45 +159,46 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     int64_t *at = (int64_t *)(panel + panel_bytes);
     int64_t *row = at + block.pixels;
     const void **x = (const void **)(row + rows);
-    conv_view view = tn__cpu_conv_view(
-        grid, &block, &w->in, group * w->in_channels + first, channels,
-        CONV_PLANES, w->bytes, w->general, memory);
+    const conv_source source = {
+        w->general, &w->in, group * w->in_channels + first, channels, w->bytes};
+    conv_view view =
+        tn__cpu_conv_view(grid, &block, &source, CONV_PLANES, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
-    for (int64_t i = 0; i < block.pixels && w->by_lines; i += block.size[2])
-        at[i / block.size[2]] = at[i]; /* of rows alone */
+    for (int64_t i = 0; i < block.pixels && w->by_rows; i += block.size[2])
+        at[i / block.size[2]] = at[i]; /* of rows only */
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
 
-    conv_ahead in = tn__cpu_conv_ahead(grid, number + 1, &w->in,
-                                       group * w->in_channels + first,
-                                       channels, w->bytes);
-    conv_ahead next = {0};
-    if (!w->laid)
-        next = tn__cpu_conv_ahead_pixels(grid, number + 1, &w->out,
-                                         group * w->out_channels,
-                                         w->out_channels, w->bytes);
+    conv_prefetch_state in = tn__cpu_conv_ahead(grid, number + 1, &source);
+    conv_prefetch_state next = {0};
+    if (!w->packed)
+        next = tn__cpu_conv_ahead_pixels(
+            grid, number + 1,
+            &(conv_source){w->general, &w->out, group * w->out_channels,
+                           w->out_channels, w->bytes});
     int64_t calls = (w->width + w->panel - 1) / w->panel *
-                    ((rows + AT_ONCE - 1) / AT_ONCE);
-    int64_t in_lines = in.lines / calls + 1, next_lines = next.lines / calls + 1;
+                    ((rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+    int64_t in_lines = in.lines / calls + 1,
+            next_lines = next.lines / calls + 1;
     for (int64_t o = 0; o < w->width; o += w->panel) {
         int64_t width = tn__cpu_min(w->panel, w->width - o);
-        if (w->laid)
-            panel = laid_panel(w, &block, group, number, o);
+        if (w->packed)
+            panel = packed_panel(w, &block, group, number, o);
         else
-            lay_panel(w, &block, group, o, panel);
-        for (int64_t i = 0; i < rows; i += AT_ONCE) {
-            int64_t some = tn__cpu_min(AT_ONCE, rows - i);
-            if (w->by_lines)
-                add_lines(w, &block, i / 3, some / 3, channels, x, at, panel,
-                          sums, add);
+            pack_panel(w, &block, group, o, panel);
+        for (int64_t i = 0; i < rows; i += ROWS_AT_ONCE) {
+            int64_t some = tn__cpu_min(ROWS_AT_ONCE, rows - i);
+            if (w->by_rows)
+                add_rows(w, &block, i / 3, some / 3,
+                         &(row_sums){channels, x, at, panel, sums, add});
             else
                 w->routines->tiles(some, width / w->routines->lanes,
                                    block.pixels, x + i, at, panel, width,
                                    sums + (i * w->width + o) * bytes, w->width,
                                    1, add ? TN_CPU_TILE_ADD : 0);
-            tn__cpu_conv_ask(&in, in_lines);
-            tn__cpu_conv_ask(&next, next_lines);
+            tn__cpu_conv_prefetch(&in, in_lines);
+            tn__cpu_conv_prefetch(&next, next_lines);
         }
     }
     return true;
@@ -202,9 +222,9 @@ static bool add_strip(const gradient *w, int64_t number, int64_t group,
         return false;
     char *out = frame + frame_bytes, *mask = out + strip_bytes;
     int64_t *at = (int64_t *)(mask + strip_bytes);
-    tn__cpu_conv_strip_lay(grid, &block, &strip, &w->in,
-                           group * w->in_channels + first, channels, w->bytes,
-                           w->general, frame);
+    const conv_source source = {
+        w->general, &w->in, group * w->in_channels + first, channels, w->bytes};
+    tn__cpu_conv_strip_fill(grid, &block, &strip, &source, frame);
     tn__cpu_conv_strip_taps(grid, &block, &strip, channels, at);
     tn__cpu_conv_strip_mask(&block, &strip, w->bytes, mask);
     if (!add)
@@ -213,10 +233,11 @@ static bool add_strip(const gradient *w, int64_t number, int64_t group,
     conv_images images = w->out;
     images.memory += group * w->out_channels * images.stride[1] * bytes;
     for (int64_t o = 0; o < w->out_channels; o++) {
-        tn__cpu_conv_strip_move(&block, &strip, &images, origin, step,
-                                w->bytes, w->general, out, false);
-        w->routines->meet(rows, strip.pixels, frame, at, out, mask,
-                          sums + o * bytes, w->width);
+        tn__cpu_conv_strip_copy(
+            &block, &strip, &(conv_placement){&images, origin, step, w->bytes},
+            w->general, out, false);
+        w->routines->correlate_strip(rows, strip.pixels, frame, at, out, mask,
+                                     sums + o * bytes, w->width);
         images.memory += images.stride[1] * bytes;
     }
     return true;
@@ -242,7 +263,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* One tap of one group's range: its shares joined, and written. */
+/* Adds the shares of one tap of one group's range and writes it. */
 static void write_tap(void *context, int64_t i)
 {
     const gradient *w = context;
@@ -257,14 +278,23 @@ static void write_tap(void *context, int64_t i)
     char *sums = sums_of(w, 0, group, range) + at;
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t s = 1; s < w->shares; s++)
-        w->routines->join(sums, sums_of(w, s, group, range) + at,
-                          channels * w->width);
+        w->routines->add_to(sums, sums_of(w, s, group, range) + at,
+                            channels * w->width);
     char *to = tn__cpu_at(args->weight.buffer, args->weight.offset, w->bytes);
     to += (group * w->out_channels * stride[0] + first * stride[1] +
            w->grid.tap[t].weight) *
           bytes;
-    tn__cpu_conv_spread(w->general, w->bytes, to, stride[0], 0, stride[1], sums,
-                        w->width, w->out_channels, 1, channels, NULL, 0);
+    const conv_transfer out = {.routines = w->general,
+                               .bytes = w->bytes,
+                               .channels = w->out_channels,
+                               .rows = 1,
+                               .columns = channels,
+                               .images = to,
+                               .channel = stride[0],
+                               .step = stride[1],
+                               .pixels = sums,
+                               .width = w->width};
+    tn__cpu_conv_scatter(&out, NULL, 0);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -274,26 +304,27 @@ static void cut(gradient *w)
     double work = rows * (double)w->width * (double)w->grid.count *
                   (double)(w->grid.size[0] * w->grid.size[1]);
     double tasks = work / TASK_WORK; /* of a group */
-    double room = SHARES_ROOM / (rows * (double)w->width *
-                                 (double)w->args->groups) + 1;
+    double room =
+        SHARES_ELEMENTS / (rows * (double)w->width * (double)w->args->groups) +
+        1;
     tn__cpu_conv_grid_init(&w->grid, &w->in);
     bool one = !w->by_pixels && w->width == w->routines->lanes &&
-               w->routines->spans;
+               w->routines->correlate_rows;
     tn__cpu_conv_grid_cut(&w->grid, w->by_pixels
-                                        ? STRIP_ROOM / (w->in_channels + 2)
+                                        ? STRIP_ELEMENTS / (w->in_channels + 2)
                                     : one ? 2 * BLOCK_PIXELS
                                           : BLOCK_PIXELS);
-    w->by_lines = one && tn__cpu_conv_least_columns(&w->grid) > 1 &&
-                  w->in_channels > 2 &&
-                  tn__cpu_conv_line(&w->grid, &w->in) == 0;
-    tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
-    int64_t ranges = (int64_t)(rows / LEAST_ROWS);
+    w->by_rows = one && tn__cpu_conv_min_columns(&w->grid) > 1 &&
+                 w->in_channels > 2 &&
+                 tn__cpu_conv_row_taps(&w->grid, &w->in) == 0;
+    tasks = tasks < 1 ? 1 : tasks > MAX_TASKS ? MAX_TASKS : tasks;
+    int64_t ranges = (int64_t)(rows / MIN_ROWS);
     double shares = tasks / (double)(ranges < 1 ? 1 : ranges);
     shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
     w->shares = (w->grid.block_count + each - 1) / each; /* none is empty */
-    ranges = (int64_t)(tasks / (double)w->shares); /* more, of few images */
+    ranges = (int64_t)(tasks / (double)w->shares); /* more, if images are few */
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;
     w->range = tn__cpu_min(conv_round_up(w->range, CHANNELS), w->in_channels);
@@ -321,23 +352,24 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
         tn__cpu_conv_forward_grid(&w.grid, args, tap);
         cut(&w);
         int64_t sums = w.shares * args->groups * group_sums(&w);
-        int64_t laid = args->groups * w.grid.block_count;
-        w.laid_block =
+        int64_t packed = args->groups * w.grid.block_count;
+        w.packed_block =
             w.grid.block[0] * w.grid.block[1] * w.grid.block[2] * w.width;
-        laid = w.by_pixels || w.ranges == 1 ||
-                       laid > LAID_ROOM / w.laid_block
-                   ? 0
-                   : laid * w.laid_block;
-        w.sums = tn__cpu_lend((size_t)((sums + laid) * (int64_t)bytes));
-        w.laid = laid && w.sums ? w.sums + sums * (int64_t)bytes : NULL;
+        packed = w.by_pixels || w.ranges == 1 ||
+                         packed > PACKED_ELEMENTS / w.packed_block
+                     ? 0
+                     : packed * w.packed_block;
+        w.sums =
+            tn__cpu_memory_acquire((size_t)((sums + packed) * (int64_t)bytes));
+        w.packed = packed && w.sums ? w.sums + sums * (int64_t)bytes : NULL;
     }
     if (w.sums) {
         int64_t tasks = args->groups * w.shares * w.ranges;
         int64_t taps = args->groups * w.ranges * w.grid.taps;
         bool serial = tasks == 1;
-        if (w.laid)
+        if (w.packed)
             tn__cpu_host->parallel_for(args->groups * w.grid.block_count,
-                                       lay_block, &w);
+                                       pack_block, &w);
         if (serial)
             run_task(&w, 0);
         else
@@ -348,7 +380,7 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
             tn__cpu_host->parallel_for(taps, write_tap, &w);
     }
     bool good = w.sums && !atomic_load(&w.failed);
-    tn__cpu_give_back(w.sums);
+    tn__cpu_memory_release(w.sums);
     free(tap);
     return good ? TN_OK
                 : tn__cpu_host->fail(TN_ERR_MEMORY,

@@ -1,43 +1,46 @@
-/* conv_winograd.c: windows of 3 x 3 and of 1 x 3 by fewer products: FORWARD and
+/* conv_winograd.c: windows of 3 x 3 and 1 x 3 with fewer products: FORWARD and
  * INPUT.
  *
- * Two by two pixels share a window of 4 x 4, and are 16 products a channel
- * instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308);
- * two pixels side by side one of four, and are 4 products instead of 6:
+ * 2 x 2 pixels share a window of 4 x 4 and take 16 products a channel instead
+ * of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308). Two
+ * adjacent pixels of one row share a window of 4 and take 4 products instead of
+ * 6:
  *
  *     Y = A^T [(G g G^T) * (B^T d B)] A        y = A^T [(G g) * (B^T d)]
  *
- * where * goes element by element: over channels each of the sixteen (four) is a
- * product of matrices, by the tiles of convolution. Filters are transformed once
- * a call; a task does so with the windows of a block of tiles, tiles as lanes,
- * which then stay in an outer cache while the products run over them, some
- * channels of the result at a time. Results see only what lies in their own
- * windows, so a NaN stays with those, too; sums are cut into parts so short that
- * they err no more than the direct way's (docs/performance.md). */
+ * where * is elementwise: over channels each of the 16 (4) elements is a matrix
+ * product, computed by the tiles of convolution. Filters are transformed once a
+ * call. A task transforms the windows of a block of tiles, with tiles as lanes.
+ * They stay in an outer cache while the products run over them, some channels
+ * of the result at a time. A result depends only on its own window, so a NaN
+ * does not spread. Sums are cut into parts short enough that their error is no
+ * larger than that of direct convolution (docs/performance.md). */
 #include <string.h>
 
 #include "conv_winograd.h"
 #include "../../cpu_device.h"
 
 enum {
-    STRIP = 8,            /* filters side by side */
-    DEPTH = 64,           /* channels that are summed up before they are added */
-    RESULTS = 32,         /* channels of the result at a time */
-    ROOM = 262144,        /* elements of a block's windows: 1 MiB */
-    MOST_TILES = 128,     /* of a block, of two rows; of one twice as many */
-    LEAST_TILES = 32,
-    LEAST_BLOCKS = 16,    /* if blocks of fewer tiles have LEAST_WORK */
-    LEAST_WORK = 524288,  /* multiply-adds, about 10 us */
-    FILTERS_WORK = 65536, /* elements of filters on one thread */
-    MOST_CHANNELS = 65536,
-    /* What transforms take, in quarters of a vector's multiply-adds: for a
+    STRIP = 8,               /* adjacent filters */
+    DEPTH = 64,              /* channels that are summed before the sum is
+                                added */
+    RESULTS = 32,            /* channels of the result at once */
+    BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
+    MAX_TILES = 128,         /* of a block, with two rows; with one twice as
+                                many */
+    MIN_TILES = 32,
+    MIN_BLOCKS = 16,      /* if blocks of fewer tiles have MIN_WORK */
+    MIN_WORK = 524288,    /* multiply-adds, about 10 us */
+    FILTERS_WORK = 65536, /* elements of filters that one thread transforms */
+    MAX_CHANNELS = 65536,
+    /* The cost of transforms, in quarters of a vector's multiply-adds: for a
      * channel's row of tiles, for each four tiles of it, for a filter, for a
      * filter's gradient. */
     COST_ROW = 160,
     COST_TILES = 60,
     COST_FILTER = 60,
     COST_TAPS = 16,
-    COST_PART = 4 /* but for the first, of windows of one row: a fourth */
+    COST_PART = 4 /* for windows of one row the latter three are a fourth */
 };
 
 static void transform_filters(void *context, int64_t i)
@@ -53,11 +56,11 @@ static void transform_filters(void *context, int64_t i)
     _Alignas(64) float taps[9 * STRIP] = {0};
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t c = 0; c < w->from_channels; c++, to += STRIP) {
-        w->general->turn[4](taps, STRIP, from + c * w->weight_from,
-                            w->weight_to, count, w->taps, 0);
-        w->routines->filters(
-            to, w->plane, w->turned ? taps + (w->taps - 1) * STRIP : taps,
-            w->turned ? -STRIP : STRIP);
+        w->general->transpose[4](taps, STRIP, from + c * w->weight_from,
+                                 w->weight_to, count, w->taps, 0);
+        w->routines->filters(to, w->plane,
+                             w->flipped ? taps + (w->taps - 1) * STRIP : taps,
+                             w->flipped ? -STRIP : STRIP);
     }
     tn__cpu_fpu_restore(fpu);
 }
@@ -70,7 +73,7 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
     float bias = w->bias ? w->bias[channel * w->bias_stride] : 0;
     float *out = (float *)to->memory + channel * to->stride[1];
     for (int64_t t = first; t < end;) {
-        tile_run run = winograd_run(w, t, end);
+        tile_run run = winograd_tile_run(w, t, end);
         int64_t row = w->high * run.row, column = 2 * run.column;
         w->routines->results(
             out + run.image * to->stride[0] + row * to->stride[2] + column,
@@ -82,18 +85,21 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
 }
 
 /* sums[element][channel][tile] of `count` channels of the result from `first`
- * on, over `tiles` tiles. */
+ * on. */
 static void multiply(const winograd *w, const float *filters, int64_t first,
-                     int64_t count, const float *v, int64_t step,
-                     int64_t plane, int64_t tiles, float *sums,
-                     int64_t sums_plane)
+                     int64_t count, const winograd_windows *windows,
+                     float *sums, int64_t sums_plane)
 {
+    const int64_t tiles = windows->end - windows->first;
+    const int64_t step = windows->step;
+    const float *v = windows->v;
     const int64_t lanes = w->products->lanes;
     const void *x[RESULTS];
     int64_t at[DEPTH];
     for (int64_t p = 0; p < DEPTH; p++)
         at[p] = p * STRIP;
-    for (int64_t e = 0; e < w->elements; e++, v += plane, filters += w->plane)
+    for (int64_t e = 0; e < w->elements;
+         e++, v += windows->plane, filters += w->plane)
         for (int64_t p = 0; p < w->from_channels; p += DEPTH) {
             int64_t depth = tn__cpu_min(DEPTH, w->from_channels - p);
             for (int64_t i = 0; i < count; i++) {
@@ -118,7 +124,7 @@ static void run_task(void *context, int64_t i)
     int64_t plane = winograd_plane(w->from_channels * step);
     int64_t sums_plane =
         winograd_plane(tn__cpu_min(RESULTS, w->to_channels) * w->block);
-    int64_t frame = winograd_most_frame(w);
+    int64_t frame = winograd_max_frame(w);
     float *v = tn__cpu_scratch(
         (size_t)(w->elements * (plane + sums_plane) + frame +
                  WINOGRAD_BEYOND) *
@@ -130,12 +136,19 @@ static void run_task(void *context, int64_t i)
     float *sums = v + w->elements * plane;
     float *rows = sums + w->elements * sums_plane + WINOGRAD_BEYOND;
     unsigned fpu = tn__cpu_fpu_set();
-    tn__cpu_winograd_windows(w, group * w->from_channels, w->from_channels,
-                             first, end, rows, v, step, plane);
+    const winograd_windows windows = {.channel = group * w->from_channels,
+                                      .channels = w->from_channels,
+                                      .first = first,
+                                      .end = end,
+                                      .frame = rows,
+                                      .v = v,
+                                      .step = step,
+                                      .plane = plane};
+    tn__cpu_winograd_windows(w, &windows);
     for (int64_t o = 0; o < w->to_channels; o += RESULTS) {
         int64_t count = tn__cpu_min(RESULTS, w->to_channels - o);
-        multiply(w, w->filters + group * w->elements * w->plane, o,
-                 count, v, step, plane, end - first, sums, sums_plane);
+        multiply(w, w->filters + group * w->elements * w->plane, o, count,
+                 &windows, sums, sums_plane);
         for (int64_t c = 0; c < count; c++)
             write_channel(w, group * w->to_channels + o + c, first, end,
                           sums + c * w->block, sums_plane);
@@ -143,7 +156,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Less than the direct way? Both in quarters of a vector's multiply-adds. */
+/* Is Winograd cheaper than direct convolution? Both in quarters of a vector's
+ * multiply-adds. */
 static bool pays(const winograd *w, uint32_t kind)
 {
     const double lanes = (double)w->products->lanes;
@@ -153,7 +167,8 @@ static bool pays(const winograd *w, uint32_t kind)
     double rows = tiles / (double)w->tiles[1];
     double fours = (double)((w->tiles[1] + 3) / 4);
     double part = w->high == 2 ? 1 : 1.0 / COST_PART;
-    double pixels = (double)(2 * w->high * w->taps); /* taps of a tile's */
+    double pixels = (double)(2 * w->high * w->taps); /* taps of a tile's
+                                                        pixels */
     double direct = 4 * pixels * pairs * tiles / lanes;
     double whole = (double)conv_round_up(w->total, w->products->lanes);
     double here = 4 * (double)w->elements * pairs * whole / lanes +
@@ -165,33 +180,32 @@ static bool pays(const winograd *w, uint32_t kind)
 
 static void cut(winograd *w)
 {
-    int64_t most = ROOM / (w->elements * w->from_channels) / LEAST_TILES;
+    int64_t most =
+        BLOCK_ELEMENTS / (w->elements * w->from_channels) / MIN_TILES;
     double work = (double)(w->elements * w->from_channels * w->to_channels);
-    w->block = tn__cpu_min(most < 1 ? LEAST_TILES : most * LEAST_TILES,
-                           2 / w->high * MOST_TILES);
-    while (w->block > LEAST_TILES &&
-           w->total < LEAST_BLOCKS * w->block &&
-           work * (double)w->block > LEAST_WORK)
-        w->block = conv_round_up(w->block / 2, LEAST_TILES);
+    w->block = tn__cpu_min(most < 1 ? MIN_TILES : most * MIN_TILES,
+                           2 / w->high * MAX_TILES);
+    while (w->block > MIN_TILES && w->total < MIN_BLOCKS * w->block &&
+           work * (double)w->block > MIN_WORK)
+        w->block = conv_round_up(w->block / 2, MIN_TILES);
     w->blocks = (w->total + w->block - 1) / w->block;
 }
 
 static bool suits(const tn_conv_args *args)
 {
     bool line = args->kernel[0] == 1 && args->pad[0] == 0;
-    bool good = args->in.stride[3] == 1 && args->out.stride[3] == 1 &&
-                args->weight.stride[3] == 1 && args->kernel[1] == 3 &&
-                (line || (args->kernel[0] == 3 &&
-                          args->weight.stride[2] == 3)) &&
-                args->in_channels / args->groups <= MOST_CHANNELS &&
-                args->count > 0;
+    bool good =
+        args->in.stride[3] == 1 && args->out.stride[3] == 1 &&
+        args->weight.stride[3] == 1 && args->kernel[1] == 3 &&
+        (line || (args->kernel[0] == 3 && args->weight.stride[2] == 3)) &&
+        args->in_channels / args->groups <= MAX_CHANNELS && args->count > 0;
     for (int a = 0; a < 2; a++)
         good = good && args->stride[a] == 1 && args->dilation[a] == 1 &&
                args->in_size[a] > 0 && args->out_size[a] > 0;
     return good;
 }
 
-static void take(winograd *w, const tn_conv_args *args)
+static void set_up(winograd *w, const tn_conv_args *args)
 {
     bool forward = args->kind != TN_CONV_INPUT;
     conv_images in = tn__cpu_conv_images(&args->in, args->in_size, 4);
@@ -209,7 +223,7 @@ static void take(winograd *w, const tn_conv_args *args)
     w->weight_from = forward ? stride[1] : stride[0];
     w->weight_to = forward ? stride[0] : stride[1];
     w->weight_group = out_channels * stride[0];
-    w->turned = !forward;
+    w->flipped = !forward;
     if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
         w->bias = (const float *)tn__cpu_at(args->bias.buffer,
                                             args->bias.offset, 4);
@@ -234,16 +248,16 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
     winograd w = {.general = routines, .routines = routines->winograd[!line],
                   .products = routines->conv[CPU_F32], .high = line ? 1 : 2,
                   .elements = line ? 4 : 16, .taps = line ? 3 : 9};
-    take(&w, args);
-    if (choice == CONV_WHERE_IT_PAYS && !pays(&w, args->kind))
+    set_up(&w, args);
+    if (choice == CONV_BY_COST && !pays(&w, args->kind))
         return false;
     if (args->kind == TN_CONV_WEIGHT) {
         *status = tn__cpu_winograd_weight(&w, args);
         return true;
     }
     cut(&w);
-    w.filters = tn__cpu_lend((size_t)(w.groups * w.elements * w.plane) *
-                             sizeof *w.filters);
+    w.filters = tn__cpu_memory_acquire(
+        (size_t)(w.groups * w.elements * w.plane) * sizeof *w.filters);
     if (w.filters) {
         int64_t strips = w.groups * ((w.to_channels + STRIP - 1) / STRIP);
         bool serial = w.groups * w.elements * w.plane < FILTERS_WORK;
@@ -254,7 +268,7 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
         tn__cpu_host->parallel_for(w.groups * w.blocks, run_task, &w);
     }
     bool good = w.filters && !atomic_load(&w.failed);
-    tn__cpu_give_back(w.filters);
+    tn__cpu_memory_release(w.filters);
     *status = good ? TN_OK
                    : tn__cpu_host->fail(TN_ERR_MEMORY, "conv: out of memory "
                                         "for transformed windows");

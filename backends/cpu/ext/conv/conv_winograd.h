@@ -1,13 +1,12 @@
-/* conv_winograd.h: tiles of two by two pixels and their windows of 4 x 4; of
- * two pixels side by side and their windows of four, where a window has one
- * row. */
+/* conv_winograd.h: tiles of 2 x 2 pixels and their windows of 4 x 4; for
+ * windows of one row, tiles of 2 adjacent pixels and their windows of 4. */
 #ifndef TN_CPU_CONV_WINOGRAD_H
 #define TN_CPU_CONV_WINOGRAD_H
 
 #include "conv.h"
 
 enum {
-    WINOGRAD_BEYOND = 16 /* elements that vectors reach beyond a row */
+    WINOGRAD_BEYOND = 16 /* elements that vectors access beyond a row */
 };
 
 typedef struct winograd {
@@ -16,35 +15,38 @@ typedef struct winograd {
     const tn_cpu_conv_routines *products;
     conv_images from, to;
     int64_t groups, from_channels, to_channels; /* channels of a group */
-    int64_t high;            /* rows of a tile: 2, or 1 */
-    int64_t elements, taps;  /* of a tile's window, 16 or 4; of a filter */
-    int64_t pad[2];          /* zeros before the first window */
-    int64_t tiles[2], total; /* of an image; of all of them */
+    int64_t high;                               /* rows of a tile: 2 or 1 */
+    int64_t elements, taps;                     /* of a tile's window, 16 or 4;
+                                                   of a filter */
+    int64_t pad[2];                             /* zeros before the first
+                                                   window */
+    int64_t tiles[2], total;                    /* of an image; of all images */
     const float *weight;
     int64_t weight_from, weight_to, weight_group; /* strides */
-    bool turned;                                  /* filters are, by 180 degrees */
+    bool flipped;                                 /* filters are rotated by 180
+                                                     degrees */
     const float *bias;
     int64_t bias_stride;
     int64_t block, blocks; /* tiles of a block */
-    int64_t plane;  /* of a group's filters: [strip][channel][STRIP] */
-    float *filters; /* [group][element][plane] */
+    int64_t plane;         /* of a group's filters: [strip][channel][STRIP] */
+    float *filters;        /* [group][element][plane] */
     atomic_int failed;
 } winograd;
 
-/* From one of a window's elements to the next: an odd number of lines and pages,
- * so that they do not all meet in one set of a cache. */
+/* The stride between the elements of a window: an odd number of lines and
+ * pages, so that they do not share one cache set. */
 static inline int64_t winograd_plane(int64_t elements)
 {
     return conv_round_up(elements, 1024) + 64;
 }
 
-/* Tiles side by side. */
+/* Adjacent tiles. */
 typedef struct tile_run {
     int64_t image, row, column, count;
 } tile_run;
 
-static inline tile_run winograd_run(const winograd *w, int64_t tile,
-                                    int64_t end)
+static inline tile_run winograd_tile_run(const winograd *w, int64_t tile,
+                                         int64_t end)
 {
     int64_t line = tile / w->tiles[1];
     tile_run run = {line / w->tiles[0], line % w->tiles[0],
@@ -53,14 +55,15 @@ static inline tile_run winograd_run(const winograd *w, int64_t tile,
     return run;
 }
 
-/* Windows are made of whole rows of tiles, or of runs of those where rows have
+/* Windows are computed for whole rows of tiles, or for parts of a row if it has
  * more tiles than a block. */
 static inline bool winograd_is_wide(const winograd *w)
 {
     return w->tiles[1] > w->block;
 }
 
-/* Elements of a channel's rows under `rows` rows of tiles, in halves. */
+/* Elements of a channel's rows under `rows` rows of tiles, split into
+ * halves. */
 static inline int64_t winograd_frame(const winograd *w, int64_t rows)
 {
     const int64_t columns = tn__cpu_min(w->tiles[1], w->block) + 1;
@@ -68,8 +71,8 @@ static inline int64_t winograd_frame(const winograd *w, int64_t rows)
            2 * WINOGRAD_BEYOND;
 }
 
-/* Of the part of a block that lies in one image, or one row of it. */
-static inline int64_t winograd_most_frame(const winograd *w)
+/* For the part of a block within one image, or within one row of it. */
+static inline int64_t winograd_max_frame(const winograd *w)
 {
     int64_t rows = winograd_is_wide(w)
                        ? 1
@@ -77,14 +80,18 @@ static inline int64_t winograd_most_frame(const winograd *w)
     return conv_round_up(winograd_frame(w, rows), 16);
 }
 
-/* The windows of `channels` channels from `first` on of tiles [tile, end):
- * v[element * plane + c * step + t - tile]. frame: for their rows. */
-void tn__cpu_winograd_windows(const winograd *w, int64_t first,
-                              int64_t channels, int64_t tile, int64_t end,
-                              float *frame, float *v, int64_t step,
-                              int64_t plane);
+/* The windows of `channels` channels from `channel` on of tiles [first, end):
+ * v[element * plane + c * step + t - first]. */
+typedef struct winograd_windows {
+    int64_t channel, channels, first, end;
+    float *frame; /* winograd_max_frame elements, for the tiles' rows */
+    float *v;
+    int64_t step, plane;
+} winograd_windows;
+void tn__cpu_winograd_windows(const winograd *w,
+                              const winograd_windows *windows);
 
-/* WEIGHT, of what conv_winograd.c has taken (conv_winograd_weight.c). */
+/* WEIGHT, set up by conv_winograd.c (conv_winograd_weight.c). */
 tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args);
 
 #endif

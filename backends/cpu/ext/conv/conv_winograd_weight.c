@@ -1,27 +1,30 @@
-/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 and of
- * 1 x 3 by fewer products, the adjoint of conv_winograd.c in the weights:
+/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 and
+ * 1 x 3 with fewer products, the adjoint of conv_winograd.c in the weights:
  *
  *     dg = G^T [sum over tiles of (A dY A^T) * (B^T d B)] G
  *
- * Each of the sixteen (four) sums is a product of matrices over tiles: windows
- * [channel][tile], of which an element goes to all lanes, and cotangents
- * [tile][channel], channels as lanes. Tasks are shares of the tiles, each with
- * sums of its own that are then joined in order, and ranges of channels. */
+ * Each of the 16 (4) sums is a matrix product over tiles: windows
+ * [channel][tile], whose elements are broadcast, and cotangents
+ * [tile][channel], with channels as lanes. Tasks are shares of the tiles, each
+ * with its own sums, which are added in order afterwards, and ranges of
+ * channels. */
 #include <string.h>
 
 #include "conv_winograd.h"
 #include "../../cpu_device.h"
 
 enum {
-    SUMMED = 32,           /* tiles, before they are added: see conv_winograd.c */
-    RANGE = 64,            /* channels of `in` at a time */
-    ROOM = 262144,         /* elements of a block, about */
-    LEAST_TILES = 64,      /* of a block: */
-    MOST_TILES = 256,      /* fewer go more often over the sums; half of two
-                              rows */
-    TASK_WORK = 2097152,   /* multiply-adds */
-    MOST_TASKS = 64,
-    SHARES_ROOM = 2097152  /* elements of all shares' sums, but for the first */
+    SUMMED = 32,             /* tiles that are summed before the sum is added:
+                                see conv_winograd.c */
+    RANGE = 64,              /* channels of `in` at once */
+    BLOCK_ELEMENTS = 262144, /* elements of a block, about */
+    MIN_TILES = 64,          /* of a block: */
+    MAX_TILES = 256,         /* fewer pass over the sums more often; with two
+                                rows half of it */
+    TASK_WORK = 2097152,     /* multiply-adds */
+    MAX_TASKS = 64,
+    SHARES_ELEMENTS =
+        2097152 /* elements of the sums of all shares but the first */
 };
 
 typedef struct gradient {
@@ -40,8 +43,8 @@ static float *sums_of(const gradient *g, int64_t share, int64_t group,
     return g->sums + at * g->w->elements * g->range * g->width;
 }
 
-/* Pixels of a run of tiles, channels [o, o + width), zeros beyond the image:
- * two rows of them, or one. */
+/* The pixels of adjacent tiles, channels [o, o + width), zeros beyond the
+ * image: two rows of them, or one. */
 static void gather_run(const gradient *g, const tile_run *run, int64_t group,
                        int64_t o, int64_t width, float *pixels)
 {
@@ -50,33 +53,38 @@ static void gather_run(const gradient *g, const tile_run *run, int64_t group,
     int64_t row = high * run->row, column = 2 * run->column;
     int64_t rows = tn__cpu_min(high, to->size[0] - row);
     int64_t count = tn__cpu_min(2 * run->count, to->size[1] - column);
-    const float *in = (const float *)to->memory +
-                      run->image * to->stride[0] + row * to->stride[2] +
-                      column +
-                      (group * g->w->to_channels + o) * to->stride[1];
+    float *in = (float *)to->memory + run->image * to->stride[0] +
+                row * to->stride[2] + column +
+                (group * g->w->to_channels + o) * to->stride[1];
     if (rows < high || count < 2 * run->count)
         memset(pixels, 0,
                (size_t)(2 * high * run->count * width) * sizeof *pixels);
     for (int64_t i = 0; i < rows; i++)
-        tn__cpu_conv_gather(g->w->general, 4,
-                            (char *)(pixels + i * 2 * run->count * width),
-                            width, (const char *)(in + i * to->stride[2]),
-                            to->stride[1], 1,
-                            tn__cpu_min(width, g->w->to_channels - o), count);
+        tn__cpu_conv_gather(&(conv_transfer){
+            .routines = g->w->general,
+            .bytes = sizeof *in,
+            .channels = tn__cpu_min(width, g->w->to_channels - o),
+            .rows = 1,
+            .columns = count,
+            .images = (char *)(in + i * to->stride[2]),
+            .channel = to->stride[1],
+            .step = 1,
+            .pixels = (char *)(pixels + i * 2 * run->count * width),
+            .width = width});
 }
 
-/* sums[channel][..] (add: plus) a block's products of one element. */
-static void multiply(const gradient *g, const float *v, int64_t step,
-                     int64_t channels, const float *y, int64_t tiles,
-                     float *sums, bool add)
+/* sums[channel][..] (add: +)= a block's products of one element e. */
+static void multiply(const gradient *g, const winograd_windows *v, int64_t e,
+                     const float *y, float *sums, bool add)
 {
+    const int64_t channels = v->channels, tiles = v->end - v->first;
     const tn_cpu_conv_routines *products = g->w->products;
     const void *x[RANGE];
-    int64_t at[MOST_TILES];
+    int64_t at[MAX_TILES];
     for (int64_t t = 0; t < tiles; t++)
         at[t] = t;
     for (int64_t c = 0; c < channels; c++)
-        x[c] = v + c * step;
+        x[c] = v->v + e * v->plane + c * v->step;
     for (int64_t o = 0; o < g->width; o += g->panel) {
         int64_t width = tn__cpu_min(g->panel, g->width - o);
         for (int64_t t = 0; t < tiles; t += SUMMED)
@@ -99,10 +107,10 @@ static void run_task(void *context, int64_t i)
     int64_t step = w->block + WINOGRAD_BEYOND;
     int64_t plane = winograd_plane(channels * step);
     int64_t y_plane = winograd_plane(g->width * w->block);
-    float *v = tn__cpu_scratch(
-        (size_t)(w->elements * (plane + y_plane) + winograd_most_frame(w) +
-                 2 * w->high * w->block * g->panel) *
-        sizeof *v);
+    float *v = tn__cpu_scratch((size_t)(w->elements * (plane + y_plane) +
+                                        winograd_max_frame(w) +
+                                        2 * w->high * w->block * g->panel) *
+                               sizeof *v);
     if (!v) {
         atomic_store(&g->failed, 1);
         return;
@@ -116,11 +124,19 @@ static void run_task(void *context, int64_t i)
     for (int64_t b = share * each; b < last; b++) {
         int64_t first = b * w->block;
         int64_t end = tn__cpu_min(first + w->block, w->total);
-        tn__cpu_winograd_windows(w, group * w->from_channels + c, channels,
-                                 first, end, frame, v, step, plane);
+        const winograd_windows windows = {.channel =
+                                              group * w->from_channels + c,
+                                          .channels = channels,
+                                          .first = first,
+                                          .end = end,
+                                          .frame = frame,
+                                          .v = v,
+                                          .step = step,
+                                          .plane = plane};
+        tn__cpu_winograd_windows(w, &windows);
         for (int64_t o = 0; o < g->width; o += g->panel)
             for (int64_t t = first; t < end;) {
-                tile_run run = winograd_run(w, t, end);
+                tile_run run = winograd_tile_run(w, t, end);
                 int64_t width = tn__cpu_min(g->panel, g->width - o);
                 gather_run(g, &run, group, o, width, pixels);
                 w->routines->cotangents(
@@ -129,14 +145,14 @@ static void run_task(void *context, int64_t i)
                 t += run.count;
             }
         for (int64_t e = 0; e < w->elements; e++)
-            multiply(g, v + e * plane, step, channels, y + e * y_plane,
-                     end - first, sums + e * g->range * g->width,
-                     b > share * each);
+            multiply(g, &windows, e, y + e * y_plane,
+                     sums + e * g->range * g->width, b > share * each);
     }
     tn__cpu_fpu_restore(fpu);
 }
 
-/* One channel of a group: its shares joined, transformed back and written. */
+/* Adds the shares of one channel of a group, transforms them back and writes
+ * them. */
 static void write_channel(void *context, int64_t i)
 {
     gradient *g = context;
@@ -153,13 +169,14 @@ static void write_channel(void *context, int64_t i)
     for (int64_t s = 1; s < g->shares; s++) {
         const float *more = sums_of(g, s, group, c / g->range) + at;
         for (int64_t e = 0; e < w->elements; e++)
-            w->products->join(sums + e * plane, more + e * plane, g->width);
+            w->products->add_to(sums + e * plane, more + e * plane, g->width);
     }
     w->routines->taps(taps, g->width, sums, plane);
     float *out = (float *)tn__cpu_at(g->args->weight.buffer,
                                      g->args->weight.offset, 4);
-    w->general->turn[4](out + group * w->weight_group + c * w->weight_from,
-                        w->weight_to, taps, g->width, w->taps, w->to_channels, 0);
+    w->general->transpose[4](out + group * w->weight_group + c * w->weight_from,
+                             w->weight_to, taps, g->width, w->taps,
+                             w->to_channels, 0);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -169,24 +186,23 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
                   .width = conv_round_up(w->to_channels, w->products->lanes),
                   .range = tn__cpu_min(w->from_channels, RANGE)};
     g.ranges = (w->from_channels + g.range - 1) / g.range;
-    w->block = ROOM / w->elements / (g.range + g.width) / LEAST_TILES *
-               LEAST_TILES;
-    w->block = w->block < LEAST_TILES
-                   ? LEAST_TILES
-                   : tn__cpu_min(w->block, MOST_TILES / w->high);
+    w->block = BLOCK_ELEMENTS / w->elements / (g.range + g.width) / MIN_TILES *
+               MIN_TILES;
+    w->block = w->block < MIN_TILES
+                   ? MIN_TILES
+                   : tn__cpu_min(w->block, MAX_TILES / w->high);
     w->blocks = (w->total + w->block - 1) / w->block;
     double each = (double)(w->elements * w->from_channels * g.width);
     double tasks = each * (double)w->total / TASK_WORK;
-    double shares = (tasks < MOST_TASKS ? tasks : MOST_TASKS) /
-                    (double)g.ranges;
-    double room = SHARES_ROOM / (each * (double)w->groups) + 1;
+    double shares = (tasks < MAX_TASKS ? tasks : MAX_TASKS) / (double)g.ranges;
+    double room = SHARES_ELEMENTS / (each * (double)w->groups) + 1;
     shares = shares < room ? shares : room;
     g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
     g.shares = (w->blocks + blocks - 1) / blocks; /* none is empty */
-    g.sums = tn__cpu_lend((size_t)(g.shares * w->groups * g.ranges *
-                                   w->elements * g.range * g.width) *
-                          sizeof *g.sums);
+    g.sums = tn__cpu_memory_acquire((size_t)(g.shares * w->groups * g.ranges *
+                                             w->elements * g.range * g.width) *
+                                    sizeof *g.sums);
     if (g.sums) {
         tn__cpu_host->parallel_for(g.shares * w->groups * g.ranges, run_task,
                                    &g);
@@ -194,7 +210,7 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
                                    write_channel, &g);
     }
     bool good = g.sums && !atomic_load(&g.failed);
-    tn__cpu_give_back(g.sums);
+    tn__cpu_memory_release(g.sums);
     return good ? TN_OK
                 : tn__cpu_host->fail(TN_ERR_MEMORY,
                                      "conv: out of memory for the gradient of "

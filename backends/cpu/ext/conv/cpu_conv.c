@@ -1,17 +1,18 @@
-/* cpu_conv.c: the extension `conv`: convolution without columns in memory.
+/* cpu_conv.c: the extension `conv`: convolution without im2col.
  *
- * Each of its three sums is a product of matrices in which the left one is
- * never laid out: its element (i, p) lies at x[i] + at[p] of the images, which
- * stand in a frame of zeros where windows reach beyond them.
+ * Each of its three sums is a matrix product whose left operand is never
+ * materialised: its element (i, p) is at x[i] + at[p] of the images, which are
+ * copied into a frame of zeros if windows reach beyond them.
  *
  *     FORWARD  out[pixel][o]    = in[pixel + tap, c]  x  weight[tap, c][o]
  *     INPUT    in[pixel][c]     = out[pixel + tap, o] x  weight[tap, o][c]
  *     WEIGHT   weight[tap, c][o] = in[tap, c + pixel] x  out[pixel][o]
  *
- * A tap is a place in the window; its pixels, the places it slides to. Vectors
- * run over channels, so stride and dilation cost nothing, and one loop serves
- * all three (routines_conv.c); where a group has few of them, over pixels
- * (conv_strip.c). Work is cut into blocks of pixels by shape alone. */
+ * A tap is a position in the window; its pixels are the positions of the
+ * window. Vectors hold channels, so stride and dilation cost nothing and one
+ * loop serves all three (routines_conv.c). If a group has few channels, vectors
+ * hold pixels (conv_strip.c). Work is cut into blocks of pixels by shape
+ * alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,25 +22,25 @@
 enum {
     BLOCK_SUMS = 65536,  /* elements of a block's sums: 256 KiB of an L2 */
     BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
-    MOST_PIXELS = 1024,
-    LEAST_PIXELS = 256,
-    STRIP_ROOM = 16384, /* elements of a strip's frame and sums */
-    DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
-                        of pixels go one after another */
-    LEAST_TAPS = 6,    /* side by side that are packed by squares */
-    LEAST_COLUMNS = 8, /* of a row whose taps outside the images are left out */
-    LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
+    MAX_PIXELS = 1024,
+    MIN_PIXELS = 256,
+    STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums */
+    DEPTH = 256,            /* of a product at a time: 32 KiB of weights, for
+                               consecutive tiles of pixels */
+    MIN_TAPS = 6,           /* adjacent taps that are packed by squares */
+    MIN_COLUMNS = 8,        /* of a row, if taps outside are skipped */
+    LAST_CHANNELS = 8,      /* fewer: not worth making them adjacent */
     MAX_CLASSES = 64
 };
 
-/* INPUT with stride s: the pixels h with equal h mod s, along both axes, are
- * met by the same taps. FORWARD has one class. */
+/* INPUT with stride s: the pixels h with equal h mod s, along both axes, use
+ * the same taps. FORWARD has one class. */
 typedef struct pixel_class {
     conv_grid grid;
-    int64_t first[2]; /* place of pixel (0, 0) */
+    int64_t first[2]; /* position of pixel (0, 0) */
     int64_t first_task;
-    int64_t line; /* by lines: which of three taps side by side is the first in
-                     place, 0 or 2; else -1 */
+    int64_t line; /* by rows: number of the leftmost of three adjacent taps, 0
+                     or 2; else -1 */
     char *panels; /* [group][panel][tap, channel][width] */
 } pixel_class;
 
@@ -49,21 +50,22 @@ typedef struct convolution {
     size_t bytes; /* of an element */
     conv_images from, to;
     int64_t groups, from_channels, to_channels; /* channels of a group */
-    int64_t step[2];                            /* from pixel to pixel of to */
+    int64_t step[2];                            /* between pixels of to */
     const char *weight;
     int64_t weight_from, weight_to, weight_group; /* strides */
     const char *bias;
     int64_t bias_stride;
-    bool by_pixels; /* vectors are */
+    bool by_pixels; /* vectors hold pixels */
     bool cleared;   /* classes without taps have no tasks */
     int64_t panel;  /* channels: two vectors; by pixels, four */
-    int64_t width;  /* of sums: to_channels in whole vectors; by pixels, alone */
+    int64_t width;  /* of the sums: to_channels in whole vectors; by pixels,
+                       exactly */
     int64_t class_count, tasks;
     pixel_class class[MAX_CLASSES];
     atomic_int failed;
 } convolution;
 
-/* ---- what is to be done ------------------------------------------------- */
+/* ---- what is to be done -------------------------------------------------- */
 
 static void take_forward(convolution *c, const tn_conv_args *args,
                          conv_tap *tap)
@@ -80,10 +82,10 @@ static void take_forward(convolution *c, const tn_conv_args *args,
     tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
 }
 
-/* Pixel r + s * i of in met tap k where (r + pad - k * dilation) is a multiple
- * q * s of the stride: by element q + i of out. False: it never does. */
-static bool meets(const tn_conv_args *args, int a, int64_t r, int64_t k,
-                  int64_t *at)
+/* Pixel r + s * i of in uses tap k if (r + pad - k * dilation) is a multiple q
+ * * s of the stride: with element q + i of out. False: never. */
+static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
+                        int64_t *at)
 {
     int64_t place = r + args->pad[a] - k * args->dilation[a];
     *at = place / args->stride[a];
@@ -105,8 +107,8 @@ static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
         for (int64_t j = 0; j < args->kernel[1]; j++) {
             conv_tap t = {.weight = i * args->weight.stride[2] +
                                     j * args->weight.stride[3]};
-            if (meets(args, 0, r0, i, &t.at[0]) &&
-                meets(args, 1, r1, j, &t.at[1]))
+            if (tap_reaches(args, 0, r0, i, &t.at[0]) &&
+                tap_reaches(args, 1, r1, j, &t.at[1]))
                 tap[grid->taps++] = t;
         }
     return tap + grid->taps;
@@ -131,12 +133,12 @@ static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
 {
     int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
                      tn__cpu_min(grid->step[1], 4);
-    int64_t pixels = STRIP_ROOM / (frames + c->to_channels);
-    return pixels < LEAST_PIXELS ? LEAST_PIXELS : pixels;
+    int64_t pixels = STRIP_ELEMENTS / (frames + c->to_channels);
+    return pixels < MIN_PIXELS ? MIN_PIXELS : pixels;
 }
 
-/* Pixels that no tap meets, of a stride beyond the kernel: where planes have no
- * gaps, all is cleared at once and they are no task. */
+/* Some pixels use no tap if the stride exceeds the kernel. With contiguous
+ * planes everything is cleared at once, and these pixels have no tasks. */
 static bool can_clear(const convolution *c)
 {
     bool some = false;
@@ -155,7 +157,7 @@ static void clear_plane(void *context, int64_t i)
            0, (size_t)(c->to.size[0] * c->to.size[1]) * c->bytes);
 }
 
-/* Blocks of every class; the tasks are groups x blocks. */
+/* Cuts the blocks of every class; the tasks are groups x blocks. */
 static void cut(convolution *c)
 {
     c->tasks = 0;
@@ -163,18 +165,19 @@ static void cut(convolution *c)
         pixel_class *class = &c->class[i];
         int64_t depth = class->grid.taps * c->from_channels;
         int64_t pixels = BLOCK_WORK / (depth * c->width + 1);
-        pixels = pixels < LEAST_PIXELS ? LEAST_PIXELS
-                                       : tn__cpu_min(pixels, MOST_PIXELS);
+        pixels =
+            pixels < MIN_PIXELS ? MIN_PIXELS : tn__cpu_min(pixels, MAX_PIXELS);
         if (c->by_pixels)
             pixels = pixels_of_strip(c, &class->grid);
         else if (pixels * c->width > BLOCK_SUMS)
             pixels = BLOCK_SUMS / c->width;
         tn__cpu_conv_grid_init(&class->grid, &c->from);
         tn__cpu_conv_grid_cut(&class->grid, pixels);
-        class->line = c->routines->lines && c->width == c->routines->lanes &&
-                              tn__cpu_conv_least_columns(&class->grid) >=
-                                  c->routines->line
-                          ? tn__cpu_conv_line(&class->grid, &c->from)
+        class->line = c->routines->filter_rows &&
+                              c->width == c->routines->lanes &&
+                              tn__cpu_conv_min_columns(&class->grid) >=
+                                  c->routines->min_columns
+                          ? tn__cpu_conv_row_taps(&class->grid, &c->from)
                           : -1;
         class->first_task = c->tasks;
         if (class->grid.taps > 0 || !c->cleared)
@@ -182,7 +185,7 @@ static void cut(convolution *c)
     }
 }
 
-/* ---- weights ------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------- */
 
 static int64_t panels_bytes(const convolution *c, const pixel_class *class)
 {
@@ -190,7 +193,7 @@ static int64_t panels_bytes(const convolution *c, const pixel_class *class)
            (int64_t)c->bytes;
 }
 
-/* Panel i of all classes' groups. */
+/* Packs panel i of all classes' groups. */
 static void pack_panel(void *context, int64_t i)
 {
     const convolution *c = context;
@@ -207,48 +210,64 @@ static void pack_panel(void *context, int64_t i)
                         (int64_t)c->bytes;
     const int64_t bytes = (int64_t)c->bytes, row = width * bytes;
     int64_t channels = tn__cpu_min(width, c->to_channels - first);
-    bool squares = channels == width && grid->taps >= LEAST_TAPS;
+    bool squares = channels == width && grid->taps >= MIN_TAPS;
     for (int64_t t = 1; t < grid->taps && squares; t++)
         squares = grid->tap[t].weight == grid->tap[0].weight + t;
-    /* Taps side by side: a channel's are turned over by squares. */
+    /* Adjacent taps: a channel's taps are transposed by squares. */
     for (int64_t p = 0; p < c->from_channels && squares; p++)
-        c->general->turn[bytes](
+        c->general->transpose[bytes](
             to + p * row, c->from_channels * width,
             from + (grid->tap[0].weight + p * c->weight_from) * bytes,
             c->weight_to, channels, grid->taps, 0);
     for (int64_t t = 0; t < grid->taps && !squares; t++)
-        tn__cpu_conv_gather(c->general, c->bytes,
-                            to + t * c->from_channels * row, width,
-                            from + grid->tap[t].weight * bytes, c->weight_to,
-                            c->weight_from, channels, c->from_channels);
+        tn__cpu_conv_gather(&(conv_transfer){
+            .routines = c->general,
+            .bytes = c->bytes,
+            .channels = channels,
+            .rows = 1,
+            .columns = c->from_channels,
+            .images = (char *)(uintptr_t)from + grid->tap[t].weight * bytes,
+            .channel = c->weight_to,
+            .step = c->weight_from,
+            .pixels = to + t * c->from_channels * row,
+            .width = width});
 }
 
-/* ---- blocks ------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------- */
 
-typedef struct spreading {
+typedef struct scattering {
     const convolution *c;
-    const char *sums, *bias;
+    char *sums;
+    const char *bias;
     int64_t channel; /* stride of to's channels */
-} spreading;
+} scattering;
 
-static void spread_rows(void *context, const conv_rows *r)
+static void scatter_rows(void *context, const conv_rows *r)
 {
-    const spreading *s = context;
+    const scattering *s = context;
     const convolution *c = s->c;
-    tn__cpu_conv_spread(c->general, c->bytes, r->memory, s->channel, r->row,
-                        r->step,
-                        s->sums + r->pixel * c->width * (int64_t)c->bytes,
-                        c->width, c->to_channels, r->rows, r->columns, s->bias,
-                        c->bias_stride);
+    const conv_transfer t = {.routines = c->general,
+                             .bytes = c->bytes,
+                             .channels = c->to_channels,
+                             .rows = r->rows,
+                             .columns = r->columns,
+                             .images = r->memory,
+                             .channel = s->channel,
+                             .row = r->row,
+                             .step = r->step,
+                             .pixels = s->sums +
+                                       r->pixel * c->width * (int64_t)c->bytes,
+                             .width = c->width};
+    tn__cpu_conv_scatter(&t, s->bias, c->bias_stride);
 }
 
-/* Pixels of a block that follow each other and are met by the same taps, as a
- * part [from, end) of the depth: rows at the images' edges have fewer. */
+/* Consecutive pixels of a block that use the same taps, as a range [from, end)
+ * of the depth: rows at the images' edges have fewer. */
 typedef struct pixel_run {
     int64_t first, count, from, end;
 } pixel_run;
 
-/* Taps come in rows, so those within the images do. */
+/* Taps are sorted by rows, and so are those within the images. */
 static void find_taps(const conv_grid *grid, const conv_images *images,
                       int64_t row, int64_t *from, int64_t *end)
 {
@@ -266,14 +285,14 @@ static void find_taps(const conv_grid *grid, const conv_images *images,
         *from = *end = 0;
 }
 
-/* At most a run for each row. */
+/* At most one run for each row. */
 static int64_t find_runs(const convolution *c, const conv_grid *grid,
                          const conv_block *block, pixel_run *run)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < block->size[0] * block->size[1]; i++) {
         int64_t from = 0, end = grid->taps;
-        if (block->size[2] >= LEAST_COLUMNS)
+        if (block->size[2] >= MIN_COLUMNS)
             find_taps(grid, &c->from, block->first[1] + i % block->size[1],
                       &from, &end);
         from *= c->from_channels;
@@ -287,57 +306,67 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
     return count;
 }
 
-static void multiply(const convolution *c, const pixel_class *class,
-                     int64_t group, const pixel_run *run, int64_t runs,
-                     const void *const *x, const int64_t *at, char *sums,
-                     conv_ahead *ahead)
+/* The products of one block of one group. */
+typedef struct block_job {
+    const convolution *c;
+    const pixel_class *class;
+    int64_t group;
+    const pixel_run *run;
+    int64_t runs;
+    const int64_t *at; /* offsets of channels under taps */
+    char *sums;
+    conv_prefetch_state ahead; /* of the next block */
+} block_job;
+
+static void multiply(block_job *j, const void *const *x)
 {
-    int64_t depth = class->grid.taps * c->from_channels;
+    const convolution *c = j->c;
+    int64_t depth = j->class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes;
-    const char *panels = class->panels + group * depth * c->width * bytes;
-    int64_t calls = (depth + DEPTH - 1) / DEPTH * runs *
+    const char *panels = j->class->panels + j->group * depth * c->width * bytes;
+    int64_t calls = (depth + DEPTH - 1) / DEPTH * j->runs *
                     ((c->width + c->panel - 1) / c->panel);
-    int64_t lines = ahead->lines / (calls + 1) + 1;
+    int64_t lines = j->ahead.lines / (calls + 1) + 1;
     for (int64_t p = 0; p == 0 || p < depth; p += DEPTH)
         for (int64_t o = 0; o < c->width; o += c->panel)
-            for (int64_t i = 0; i < runs; i++) {
-                const pixel_run *r = &run[i];
+            for (int64_t i = 0; i < j->runs; i++) {
+                const pixel_run *r = &j->run[i];
                 int64_t width = tn__cpu_min(c->panel, c->width - o);
                 int64_t from = r->from > p ? r->from : p;
                 int64_t end = tn__cpu_min(r->end, p + DEPTH);
                 if (from < end || (p == 0 && r->end == 0))
                     c->routines->tiles(
-                        r->count, width / c->routines->lanes, end - from, x +
-                        r->first, at + from,
+                        r->count, width / c->routines->lanes, end - from,
+                        x + r->first, j->at + from,
                         panels + (o * depth + from * width) * bytes, width,
-                        sums + (r->first * c->width + o) * bytes, c->width, 1,
-                        from > r->from ? TN_CPU_TILE_ADD : 0);
-                tn__cpu_conv_ask(ahead, lines);
+                        j->sums + (r->first * c->width + o) * bytes, c->width,
+                        1, from > r->from ? TN_CPU_TILE_ADD : 0);
+                tn__cpu_conv_prefetch(&j->ahead, lines);
             }
 }
 
-/* The same by lines, whose pixels lie side by side in the view. */
-static void multiply_lines(const convolution *c, const pixel_class *class,
-                           int64_t group, const pixel_run *run, int64_t runs,
-                           const conv_block *block, const conv_view *view,
-                           const int64_t *at, char *sums, conv_ahead *ahead)
+/* The same by rows, whose pixels are adjacent in the view. */
+static void multiply_rows(block_job *j, const conv_block *block,
+                          const conv_view *view)
 {
+    const convolution *c = j->c;
+    const pixel_class *class = j->class;
     int64_t depth = class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes, tap = c->from_channels;
     int64_t rows = block->size[1], columns = block->size[2];
     int64_t row = class->grid.step[0] * view->stride[2];
-    const char *panel = class->panels + group * depth * c->width * bytes;
-    int64_t lines = ahead->lines / (block->size[0] * rows) + 1;
-    for (const pixel_run *r = run; r < run + runs; r++)
+    const char *panel = class->panels + j->group * depth * c->width * bytes;
+    int64_t lines = j->ahead.lines / (block->size[0] * rows) + 1;
+    for (const pixel_run *r = j->run; r < j->run + j->runs; r++)
         for (int64_t i = r->first; i < r->first + r->count; i += columns) {
             int64_t n = i / columns / rows, from = r->from + class->line * tap;
             int64_t x = n * view->stride[0] + (i / columns - n * rows) * row;
-            c->routines->lines(columns, (r->end - r->from) / (3 * tap), tap,
-                               view->base + x * bytes, at + from,
-                               panel + from * c->width * bytes,
-                               (1 - class->line) * tap * c->width,
-                               sums + i * c->width * bytes);
-            tn__cpu_conv_ask(ahead, lines);
+            c->routines->filter_rows(columns, (r->end - r->from) / (3 * tap),
+                                     tap, view->base + x * bytes, j->at + from,
+                                     panel + from * c->width * bytes,
+                                     (1 - class->line) * tap * c->width,
+                                     j->sums + i * c->width * bytes);
+            tn__cpu_conv_prefetch(&j->ahead, lines);
         }
 }
 
@@ -367,32 +396,35 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     int64_t *at = pixel + block.pixels;
     const void **x = (const void **)(at + depth);
     pixel_run *run = (pixel_run *)(x + block.pixels);
-    conv_view view = tn__cpu_conv_view(
-        grid, &block, &c->from, group * c->from_channels, c->from_channels,
-        order, c->bytes, c->general, memory);
+    const conv_source from = {c->general, &c->from, group * c->from_channels,
+                              c->from_channels, c->bytes};
+    conv_view view = tn__cpu_conv_view(grid, &block, &from, order, memory);
     tn__cpu_conv_taps(grid, &view, c->from_channels, at);
-    int64_t runs = find_runs(c, grid, &block, run);
-    conv_ahead ahead = tn__cpu_conv_ahead(
-        grid, number + 1, &c->from, group * c->from_channels, c->from_channels,
-        c->bytes);
+    block_job job = {.c = c,
+                     .class = class,
+                     .group = group,
+                     .run = run,
+                     .runs = find_runs(c, grid, &block, run),
+                     .at = at,
+                     .sums = sums,
+                     .ahead = tn__cpu_conv_ahead(grid, number + 1, &from)};
     if (class->line >= 0) {
-        multiply_lines(c, class, group, run, runs, &block, &view, at, sums,
-                       &ahead);
+        multiply_rows(&job, &block, &view);
     } else {
         tn__cpu_conv_pixels(grid, &block, &view, pixel);
         for (int64_t i = 0; i < block.pixels; i++)
             x[i] = view.base + pixel[i] * bytes;
-        multiply(c, class, group, run, runs, x, at, sums, &ahead);
+        multiply(&job, x);
     }
 
     conv_images to = c->to;
     int64_t channel = group * c->to_channels;
     to.memory += channel * to.stride[1] * bytes;
-    spreading s = {c, sums,
-                   c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
-                   to.stride[1]};
-    tn__cpu_conv_runs(&block, &to, class->first, c->step, c->bytes,
-                      spread_rows, &s);
+    scattering s = {c, sums,
+                    c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
+                    to.stride[1]};
+    const conv_placement placement = {&to, class->first, c->step, c->bytes};
+    tn__cpu_conv_visit_rows(&block, &placement, scatter_rows, &s);
 }
 
 static void run_strip(convolution *c, const pixel_class *class, int64_t group,
@@ -413,24 +445,24 @@ static void run_strip(convolution *c, const pixel_class *class, int64_t group,
     }
     char *sums = frame + frame_bytes;
     int64_t *at = (int64_t *)(sums + sums_bytes);
-    tn__cpu_conv_strip_lay(grid, &block, &strip, &c->from,
-                           group * c->from_channels, c->from_channels,
-                           c->bytes, c->general, frame);
+    const conv_source from = {c->general, &c->from, group * c->from_channels,
+                              c->from_channels, c->bytes};
+    tn__cpu_conv_strip_fill(grid, &block, &strip, &from, frame);
     tn__cpu_conv_strip_taps(grid, &block, &strip, c->from_channels, at);
     conv_images to = c->to;
     to.memory += group * c->to_channels * to.stride[1] * bytes;
+    const conv_placement placement = {&to, class->first, c->step, c->bytes};
     for (int64_t o = 0; o < c->to_channels; o++) {
         int64_t of_panel = o % c->panel, channel = group * c->to_channels + o;
         if (of_panel == 0)
-            c->routines->slide(
+            c->routines->filter_strip(
                 strip.pixels, tn__cpu_min(c->panel, c->to_channels - o), depth,
                 frame, at,
                 class->panels + (group * c->width + o) * depth * bytes, sums,
                 strip.pixels,
                 c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
                 c->bias_stride);
-        tn__cpu_conv_strip_move(&block, &strip, &to, class->first, c->step,
-                                c->bytes, c->general,
+        tn__cpu_conv_strip_copy(&block, &strip, &placement, c->general,
                                 sums + of_panel * strip.pixels * bytes, true);
         to.memory += to.stride[1] * bytes;
     }
@@ -459,8 +491,6 @@ static void run_all(int64_t count, void (*body)(void *, int64_t),
         tn__cpu_host->parallel_for(count, body, context);
 }
 
-/* ---- the call ----------------------------------------------------------- */
-
 static tn_status out_of_memory(const tn_conv_args *args)
 {
     return tn__cpu_host->fail(
@@ -485,8 +515,7 @@ static tn_status run_images(const tn_conv_args *args,
     else
         take_input(&c, args, tap);
     c.weight = tn__cpu_at(args->weight.buffer, args->weight.offset, bytes);
-    c.weight_group =
-        args->out_channels / args->groups * args->weight.stride[0];
+    c.weight_group = args->out_channels / args->groups * args->weight.stride[0];
     if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
         c.bias = tn__cpu_at(args->bias.buffer, args->bias.offset, bytes);
         c.bias_stride = args->bias.stride[0];
@@ -501,7 +530,7 @@ static tn_status run_images(const tn_conv_args *args,
     int64_t room = 0;
     for (int64_t i = 0; i < c.class_count; i++)
         room += panels_bytes(&c, &c.class[i]);
-    char *panels = tn__cpu_lend((size_t)room);
+    char *panels = tn__cpu_memory_acquire((size_t)room);
     if (panels) {
         char *at = panels;
         for (int64_t i = 0; i < c.class_count; i++) {
@@ -516,13 +545,13 @@ static tn_status run_images(const tn_conv_args *args,
                     c.tasks <= 1);
         run_all(c.tasks, run_task, &c, c.tasks == 1);
     }
-    tn__cpu_give_back(panels);
+    tn__cpu_memory_release(panels);
     free(tap);
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }
 
-/* Does most of what the windows reach over lie outside the images? Blocks would
- * be copied into zeros without end. */
+/* Is most of what the windows cover outside the images? Then blocks would be
+ * copied into huge frames of zeros. */
 static bool is_mostly_outside(const tn_conv_args *args)
 {
     double reach = 1, image = 1;
@@ -542,19 +571,18 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     if (!tn_conv_is_known(args))
         return tn__cpu_unknown("conv");
     if (type == CPU_TYPE_COUNT)
-        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes float32 "
-                                  "and float64");
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the dtype must be "
+                                  "float32 or float64");
     if (is_mostly_outside(args))
-        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes windows "
-                                  "that lie within the images for the most "
-                                  "part");
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: most of what the "
+                                  "windows cover is outside the images");
     if (args->kind == TN_CONV_INPUT &&
         tn__cpu_min(args->stride[0], args->in_size[0]) *
                 tn__cpu_min(args->stride[1], args->in_size[1]) >
             MAX_CLASSES)
         return tn__cpu_host->fail(
             TN_ERR_UNSUPPORTED, "conv: the gradient of in at stride (%lld, "
-            "%lld): it takes strides with a product up to %d",
+            "%lld): the product of the strides exceeds %d",
             (long long)args->stride[0], (long long)args->stride[1],
             MAX_CLASSES);
     size_t bytes = type == CPU_F32 ? 4 : 8;

@@ -4,12 +4,9 @@
 
 #include "conv_winograd.h"
 
-/* The windows of tiles [first, end), which are one image's, or one row's; v: of
- * the first. */
-static void transform_image(const winograd *w, int64_t channel,
-                            int64_t channels, int64_t first, int64_t end,
-                            float *frame, float *v, int64_t step,
-                            int64_t plane)
+/* The windows of tiles [first, end), within one image, or one row of it. */
+static void transform_image(const winograd *w, const winograd_windows *x,
+                            int64_t first, int64_t end)
 {
     const conv_images *from = &w->from;
     const bool wide = winograd_is_wide(w);
@@ -18,44 +15,40 @@ static void transform_image(const winograd *w, int64_t channel,
     int64_t half = (wide ? end - first : w->tiles[1]) + 1;
     int64_t image = row / w->tiles[0];
     row -= image * w->tiles[0];
-    /* Rows and columns of the image, and where they stand in the frame. */
+    /* Rows and columns of the image, and their position in the frame. */
     int64_t low = w->high * row - w->pad[0], start = low < 0 ? 0 : low;
     int64_t height = w->high * rows + 2 * (w->high - 1);
     height = tn__cpu_min(low + height, from->size[0]) - start;
     int64_t side = 2 * column - w->pad[1], left = side < 0 ? 0 : side;
     int64_t width = tn__cpu_min(side + 2 * half, from->size[1]) - left;
+    float *frame = x->frame, *v = x->v + first - x->first;
     memset(frame, 0, (size_t)winograd_frame(w, rows) * sizeof *frame);
     const float *in = (const float *)from->memory + image * from->stride[0] +
-                      channel * from->stride[1] +
-                      start * from->stride[2] + left;
+                      x->channel * from->stride[1] + start * from->stride[2] +
+                      left;
     float *inner = frame + (start - low) * 2 * half;
-    for (int64_t c = 0; c < channels; c++, in += from->stride[1]) {
+    for (int64_t c = 0; c < x->channels; c++, in += from->stride[1]) {
         if (height > 0 && width > 0)
             w->routines->split(inner, half, in, from->stride[2], height, width,
                                left - side);
         for (int64_t t = first; t < end;) {
-            tile_run run = winograd_run(w, t, end);
-            w->routines->windows(
-                v + c * step + t - first, plane,
-                frame + (run.row - row) * w->high * 2 * half + run.column -
-                    column,
-                half, run.count);
+            tile_run run = winograd_tile_run(w, t, end);
+            w->routines->windows(v + c * x->step + t - first, x->plane,
+                                 frame + (run.row - row) * w->high * 2 * half +
+                                     run.column - column,
+                                 half, run.count);
             t += run.count;
         }
     }
 }
 
-void tn__cpu_winograd_windows(const winograd *w, int64_t first,
-                              int64_t channels, int64_t tile, int64_t end,
-                              float *frame, float *v, int64_t step,
-                              int64_t plane)
+void tn__cpu_winograd_windows(const winograd *w,
+                              const winograd_windows *windows)
 {
-    const int64_t piece =
+    const int64_t span =
         winograd_is_wide(w) ? w->tiles[1] : w->tiles[0] * w->tiles[1];
-    for (int64_t t = tile; t < end;) {
-        int64_t next = tn__cpu_min((t / piece + 1) * piece, end);
-        transform_image(w, first, channels, t, next, frame, v + t - tile, step,
-                        plane);
-        t = next;
+    for (int64_t t = windows->first, next; t < windows->end; t = next) {
+        next = tn__cpu_min((t / span + 1) * span, windows->end);
+        transform_image(w, windows, t, next);
     }
 }

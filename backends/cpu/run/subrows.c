@@ -1,17 +1,19 @@
-/* lines.c: long rows that lie in lines, such as the channels of a batch of
- * images: stages of machine code go over many lines at once, where they lie. */
+/* subrows.c: long rows that consist of contiguous subrows, such as the planes
+ * of a channel in a batch of images. Machine code processes many subrows at
+ * once, in place. */
 #include "../jit/native_run.h"
 #include "plan.h"
 
-#define LINES_LENGTH 4096 /* elements of a row that lies in lines */
+#define MIN_SUBROW_ROW_LENGTH 4096 /* elements of a row */
 
-const cpu_code *tn__cpu_lined_code(const tn_built *built)
+const cpu_code *tn__cpu_subrow_code(const tn_built *built)
 {
-    return built->lined.stage_count > 0 ? &built->lined : &built->streamed;
+    return built->by_subrows.stage_count > 0 ? &built->by_subrows
+                                             : &built->streamed;
 }
 
-/* Is an operand read by stages that fold nothing alone? */
-static bool is_read_late(const cpu_code *code, uint32_t operand)
+/* Do only stages without reductions read an operand? */
+static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
 {
     for (uint32_t s = 0; s < code->stage_count; s++) {
         cpu_part part = code->stage[s].elem;
@@ -23,9 +25,9 @@ static bool is_read_late(const cpu_code *code, uint32_t operand)
     return true;
 }
 
-/* Does an operand lie in lines of `run` elements, or has one value for all of a
- * row, or for each line? */
-static bool lies_in_lines(const cpu_plan *plan, uint32_t operand, int64_t run)
+/* Does an operand consist of subrows of `run` elements? Or has it one value for
+ * the whole row, or for each subrow? */
+static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
 {
     const cpu_view *view = &plan->view[operand];
     const int64_t length = plan->row_length;
@@ -43,31 +45,31 @@ static bool lies_in_lines(const cpu_plan *plan, uint32_t operand, int64_t run)
     if (view->stride[last] == 1)
         return true;
     return view->stride[last] == 0 && view->stride[last - 1] == 1 && read &&
-           is_read_late(tn__cpu_lined_code(plan->built), operand);
+           is_read_by_maps_only(tn__cpu_subrow_code(plan->built), operand);
 }
 
-/* One line alone routines fold as fast. */
-int64_t tn__cpu_row_lines(const cpu_plan *plan, int64_t run)
+/* For one subrow, routines reduce as fast. */
+int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
 {
     const tn_built *built = plan->built;
     int64_t length = plan->row_length;
-    if (plan->overlap || plan->columns || run < TN_CPU_LEAST_RUN ||
-        length < LINES_LENGTH || length % run != 0 ||
-        (run == length && built->lined.stage_count > 0) ||
-        !tn__cpu_native_takes_lines(tn__cpu_lined_code(built)))
+    if (plan->overlap || plan->columns || run < TN_CPU_MIN_RUN ||
+        length < MIN_SUBROW_ROW_LENGTH || length % run != 0 ||
+        (run == length && built->by_subrows.stage_count > 0) ||
+        !tn__cpu_native_takes_subrows(tn__cpu_subrow_code(built)))
         return 0;
     for (uint32_t k = 0; k < built->operand_count; k++)
         if (built->operand[k].level != TN_LEVEL_ROW &&
             (!tn__cpu_is_as_stored(plan->view[k].dtype) ||
-             !lies_in_lines(plan, k, run)))
+             !is_in_subrows(plan, k, run)))
             return 0;
     return run;
 }
 
-/* A vector begins where each line does. */
-bool tn__cpu_lines_go_past(const cpu_plan *plan)
+/* Does every row and subrow of the results begin at a vector boundary? */
+bool tn__cpu_subrows_can_stream(const cpu_plan *plan)
 {
-    enum { VECTOR = 64 };
+    enum { VECTOR_BYTES = 64 };
     uint64_t any = 0;
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
         const cpu_view *view = &plan->view[k];
@@ -75,9 +77,9 @@ bool tn__cpu_lines_go_past(const cpu_plan *plan)
             plan->built->operand[k].level != TN_LEVEL_ELEM)
             continue;
         any |= (uintptr_t)view->base;
-        any |= (uint64_t)(view->ndim < 2 ? plan->line : 0) * view->bytes;
+        any |= (uint64_t)(view->ndim < 2 ? plan->subrow : 0) * view->bytes;
         for (uint32_t d = 0; d + 1 < view->ndim; d++)
             any |= (uint64_t)view->stride[d] * view->bytes;
     }
-    return plan->traffic.stream && any % VECTOR == 0;
+    return plan->traffic.stream && any % VECTOR_BYTES == 0;
 }

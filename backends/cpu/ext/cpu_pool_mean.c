@@ -1,0 +1,272 @@
+/* cpu_pool_mean.c: average pooling and its gradient, in the fixed order of
+ * plugin.h. */
+#include <string.h>
+
+#include "cpu_pool.h"
+
+/* Combines the lanes of windows' sums into the first: lane k % 16 of the fixed
+ * order is a plane of its own. */
+static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
+                       int64_t numel)
+{
+    for (int64_t half = TN_LANES / 2; half > 0; half /= 2) {
+        for (int64_t i = 0; i < half && i + half < lanes; i++)
+            p->more->add_to(lane + i * numel * p->bytes,
+                            lane + (i + half) * numel * p->bytes, numel);
+        lanes = tn__cpu_min(lanes, half);
+    }
+}
+
+/* Adjacent windows whose width divides the lanes: a row of the image, in place,
+ * has that many adjacent lanes for each window, and the row TN_LANES / width
+ * further has the same lanes. Vectors read rows left to right, where an element
+ * of all windows at a time would be strided. */
+static bool by_lines(const tn_pool_args *args)
+{
+    int64_t width = args->kernel[1];
+    return TN_LANES % width == 0 && args->stride[1] == width &&
+           args->pad[1] == 0 && args->out_size[1] * width <= args->in_size[1] &&
+           args->kernel[0] * width > TN_LANES;
+}
+
+/* Adjacent windows one or two columns wide, with so few rows that each has its
+ * own lanes, none cut off. */
+static bool by_narrow_windows(const tn_pool_args *args)
+{
+    const int64_t *kernel = args->kernel, *windows = args->out_size;
+    return kernel[1] <= 2 && kernel[0] * kernel[1] <= TN_LANES &&
+           args->stride[1] == kernel[1] && args->pad[0] == 0 &&
+           args->pad[1] == 0 && windows[1] * kernel[1] <= args->in_size[1] &&
+           (windows[0] - 1) * args->stride[0] + kernel[0] <= args->in_size[0];
+}
+
+int64_t tn__cpu_pool_lane_count(const tn_pool_args *args)
+{
+    return tn__cpu_min(args->kernel[0] * args->kernel[1], TN_LANES);
+}
+
+/* Sums of the windows in rows [low, high), as lanes. */
+static void sum_elements(const pooling *p, const char *in, char *lane,
+                         int64_t low, int64_t high)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
+    int64_t bytes = p->bytes, numel = (high - low) * columns;
+    window_range y, x;
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!tn__cpu_pool_windows_inside(args, 0, k, low, high, &y))
+            continue;
+        for (int64_t l = 0; l < args->kernel[1]; l++) {
+            if (!tn__cpu_pool_windows_inside(args, 1, l, 0, columns, &x))
+                continue;
+            int64_t number = k * args->kernel[1] + l;
+            int64_t top = y.first * args->stride[0] + y.at;
+            int64_t left = x.first * args->stride[1] + x.at;
+            p->routines->copy(lane + (number % TN_LANES * numel +
+                                      (y.first - low) * columns + x.first) *
+                                         bytes,
+                              columns, 1, in + (top * in_row + left) * bytes,
+                              args->stride[0] * in_row, args->stride[1],
+                              y.end - y.first, x.end - x.first,
+                              number >= TN_LANES);
+        }
+    }
+}
+
+/* The same by_lines: line holds the lanes of a window's row, from lane 0 on,
+ * then those of the next row. Combines them into the first ones and leaves
+ * these as lanes; returns how many. Rows are accessed in jumps that the
+ * hardware does not predict, so those of the next plane are prefetched in
+ * between. */
+static int64_t sum_lines(const pooling *p, const char *in, char *line,
+                         char *lane, int64_t low, int64_t high)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
+    int64_t width = args->kernel[1], lines = TN_LANES / width;
+    int64_t row = columns * width, rows = high - low;
+    window_range y;
+    const char *next =
+        in + (low * args->stride[0] + args->in_size[0]) * in_row * p->bytes;
+    int64_t some = rows * in_row * p->bytes;
+    if (tn__cpu_pool_has_wide_windows(p))
+        for (int64_t i = 0; i < rows; i++)
+            p->all->windows->sum_columns(
+                (float *)line + i * row,
+                (const float *)in + (low + i) * args->stride[0] * in_row,
+                in_row, args->kernel[0], lines, row);
+    for (int64_t k = 0;
+         k < args->kernel[0] && !tn__cpu_pool_has_wide_windows(p);
+         k++, next += some) {
+        for (int64_t at = 0; at < some; at += 64)
+            __builtin_prefetch(next + at, 0, 2);
+        if (tn__cpu_pool_windows_inside(args, 0, k, low, high, &y))
+            p->routines->copy(
+                line + (k % lines * rows + y.first - low) * row * p->bytes, row,
+                1, in + (y.first * args->stride[0] + y.at) * in_row * p->bytes,
+                args->stride[0] * in_row, 1, y.end - y.first, row, k >= lines);
+    }
+    if (!tn__cpu_pool_has_wide_windows(p))
+        fold_lanes(p, line, lines, rows * row);
+    p->all->transpose[p->bytes](lane, rows * columns, line, width,
+                                rows * columns, width, 0);
+    return width;
+}
+
+/* One window that is the whole plane: a row as any other. */
+static bool is_whole(const tn_pool_args *args)
+{
+    return args->out_size[0] == 1 && args->out_size[1] == 1 &&
+           args->kernel[0] == args->in_size[0] &&
+           args->kernel[1] == args->in_size[1] && args->pad[0] == 0 &&
+           args->pad[1] == 0 && pool_is_contiguous(&args->in, args->in_size);
+}
+
+bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], bytes = p->bytes;
+    bool lines = by_lines(args);
+    int64_t most = lines ? args->kernel[1] : tn__cpu_pool_lane_count(args);
+    const char *in = pool_plane(p, &args->in, plane, bytes);
+    char *out = pool_plane(p, &args->out, plane, bytes);
+    if (is_whole(args)) {
+        const int64_t count = args->kernel[0] * args->kernel[1];
+        p->all->fold[TN_REDUCE_SUM][p->type](out, in, count, 1, 0, 0);
+        p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
+        return true;
+    }
+    if (by_narrow_windows(args)) {
+        char *room = tn__cpu_scratch(
+            (size_t)(args->kernel[0] * args->kernel[1] * columns * bytes));
+        if (room)
+            p->routines->mean(out, in, args->in.stride[2],
+                              args->stride[0] * args->in.stride[2],
+                              args->kernel[0], args->kernel[1],
+                              args->out_size[0], columns, room,
+                              p->count[0][0] * p->count[1][0]);
+        return room != NULL;
+    }
+    int64_t all = (most + (lines ? TN_LANES : 0)) * p->band * columns * bytes;
+    char *lane = tn__cpu_scratch((size_t)all);
+    if (!lane)
+        return false;
+    for (int64_t low = 0; low < args->out_size[0]; low += p->band) {
+        int64_t high = tn__cpu_min(low + p->band, args->out_size[0]);
+        int64_t numel = (high - low) * columns, lanes = most;
+        char *line = lane + most * numel * bytes;
+        memset(lines ? line : lane, 0,
+               (size_t)((lines ? TN_LANES : most) * numel * bytes));
+        if (lines)
+            lanes = sum_lines(p, in, line, lane, low, high);
+        else
+            sum_elements(p, in, lane, low, high);
+        fold_lanes(p, lane, lanes, numel);
+        p->routines->divide(out + low * columns * bytes, columns, lane, columns,
+                            high - low, columns, p->count[0] + low,
+                            p->count[1]);
+    }
+    return true;
+}
+
+/* Disjoint windows: an element has at most one share, and the rows of a window
+ * are equal. It is added to 0, like a sum with absent shares: -0 becomes 0. */
+static void spread_disjoint(const pooling *p, const char *share, char *in)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->in_size[1], bytes = p->bytes;
+    window_range y, x;
+    const int64_t *windows = args->out_size;
+    memset(in, 0, (size_t)(args->in_size[0] * columns * bytes));
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
+            continue;
+        int64_t first =
+            k == 0 ? y.end : y.first; /* the first window that has a row
+                                         above */
+        if (k > 0 && y.first * args->stride[0] + y.at == 0)
+            first++;
+        for (int64_t l = 0; l < args->kernel[1] && first > y.first; l++)
+            if (tn__cpu_pool_windows_inside(args, 1, l, 0, windows[1], &x))
+                p->routines->copy(
+                    in + ((y.first * args->stride[0] + y.at) * columns +
+                          x.first * args->stride[1] + x.at) *
+                             bytes,
+                    args->stride[0] * columns, args->stride[1],
+                    share + (y.first * windows[1] + x.first) * bytes,
+                    windows[1], 1, first - y.first, x.end - x.first,
+                    args->kernel[0] * args->kernel[1] > 1);
+        for (int64_t i = first; i < y.end; i++) {
+            char *line = in + (i * args->stride[0] + y.at) * columns * bytes;
+            memcpy(line, line - columns * bytes, (size_t)(columns * bytes));
+        }
+    }
+}
+
+/* Each element sums the shares of the windows it belongs to, in the order of
+ * its number in them. */
+bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->in_size[1], lanes = tn__cpu_pool_lane_count(args);
+    int64_t windows[2] = {args->out_size[0], args->out_size[1]};
+    int64_t bytes = p->bytes, numel = args->in_size[0] * columns;
+    window_range y, x;
+    bool apart = args->kernel[0] <= args->stride[0] &&
+                 args->kernel[1] <= args->stride[1];
+    if (args->stride[0] == args->kernel[0] &&
+        args->stride[1] == args->kernel[1] && args->pad[0] == 0 &&
+        args->pad[1] == 0 && windows[0] * args->kernel[0] == args->in_size[0] &&
+        windows[1] * args->kernel[1] == columns && !is_whole(args)) {
+        p->routines->mean_backward(pool_plane(p, &args->in, plane, bytes),
+                                   args->kernel[0], args->kernel[1],
+                                   pool_plane(p, &args->out, plane, bytes),
+                                   args->out.stride[2], windows[0], windows[1],
+                                   p->count[0][0] * p->count[1][0]);
+        return true;
+    }
+    lanes = apart ? 0 : lanes;
+    char *share = tn__cpu_scratch(
+        (size_t)((windows[0] * windows[1] + lanes * numel) * bytes));
+    char *lane = share + windows[0] * windows[1] * bytes;
+    if (!share)
+        return false;
+    p->routines->divide(
+        share, windows[1], pool_plane(p, &args->out, plane, bytes),
+        args->out.stride[2], windows[0], windows[1], p->count[0], p->count[1]);
+    if (is_whole(args)) {
+        double value = 0; /* large enough for both types; 0 as in
+                             spread_disjoint */
+        p->more->add_to(&value, share, 1);
+        p->all->fill[p->type](pool_plane(p, &args->in, plane, bytes),
+                              numel > 1 ? (char *)&value : share, NULL, NULL,
+                              numel, 1);
+        return true;
+    }
+    if (apart) {
+        spread_disjoint(p, share, pool_plane(p, &args->in, plane, bytes));
+        return true;
+    }
+    memset(lane, 0, (size_t)(lanes * numel * bytes));
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
+            continue;
+        for (int64_t l = 0; l < args->kernel[1]; l++) {
+            if (!tn__cpu_pool_windows_inside(args, 1, l, 0, windows[1], &x))
+                continue;
+            int64_t number = k * args->kernel[1] + l;
+            int64_t top = y.first * args->stride[0] + y.at;
+            int64_t left = x.first * args->stride[1] + x.at;
+            p->routines->copy(
+                lane +
+                    (number % TN_LANES * numel + top * columns + left) * bytes,
+                args->stride[0] * columns, args->stride[1],
+                share + (y.first * windows[1] + x.first) * bytes, windows[1], 1,
+                y.end - y.first, x.end - x.first, number >= TN_LANES);
+        }
+    }
+    fold_lanes(p, lane, lanes, numel);
+    memcpy(pool_plane(p, &args->in, plane, bytes), lane,
+           (size_t)(numel * bytes));
+    return true;
+}
