@@ -71,8 +71,8 @@ static uint64_t bytes_of(uint32_t dtype)
 }
 
 /* A tensor in both, behind those before it. */
-static void lay(trial *t, int side, uint32_t dtype, int64_t heads,
-                int64_t length, int64_t width)
+static void tensor_add(trial *t, int side, uint32_t dtype, int64_t heads,
+                       int64_t length, int64_t width)
 {
     const uint64_t bytes = bytes_of(dtype);
     t->begin[side] = t->bytes;
@@ -96,29 +96,29 @@ static void describe(trial *t, const class *c)
             .heads = HEADS, .kv_heads = kv, .queries = QUERIES, .keys = KEYS,
             .features = c->features, .values = c->values,
             .scale = 1 / sqrt((double)c->features)};
-    lay(t, Q, c->dtype, HEADS, QUERIES, c->features);
-    lay(t, K, c->dtype, kv, KEYS, c->features);
-    lay(t, V, c->dtype, kv, KEYS, c->values);
-    lay(t, OUT, c->dtype, HEADS, QUERIES, c->values);
-    lay(t, LSE, TN_F32, HEADS, QUERIES, 1);
+    tensor_add(t, Q, c->dtype, HEADS, QUERIES, c->features);
+    tensor_add(t, K, c->dtype, kv, KEYS, c->features);
+    tensor_add(t, V, c->dtype, kv, KEYS, c->values);
+    tensor_add(t, OUT, c->dtype, HEADS, QUERIES, c->values);
+    tensor_add(t, LSE, TN_F32, HEADS, QUERIES, 1);
     if (c->mask)
-        lay(t, MASK, c->mask, c->shared & 2 ? 1 : HEADS, QUERIES, KEYS);
+        tensor_add(t, MASK, c->mask, c->shared & 2 ? 1 : HEADS, QUERIES, KEYS);
     for (int w = 0; w < BOTH && c->mask; w++)
         for (int d = 0; d < 2; d++)
             if (c->shared >> d & 1)
                 t->args[w].mask.stride[d] = 0;
     if (c->kind != TN_ATTENTION_BACKWARD)
         return;
-    lay(t, G, c->dtype, HEADS, QUERIES, c->values);
-    lay(t, DQ, c->dtype, HEADS, QUERIES, c->features);
-    lay(t, DK, c->dtype, kv, KEYS, c->features);
-    lay(t, DV, c->dtype, kv, KEYS, c->values);
+    tensor_add(t, G, c->dtype, HEADS, QUERIES, c->values);
+    tensor_add(t, DQ, c->dtype, HEADS, QUERIES, c->features);
+    tensor_add(t, DK, c->dtype, kv, KEYS, c->features);
+    tensor_add(t, DV, c->dtype, kv, KEYS, c->values);
 }
 
 /* ---- its numbers -------------------------------------------------------- */
 
 /* Of either sign, from 1/8 to 2: sign, exponent and fraction at random. */
-static uint32_t draw(trial *t, uint32_t dtype)
+static uint32_t random_bits(trial *t, uint32_t dtype)
 {
     t->random ^= t->random << 13; /* G. Marsaglia, "Xorshift RNGs" */
     t->random ^= t->random >> 17;
@@ -134,7 +134,7 @@ static void fill(trial *t, int side)
 {
     const uint32_t dtype = side_of(t->args, side)->dtype;
     for (int64_t i = 0; i < t->count[side]; i++) {
-        const uint32_t bits = draw(t, dtype);
+        const uint32_t bits = random_bits(t, dtype);
         const uint16_t half = (uint16_t)bits;
         unsigned char *at = t->image[OWN] + t->begin[side];
         memcpy(at + (uint64_t)i * bytes_of(dtype),
@@ -169,7 +169,7 @@ static float number(const trial *t, int which, int side, int64_t i)
 /* How far the results of a side are apart, by the roundings of weights and results
  * that each way has in its own place: 1 is the most that these explain. (The same
  * measure as in tests/cuda/test_dnn_attention.c.) */
-static double apart(const trial *t, int side)
+static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
     double most = 0, size = 0;
@@ -256,7 +256,7 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
             most = 0;
             for (int side = c->kind == TN_ATTENTION_BACKWARD ? DQ : OUT;
                  side < SIDES; side++)
-                most = fmax(most, apart(&t, side));
+                most = fmax(most, error_of(&t, side));
         }
     }
     release(&t);
@@ -280,14 +280,14 @@ static void name_of(const class *c, char *out, size_t room)
              c->is_grouped ? ", shared keys" : "", c->features, c->values);
 }
 
-static uint32_t take_answer(void *context, const void *value, uint64_t bytes)
+static uint32_t load_error(void *context, const void *value, uint64_t bytes)
 {
     memcpy(context, value, sizeof(double));
     return bytes == sizeof(double);
 }
 
 /* Tries it, unless the cache on disk knows what came of that. */
-static bool ask(tn_queue *queue, const class *c)
+static bool class_check(tn_queue *queue, const class *c)
 {
     char name[128], key[512];
     const char *why = tn__cuda_open(TN_CUDA_DNN);
@@ -303,9 +303,8 @@ static bool ask(tn_queue *queue, const class *c)
                           tn__dnn.version(), name, c->shared);
     const bool caches = TN_HAS(tn_host, tn__cuda_host, cache_write) &&
                         tn__cuda_host->cache_read;
-    const bool known =
-        caches && tn__cuda_host->cache_read(key, (uint64_t)length, take_answer,
-                                            &most);
+    const bool known = caches && tn__cuda_host->cache_read(
+                                     key, (uint64_t)length, load_error, &most);
     if (!known)
         most = try_class(queue, c, &why);
     if (!known && !why && caches)
@@ -321,7 +320,7 @@ static bool ask(tn_queue *queue, const class *c)
     return most <= 1;
 }
 
-bool tn__cuda_attention_is_right(tn_queue *queue, const tn_attention_args *a)
+bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
 {
     const class c = class_of(a);
     tn_cuda_checks *checks = queue->checks;
@@ -341,7 +340,7 @@ bool tn__cuda_attention_is_right(tn_queue *queue, const tn_attention_args *a)
     /* The trial has waited for all that was given to the queue; of that and of its
      * own work the next sync tells. */
     const uint64_t tag = queue->last_tag, unsynced = queue->unsynced;
-    const bool right = ask(queue, &c);
+    const bool right = class_check(queue, &c);
     queue->last_tag = tag;
     queue->unsynced = unsynced;
     const uint32_t at = checks->count++ % CLASSES;

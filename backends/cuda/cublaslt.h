@@ -41,13 +41,13 @@ enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
 /* Attributes: of an operation (int32_t, but uint32_t for EPILOGUE, int64_t for
  * AUX_LD, the device's pointers), a layout (int32_t, int64_t), a preference
  * (uint64_t; the others uint32_t); cublasOperation_t. */
-enum { TN_LT_TURN_A = 3, TN_LT_TURN_B = 4, TN_LT_EPILOGUE = 7,
+enum { TN_LT_TRANSPOSE_A = 3, TN_LT_TRANSPOSE_B = 4, TN_LT_EPILOGUE = 7,
        TN_LT_BIAS_POINTER = 8, TN_LT_AUX_POINTER = 11, TN_LT_AUX_LD = 12,
        TN_LT_SCALE_A = 17, TN_LT_SCALE_B = 18 };
 enum { TN_LT_BATCH_COUNT = 5, TN_LT_BATCH_STRIDE = 6 };
 enum { TN_LT_MAX_WORKSPACE = 1, TN_LT_REDUCTIONS = 3, TN_LT_ALIGN_A = 5,
        TN_LT_ALIGN_B = 6, TN_LT_ALIGN_C = 7, TN_LT_ALIGN_D = 8 };
-enum { TN_LT_PLAIN = 0, TN_LT_TURNED = 1 };
+enum { TN_LT_PLAIN = 0, TN_LT_TRANSPOSED = 1 };
 
 /* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: parts of a sum over k meet in f32,
  * never in the type of the output. */

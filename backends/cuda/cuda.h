@@ -16,7 +16,7 @@ extern const tn_host *tn__cuda_host;
 
 /* x rounded to the nearest float, whatever the caller's mode is; volatile keeps
  * the conversion between the two changes of it. */
-static inline float tn__cuda_single(double x)
+static inline float tn__cuda_to_float(double x)
 {
     fenv_t before;
     volatile double from = x;
@@ -60,7 +60,7 @@ typedef struct tn_cuda_plans tn_cuda_plans;
  * (attention_check.c). */
 typedef struct tn_cuda_checks tn_cuda_checks;
 
-typedef struct tn_cuda_making tn_cuda_making; /* cuda_compile.c */
+typedef struct tn_cuda_compilation tn_cuda_compilation; /* cuda_compile.c */
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
@@ -76,7 +76,7 @@ struct tn_plugin_device {
     _Atomic bool lt_failed; /* it was looked for in vain */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL: none yet */
     /* Factorisations: owned, NULL until needed, used under build_lock. */
-    struct syevjInfo *sweeps;
+    struct syevjInfo *jacobi;
     struct cusolverDnContext *solver;
     struct cublasContext *blas;
     char arch[48];    /* "--gpu-architecture=sm_90" */
@@ -84,8 +84,8 @@ struct tn_plugin_device {
     /* The table of kernels changes under it; those that threads make now, without
      * it, and the news that one has been made. */
     pthread_mutex_t build_lock;
-    pthread_cond_t made;
-    struct tn_cuda_making *making;
+    pthread_cond_t compiled;
+    struct tn_cuda_compilation *compilations;
     _Atomic(tn_cuda_table *) kernels; /* owned; NULL: none yet */
     _Atomic uint64_t peers; /* a bit for each device that was copied from */
     /* A buffer was refused: the next sync gives back scratch memory. */
@@ -100,7 +100,7 @@ struct tn_buffer {
 
 /* Where an element of x lies, counted from its offset on: the host never looks
  * there. */
-static inline void *tn__cuda_place(const tn_strided *x, int64_t element)
+static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 {
 #define TN_CUDA_BYTES(name, code, text, bytes, kind, reg) [code] = bytes,
     static const uint8_t bytes[TN_DTYPE_END] = {TN_DTYPE_MAP(TN_CUDA_BYTES)};
@@ -135,11 +135,11 @@ struct tn_event {
 
 /* Records what a call of the driver returned, what = "cuMemAlloc"; TN_OK, and
  * nothing is recorded, for 0. */
-tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
+tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
 /* After a piece of work was given to the queue: waits if `blocking`. */
-tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag);
+tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* From TN_CUDA_ENTER(device) to the end of the block the calling thread's
  * current context is that of the device, and then what it was before: others in
@@ -189,10 +189,10 @@ void tn__cuda_kernels_free(tn_plugin_device *device);
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
 extern const tn_product_extension tn__cuda_product_extension;
 /* Are products cuBLASLt's? */
-bool tn__cuda_product_has(tn_plugin_device *device);
+bool tn__cuda_has_cublaslt(tn_plugin_device *device);
 /* Why there is no cuBLASLt; NULL: there is, or nobody has asked yet. */
-const char *tn__cuda_product_note(void);
-void tn__cuda_product_close(tn_plugin_device *device);
+const char *tn__cuda_cublaslt_error(void);
+void tn__cuda_cublaslt_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
 /* Of a shape: bytes, a multiple of eight. */
@@ -213,7 +213,7 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
 /* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
-tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
+tn_status tn__cuda_attention_cudnn(tn_queue *queue,
                                     const tn_attention_args *attention);
 /* By cuDNN, whether that is right or not, with the device's context current;
  * TN_ERR_UNSUPPORTED, without words but with *why set, if that cannot be. */
@@ -222,7 +222,7 @@ tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const char **why);
 /* Has cuDNN the own kernels' results for attentions like this one? Tries it the
  * first time, with the device's context current. */
-bool tn__cuda_attention_is_right(tn_queue *queue,
+bool tn__cuda_attention_is_accurate(tn_queue *queue,
                                  const tn_attention_args *attention);
 void tn__cuda_checks_free(tn_cuda_checks *checks);
 
@@ -234,8 +234,8 @@ void tn__cuda_factor_close(tn_plugin_device *device);
 /* ---- what launches need (cuda_launch.c) --------------------------------------- */
 
 /* The queue has a list of faults; its scratch memory has so many bytes. */
-tn_cu_result tn__cuda_faults(tn_queue *queue);
-tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes);
+tn_cu_result tn__cuda_faults_ready(tn_queue *queue);
+tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
 
 /* ---- graphs (cuda_graph.c) --------------------------------------------------- */
 

@@ -66,8 +66,8 @@ static char *build_log(tn_nvrtc_program program)
 
 /* The text, and under it what the compiler said, in a file that is left for
  * whoever reports it; "" if there is no place for one. */
-static void leave_text(char *path, size_t room, const tn_source *source,
-                       const char *log)
+static void source_save(char *path, size_t room, const tn_source *source,
+                        const char *log)
 {
     const char *folder = getenv("TMPDIR");
     int length = snprintf(path, room, "%s/tenon-cuda-XXXXXX.cu",
@@ -94,7 +94,7 @@ static tn_status build_failed(const tn_plugin_device *device,
     const char *line = error ? error : log;
     while (line > log && line[-1] != '\n')
         line--;
-    leave_text(path, sizeof path, source, log);
+    source_save(path, sizeof path, source, log);
     tn__cuda_host->log(1, "cuda: building %s for %s: %s", source->kernel,
                        device->listed->info.name, log);
     return tn__cuda_host->fail(
@@ -109,7 +109,7 @@ typedef struct image {
     size_t count;
 } image;
 
-static tn_status take_image(const tn_plugin_device *device,
+static tn_status image_read(const tn_plugin_device *device,
                             tn_nvrtc_program program, image *out)
 {
     bool machine_code = strstr(device->arch, "=sm_") != NULL;
@@ -143,7 +143,7 @@ static tn_status compile_text(tn_plugin_device *device,
         status = build_failed(device, source, log);
         free(log);
     } else {
-        status = take_image(device, program, out);
+        status = image_read(device, program, out);
     }
     tn__nvrtc.destroy(&program);
     return status;
@@ -171,7 +171,7 @@ static char *key_of(const tn_plugin_device *device, const tn_source *source,
 }
 
 /* The stored code as a module; 0: the driver does not want it. */
-static uint32_t take_module(void *context, const void *value, uint64_t bytes)
+static uint32_t module_load(void *context, const void *value, uint64_t bytes)
 {
     (void)bytes;
     return !tn__cu.module_load(context, value);
@@ -197,14 +197,14 @@ static tn_status module_make(tn_plugin_device *device,
                     : NULL;
     image made = {.bytes = NULL};
     tn_status status = TN_OK;
-    bool kept = key && tn__cuda_host->cache_read(key, key_bytes, take_module,
-                                                 out);
+    bool kept =
+        key && tn__cuda_host->cache_read(key, key_bytes, module_load, out);
     if (!kept)
         status = compile_text(device, source, &made);
     if (!kept && !status) {
         tn_cu_result error = tn__cu.module_load(out, made.bytes);
         if (error)
-            status = tn__cuda_told(device, "cuModuleLoadData", error);
+            status = tn__cuda_check(device, "cuModuleLoadData", error);
         else if (key)
             tn__cuda_host->cache_write(key, key_bytes, made.bytes,
                                        made.count);
@@ -232,7 +232,8 @@ static size_t slot_of(tn_cuda_table *table, const uint64_t key[2])
 }
 
 /* NULL if it is not there. */
-static tn_cu_function find(tn_plugin_device *device, const uint64_t key[2])
+static tn_cu_function table_find(tn_plugin_device *device,
+                                 const uint64_t key[2])
 {
     tn_cuda_table *table =
         atomic_load_explicit(&device->kernels, memory_order_acquire);
@@ -242,8 +243,8 @@ static tn_cu_function find(tn_plugin_device *device, const uint64_t key[2])
                  : NULL;
 }
 
-static void put(tn_cuda_table *table, const uint64_t key[2],
-                tn_cu_module module, tn_cu_function function)
+static void table_put(tn_cuda_table *table, const uint64_t key[2],
+                      tn_cu_module module, tn_cu_function function)
 {
     tn_cuda_kernel *slot = &table->slot[slot_of(table, key)];
     memcpy(slot->key, key, sizeof slot->key);
@@ -253,7 +254,7 @@ static void put(tn_cuda_table *table, const uint64_t key[2],
 }
 
 /* A table with a free slot, which others may be reading. NULL: no memory. */
-static tn_cuda_table *table_with_room(tn_plugin_device *device)
+static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =
         atomic_load_explicit(&device->kernels, memory_order_relaxed);
@@ -270,22 +271,22 @@ static tn_cuda_table *table_with_room(tn_plugin_device *device)
         tn_cu_function function = atomic_load_explicit(
             &old->slot[i].function, memory_order_relaxed);
         if (function)
-            put(grown, old->slot[i].key, old->slot[i].module, function);
+            table_put(grown, old->slot[i].key, old->slot[i].module, function);
     }
     atomic_store_explicit(&device->kernels, grown, memory_order_release);
     return grown;
 }
 
 /* The module is the table's, or unloaded. */
-static tn_status put_grown(tn_plugin_device *device, const uint64_t key[2],
-                           tn_cu_module module, tn_cu_function function)
+static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
+                              tn_cu_module module, tn_cu_function function)
 {
-    tn_cuda_table *table = table_with_room(device);
+    tn_cuda_table *table = table_reserve(device);
     if (!table) {
         tn__cu.module_unload(module);
         return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
     }
-    put(table, key, module, function);
+    table_put(table, key, module, function);
     return TN_OK;
 }
 
@@ -312,9 +313,9 @@ void tn__cuda_kernels_free(tn_plugin_device *device)
 /* ---- making one --------------------------------------------------------- */
 
 /* Without a lock: NVRTC and the driver take several texts at once. */
-static tn_status make(tn_plugin_device *device, const tn_program *program,
-                      const tn_plan *plan, tn_cu_module *module,
-                      tn_cu_function *out)
+static tn_status plan_compile(tn_plugin_device *device,
+                              const tn_program *program, const tn_plan *plan,
+                              tn_cu_module *module, tn_cu_function *out)
 {
     tn_source source = {.size = sizeof source};
     fenv_t callers;
@@ -329,7 +330,7 @@ static tn_status make(tn_plugin_device *device, const tn_program *program,
             status ? 0
                    : tn__cu.module_function(out, *module, source.kernel);
         if (error) {
-            status = tn__cuda_told(device, "cuModuleGetFunction", error);
+            status = tn__cuda_check(device, "cuModuleGetFunction", error);
             tn__cu.module_unload(*module);
         }
         tn__cuda_host->print_free(&source);
@@ -339,27 +340,28 @@ static tn_status make(tn_plugin_device *device, const tn_program *program,
 }
 
 /* A kernel that some thread makes; it lies in that thread's stack. */
-struct tn_cuda_making {
-    struct tn_cuda_making *next;
+struct tn_cuda_compilation {
+    struct tn_cuda_compilation *next;
     const uint64_t *key;
 };
 
-static bool is_being_made(const tn_plugin_device *device,
-                          const uint64_t key[2])
+static bool is_being_compiled(const tn_plugin_device *device,
+                              const uint64_t key[2])
 {
-    const tn_cuda_making *m = device->making;
+    const tn_cuda_compilation *m = device->compilations;
     while (m && (m->key[0] != key[0] || m->key[1] != key[1]))
         m = m->next;
     return m != NULL;
 }
 
-static void making_end(tn_plugin_device *device, tn_cuda_making *ended)
+static void compilation_end(tn_plugin_device *device,
+                            tn_cuda_compilation *ended)
 {
-    tn_cuda_making **at = &device->making;
+    tn_cuda_compilation **at = &device->compilations;
     while (*at != ended)
         at = &(*at)->next;
     *at = ended->next;
-    pthread_cond_broadcast(&device->made);
+    pthread_cond_broadcast(&device->compiled);
 }
 
 /* Each kernel once; a thread that needs one which another makes waits, and makes
@@ -367,24 +369,24 @@ static void making_end(tn_plugin_device *device, tn_cuda_making *ended)
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out)
 {
-    *out = find(device, plan->key);
+    *out = table_find(device, plan->key);
     if (*out)
         return TN_OK;
     tn_status status = TN_OK;
     tn_cu_module module = NULL;
     pthread_mutex_lock(&device->build_lock);
-    while (!(*out = find(device, plan->key)) &&
-           is_being_made(device, plan->key))
-        pthread_cond_wait(&device->made, &device->build_lock);
+    while (!(*out = table_find(device, plan->key)) &&
+           is_being_compiled(device, plan->key))
+        pthread_cond_wait(&device->compiled, &device->build_lock);
     if (!*out) {
-        tn_cuda_making mine = {device->making, plan->key};
-        device->making = &mine;
+        tn_cuda_compilation mine = {device->compilations, plan->key};
+        device->compilations = &mine;
         pthread_mutex_unlock(&device->build_lock);
-        status = make(device, program, plan, &module, out);
+        status = plan_compile(device, program, plan, &module, out);
         pthread_mutex_lock(&device->build_lock);
         if (!status)
-            status = put_grown(device, plan->key, module, *out);
-        making_end(device, &mine);
+            status = kernel_store(device, plan->key, module, *out);
+        compilation_end(device, &mine);
     }
     pthread_mutex_unlock(&device->build_lock);
     return status;

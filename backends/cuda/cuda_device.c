@@ -6,11 +6,11 @@
 
 #include "cuda.h"
 
-#define MOST 64
+#define MAX_DEVICES 64
 
-static tn_cuda_listed listed[MOST];
+static tn_cuda_listed listed[MAX_DEVICES];
 static uint32_t listed_count;
-static char listed_note[320]; /* why there is none */
+static char listed_error[320]; /* why there is none */
 
 /* ---- the list ----------------------------------------------------------- */
 
@@ -77,16 +77,16 @@ static void list_all(void)
     int count = 0;
     const char *why = tn__cuda_open(TN_CUDA_DRIVER);
     if (why) {
-        snprintf(listed_note, sizeof listed_note, "%s", why);
+        snprintf(listed_error, sizeof listed_error, "%s", why);
         return;
     }
     tn_cu_result error = tn__cu.device_count(&count);
     if (error || count <= 0)
-        snprintf(listed_note, sizeof listed_note,
+        snprintf(listed_error, sizeof listed_error,
                  "the CUDA driver has no device%s%s",
                  error ? ": cuDeviceGetCount: " : "",
                  error ? tn__cuda_error_name(error) : "");
-    for (int i = 0; i < count && listed_count < MOST && !error; i++) {
+    for (int i = 0; i < count && listed_count < MAX_DEVICES && !error; i++) {
         tn_cuda_listed *l = &listed[listed_count];
         if (tn__cu.device_get(&l->device, i))
             continue;
@@ -101,7 +101,7 @@ tn_status tn__cuda_device_count(uint32_t *count)
     pthread_once(&once, list_all);
     *count = listed_count;
     if (!listed_count)
-        tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", listed_note);
+        tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
     return TN_OK;
 }
 
@@ -122,7 +122,7 @@ tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
     if (!l)
         return TN_ERR_ARGUMENT;
     tn_device_info full = l->info;
-    const char *why = tn__cuda_product_note();
+    const char *why = tn__cuda_cublaslt_error();
     if (why && !full.note[0])
         snprintf(full.note, sizeof full.note, "%s", why);
     full.size = sizeof full;
@@ -192,7 +192,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
         return status;
     }
     pthread_mutex_init(&device->build_lock, NULL);
-    pthread_cond_init(&device->made, NULL);
+    pthread_cond_init(&device->compiled, NULL);
     *out = device;
     return TN_OK;
 }
@@ -201,14 +201,14 @@ void tn__cuda_device_close(tn_plugin_device *device)
 {
     if (!tn__cuda_forked) { /* else all of it is the parent's */
         TN_CUDA_ENTER(device);
-        tn__cuda_product_close(device);
+        tn__cuda_cublaslt_close(device);
         tn__cuda_factor_close(device);
         tn__cuda_kernels_unload(device);
     }
     tn__cuda_kernels_free(device);
     if (!tn__cuda_forked)
         tn__cu.context_release(device->listed->device);
-    pthread_cond_destroy(&device->made);
+    pthread_cond_destroy(&device->compiled);
     pthread_mutex_destroy(&device->build_lock);
     free(device);
 }

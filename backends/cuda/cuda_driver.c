@@ -99,7 +99,7 @@ static void *file_open(library *l)
     return file;
 }
 
-static void say_file(const library *l, void *file)
+static void log_file(const library *l, void *file)
 {
     char folder[4096];
     if (!dlinfo(file, RTLD_DI_ORIGIN, folder))
@@ -127,7 +127,7 @@ static void library_fill(library *l)
     if (!l->why[0] && l->then)
         l->then(l, file);
     if (!l->why[0])
-        say_file(l, file);
+        log_file(l, file);
 }
 
 #define AT(field, symbol, parameters) {#symbol, &tn__cu.field},

@@ -78,7 +78,7 @@ static tn_status begin(tn_queue *queue)
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
     if (!error)
-        error = tn__cuda_faults(queue);
+        error = tn__cuda_faults_ready(queue);
     queue->checked = r->checked;
     if (!error)
         error = tn__cu.stream_create(&r->aside, TN_CU_NON_BLOCKING);
@@ -89,7 +89,7 @@ static tn_status begin(tn_queue *queue)
     }
     if (error) {
         free(r);
-        return tn__cuda_told(queue->device, "cuStreamBeginCapture", error);
+        return tn__cuda_check(queue->device, "cuStreamBeginCapture", error);
     }
     r->scratch = queue->scratch;
     r->scratch_bytes = queue->scratch_bytes;
@@ -134,7 +134,7 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
         tn__cu.graph_destroy(graph);
     if (error) {
         recorded_free(r);
-        return tn__cuda_told(queue->device, what, error);
+        return tn__cuda_check(queue->device, what, error);
     }
     /* Nothing refers to the old one's memory now: it goes. */
     if (into) {
@@ -163,12 +163,12 @@ static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
     if (!error && recorded->checks)
-        error = tn__cuda_faults(queue);
+        error = tn__cuda_faults_ready(queue);
     if (!error)
         error = tn__cu.graph_launch(recorded->exec, queue->stream);
     if (error)
-        return tn__cuda_told(queue->device, "cuGraphLaunch", error);
-    return tn__cuda_queue_given(queue, tag);
+        return tn__cuda_check(queue->device, "cuGraphLaunch", error);
+    return tn__cuda_queue_submitted(queue, tag);
 }
 
 static void release(tn_plugin_device *device, tn_recorded *recorded)

@@ -8,7 +8,7 @@
 
 /* A queue's list of faults, for a launch that may have one. It is emptied here
  * where that has failed before: a launch never finds the faults of another. */
-tn_cu_result tn__cuda_faults(tn_queue *queue)
+tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 {
     tn_cu_result error = 0;
     if (!queue->faults)
@@ -24,7 +24,7 @@ tn_cu_result tn__cuda_faults(tn_queue *queue)
 /* Work of a stream is in order, so one scratch serves all of it: as much as was
  * ever needed, until memory is short (cuda_queue.c). cuMemFree waits for the work that
  * uses the smaller one. */
-tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes)
+tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
         return 0;
@@ -79,11 +79,11 @@ static tn_status run(tn_queue *queue, const tn_program *program,
         parameters[count++] =
             plan->buffer[b] ? &plan->buffer[b]->pointer : &nothing;
     if (plan->flags & TN_PLAN_SCRATCH) {
-        error = tn__cuda_scratch(queue, plan->scratch_bytes);
+        error = tn__cuda_scratch_ready(queue, plan->scratch_bytes);
         parameters[count++] = &queue->scratch;
     }
     if (!error && plan->flags & TN_PLAN_FAULTS) {
-        error = tn__cuda_faults(queue);
+        error = tn__cuda_faults_ready(queue);
         parameters[count++] = &queue->faults;
     }
     if (!error && plan->flags & TN_PLAN_WORDS_IN_BUFFER) {
@@ -98,31 +98,31 @@ static tn_status run(tn_queue *queue, const tn_program *program,
                               plan->group_size, 1, 1, 0, queue->stream,
                               parameters, NULL);
     }
-    return tn__cuda_told(device, what, error);
+    return tn__cuda_check(device, what, error);
 }
 
 /* What the core is asked for the next step of a piece of work. */
 typedef tn_status plan_step(const tn_target *target, const tn_program *program,
                             const void *args, tn_plan *plan);
 
-static tn_status run_steps(tn_queue *queue, plan_step *ask,
+static tn_status run_steps(tn_queue *queue, plan_step *plan_next,
                            const tn_program *program, const void *args,
                            uint64_t tag)
 {
     tn_plan plan; /* 8 KiB, filled as far as it is used */
     TN_CUDA_ENTER(queue->device);
     tn_status status =
-        tn__cuda_told(queue->device, "cuCtxSetCurrent", entered.error);
+        tn__cuda_check(queue->device, "cuCtxSetCurrent", entered.error);
     if (status)
         return status;
     plan.size = sizeof plan;
     plan.step = 0;
     do {
-        status = ask(&queue->device->target, program, args, &plan);
+        status = plan_next(&queue->device->target, program, args, &plan);
         if (!status && plan.group_count)
             status = run(queue, program, &plan);
     } while (!status && ++plan.step < plan.step_count);
-    return status ? status : tn__cuda_queue_given(queue, tag);
+    return status ? status : tn__cuda_queue_submitted(queue, tag);
 }
 
 /* What the core plans without a program, as a step is asked for. */
@@ -198,7 +198,7 @@ tn_status tn__cuda_attention_own(tn_queue *queue,
 
 static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)
 {
-    tn_status status = tn__cuda_attention_by_dnn(queue, args);
+    tn_status status = tn__cuda_attention_cudnn(queue, args);
     return status == TN_ERR_UNSUPPORTED ? tn__cuda_attention_own(queue, args)
                                         : status;
 }

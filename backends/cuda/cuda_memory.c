@@ -28,7 +28,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         atomic_store(&device->short_of_memory, true);
     if (error != TN_CU_OUT_OF_MEMORY ||
         tn__cu.memory_info(&left, &total))
-        return tn__cuda_told(device, "cuMemAlloc", error);
+        return tn__cuda_check(device, "cuMemAlloc", error);
     return tn__cuda_host->fail(
         TN_ERR_MEMORY,
         "%s: no memory for a buffer of %llu bytes: %zu of %zu are free",
@@ -52,7 +52,7 @@ tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
     tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.host_alloc(memory, bytes ? (size_t)bytes : 1, 0);
-    return tn__cuda_told(device, "cuMemHostAlloc", error);
+    return tn__cuda_check(device, "cuMemHostAlloc", error);
 }
 
 void tn__cuda_host_free(tn_plugin_device *device, void *memory)
@@ -158,6 +158,6 @@ tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *c)
     else if (!error)
         error = copy_rows(queue->device, queue->stream, c);
     if (error)
-        return tn__cuda_told(queue->device, "a copy", error);
-    return tn__cuda_queue_given(queue, c->tag);
+        return tn__cuda_check(queue->device, "a copy", error);
+    return tn__cuda_queue_submitted(queue, c->tag);
 }

@@ -21,7 +21,7 @@
  * what one asks for is what it gets. */
 #define WORKSPACE (32u << 20)
 #define CHOICES 512 /* a power of two */
-#define NEAR 4      /* places at which a shape may be */
+#define PROBES 4    /* places at which a shape may be */
 #define ALIGN 16    /* of bias and aux */
 
 enum { A, B, C };
@@ -32,8 +32,8 @@ typedef struct shape {
     int64_t ld[3], stride[3];     /* from column to column, matrix to matrix */
     int64_t aux_ld;               /* in elements; bits of a mask */
     int32_t count;                /* of matrices */
-    uint8_t dtype[3], turned[3];  /* turned[C] is 0 */
-    uint16_t align[3], near[2];   /* near: of bias and aux */
+    uint8_t dtype[3], transposed[3];   /* turned[C] is 0 */
+    uint16_t align[3], extra_align[2]; /* near: of bias and aux */
     uint16_t epilogue;            /* cuBLASLt's number; 0: no words about it */
     uint8_t scaled[2];
 } shape;
@@ -55,7 +55,7 @@ struct tn_cuda_choices {
 
 static _Atomic(const char *) missing; /* why there is none, once it is known */
 
-const char *tn__cuda_product_note(void)
+const char *tn__cuda_cublaslt_error(void)
 {
     return atomic_load(&missing);
 }
@@ -84,12 +84,12 @@ static tn_lt_handle handle_of(tn_plugin_device *device)
     return handle;
 }
 
-bool tn__cuda_product_has(tn_plugin_device *device)
+bool tn__cuda_has_cublaslt(tn_plugin_device *device)
 {
     return !device->own_products && handle_of(device);
 }
 
-void tn__cuda_product_close(tn_plugin_device *device)
+void tn__cuda_cublaslt_close(tn_plugin_device *device)
 {
     tn_lt_handle handle = atomic_load(&device->lt);
     if (handle)
@@ -103,7 +103,7 @@ typedef struct product {
     shape shape;
     const tn_strided *view[3]; /* by A, B, C of c' */
     const tn_strided *bias, *aux, *scale[2]; /* NULL: none */
-    uint32_t looped;           /* of the batch dimensions, the first ones */
+    uint32_t outer_ndim;       /* of the batch dimensions, the first ones */
     bool by_column;            /* c itself is computed */
 } product;
 
@@ -115,27 +115,28 @@ static const struct {
     [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
 
 /* x' as columns, or the turned one of such. rows and columns are x's. */
-static bool lies(const tn_matmul_args *mm, const tn_strided *x, bool turn,
-                 int64_t rows, int64_t columns, int64_t *ld, uint8_t *turned)
+static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
+                      int64_t rows, int64_t columns, int64_t *ld,
+                      uint8_t *transposed)
 {
     int64_t down = x->stride[mm->batch_ndim + turn];
     int64_t across = x->stride[mm->batch_ndim + !turn];
     if ((across == 1 || columns == 1) && (down >= columns || rows == 1)) {
         *ld = rows == 1 ? columns : down;
-        *turned = 0;
+        *transposed = 0;
         return true;
     }
     *ld = columns == 1 ? rows : across;
-    *turned = 1;
+    *transposed = 1;
     return (down == 1 || rows == 1) && (across >= rows || columns == 1);
 }
 
 /* As many of the inner batch dimensions as are one stride for a, b and c. */
-static void take_batch(const tn_matmul_args *mm, product *p)
+static void batch_collapse(const tn_matmul_args *mm, product *p)
 {
     int64_t count = 1;
-    p->looped = 0;
-    for (uint32_t d = mm->batch_ndim; d-- > 0 && !p->looped;) {
+    p->outer_ndim = 0;
+    for (uint32_t d = mm->batch_ndim; d-- > 0 && !p->outer_ndim;) {
         bool fits = true;
         if (mm->batch[d] == 1)
             continue;
@@ -146,7 +147,7 @@ static void take_batch(const tn_matmul_args *mm, product *p)
         }
         fits = fits && mm->batch[d] <= INT32_MAX / count;
         if (!fits)
-            p->looped = d + 1;
+            p->outer_ndim = d + 1;
         for (int i = A; i <= C && fits && count == 1; i++)
             p->shape.stride[i] = p->view[i]->stride[d];
         if (fits)
@@ -159,8 +160,8 @@ static void take_batch(const tn_matmul_args *mm, product *p)
  * multiple, but for the strides that cuBLASLt sees itself. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
-    uint64_t places = 256 | (uintptr_t)tn__cuda_place(x, 0);
-    for (uint32_t d = 0; d < p->looped; d++)
+    uint64_t places = 256 | (uintptr_t)tn__cuda_address(x, 0);
+    for (uint32_t d = 0; d < p->outer_ndim; d++)
         places |= (uint64_t)x->stride[d] * kinds[x->dtype].bytes;
     return (uint16_t)(places & (0 - places));
 }
@@ -171,7 +172,7 @@ static bool is_f8(uint32_t dtype)
 }
 
 /* f8 is multiplied with its scales alone, and to something wider. */
-static bool dtypes_go(const tn_matmul_args *mm, const tn_product_args *with)
+static bool dtypes_fit(const tn_matmul_args *mm, const tn_product_args *with)
 {
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
     if (!kinds[c].bytes || is_f8(c))
@@ -188,9 +189,9 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     shape *s = &p->shape;
     int64_t ld;
     uint8_t by_column;
-    if (mm->m > INT32_MAX || mm->n > INT32_MAX ||
-        mm->k > INT32_MAX || mm->m < 1 || mm->n < 1 || mm->k < 1 ||
-        !lies(mm, &mm->c, false, mm->m, mm->n, &ld, &by_column))
+    if (mm->m > INT32_MAX || mm->n > INT32_MAX || mm->k > INT32_MAX ||
+        mm->m < 1 || mm->n < 1 || mm->k < 1 ||
+        !layout_of(mm, &mm->c, false, mm->m, mm->n, &ld, &by_column))
         return false;
     memset(s, 0, sizeof *s);
     s->ld[C] = ld;
@@ -202,11 +203,12 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     p->view[C] = &mm->c;
     s->m = by_column ? mm->m : mm->n;
     s->n = by_column ? mm->n : mm->m;
-    if (!lies(mm, p->view[A], by_column, s->k, s->m, &s->ld[A],
-              &s->turned[A]) ||
-        !lies(mm, p->view[B], by_column, s->n, s->k, &s->ld[B], &s->turned[B]))
+    if (!layout_of(mm, p->view[A], by_column, s->k, s->m, &s->ld[A],
+                   &s->transposed[A]) ||
+        !layout_of(mm, p->view[B], by_column, s->n, s->k, &s->ld[B],
+                   &s->transposed[B]))
         return false;
-    take_batch(mm, p);
+    batch_collapse(mm, p);
     for (int i = A; i <= C; i++) {
         s->align[i] = align_of(p, p->view[i]);
         s->dtype[i] = (uint8_t)p->view[i]->dtype;
@@ -215,50 +217,50 @@ static bool product_of(const tn_matmul_args *mm, product *p)
 }
 
 /* cuBLASLt's number for words of TN_PRODUCT_...; 0: it has none. */
-static uint16_t epilogue_of(uint32_t words, bool by_column)
+static uint16_t epilogue_of(uint32_t flags, bool by_column)
 {
-    const bool relu = words & TN_PRODUCT_RELU;
-    if (!words)
+    const bool relu = flags & TN_PRODUCT_RELU;
+    if (!flags)
         return TN_LT_EPILOGUE_NONE;
-    if (words & TN_PRODUCT_SUMS)
+    if (flags & TN_PRODUCT_SUMS)
         return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
     /* The bias would be one for each row; its gelu is that by tanh. */
-    if (by_column || words & TN_PRODUCT_GELU)
+    if (by_column || flags & TN_PRODUCT_GELU)
         return 0;
-    if (words & TN_PRODUCT_BACK)
+    if (flags & TN_PRODUCT_BACK)
         return relu ? TN_LT_RELU_BACK : TN_LT_GELU_BACK;
-    return (uint16_t)((words & TN_PRODUCT_BIAS ? TN_LT_BIAS : 0) |
+    return (uint16_t)((flags & TN_PRODUCT_BIAS ? TN_LT_BIAS : 0) |
                       (relu                           ? TN_LT_RELU
-                       : words & TN_PRODUCT_GELU_TANH ? TN_LT_GELU
+                       : flags & TN_PRODUCT_GELU_TANH ? TN_LT_GELU
                                                       : 0) |
-                      (words & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
+                      (flags & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
 }
 
 /* What stands around the product; why it cannot be had, or NULL. */
-static const char *take_around(product *p, const tn_product_args *with)
+static const char *epilogue_fit(product *p, const tn_product_args *with)
 {
     shape *s = &p->shape;
-    const uint32_t words = with->epilogue;
+    const uint32_t flags = with->epilogue;
     const bool a_is_a = p->view[A] == &with->a;
-    s->epilogue = epilogue_of(words, p->by_column);
+    s->epilogue = epilogue_of(flags, p->by_column);
     if (!s->epilogue)
         return "cuBLASLt has no such epilogue";
-    if (words && (s->count != 1 || p->looped))
+    if (flags && (s->count != 1 || p->outer_ndim))
         return "an epilogue of several matrices";
-    if (words & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
+    if (flags & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
         p->bias = &with->bias;
-        s->near[0] = align_of(p, p->bias);
-        if (with->bias.stride[0] != 1 || s->near[0] < ALIGN)
+        s->extra_align[0] = align_of(p, p->bias);
+        if (with->bias.stride[0] != 1 || s->extra_align[0] < ALIGN)
             return "a bias that lies apart, or not at 16 bytes";
     }
-    if (words & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
+    if (flags & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
         const int64_t *stride = with->aux.stride + with->batch_ndim;
-        const bool mask = words & TN_PRODUCT_RELU;
+        const bool mask = flags & TN_PRODUCT_RELU;
         p->aux = &with->aux;
-        s->near[1] = align_of(p, p->aux);
+        s->extra_align[1] = align_of(p, p->aux);
         s->aux_ld = stride[0] * (mask ? 8 : 1);
         if (stride[1] != 1 || s->aux_ld < s->m ||
-            s->aux_ld % (mask ? 128 : 8) || s->near[1] < ALIGN)
+            s->aux_ld % (mask ? 128 : 8) || s->extra_align[1] < ALIGN)
             return "an aux whose rows do not begin at 16 bytes";
     }
     p->scale[A] = a_is_a ? &with->scale_a : &with->scale_b;
@@ -295,8 +297,8 @@ static tn_lt_status layout_make(const shape *s, int i, int type,
 {
     /* As it lies: before it is turned. */
     int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
-    uint64_t down = (uint64_t)(s->turned[i] ? columns : rows);
-    uint64_t across = (uint64_t)(s->turned[i] ? rows : columns);
+    uint64_t down = (uint64_t)(s->transposed[i] ? columns : rows);
+    uint64_t across = (uint64_t)(s->transposed[i] ? rows : columns);
     tn_lt_status e = tn__lt.layout_create(out, type, down, across, s->ld[i]);
     if (!e && s->count > 1)
         e = tn__lt.layout_set(*out, TN_LT_BATCH_COUNT, &s->count,
@@ -337,7 +339,7 @@ static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
 }
 
 /* Tells the operation where bias, aux and scales lie now. */
-static tn_lt_status point(const choice *c, const product *p)
+static tn_lt_status pointers_set(const choice *c, const product *p)
 {
     static const int attribute[] = {TN_LT_BIAS_POINTER, TN_LT_AUX_POINTER,
                                     TN_LT_SCALE_A, TN_LT_SCALE_B};
@@ -346,7 +348,7 @@ static tn_lt_status point(const choice *c, const product *p)
     for (int i = 0; i < 4 && !e; i++) {
         if (!at[i])
             continue;
-        const void *pointer = tn__cuda_place(at[i], 0);
+        const void *pointer = tn__cuda_address(at[i], 0);
         e = tn__lt.operation_set(c->operation, attribute[i], &pointer,
                                  sizeof pointer);
     }
@@ -361,7 +363,7 @@ static tn_lt_status epilogue_set(const choice *c, const product *p)
     if (!e && p->aux)
         e = tn__lt.operation_set(c->operation, TN_LT_AUX_LD, &c->of.aux_ld,
                                  sizeof c->of.aux_ld);
-    return e ? e : point(c, p);
+    return e ? e : pointers_set(c, p);
 }
 
 /* NULL: no memory. */
@@ -381,9 +383,9 @@ static choice *choice_make(const tn_plugin_device *device,
     tn_lt_status e = tn__lt.operation_create(
         &c->operation, compute, wide ? TN_LT_R_64F : TN_LT_R_32F);
     for (int i = A; i <= B && !e; i++) {
-        int32_t turn = s->turned[i] ? TN_LT_TURNED : TN_LT_PLAIN;
-        e = tn__lt.operation_set(c->operation, i == A ? TN_LT_TURN_A
-                                                      : TN_LT_TURN_B,
+        int32_t turn = s->transposed[i] ? TN_LT_TRANSPOSED : TN_LT_PLAIN;
+        e = tn__lt.operation_set(c->operation,
+                                 i == A ? TN_LT_TRANSPOSE_A : TN_LT_TRANSPOSE_B,
                                  &turn, sizeof turn);
     }
     for (int i = A; i <= C && !e; i++)
@@ -412,7 +414,7 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
         return NULL;
     const size_t first = tn__cuda_hash(s, sizeof *s) & (CHOICES - 1);
     choice **slot = &queue->choices->slot[first];
-    for (size_t i = 0; i < NEAR; i++) {
+    for (size_t i = 0; i < PROBES; i++) {
         choice **at = &queue->choices->slot[(first + i) & (CHOICES - 1)];
         if (*at && memcmp(&(*at)->of, s, sizeof *s) == 0)
             return (*at)->usable ? *at : NULL;
@@ -433,25 +435,25 @@ static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
                          const tn_matmul_args *mm, const product *p,
                          const choice *c)
 {
-    const float alpha32 = tn__cuda_single(mm->alpha),
-                beta32 = tn__cuda_single(mm->beta);
+    const float alpha32 = tn__cuda_to_float(mm->alpha),
+                beta32 = tn__cuda_to_float(mm->beta);
     const bool wide = p->shape.dtype[C] == TN_F64;
     const void *alpha = wide ? (const void *)&mm->alpha : &alpha32;
     const void *beta = wide ? (const void *)&mm->beta : &beta32;
     int64_t at[TN_MAX_NDIM] = {0}, element[3] = {0};
     uint32_t d;
     do {
-        void *out = tn__cuda_place(p->view[C], element[C]);
+        void *out = tn__cuda_address(p->view[C], element[C]);
         tn_lt_status e = tn__lt.matmul(
             handle, c->operation, alpha,
-            tn__cuda_place(p->view[A], element[A]), c->layout[A],
-            tn__cuda_place(p->view[B], element[B]), c->layout[B], beta, out,
+            tn__cuda_address(p->view[A], element[A]), c->layout[A],
+            tn__cuda_address(p->view[B], element[B]), c->layout[B], beta, out,
             c->layout[C], out, c->layout[C], &c->found.algorithm,
             (void *)(uintptr_t)queue->scratch, c->found.workspace_bytes,
             queue->stream);
         if (e)
             return e;
-        for (d = p->looped; d-- > 0;) {
+        for (d = p->outer_ndim; d-- > 0;) {
             bool more = ++at[d] < mm->batch[d];
             for (int i = A; i <= C; i++)
                 element[i] += p->view[i]->stride[d] *
@@ -480,12 +482,12 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     tn_plugin_device *device = queue->device;
     product p = {.bias = NULL};
     *why = "matrices that are not cuBLASLt's";
-    if (device->own_products || !has_points(mm) || !dtypes_go(mm, with) ||
-        !product_of(mm, &p) || (with && (*why = take_around(&p, with))))
+    if (device->own_products || !has_points(mm) || !dtypes_fit(mm, with) ||
+        !product_of(mm, &p) || (with && (*why = epilogue_fit(&p, with))))
         return TN_ERR_UNSUPPORTED;
     TN_CUDA_ENTER(device);
     if (entered.error)
-        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
+        return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
     tn_lt_handle handle = handle_of(device);
     if (!handle) {
         *why = atomic_load(&missing);
@@ -498,16 +500,16 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     const choice *c = choice_of(queue, handle, &p);
     *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
     /* Without room for its workspace the own kernel, which has none, serves. */
-    if (!c || tn__cuda_scratch(queue, c->found.workspace_bytes))
+    if (!c || tn__cuda_scratch_ready(queue, c->found.workspace_bytes))
         return TN_ERR_UNSUPPORTED;
-    tn_lt_status e = point(c, &p);
+    tn_lt_status e = pointers_set(c, &p);
     if (!e)
         e = call(queue, handle, mm, &p, c);
     if (e)
         return tn__cuda_host->fail(
             e == TN_LT_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
             "%s: cublasLtMatmul: status %d", device->listed->info.name, e);
-    return tn__cuda_queue_given(queue, mm->tag);
+    return tn__cuda_queue_submitted(queue, mm->tag);
 }
 
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)

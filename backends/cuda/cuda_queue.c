@@ -38,8 +38,8 @@ static tn_status status_of(tn_cu_result error)
     return error == TN_CU_OUT_OF_MEMORY ? TN_ERR_MEMORY : TN_ERR_INTERNAL;
 }
 
-static tn_status told_that(const tn_plugin_device *device, const char *what,
-                           tn_cu_result error, const char *remedy)
+static tn_status report(const tn_plugin_device *device, const char *what,
+                        tn_cu_result error, const char *remedy)
 {
     tn_status status = status_of(error);
     if (error == TN_CU_FORKED)
@@ -53,23 +53,23 @@ static tn_status told_that(const tn_plugin_device *device, const char *what,
         remedy);
 }
 
-tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
-                        tn_cu_result error)
+tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
+                         tn_cu_result error)
 {
-    return error ? told_that(device, what, error, "") : TN_OK;
+    return error ? report(device, what, error, "") : TN_OK;
 }
 
 /* Work that was accepted has failed. Its tag is known where there was one
  * piece of it. */
-static tn_status fail_late(tn_queue *queue, tn_cu_result error,
-                           tn_fault *fault)
+static tn_status fail_deferred(tn_queue *queue, tn_cu_result error,
+                               tn_fault *fault)
 {
     const tn_fault own = {.size = sizeof own,
                           .code = status_of(error),
                           .tag = queue->unsynced == 1 ? queue->last_tag : 0};
     if (fault)
         tn_struct_copy(fault, &own);
-    return told_that(
+    return report(
         queue->device, "cuStreamSynchronize", error,
         queue->unsynced > 1
             ? "; with TENON_CUDA_BLOCKING=1 the operator that did it is named"
@@ -90,7 +90,7 @@ tn_status tn__cuda_queue_open(tn_plugin_device *device, tn_queue **out)
         error = tn__cu.stream_create(&queue->stream, TN_CU_NON_BLOCKING);
     if (error) {
         free(queue);
-        return tn__cuda_told(device, "cuStreamCreate", error);
+        return tn__cuda_check(device, "cuStreamCreate", error);
     }
     *out = queue;
     return TN_OK;
@@ -120,7 +120,7 @@ void tn__cuda_queue_close(tn_queue *queue)
 }
 
 /* Does the list of faults hold anything? Waits. */
-static tn_status faults_look(tn_queue *queue, uint32_t *any)
+static tn_status faults_any(tn_queue *queue, uint32_t *any)
 {
     *any = 0;
     if (!queue->checked)
@@ -129,16 +129,16 @@ static tn_status faults_look(tn_queue *queue, uint32_t *any)
         tn__cu.to_host(any, queue->faults, sizeof *any, queue->stream);
     if (!error)
         error = tn__cu.stream_sync(queue->stream);
-    return tn__cuda_told(queue->device, "reading faults", error);
+    return tn__cuda_check(queue->device, "reading faults", error);
 }
 
 /* The first index fault, if there is one. The list is empty after it; where it
  * cannot be emptied, the next launch that needs it tries again. */
-static tn_status faults_take(tn_queue *queue, tn_fault *fault)
+static tn_status faults_read(tn_queue *queue, tn_fault *fault)
 {
     const size_t bytes = TN_FAULT_BYTES(TN_CUDA_FAULTS);
     uint32_t any;
-    tn_status status = faults_look(queue, &any);
+    tn_status status = faults_any(queue, &any);
     queue->checked = false;
     if (status || !any)
         return status;
@@ -153,14 +153,14 @@ static tn_status faults_take(tn_queue *queue, tn_fault *fault)
     if (!error)
         queue->clean = !tn__cu.fill(queue->faults, 0, bytes, queue->stream);
     tn_fault unused = {.size = sizeof unused};
-    status = error ? tn__cuda_told(queue->device, "reading faults", error)
+    status = error ? tn__cuda_check(queue->device, "reading faults", error)
                    : tn__cuda_host->fault_read(records, TN_CUDA_FAULTS,
                                                fault ? fault : &unused);
     free(records);
     return status;
 }
 
-tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag)
+tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag)
 {
     uint32_t any;
     if (queue->capture)
@@ -171,8 +171,8 @@ tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag)
         return TN_OK;
     tn_cu_result error = tn__cu.stream_sync(queue->stream);
     if (error)
-        return fail_late(queue, error, NULL);
-    tn_status status = faults_look(queue, &any);
+        return fail_deferred(queue, error, NULL);
+    tn_status status = faults_any(queue, &any);
     return status || !any ? status : TN_ERR_INDEX; /* told at the sync */
 }
 
@@ -183,7 +183,7 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
     if (!error)
         error = tn__cu.stream_sync(queue->stream);
     if (error)
-        return fail_late(queue, error, fault);
+        return fail_deferred(queue, error, fault);
     queue->unsynced = 0;
     /* The core waits, and asks once more, where it got no memory. */
     if (queue->scratch &&
@@ -191,7 +191,7 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
         release(&queue->scratch);
         queue->scratch_bytes = 0;
     }
-    return faults_take(queue, fault);
+    return faults_read(queue, fault);
 }
 
 /* ---- events ------------------------------------------------------------- */
@@ -209,7 +209,7 @@ static tn_status event_make(tn_plugin_device *device, unsigned flags,
         error = tn__cu.event_create(&event->event, flags);
     if (error) {
         free(event);
-        return tn__cuda_told(device, "cuEventCreate", error);
+        return tn__cuda_check(device, "cuEventCreate", error);
     }
     *out = event;
     return TN_OK;
@@ -241,7 +241,7 @@ tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
     tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.event_record(event->event, queue->stream);
-    return tn__cuda_told(queue->device, "cuEventRecord", error);
+    return tn__cuda_check(queue->device, "cuEventRecord", error);
 }
 
 /* An event that was never recorded is done: so the driver has it. */
@@ -253,7 +253,7 @@ tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
         error = tn__cu.event_query(event->event);
     *done = error != TN_CU_NOT_READY;
     return error && error != TN_CU_NOT_READY
-               ? tn__cuda_told(event->device, "cuEventQuery", error)
+               ? tn__cuda_check(event->device, "cuEventQuery", error)
                : TN_OK;
 }
 
@@ -263,7 +263,7 @@ tn_status tn__cuda_queue_wait(tn_queue *queue, tn_event *event)
     tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.stream_wait(queue->stream, event->event, 0);
-    return tn__cuda_told(queue->device, "cuStreamWaitEvent", error);
+    return tn__cuda_check(queue->device, "cuStreamWaitEvent", error);
 }
 
 tn_status tn__cuda_event_elapsed(tn_event *from, tn_event *to, double *ns)
@@ -275,5 +275,5 @@ tn_status tn__cuda_event_elapsed(tn_event *from, tn_event *to, double *ns)
         error = tn__cu.event_elapsed(&milliseconds, from->event, to->event);
     if (!error)
         *ns = 1e6 * (double)milliseconds;
-    return tn__cuda_told(to->device, "cuEventElapsedTime", error);
+    return tn__cuda_check(to->device, "cuEventElapsedTime", error);
 }

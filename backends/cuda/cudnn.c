@@ -57,7 +57,7 @@ static void finalize(tn_dnn_status *e, tn_dnn_descriptor descriptor)
 
 tn_dnn_descriptor tn__dnn_begin(tn_dnn_graph *graph, int type)
 {
-    tn_dnn_descriptor *made = &graph->made[graph->made_count++];
+    tn_dnn_descriptor *made = &graph->made[graph->descriptor_count++];
     create(&graph->status, type, made);
     return *made;
 }
@@ -74,8 +74,8 @@ void tn__dnn_set_int(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
     set(&graph->status, descriptor, name, type, 1, &value);
 }
 
-void tn__dnn_set_made(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
-                      int name, tn_dnn_descriptor other)
+void tn__dnn_set_descriptor(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
+                            int name, tn_dnn_descriptor other)
 {
     set(&graph->status, descriptor, name, TN_DNN_IS_DESCRIPTOR, 1, &other);
 }
@@ -93,7 +93,8 @@ void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op)
 
 tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
                                  const int64_t *size, const int64_t *stride,
-                                 int64_t id, int64_t align, tn_dnn_place place)
+                                 int64_t id, int64_t align,
+                                 tn_dnn_storage place)
 {
     const bool yes = true;
     tn_dnn_descriptor x = tn__dnn_begin(graph, TN_DNN_TENSOR);
@@ -111,7 +112,7 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 /* ---- engines ------------------------------------------------------------ */
 
 /* Does it keep the promises of plugin.h, as far as it says? */
-static bool is_exact(tn_dnn_plan *p, tn_dnn_descriptor config)
+static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
     int note[TN_DNN_NOTES];
     int64_t count = 0;
@@ -131,16 +132,16 @@ static bool is_exact(tn_dnn_plan *p, tn_dnn_descriptor config)
         e = tn__dnn.get(engine, TN_DNN_ENGINE_INDEX, TN_DNN_IS_INT64, 1,
                         &count, &p->engine);
     drop(&engine);
-    return !e && !(p->notes & p->of.refused);
+    return !e && !(p->notes & p->of.refused_notes);
 }
 
 /* Takes config for the plan, if it goes. */
-static bool take(tn_dnn_plan *p, tn_dnn_handle handle,
-                 tn_dnn_descriptor config)
+static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
+                     tn_dnn_descriptor config)
 {
     int64_t count = 0;
     tn_dnn_status e = 0;
-    if (!is_exact(p, config))
+    if (!notes_allow(p, config))
         return false;
     create(&e, TN_DNN_PLAN, &p->plan);
     set(&e, p->plan, TN_DNN_PLAN_HANDLE, TN_DNN_IS_HANDLE, 1, &handle);
@@ -149,7 +150,7 @@ static bool take(tn_dnn_plan *p, tn_dnn_handle handle,
     if (!e)
         e = tn__dnn.get(p->plan, TN_DNN_PLAN_WORKSPACE, TN_DNN_IS_INT64, 1,
                         &count, &p->workspace_bytes);
-    if (!e && (uint64_t)p->workspace_bytes <= p->of.room)
+    if (!e && (uint64_t)p->workspace_bytes <= p->of.workspace_limit)
         return true;
     drop(&p->plan);
     return false;
@@ -171,7 +172,7 @@ static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
         e = tn__dnn.get(heuristic, TN_DNN_HEUR_RESULTS, TN_DNN_IS_DESCRIPTOR,
                         CONFIGS, &count, config);
     for (int64_t i = 0; i < count && i < CONFIGS && !e && !p->config; i++)
-        if (take(p, handle, config[i])) {
+        if (plan_try(p, handle, config[i])) {
             p->config = config[i];
             config[i] = NULL;
         }
@@ -190,8 +191,8 @@ static void plan_free(tn_dnn_plan *p)
     drop(&p->plan);
     drop(&p->config);
     drop(&p->whole);
-    while (p->graph.made_count > 0)
-        drop(&p->graph.made[--p->graph.made_count]);
+    while (p->graph.descriptor_count > 0)
+        drop(&p->graph.made[--p->graph.descriptor_count]);
     free(p);
 }
 
@@ -211,7 +212,7 @@ static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
     set(e, p->whole, TN_DNN_GRAPH_OPS, TN_DNN_IS_DESCRIPTOR, graph->op_count,
         graph->op);
     finalize(e, p->whole);
-    p->usable = !*e && tn__dnn.version() >= of->oldest &&
+    p->usable = !*e && tn__dnn.version() >= of->min_version &&
                 (choose(p, handle, TN_DNN_HEUR_A) ||
                  choose(p, handle, TN_DNN_HEUR_FALLBACK));
     tn__cuda_host->log(3, "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
@@ -280,8 +281,8 @@ const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
     if (!p || !p->usable)
         return NULL;
     *why = "no memory for its workspace";
-    return tn__cuda_scratch(queue, problem->beside +
-                                       (uint64_t)p->workspace_bytes)
+    return tn__cuda_scratch_ready(queue, problem->scratch_bytes +
+                                             (uint64_t)p->workspace_bytes)
                ? NULL
                : p;
 }
@@ -291,7 +292,7 @@ tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
                                void *const *pointers)
 {
     void *const workspace =
-        (void *)(uintptr_t)(queue->scratch + plan->of.beside);
+        (void *)(uintptr_t)(queue->scratch + plan->of.scratch_bytes);
     tn_dnn_descriptor pack = NULL;
     tn_dnn_status e = 0;
     create(&e, TN_DNN_PACK, &pack);

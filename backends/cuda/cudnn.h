@@ -25,9 +25,9 @@ enum { TN_DNN_TENSOR_CORE = 0, TN_DNN_DOWN_CONVERTS = 1,
 
 /* cudnnPointwiseMode_t, cudnnReduceTensorOp_t */
 enum { TN_DNN_ADD = 0, TN_DNN_MUL = 1, TN_DNN_DIV = 6, TN_DNN_SUB = 9,
-       TN_DNN_EXP = 13, TN_DNN_LOG = 15, TN_DNN_AT_LEAST = 303,
+       TN_DNN_EXP = 13, TN_DNN_LOG = 15, TN_DNN_GREATER_EQUAL = 303,
        TN_DNN_INDEX = 501, TN_DNN_SELECT = 601 };
-enum { TN_DNN_SUM = 0, TN_DNN_GREATEST = 3 };
+enum { TN_DNN_SUM = 0, TN_DNN_MAX = 3 };
 
 /* cudnnBackendDescriptorType_t */
 enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
@@ -50,8 +50,8 @@ enum { TN_DNN_POINT_MODE = 0, TN_DNN_POINT_COMPUTE = 1, TN_DNN_POINT_AXIS = 9,
        TN_DNN_POINT_DESC = 750, TN_DNN_POINT_X = 751, TN_DNN_POINT_B = 752,
        TN_DNN_POINT_Y = 753, TN_DNN_POINT_T = 758, TN_DNN_CONV_COMPUTE = 100,
        TN_DNN_CONV_MODE = 101, TN_DNN_CONV_DILATIONS = 102,
-       TN_DNN_CONV_STRIDES = 103, TN_DNN_CONV_BEHIND = 104,
-       TN_DNN_CONV_BEFORE = 105, TN_DNN_CONV_NDIM = 106,
+       TN_DNN_CONV_STRIDES = 103, TN_DNN_CONV_PAD_AFTER = 104,
+       TN_DNN_CONV_PAD_BEFORE = 105, TN_DNN_CONV_NDIM = 106,
        TN_DNN_HEUR_MODE = 200, TN_DNN_HEUR_GRAPH = 201,
        TN_DNN_HEUR_RESULTS = 202, TN_DNN_CONFIG_ENGINE = 300,
        TN_DNN_PLAN_HANDLE = 400, TN_DNN_PLAN_CONFIG = 401,
@@ -108,16 +108,16 @@ extern tn_dnn tn__dnn;
 
 /* ---- graphs (cudnn.c) --------------------------------------------------- */
 
-#define TN_DNN_MADE 96 /* descriptors of a graph, and operations of them */
-#define TN_DNN_OPS 32
+#define TN_DNN_MAX_DESCRIPTORS 96 /* descriptors of a graph, and operations of them */
+#define TN_DNN_MAX_OPS 32
 
 /* A graph that is described: what is made of it, and the first refusal, behind
  * which nothing is called any more. */
 typedef struct tn_dnn_graph {
     tn_dnn_status status;
-    int made_count, op_count;
-    tn_dnn_descriptor made[TN_DNN_MADE]; /* owned */
-    tn_dnn_descriptor op[TN_DNN_OPS];    /* of those made */
+    int descriptor_count, op_count;
+    tn_dnn_descriptor made[TN_DNN_MAX_DESCRIPTORS]; /* owned */
+    tn_dnn_descriptor op[TN_DNN_MAX_OPS];    /* of those made */
 } tn_dnn_graph;
 
 /* A descriptor of the graph's own, to be set and ended. */
@@ -126,7 +126,7 @@ void tn__dnn_set(tn_dnn_graph *graph, tn_dnn_descriptor descriptor, int name,
                  int type, int64_t count, const void *elements);
 void tn__dnn_set_int(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
                      int name, int type, int value);
-void tn__dnn_set_made(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
+void tn__dnn_set_descriptor(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
                       int name, tn_dnn_descriptor other);
 void tn__dnn_end(tn_dnn_graph *graph, tn_dnn_descriptor descriptor);
 /* Ended, as an operation of the graph, after those before it. */
@@ -138,11 +138,11 @@ typedef enum {
     TN_DNN_STORED,
     TN_DNN_VIRTUAL = TN_DNN_TENSOR_IS_VIRTUAL,
     TN_DNN_BY_VALUE = TN_DNN_TENSOR_IS_BY_VALUE
-} tn_dnn_place;
+} tn_dnn_storage;
 tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
                                  const int64_t *size, const int64_t *stride,
                                  int64_t id, int64_t align,
-                                 tn_dnn_place place);
+                                 tn_dnn_storage place);
 
 /* ---- plans -------------------------------------------------------------- */
 
@@ -152,10 +152,10 @@ typedef struct tn_dnn_problem {
     const void *key;
     size_t bytes;
     void (*describe)(tn_dnn_graph *graph, const void *key);
-    size_t oldest;    /* version of cuDNN that is asked */
-    uint64_t beside;  /* bytes of scratch memory before its workspace */
-    uint64_t room;    /* bytes of workspace that it may take */
-    unsigned refused; /* 1 << note: engines that have it are left out */
+    size_t min_version;    /* version of cuDNN that is asked */
+    uint64_t scratch_bytes;  /* bytes of scratch memory before its workspace */
+    uint64_t workspace_limit;    /* bytes of workspace that it may take */
+    unsigned refused_notes; /* 1 << note: engines that have it are left out */
     const char *name;    /* what it is, and */
     const int64_t *size; /* of what: for the log */
 } tn_dnn_problem;

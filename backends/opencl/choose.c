@@ -14,7 +14,7 @@
 
 enum { UNKNOWN, OWN, CLBLAST };
 enum { ROUNDS = 3 };
-#define LACKS TN_ERR_UNSUPPORTED /* CLBlast has declined */
+#define DECLINED TN_ERR_UNSUPPORTED /* CLBlast has declined */
 
 /* Around what is measured and kept. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -58,11 +58,11 @@ _Static_assert(TN_OPENCL_PRODUCTS == 2 * 2 * 2 * 2 * 5 * 5 * 5,
 
 /* ---- measuring ---------------------------------------------------------- */
 
-static tn_status work(tn_queue *queue, void *context, uint8_t way)
+static tn_status work(tn_queue *queue, void *context, uint8_t variant)
 {
     const tn_matmul_args *mm = context;
-    return way == CLBLAST ? tn__opencl_clblast(queue, mm) ? TN_OK : LACKS
-                          : tn__opencl_matmul_own(queue, mm);
+    return variant == CLBLAST ? tn__opencl_clblast(queue, mm) ? TN_OK : DECLINED
+                              : tn__opencl_matmul_own(queue, mm);
 }
 
 /* UNKNOWN where CLBlast cannot have the product, or something failed. */
@@ -72,15 +72,15 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
     double least[3] = {0};
     void *context = (void *)(uintptr_t)mm; /* `work` only reads it */
     for (int round = -1; round < ROUNDS; round++) /* the first compiles */
-        for (uint8_t way = CLBLAST; way >= OWN; way--) {
-            double time = tn__opencl_time(queue, work, context, way,
-                                          status);
+        for (uint8_t variant = CLBLAST; variant >= OWN; variant--) {
+            double time =
+                tn__opencl_time(queue, work, context, variant, status);
             if (*status) {
-                *status = *status == LACKS ? TN_OK : *status;
+                *status = *status == DECLINED ? TN_OK : *status;
                 return UNKNOWN;
             }
-            if (round <= 0 || time < least[way])
-                least[way] = time;
+            if (round <= 0 || time < least[variant])
+                least[variant] = time;
         }
     tn__opencl_host->log(3, "opencl: measured products like %lld x %lld x "
                             "%lld: own kernel %.3f ms, CLBlast %.3f ms",
@@ -90,16 +90,16 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
 }
 
 /* Reads or measures what is not known yet. Under the lock. */
-static uint8_t learn(tn_queue *queue, const tn_matmul_args *mm, unsigned class,
-                     tn_status *status)
+static uint8_t choice_find(tn_queue *queue, const tn_matmul_args *mm,
+                           unsigned class, tn_status *status)
 {
     char what[64];
     snprintf(what, sizeof what, "products 1, class %u", class);
-    uint8_t choice = tn__opencl_choice_kept(queue->device, what, CLBLAST);
+    uint8_t choice = tn__opencl_choice_load(queue->device, what, CLBLAST);
     if (choice == UNKNOWN && mm->beta == 0) {
         choice = measure(queue, mm, status);
         if (choice != UNKNOWN)
-            tn__opencl_choice_keep(queue->device, what, choice);
+            tn__opencl_choice_store(queue->device, what, choice);
     }
     return choice;
 }
@@ -114,7 +114,7 @@ static bool prefers_own(tn_queue *queue, const tn_matmul_args *mm,
         pthread_mutex_lock(&lock);
         choice = atomic_load_explicit(known, memory_order_relaxed);
         if (choice == UNKNOWN) {
-            choice = learn(queue, mm, class, status);
+            choice = choice_find(queue, mm, class, status);
             atomic_store_explicit(known, choice, memory_order_relaxed);
         }
         pthread_mutex_unlock(&lock);
@@ -130,6 +130,6 @@ tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *mm)
     if (status)
         return status;
     return !own && tn__opencl_clblast(queue, mm)
-               ? tn__opencl_queue_given(queue, mm->tag)
+               ? tn__opencl_queue_submitted(queue, mm->tag)
                : tn__opencl_matmul_own(queue, mm);
 }

@@ -32,7 +32,7 @@ enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112 };
 static GEMM(gemm_f32, float);
 static GEMM(gemm_f64, double);
 static int (*clear_cache)(void);
-static bool there;
+static bool is_open;
 
 /* Around every call of CLBlast. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,11 +50,11 @@ static void open_library(void)
     if (!name)
         name = "libclblast.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    there = library &&
-            find(library, "CLBlastSgemmStridedBatched", &gemm_f32) &&
-            find(library, "CLBlastDgemmStridedBatched", &gemm_f64) &&
-            find(library, "CLBlastClearCache", &clear_cache);
-    if (!there)
+    is_open = library &&
+              find(library, "CLBlastSgemmStridedBatched", &gemm_f32) &&
+              find(library, "CLBlastDgemmStridedBatched", &gemm_f64) &&
+              find(library, "CLBlastClearCache", &clear_cache);
+    if (!is_open)
         tn__opencl_host->log(1, "opencl: %s cannot be opened: matrix products "
                                 "are slow (Debian: apt-get install "
                                 "libclblast1)", name);
@@ -65,7 +65,7 @@ static void open_library(void)
 void tn__opencl_clblast_close(tn_plugin_device *device)
 {
     pthread_mutex_lock(&lock);
-    if (device->clblast_warm)
+    if (device->clblast_compiled)
         clear_cache();
     pthread_mutex_unlock(&lock);
 }
@@ -164,10 +164,10 @@ static int call_first(tn_queue *queue, const tn_matmul_args *mm,
 {
     static const tn_source name = {.text = "clblast", .text_bytes = 7};
     tn_opencl_signals signals;
-    tn__opencl_signals_keep(&signals);
-    int32_t hold = tn__opencl_text_hold(&name);
+    tn__opencl_signals_save(&signals);
+    int32_t hold = tn__opencl_text_lock(&name);
     int status = call(queue, mm, a, b, c, count);
-    tn__opencl_text_release(hold);
+    tn__opencl_text_unlock(hold);
     tn__opencl_signals_restore(&signals);
     if (!status)
         tn__opencl_host->log(3, "opencl: CLBlast multiplies on %s",
@@ -193,18 +193,18 @@ bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *mm)
     if (!fits(mm, &a, &b, &c, &count))
         return false;
     pthread_once(&once, open_library);
-    if (!there)
+    if (!is_open)
         return false;
     pthread_mutex_lock(&lock);
     int status = -1;
-    if (device->clblast_warm & type)
+    if (device->clblast_compiled & type)
         status = call(queue, mm, &a, &b, &c, count);
-    else if (!(device->clblast_lacks & type))
+    else if (!(device->clblast_failed & type))
         status = call_first(queue, mm, &a, &b, &c, count);
     if (!status) {
-        device->clblast_warm |= type;
-    } else if (!((device->clblast_warm | device->clblast_lacks) & type)) {
-        device->clblast_lacks |= type;
+        device->clblast_compiled |= type;
+    } else if (!((device->clblast_compiled | device->clblast_failed) & type)) {
+        device->clblast_failed |= type;
         tn__opencl_host->log(1, "opencl: CLBlast fails on %s (status %d): "
                                 "matrix products are slow",
                              device->listed->info.name, status);

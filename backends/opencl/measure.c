@@ -8,7 +8,7 @@
 
 #include "opencl.h"
 
-static uint32_t take(void *context, const void *value, uint64_t bytes)
+static uint32_t load_choice(void *context, const void *value, uint64_t bytes)
 {
     if (bytes != 1)
         return 0;
@@ -27,20 +27,20 @@ static char *key_of(const tn_plugin_device *device, const char *what,
                : NULL;
 }
 
-uint8_t tn__opencl_choice_kept(const tn_plugin_device *device,
-                               const char *what, uint8_t most)
+uint8_t tn__opencl_choice_load(const tn_plugin_device *device, const char *what,
+                               uint8_t most)
 {
     size_t bytes = 0;
     uint8_t choice = 0;
     char *key = key_of(device, what, &bytes);
     bool known =
-        key && tn__opencl_host->cache_read(key, bytes, take, &choice);
+        key && tn__opencl_host->cache_read(key, bytes, load_choice, &choice);
     free(key);
     return known && choice <= most ? choice : 0;
 }
 
-void tn__opencl_choice_keep(const tn_plugin_device *device, const char *what,
-                            uint8_t choice)
+void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
+                             uint8_t choice)
 {
     size_t bytes = 0;
     char *key = key_of(device, what, &bytes);
@@ -50,12 +50,12 @@ void tn__opencl_choice_keep(const tn_plugin_device *device, const char *what,
 }
 
 double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
-                       uint8_t way, tn_status *status)
+                       uint8_t variant, tn_status *status)
 {
     struct timespec begun, done;
     cl_int error = cl.Finish(queue->queue);
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    *status = error ? TN_OK : work(queue, context, way);
+    *status = error ? TN_OK : work(queue, context, variant);
     if (!error && !*status)
         error = cl.Finish(queue->queue);
     clock_gettime(CLOCK_MONOTONIC, &done);

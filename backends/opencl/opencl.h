@@ -22,7 +22,7 @@ extern const tn_host *tn__opencl_host;
 #define TN_OPENCL_PRODUCTS 2000
 
 /* Ways to lay out a launch, and kinds of launches: elements, rows (tune.c). */
-enum { TN_OPENCL_WAYS = 4, TN_OPENCL_KINDS = 2 };
+enum { TN_OPENCL_VARIANTS = 4, TN_OPENCL_KINDS = 2 };
 
 /* A device that a driver offers; nothing of it is open. */
 typedef struct tn_opencl_listed {
@@ -51,24 +51,24 @@ struct tn_plugin_device {
     uint64_t max_buffer_bytes;
     bool blocking; /* option `blocking`: each piece of work is waited for */
     char options[256]; /* of the compiler; some are option `options` */
-    tn_target targets[TN_OPENCL_WAYS]; /* the first is what all else is for */
+    tn_target targets[TN_OPENCL_VARIANTS]; /* the first is what all else is for */
     /* 1 + which of them a kind has; 0: not measured yet */
-    _Atomic uint8_t way[TN_OPENCL_KINDS];
+    _Atomic uint8_t variant[TN_OPENCL_KINDS];
     bool clblast;  /* has matrix products where it can, or, */
     bool measures; /* where that is faster */
     /* Which is, for each class; 0: not measured yet (choose.c). */
     _Atomic uint8_t product[TN_OPENCL_PRODUCTS];
     /* Types (1 << dtype) that it has multiplied, or failed to; under its own
      * lock (clblast.c). */
-    uint32_t clblast_warm, clblast_lacks;
+    uint32_t clblast_compiled, clblast_failed;
 
-    pthread_mutex_t turn; /* held by calls, on a CPU (opencl_plugin.c) */
+    pthread_mutex_t cpu_lock; /* held by calls, on a CPU (opencl_plugin.c) */
 
     /* Guards what follows, and the arguments of the kernels, which are part
      * of them until a launch has taken them. */
     pthread_mutex_t lock;
     tn_opencl_kernel *kernels; /* owned: open addressing by key, room of them */
-    size_t kernel_count, kernel_room;
+    size_t kernel_count, kernel_capacity;
     tn_opencl_mapped *mapped; /* memory of the host that is lent */
 };
 
@@ -102,7 +102,7 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
 
 /* After a piece of work was given to the queue: flushes now and then, or
  * waits (`blocking`). */
-tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag);
+tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* ---- signals (opencl_driver.c) -------------------------------------------------- */
 
@@ -111,7 +111,7 @@ tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag);
 typedef struct tn_opencl_signals {
     struct sigaction action[32];
 } tn_opencl_signals;
-void tn__opencl_signals_keep(tn_opencl_signals *signals);
+void tn__opencl_signals_save(tn_opencl_signals *signals);
 void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 
 /* ---- programs (opencl_launch.c, opencl_compile.c) ------------------------------------- */
@@ -123,8 +123,8 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
 char *tn__opencl_cache_key(const tn_plugin_device *device,
                            const tn_source *source, size_t *bytes);
 /* One at a time, in all processes, for one text; a hold of -1 is none. */
-int32_t tn__opencl_text_hold(const tn_source *source);
-void tn__opencl_text_release(int32_t hold);
+int32_t tn__opencl_text_lock(const tn_source *source);
+void tn__opencl_text_unlock(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
 
 /* ---- matrix products (choose.c, clblast.c, opencl_launch.c) --------------------- */
@@ -143,16 +143,16 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul);
 /* ---- choices (measure.c, tune.c) ----------------------------------------- */
 
 /* What was chosen for `what`: 1 to most, 0 if nothing is known. */
-uint8_t tn__opencl_choice_kept(const tn_plugin_device *device,
+uint8_t tn__opencl_choice_load(const tn_plugin_device *device,
                                const char *what, uint8_t most);
-void tn__opencl_choice_keep(const tn_plugin_device *device, const char *what,
+void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
                             uint8_t choice);
 
 /* The seconds of work done in that way, waited for before and after; of no
  * meaning unless *status is TN_OK. */
-typedef tn_status tn_opencl_work(tn_queue *queue, void *context, uint8_t way);
+typedef tn_status tn_opencl_work(tn_queue *queue, void *context, uint8_t variant);
 double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
-                       uint8_t way, tn_status *status);
+                       uint8_t variant, tn_status *status);
 
 void tn__opencl_tune_init(tn_plugin_device *device);
 /* What to launch for. */

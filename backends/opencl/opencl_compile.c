@@ -25,8 +25,8 @@ static char *build_log(const tn_plugin_device *device, cl_program program)
 
 /* The text, and under it what the compiler said, in a file that is left for
  * whoever reports it; "" if there is no place for one. */
-static void leave_text(char *path, size_t room, const tn_source *source,
-                       const char *log)
+static void source_save(char *path, size_t room, const tn_source *source,
+                        const char *log)
 {
     const char *folder = getenv("TMPDIR");
     int length = snprintf(path, room, "%s/tenon-opencl-XXXXXX.cl",
@@ -61,7 +61,7 @@ static tn_status build_failed(const tn_plugin_device *device,
     char *log = program ? build_log(device, program) : NULL;
     const char *words = log && *log ? log : "the compiler says nothing";
     const char *line = first_error(words);
-    leave_text(path, sizeof path, source, words);
+    source_save(path, sizeof path, source, words);
     tn__opencl_host->log(1, "opencl: building %s for %s: %s", source->kernel,
                          device->listed->info.name, words);
     tn_status status = tn__opencl_host->fail(
@@ -99,7 +99,7 @@ typedef struct reload {
 } reload;
 
 /* The stored binary as a program; 0: the driver does not want it. */
-static uint32_t take_binary(void *context, const void *value, uint64_t bytes)
+static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
 {
     reload *r = context;
     cl_device_id id = r->device->listed->device;
@@ -119,7 +119,7 @@ static uint32_t take_binary(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-static void keep_binary(const char *key, size_t key_bytes, cl_program program)
+static void binary_store(const char *key, size_t key_bytes, cl_program program)
 {
     size_t bytes = 0;
     if (cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes,
@@ -168,7 +168,7 @@ static tn_status compile_text(const tn_plugin_device *device,
  * one bears two compilers of the same program: PoCL before 6.0 writes a file
  * of its anew by removing it first, so that the other process reads none and
  * fails, or keeps a binary that lacks it. */
-int32_t tn__opencl_text_hold(const tn_source *source)
+int32_t tn__opencl_text_lock(const tn_source *source)
 {
     return TN_HAS(tn_host, tn__opencl_host, cache_release)
                ? tn__opencl_host->cache_hold(source->text,
@@ -176,7 +176,7 @@ int32_t tn__opencl_text_hold(const tn_source *source)
                : -1;
 }
 
-void tn__opencl_text_release(int32_t hold)
+void tn__opencl_text_unlock(int32_t hold)
 {
     if (hold >= 0)
         tn__opencl_host->cache_release(hold);
@@ -187,23 +187,23 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
 {
     struct timespec begun;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    int32_t hold = tn__opencl_text_hold(source);
+    int32_t hold = tn__opencl_text_lock(source);
     size_t key_bytes = 0;
     char *key = TN_HAS(tn_host, tn__opencl_host, cache_write) &&
                         tn__opencl_host->cache_read
                     ? tn__opencl_cache_key(device, source, &key_bytes)
                     : NULL;
     reload r = {.device = device};
-    bool kept = key && tn__opencl_host->cache_read(key, key_bytes, take_binary,
-                                                   &r);
+    bool kept =
+        key && tn__opencl_host->cache_read(key, key_bytes, binary_load, &r);
     tn_status status = TN_OK;
     if (kept)
         *out = r.program;
     else
         status = compile_text(device, source, out);
     if (!status && !kept && key)
-        keep_binary(key, key_bytes, *out);
-    tn__opencl_text_release(hold);
+        binary_store(key, key_bytes, *out);
+    tn__opencl_text_unlock(hold);
     free(key);
     if (!status)
         tn__opencl_host->log(3, "opencl: %s: %s in %.1f ms", source->kernel,

@@ -10,11 +10,11 @@
 
 #include "opencl.h"
 
-#define MOST 32
+#define MAX_DEVICES 32
 
-static tn_opencl_listed listed[MOST];
+static tn_opencl_listed listed[MAX_DEVICES];
 static uint32_t listed_count;
-static char listed_note[256]; /* why there is none */
+static char listed_error[256]; /* why there is none */
 
 /* ---- what a driver says ------------------------------------------------- */
 
@@ -164,20 +164,21 @@ static int by_rank(const void *left, const void *right)
 
 static void list_platform(cl_platform_id platform)
 {
-    cl_device_id devices[MOST];
+    cl_device_id devices[MAX_DEVICES];
     cl_uint count = 0;
     char name[128] = "";
     cl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name,
                        NULL);
-    cl_int error =
-        cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MOST, devices, &count);
+    cl_int error = cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES,
+                                   devices, &count);
     if (error) {
-        snprintf(listed_note, sizeof listed_note,
+        snprintf(listed_error, sizeof listed_error,
                  "platform %.100s: clGetDeviceIDs: %s", name,
                  tn__opencl_error_name(error));
         return;
     }
-    for (cl_uint i = 0; i < count && i < MOST && listed_count < MOST; i++) {
+    for (cl_uint i = 0;
+         i < count && i < MAX_DEVICES && listed_count < MAX_DEVICES; i++) {
         tn_opencl_listed *l = &listed[listed_count];
         if (device_number(devices[i], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CUSTOM)
             continue;
@@ -192,32 +193,32 @@ static void list_platform(cl_platform_id platform)
 static void list_drivers(void)
 {
     const char *why = tn__opencl_driver_open();
-    cl_platform_id platforms[MOST];
+    cl_platform_id platforms[MAX_DEVICES];
     cl_uint count = 0;
     if (why) {
-        snprintf(listed_note, sizeof listed_note, "%s", why);
+        snprintf(listed_error, sizeof listed_error, "%s", why);
         return;
     }
-    cl_int error = cl.GetPlatformIDs(MOST, platforms, &count);
+    cl_int error = cl.GetPlatformIDs(MAX_DEVICES, platforms, &count);
     if (error || !count) {
-        snprintf(listed_note, sizeof listed_note,
+        snprintf(listed_error, sizeof listed_error,
                  "no OpenCL driver is installed (%s)",
                  error ? tn__opencl_error_name(error) : "0 platforms");
         return;
     }
-    for (cl_uint i = 0; i < count && i < MOST; i++)
+    for (cl_uint i = 0; i < count && i < MAX_DEVICES; i++)
         list_platform(platforms[i]);
 }
 
 static void list_all(void)
 {
     tn_opencl_signals signals;
-    tn__opencl_signals_keep(&signals);
+    tn__opencl_signals_save(&signals);
     list_drivers();
     tn__opencl_signals_restore(&signals);
     qsort(listed, listed_count, sizeof *listed, by_rank);
-    if (!listed_count && !listed_note[0])
-        snprintf(listed_note, sizeof listed_note,
+    if (!listed_count && !listed_error[0])
+        snprintf(listed_error, sizeof listed_error,
                  "the OpenCL drivers have no device");
 }
 
@@ -227,7 +228,7 @@ tn_status tn__opencl_device_count(uint32_t *count)
     pthread_once(&once, list_all);
     *count = listed_count;
     if (!listed_count)
-        tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s", listed_note);
+        tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
     return TN_OK;
 }
 
@@ -316,7 +317,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
     cl_int error;
     device->listed = l;
     device->blocking = option_is("blocking", "1");
-    pthread_mutex_init(&device->turn, NULL);
+    pthread_mutex_init(&device->cpu_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
     target_fill(device);
     tn__opencl_tune_init(device);
@@ -346,6 +347,6 @@ void tn__opencl_device_close(tn_plugin_device *device)
     if (device->context)
         cl.ReleaseContext(device->context);
     pthread_mutex_destroy(&device->lock);
-    pthread_mutex_destroy(&device->turn);
+    pthread_mutex_destroy(&device->cpu_lock);
     free(device);
 }

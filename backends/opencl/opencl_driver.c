@@ -91,7 +91,7 @@ const char *tn__opencl_error_name(cl_int error)
     return number;
 }
 
-void tn__opencl_signals_keep(tn_opencl_signals *signals)
+void tn__opencl_signals_save(tn_opencl_signals *signals)
 {
     for (int i = 1; i < 32; i++)
         if (sigaction(i, NULL, &signals->action[i]))

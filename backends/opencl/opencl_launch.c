@@ -11,7 +11,7 @@
 
 static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
 {
-    size_t mask = device->kernel_room - 1, i = (size_t)key[0] & mask;
+    size_t mask = device->kernel_capacity - 1, i = (size_t)key[0] & mask;
     while (device->kernels[i].program &&
            (device->kernels[i].key[0] != key[0] ||
             device->kernels[i].key[1] != key[1]))
@@ -23,14 +23,15 @@ static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
 static cl_kernel kernel_find(const tn_plugin_device *device,
                              const uint64_t key[2])
 {
-    return device->kernel_room ? device->kernels[slot_of(device, key)].kernel
-                               : NULL;
+    return device->kernel_capacity
+               ? device->kernels[slot_of(device, key)].kernel
+               : NULL;
 }
 
 static bool kernels_grow(tn_plugin_device *device)
 {
     tn_opencl_kernel *old = device->kernels;
-    size_t old_room = device->kernel_room;
+    size_t old_room = device->kernel_capacity;
     if (device->kernel_count * 2 < old_room)
         return true;
     size_t room = old_room ? old_room * 2 : 64;
@@ -38,7 +39,7 @@ static bool kernels_grow(tn_plugin_device *device)
     if (!grown)
         return false;
     device->kernels = grown;
-    device->kernel_room = room;
+    device->kernel_capacity = room;
     for (size_t i = 0; i < old_room; i++)
         if (old[i].program)
             grown[slot_of(device, old[i].key)] = old[i];
@@ -48,7 +49,7 @@ static bool kernels_grow(tn_plugin_device *device)
 
 void tn__opencl_kernels_release(tn_plugin_device *device)
 {
-    for (size_t i = 0; i < device->kernel_room; i++)
+    for (size_t i = 0; i < device->kernel_capacity; i++)
         if (device->kernels[i].program) {
             cl.ReleaseKernel(device->kernels[i].kernel);
             cl.ReleaseProgram(device->kernels[i].program);
@@ -182,7 +183,7 @@ static tn_status run(tn_queue *queue, const tn_target *target,
     cl_kernel kernel = kernel_find(device, plan->key);
     bool is_new = !kernel; /* some drivers compile at the first launch */
     if (is_new) {
-        tn__opencl_signals_keep(&signals);
+        tn__opencl_signals_save(&signals);
         status = kernel_make(device, target, program, plan);
         kernel = status ? NULL : kernel_find(device, plan->key);
     }
@@ -207,19 +208,19 @@ typedef tn_status plan_step(const tn_target *target, const tn_program *program,
                             const void *args, tn_plan *plan);
 
 static tn_status run_steps(tn_queue *queue, const tn_target *target,
-                           plan_step *ask, const tn_program *program, const void *args,
-                           uint64_t tag)
+                           plan_step *plan_next, const tn_program *program,
+                           const void *args, uint64_t tag)
 {
     tn_plan plan; /* 8 KiB, filled as far as it is used */
     tn_status status;
     plan.size = sizeof plan;
     plan.step = 0;
     do {
-        status = ask(target, program, args, &plan);
+        status = plan_next(target, program, args, &plan);
         if (!status && plan.group_count)
             status = run(queue, target, program, &plan);
     } while (!status && ++plan.step < plan.step_count);
-    return status ? status : tn__opencl_queue_given(queue, tag);
+    return status ? status : tn__opencl_queue_submitted(queue, tag);
 }
 
 /* ---- the five primitives ------------------------------------------------ */

@@ -131,5 +131,5 @@ tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *c)
         error = copy_rows(queue->queue, c);
     if (error)
         return tn__opencl_fail(queue->device, "a copy", error);
-    return tn__opencl_queue_given(queue, c->tag);
+    return tn__opencl_queue_submitted(queue, c->tag);
 }

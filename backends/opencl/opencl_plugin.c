@@ -15,26 +15,26 @@
  * of each other's work: PoCL's `basic` device (3.1) waits for itself for ever
  * when a command of one thread depends on another that is just being run by
  * the other's call. So on CPUs calls take turns. */
-typedef struct call {
+typedef struct call_state {
     fenv_t before;
-    pthread_mutex_t *turn; /* NULL: none */
-} call;
+    pthread_mutex_t *cpu_lock; /* NULL: none */
+} call_state;
 
-static call call_begin(tn_plugin_device *device)
+static call_state call_begin(tn_plugin_device *device)
 {
-    call made = {.turn = NULL};
+    call_state made = {.cpu_lock = NULL};
     if (device && device->listed->info.kind == TN_KIND_CPU)
-        pthread_mutex_lock(made.turn = &device->turn);
+        pthread_mutex_lock(made.cpu_lock = &device->cpu_lock);
     fegetenv(&made.before);
     fesetenv(FE_DFL_ENV);
     return made;
 }
 
-static tn_status call_end(const call *made, tn_status status)
+static tn_status call_end(const call_state *made, tn_status status)
 {
     fesetenv(&made->before);
-    if (made->turn)
-        pthread_mutex_unlock(made->turn);
+    if (made->cpu_lock)
+        pthread_mutex_unlock(made->cpu_lock);
     return status;
 }
 
@@ -62,17 +62,17 @@ static tn_status refuse(const tn_plugin_device *device)
 }
 
 /* `slot`, of a device or NULL, as a call: tn__opencl_<slot> */
-#define AS_CALL(slot, device, declared, passed)                               \
-    static tn_status slot declared                                            \
-    {                                                                         \
-        if (is_forked)                                                        \
-            return refuse(device);                                            \
-        call made = call_begin(device);                                       \
-        return call_end(&made, tn__opencl_##slot passed);                     \
+#define DRIVER_CALL(slot, device, declared, passed)                            \
+    static tn_status slot declared                                             \
+    {                                                                          \
+        if (is_forked)                                                         \
+            return refuse(device);                                             \
+        call_state made = call_begin(device);                                  \
+        return call_end(&made, tn__opencl_##slot passed);                      \
     }
 static tn_status device_count(uint32_t *count)
 {
-    call made = call_begin(NULL); /* listed once, perhaps by the parent */
+    call_state made = call_begin(NULL); /* listed once, perhaps by the parent */
     return call_end(&made, tn__opencl_device_count(count));
 }
 
@@ -81,43 +81,43 @@ static tn_status device_open(uint32_t i, tn_plugin_device **device)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (is_forked)
         return refuse(NULL);
-    call made = call_begin(NULL);
+    call_state made = call_begin(NULL);
     tn_status status = tn__opencl_device_open(i, device);
     if (!status)
         pthread_once(&once, fork_watch);
     return call_end(&made, status);
 }
 
-AS_CALL(queue_open, device, (tn_plugin_device *device, tn_queue **queue),
-        (device, queue))
-AS_CALL(buffer_alloc, device,
-        (tn_plugin_device *device, uint64_t bytes, tn_buffer **out),
-        (device, bytes, out))
-AS_CALL(host_alloc, device,
-        (tn_plugin_device *device, uint64_t bytes, void **memory),
-        (device, bytes, memory))
-AS_CALL(queue_sync, queue->device, (tn_queue *queue, tn_fault *fault),
-        (queue, fault))
-AS_CALL(copy, queue->device, (tn_queue *queue, const tn_copy_args *args),
-        (queue, args))
-AS_CALL(launch, queue->device,
-        (tn_queue *queue, tn_built *built, const tn_launch *args),
-        (queue, built, args))
-AS_CALL(matmul, queue->device, (tn_queue *queue, const tn_matmul_args *args),
-        (queue, args))
-AS_CALL(scatter, queue->device, (tn_queue *queue, const tn_scatter_args *args),
-        (queue, args))
-AS_CALL(scan, queue->device, (tn_queue *queue, const tn_scan_args *args),
-        (queue, args))
-AS_CALL(sort, queue->device, (tn_queue *queue, const tn_sort_args *args),
-        (queue, args))
-AS_CALL(event_record, queue->device, (tn_queue *queue, tn_event *event),
-        (queue, event))
-AS_CALL(queue_wait, queue->device, (tn_queue *queue, tn_event *event),
-        (queue, event))
+DRIVER_CALL(queue_open, device, (tn_plugin_device * device, tn_queue **queue),
+            (device, queue))
+DRIVER_CALL(buffer_alloc, device,
+            (tn_plugin_device * device, uint64_t bytes, tn_buffer **out),
+            (device, bytes, out))
+DRIVER_CALL(host_alloc, device,
+            (tn_plugin_device * device, uint64_t bytes, void **memory),
+            (device, bytes, memory))
+DRIVER_CALL(queue_sync, queue->device, (tn_queue * queue, tn_fault *fault),
+            (queue, fault))
+DRIVER_CALL(copy, queue->device, (tn_queue * queue, const tn_copy_args *args),
+            (queue, args))
+DRIVER_CALL(launch, queue->device,
+            (tn_queue * queue, tn_built *built, const tn_launch *args),
+            (queue, built, args))
+DRIVER_CALL(matmul, queue->device,
+            (tn_queue * queue, const tn_matmul_args *args), (queue, args))
+DRIVER_CALL(scatter, queue->device,
+            (tn_queue * queue, const tn_scatter_args *args), (queue, args))
+DRIVER_CALL(scan, queue->device, (tn_queue * queue, const tn_scan_args *args),
+            (queue, args))
+DRIVER_CALL(sort, queue->device, (tn_queue * queue, const tn_sort_args *args),
+            (queue, args))
+DRIVER_CALL(event_record, queue->device, (tn_queue * queue, tn_event *event),
+            (queue, event))
+DRIVER_CALL(queue_wait, queue->device, (tn_queue * queue, tn_event *event),
+            (queue, event))
 
-AS_CALL(conv, queue->device, (tn_queue *queue, const tn_conv_args *args),
-        (queue, args))
+DRIVER_CALL(conv, queue->device, (tn_queue * queue, const tn_conv_args *args),
+            (queue, args))
 
 /* What a child of fork gives back is the parent's, but for our own struct. */
 static void device_close(tn_plugin_device *device)
@@ -153,7 +153,7 @@ static void host_free(tn_plugin_device *device, void *memory)
 {
     if (is_forked)
         return;
-    call made = call_begin(device);
+    call_state made = call_begin(device);
     tn__opencl_host_free(device, memory);
     call_end(&made, TN_OK);
 }
@@ -164,7 +164,7 @@ static void queue_close(tn_queue *queue)
         free(queue);
         return;
     }
-    call made = call_begin(queue->device);
+    call_state made = call_begin(queue->device);
     tn__opencl_queue_close(queue);
     call_end(&made, TN_OK);
 }

@@ -9,7 +9,7 @@
 #define FLUSH_EVERY 16
 
 /* Scratch memory up to this size is kept from one launch to the next. */
-#define SCRATCH_KEPT (16u << 20)
+#define SCRATCH_CACHED (16u << 20)
 
 /* ---- failures ----------------------------------------------------------- */
 
@@ -43,7 +43,7 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
 /* Work that was accepted has failed: the driver says no more of it than that,
  * and the context is of no use after it. The tag is known where there was one
  * piece of work. */
-static tn_status fail_late(tn_queue *queue, cl_int error, tn_fault *fault)
+static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
 {
     const tn_plugin_device *device = queue->device;
     const tn_fault own = {.size = sizeof own,
@@ -91,7 +91,7 @@ void tn__opencl_queue_close(tn_queue *queue)
 }
 
 /* Does the fault buffer hold anything? Waits. */
-static tn_status faults_look(tn_queue *queue, cl_uint *any)
+static tn_status faults_any(tn_queue *queue, cl_uint *any)
 {
     *any = 0;
     if (!queue->checked)
@@ -104,12 +104,12 @@ static tn_status faults_look(tn_queue *queue, cl_uint *any)
 
 /* The first index fault, if there is one. The buffer is empty after it; where it
  * cannot be emptied, the next launch that needs it tries again. */
-static tn_status faults_take(tn_queue *queue, tn_fault *fault)
+static tn_status faults_read(tn_queue *queue, tn_fault *fault)
 {
     const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
     const cl_uint zero = 0;
     cl_uint any;
-    tn_status status = faults_look(queue, &any);
+    tn_status status = faults_any(queue, &any);
     queue->checked = false;
     if (status || !any)
         return status;
@@ -131,7 +131,7 @@ static tn_status faults_take(tn_queue *queue, tn_fault *fault)
     return status;
 }
 
-tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag)
+tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag)
 {
     cl_int error = CL_SUCCESS;
     queue->last_tag = tag;
@@ -139,8 +139,8 @@ tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag)
     if (queue->device->blocking) {
         cl_uint any;
         if ((error = cl.Finish(queue->queue)))
-            return fail_late(queue, error, NULL);
-        tn_status status = faults_look(queue, &any);
+            return fail_deferred(queue, error, NULL);
+        tn_status status = faults_any(queue, &any);
         return status || !any ? status : TN_ERR_INDEX; /* told at the sync */
     }
     if (++queue->unflushed >= FLUSH_EVERY) {
@@ -154,15 +154,15 @@ tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault)
 {
     cl_int error = cl.Finish(queue->queue);
     if (error)
-        return fail_late(queue, error, fault);
+        return fail_deferred(queue, error, fault);
     queue->unflushed = 0;
     queue->unsynced = 0;
-    if (queue->scratch_bytes > SCRATCH_KEPT) {
+    if (queue->scratch_bytes > SCRATCH_CACHED) {
         cl.ReleaseMemObject(queue->scratch);
         queue->scratch = NULL;
         queue->scratch_bytes = 0;
     }
-    return faults_take(queue, fault);
+    return faults_read(queue, fault);
 }
 
 /* ---- events ------------------------------------------------------------- */

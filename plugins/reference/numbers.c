@@ -143,7 +143,7 @@ void reference_store(const tn_strided *view, int64_t at, tn_number x)
     }
 }
 
-static double extreme(bool greater, double x, double y)
+static double min_or_max(bool greater, double x, double y)
 {
     if (isnan(x) || isnan(y))
         return NAN;
@@ -173,7 +173,7 @@ tn_number reference_combine(unsigned kind, tn_dtype dtype, tn_number x,
     default:
         if (!is_float)
             return (x.i > y.i) == (kind == TN_REDUCE_MAX) ? x : y;
-        x.f = extreme(kind == TN_REDUCE_MAX, x.f, y.f);
+        x.f = min_or_max(kind == TN_REDUCE_MAX, x.f, y.f);
         return x;
     }
 }

@@ -28,7 +28,7 @@ struct tn_built {
  * tn_struct_copy fills them. */
 static _Thread_local tn_fault first_fault;
 
-static tn_status made(const void *object)
+static tn_status allocated(const void *object)
 {
     return object ? TN_OK : reference_host->fail(TN_ERR_MEMORY, "no memory");
 }
@@ -62,7 +62,7 @@ static tn_status device_info(uint32_t i, tn_device_info *info)
 static tn_status device_open(uint32_t i, tn_plugin_device **device)
 {
     (void)i;
-    return made(*device = calloc(1, sizeof **device));
+    return allocated(*device = calloc(1, sizeof **device));
 }
 
 static void device_close(tn_plugin_device *device)
@@ -80,7 +80,7 @@ static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     void *data = NULL;
     if (!buffer || posix_memalign(&data, 64, bytes ? (size_t)bytes : 1) != 0) {
         free(buffer);
-        return made(NULL);
+        return allocated(NULL);
     }
     buffer->data = data;
     *out = buffer;
@@ -123,7 +123,7 @@ static tn_status copy(tn_queue *queue, const tn_copy_args *c)
 static tn_status queue_open(tn_plugin_device *device, tn_queue **queue)
 {
     (void)device;
-    return made(*queue = calloc(1, sizeof **queue));
+    return allocated(*queue = calloc(1, sizeof **queue));
 }
 
 static void queue_close(tn_queue *queue)
@@ -149,7 +149,7 @@ static tn_status program_build(tn_plugin_device *device,
     if (built)
         built->program = program;
     *out = built;
-    return made(built);
+    return allocated(built);
 }
 
 static void program_free(tn_plugin_device *device, tn_built *built)
@@ -159,7 +159,7 @@ static void program_free(tn_plugin_device *device, tn_built *built)
 }
 
 /* Remembers the fault of a call that ends with this status. */
-static tn_status ended(tn_status status, const tn_fault *fault)
+static tn_status note_fault(tn_status status, const tn_fault *fault)
 {
     if (status == TN_ERR_INDEX && first_fault.code == TN_OK)
         first_fault = *fault;
@@ -175,7 +175,7 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     uint32_t count = built->program->operand_count;
     void **memory = calloc(count + 1, sizeof *memory);
     if (!memory)
-        return made(NULL);
+        return allocated(NULL);
     for (uint32_t k = 0; k < count; k++)
         if (launch->operand[k].buffer)
             memory[k] = launch->operand[k].buffer->data;
@@ -183,7 +183,7 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     tn_status status =
         reference_host->interpret(built->program, launch, memory, &fault);
     free(memory);
-    return ended(status, &fault);
+    return note_fault(status, &fault);
 }
 
 /* The primitives compute with subnormals and nearest rounding, whatever the
@@ -214,7 +214,8 @@ static tn_status scatter(tn_queue *queue, const tn_scatter_args *scatter)
     (void)queue;
     tn_fault fault = {.size = sizeof fault};
     fenv_t before = default_fpu();
-    return ended(with_fpu(&before, reference_scatter(scatter, &fault)), &fault);
+    return note_fault(with_fpu(&before, reference_scatter(scatter, &fault)),
+                      &fault);
 }
 
 static tn_status scan(tn_queue *queue, const tn_scan_args *scan)

@@ -13,14 +13,14 @@
 #include <stdlib.h>
 
 /* Sums of one row, and b as k x n, in what dtype computes in. */
-typedef union line {
+typedef union vector {
     double *f64;
     float *f32;
     uint64_t *u64;
     void *any;
-} line;
+} vector;
 
-static void set(line to, tn_dtype dtype, int64_t i, tn_number x)
+static void set(vector to, tn_dtype dtype, int64_t i, tn_number x)
 {
     if (dtype == TN_F64)
         to.f64[i] = x.f;
@@ -31,7 +31,7 @@ static void set(line to, tn_dtype dtype, int64_t i, tn_number x)
 }
 
 /* sum[j] += x * b[j], rounded once */
-static void add_multiple(line sum, line b, int64_t from, tn_dtype dtype,
+static void add_multiple(vector sum, vector b, int64_t from, tn_dtype dtype,
                          tn_number x, int64_t n)
 {
     if (dtype == TN_F64) {
@@ -51,7 +51,8 @@ static void add_multiple(line sum, line b, int64_t from, tn_dtype dtype,
 }
 
 /* alpha * sum[j], plus beta * c unless beta is 0; each step is rounded. */
-static tn_number blend(const tn_matmul_args *mm, line sum, int64_t j, tn_number c)
+static tn_number blend(const tn_matmul_args *mm, vector sum, int64_t j,
+                       tn_number c)
 {
     tn_dtype dtype = mm->c.dtype;
     if (dtype == TN_F64) {
@@ -72,7 +73,7 @@ static tn_number blend(const tn_matmul_args *mm, line sum, int64_t j, tn_number 
 
 /* a, b and c are where the matrices of this batch point begin. */
 static void multiply(const tn_matmul_args *mm, int64_t a, int64_t b, int64_t c,
-                     line sum, line packed)
+                     vector sum, vector packed)
 {
     uint32_t row = mm->batch_ndim, column = row + 1;
     for (int64_t k = 0; k < mm->k; k++)
@@ -104,8 +105,9 @@ tn_status reference_matmul(const tn_matmul_args *mm)
     if (reference_numel(mm->batch, mm->batch_ndim) == 0 || mm->m == 0 ||
         mm->n == 0)
         return TN_OK;
-    line sum = {.any = calloc((size_t)mm->n, sizeof(double))};
-    line packed = {.any = calloc((size_t)(mm->k * mm->n) + 1, sizeof(double))};
+    vector sum = {.any = calloc((size_t)mm->n, sizeof(double))};
+    vector packed = {.any =
+                         calloc((size_t)(mm->k * mm->n) + 1, sizeof(double))};
     tn_status status = TN_OK;
     if (sum.any && packed.any)
         do

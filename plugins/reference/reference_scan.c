@@ -7,8 +7,8 @@
 
 /* Does x become the extreme whose position is told? The last of equals does
  * (-0 equals +0), and once there is a NaN only another. */
-static bool takes_over(unsigned kind, tn_dtype dtype, tn_number x,
-                       tn_number best)
+static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
+                        tn_number best)
 {
     if (!reference_is_float(dtype))
         return kind == TN_REDUCE_MAX ? x.i >= best.i : x.i <= best.i;
@@ -19,7 +19,7 @@ static bool takes_over(unsigned kind, tn_dtype dtype, tn_number x,
 
 /* x[0 .. n) becomes its prefix sums: blocks of TN_LANES by halves, then each
  * goes on where the one before it ends. */
-static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
+static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t first = 0; first < n; first += TN_LANES) {
         tn_number *block = x + first;
@@ -38,22 +38,22 @@ static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 
 /* The same of a whole line: chunk after chunk, and then their final elements,
  * total[], tell what comes before each. */
-static void sum_line(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
+static void sum_row(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
 {
     int64_t chunks = (n + TN_CHUNK - 1) / TN_CHUNK;
     for (int64_t c = 0; c < chunks; c++) {
         int64_t first = c * TN_CHUNK;
         int64_t size = n - first < TN_CHUNK ? n - first : TN_CHUNK;
-        sum_by_blocks(dtype, x + first, size);
+        sum_in_blocks(dtype, x + first, size);
         total[c] = x[first + size - 1];
     }
-    sum_by_blocks(dtype, total, chunks);
+    sum_in_blocks(dtype, total, chunks);
     for (int64_t k = TN_CHUNK; k < n; k++)
         x[k] = reference_combine(TN_REDUCE_SUM, dtype,
                                  total[k / TN_CHUNK - 1], x[k]);
 }
 
-static tn_status sum_lines(const tn_scan_args *s)
+static tn_status sum_rows(const tn_scan_args *s)
 {
     uint32_t last = s->ndim - 1;
     int64_t point[TN_MAX_NDIM] = {0}, n = s->extent[last];
@@ -67,7 +67,7 @@ static tn_status sum_lines(const tn_scan_args *s)
         int64_t out = reference_offset(&s->out, point, last);
         for (int64_t k = 0; k < n; k++)
             x[k] = reference_load(&s->in, in + k * s->in.stride[last]);
-        sum_line(s->in.dtype, x, n, x + n);
+        sum_row(s->in.dtype, x, n, x + n);
         for (int64_t k = 0; k < n; k++)
             reference_store(&s->out, out + k * s->out.stride[last], x[k]);
     } while (reference_next(point, s->extent, last));
@@ -82,7 +82,7 @@ tn_status reference_scan(const tn_scan_args *s)
     if (reference_numel(s->extent, s->ndim) == 0)
         return TN_OK;
     if (s->kind == TN_REDUCE_SUM && reference_is_float(s->in.dtype))
-        return sum_lines(s);
+        return sum_rows(s);
     do {
         int64_t in = reference_offset(&s->in, point, last);
         int64_t out = reference_offset(&s->out, point, last);
@@ -91,7 +91,7 @@ tn_status reference_scan(const tn_scan_args *s)
         for (int64_t k = 0; k < s->extent[last]; k++) {
             tn_number x = reference_load(&s->in, in + k * s->in.stride[last]);
             if (s->out_index.buffer) {
-                if (takes_over(s->kind, s->in.dtype, x, fold))
+                if (is_new_best(s->kind, s->in.dtype, x, fold))
                     best_at.i = k;
                 reference_store(&s->out_index,
                                 out_index + k * s->out_index.stride[last],
