@@ -1,9 +1,11 @@
-/* numbers.c: loads, stores and the four folds for any dtype, and walking over
- * strided views. */
+/* numbers.c: what the other files build on: the core's table; loads,
+ * stores and the four reductions for any dtype; walking over strided views. */
 #include "reference.h"
 
 #include <math.h>
 #include <string.h>
+
+const tn_host *reference_host;
 
 /* ---- narrow floats ----------------------------------------------------- */
 

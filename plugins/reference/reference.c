@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const tn_host *reference_host;
-
 /* A device with state, a queue with work in flight would keep them here. */
 struct tn_plugin_device {
     char unused;
