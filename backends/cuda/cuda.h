@@ -126,20 +126,36 @@ struct tn_queue {
     uint64_t last_tag, unsynced; /* of work since the last sync */
 };
 
+typedef struct tn_cuda_memory {
+    struct tn_cuda_memory *next;
+    tn_cu_pointer pointer; /* owned */
+} tn_cuda_memory;
+
+struct tn_recorded {
+    tn_cu_graph_exec exec;  /* owned */
+    tn_cuda_memory *memory; /* owned */
+    bool checks;            /* a kernel of it may tell faults */
+    /* The queue's own, while it captures. */
+    tn_cu_pointer scratch;
+    uint64_t scratch_bytes;
+    bool checked;
+    tn_cu_stream aside; /* for what is done while it captures */
+};
+
 struct tn_event {
     const tn_plugin_device *device;
     tn_cu_event event; /* owned */
 };
 
-/* ---- failures (cuda_queue.c) ------------------------------------------------- */
+/* ---- errors (cuda_error.c) ------------------------------------------------- */
 
 /* Records what a call of the driver returned, what = "cuMemAlloc"; TN_OK, and
  * nothing is recorded, for 0. */
 tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
-/* After a piece of work was given to the queue: waits if `blocking`. */
-tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);
+tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
+                                 tn_fault *fault);
 
 /* From TN_CUDA_ENTER(device) to the end of the block the calling thread's
  * current context is that of the device, and then what it was before: others in
@@ -213,8 +229,11 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
 /* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
+typedef bool tn_cuda_is_accurate(tn_queue *queue,
+                                 const tn_attention_args *attention);
 tn_status tn__cuda_attention_cudnn(tn_queue *queue,
-                                    const tn_attention_args *attention);
+                                   const tn_attention_args *attention,
+                                   tn_cuda_is_accurate *is_accurate);
 /* By cuDNN, whether that is right or not, with the device's context current;
  * TN_ERR_UNSUPPORTED, without words but with *why set, if that cannot be. */
 tn_status tn__cuda_attention_try(tn_queue *queue,
@@ -222,37 +241,36 @@ tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const char **why);
 /* Has cuDNN the own kernels' results for attentions like this one? Tries it the
  * first time, with the device's context current. */
-bool tn__cuda_attention_is_accurate(tn_queue *queue,
-                                 const tn_attention_args *attention);
+tn_cuda_is_accurate tn__cuda_attention_is_accurate;
 void tn__cuda_checks_free(tn_cuda_checks *checks);
+extern const tn_attention_extension tn__cuda_attention; /* attention_choose.c */
 
 /* ---- factorisations (cuda_factor.c) ------------------------------------------ */
 
 extern const tn_lapack_extension tn__cuda_lapack;
 void tn__cuda_factor_close(tn_plugin_device *device);
 
-/* ---- what launches need (cuda_launch.c) --------------------------------------- */
+/* ---- what work needs of its queue (cuda_work.c) --------------------------------------- */
 
 /* The queue has a list of faults; its scratch memory has so many bytes. */
 tn_cu_result tn__cuda_faults_ready(tn_queue *queue);
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
+tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
+                                  tn_cu_pointer *out);
+tn_status tn__cuda_faults_read(tn_queue *queue, tn_fault *fault);
+
+/* After a piece of work was given to the queue: waits if `blocking`. */
+tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* ---- graphs (cuda_graph.c) --------------------------------------------------- */
 
 extern const tn_graph_replay_extension tn__cuda_graph_replay;
-
-/* Memory that goes with what the queue records; words that lie there. */
-tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
-                                     tn_cu_pointer *out);
-tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
-                                    uint64_t bytes, tn_cu_pointer *out);
 
 /* ---- by the core's kernels (cuda_launch.c) ------------------------------------- */
 
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *attention);
-extern const tn_attention_extension tn__cuda_attention;
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 

@@ -357,7 +357,8 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
     return run(queue, plan, a) ? TN_ERR_UNSUPPORTED : TN_OK;
 }
 
-tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a)
+tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
+                                  tn_cuda_is_accurate *is_accurate)
 {
     const char *why; /* the log has it: the own kernel does it then */
     shape s;
@@ -368,7 +369,7 @@ tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a)
     if (entered.error)
         return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
     /* Before the plan, which the trial's own might take the place of. */
-    if (!device->dnn_attention && !tn__cuda_attention_is_accurate(queue, a))
+    if (!device->dnn_attention && !is_accurate(queue, a))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, &why);
     if (!plan)

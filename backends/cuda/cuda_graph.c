@@ -12,60 +12,16 @@
  * nothing to it. */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
-typedef struct memory {
-    struct memory *next;
-    tn_cu_pointer pointer; /* owned */
-} memory;
-
-struct tn_recorded {
-    tn_cu_graph_exec exec; /* owned */
-    memory *memory;        /* owned */
-    bool checks;           /* a kernel of it may tell faults */
-    /* The queue's own, while it captures. */
-    tn_cu_pointer scratch;
-    uint64_t scratch_bytes;
-    bool checked;
-    tn_cu_stream aside; /* for what is done while it captures */
-};
-
 static void recorded_free(tn_recorded *r)
 {
     if (r->exec)
         tn__cu.graph_exec_destroy(r->exec);
-    for (memory *m = r->memory, *next; m; m = next) {
+    for (tn_cuda_memory *m = r->memory, *next; m; m = next) {
         next = m->next;
         tn__cu.free(m->pointer);
         free(m);
     }
     free(r);
-}
-
-tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
-                                     tn_cu_pointer *out)
-{
-    memory *m = calloc(1, sizeof *m);
-    if (!m)
-        return TN_CU_OUT_OF_MEMORY;
-    tn_cu_result error = tn__cu.alloc(&m->pointer, (size_t)bytes);
-    if (error) {
-        free(m);
-        return error;
-    }
-    m->next = queue->capture->memory;
-    queue->capture->memory = m;
-    *out = m->pointer;
-    return 0;
-}
-
-/* The words lie there before the graph runs: they are copied at once. */
-tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
-                                    uint64_t bytes, tn_cu_pointer *out)
-{
-    tn_cu_stream aside = queue->capture->aside;
-    tn_cu_result error = tn__cuda_capture_memory(queue, bytes, out);
-    if (!error)
-        error = tn__cu.to_device(*out, words, (size_t)bytes, aside);
-    return error ? error : tn__cu.stream_sync(aside);
 }
 
 static tn_status begin(tn_queue *queue)

@@ -4,62 +4,6 @@
  * take. */
 #include "cuda.h"
 
-/* ---- what a launch needs beside its buffers ----------------------------- */
-
-/* A queue's list of faults, for a launch that may have one. It is emptied here
- * where that has failed before: a launch never finds the faults of another. */
-tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
-{
-    tn_cu_result error = 0;
-    if (!queue->faults)
-        error = tn__cu.alloc(&queue->faults, TN_FAULT_BYTES(TN_CUDA_FAULTS));
-    if (!error && !queue->clean)
-        error = tn__cu.fill(queue->faults, 0, TN_FAULT_BYTES(TN_CUDA_FAULTS),
-                            queue->stream);
-    queue->clean = !error;
-    queue->checked |= !error;
-    return error;
-}
-
-/* Work of a stream is in order, so one scratch serves all of it: as much as was
- * ever needed, until memory is short (cuda_queue.c). cuMemFree waits for the work that
- * uses the smaller one. */
-tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
-{
-    if (queue->scratch_bytes >= bytes)
-        return 0;
-    if (queue->scratch && !queue->capture)
-        tn__cu.free(queue->scratch);
-    queue->scratch = 0;
-    queue->scratch_bytes = 0;
-    tn_cu_result error =
-        queue->capture
-            ? tn__cuda_capture_memory(queue, bytes, &queue->scratch)
-            : tn__cu.alloc(&queue->scratch, (size_t)bytes);
-    if (!error)
-        queue->scratch_bytes = bytes;
-    return error;
-}
-
-/* Words that are too long for a launch lie on the device. The copy is in the
- * stream's order, and it is from pageable memory: the driver has taken them
- * when it returns. */
-static tn_cu_result words_ready(tn_queue *queue, const tn_plan *plan,
-                                tn_cu_pointer *out)
-{
-    if (queue->capture)
-        return tn__cuda_capture_words(queue, plan->argument,
-                                      plan->argument_bytes, out);
-    tn_cu_result error =
-        queue->words ? 0
-                     : tn__cu.alloc(&queue->words,
-                                    TN_PLAN_WORDS * sizeof *plan->argument);
-    *out = queue->words;
-    return error ? error
-                 : tn__cu.to_device(queue->words, plan->argument,
-                                    plan->argument_bytes, queue->stream);
-}
-
 /* ---- the one way -------------------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_program *program,
@@ -87,7 +31,7 @@ static tn_status run(tn_queue *queue, const tn_program *program,
         parameters[count++] = &queue->faults;
     }
     if (!error && plan->flags & TN_PLAN_WORDS_IN_BUFFER) {
-        error = words_ready(queue, plan, &words);
+        error = tn__cuda_words_ready(queue, plan, &words);
         parameters[count++] = &words;
     } else {
         parameters[count++] = plan->argument;
@@ -181,33 +125,11 @@ PRIMITIVE(sort)
 
 PLAN(attention)
 
-static tn_status attention_fits(tn_plugin_device *device,
-                                const tn_attention_args *args)
-{
-    tn_plan plan;
-    plan.size = sizeof plan;
-    plan.step = 0;
-    return plan_attention(&device->target, NULL, args, &plan);
-}
-
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *args)
 {
     return run_steps(queue, plan_attention, NULL, args, args->tag);
 }
-
-static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)
-{
-    tn_status status = tn__cuda_attention_cudnn(queue, args);
-    return status == TN_ERR_UNSUPPORTED ? tn__cuda_attention_own(queue, args)
-                                        : status;
-}
-
-const tn_attention_extension tn__cuda_attention = {
-    .size = sizeof tn__cuda_attention,
-    .fits = attention_fits,
-    .run = attention_run,
-};
 
 PLAN(conv)
 

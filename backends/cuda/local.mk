@@ -12,6 +12,8 @@ tn_cuda_la_SOURCES = \
 	backends/cuda/cuda_driver.c backends/cuda/cuda_driver.h \
 	backends/cuda/cuda_device.c \
 	backends/cuda/cuda_memory.c \
+	backends/cuda/cuda_error.c \
+	backends/cuda/cuda_work.c \
 	backends/cuda/cuda_queue.c \
 	backends/cuda/cuda_compile.c \
 	backends/cuda/cuda_launch.c \
@@ -20,6 +22,7 @@ tn_cuda_la_SOURCES = \
 	backends/cuda/cudnn.c backends/cuda/cudnn.h \
 	backends/cuda/cuda_conv.c \
 	backends/cuda/cuda_attention.c backends/cuda/attention_check.c \
+	backends/cuda/attention_choose.c \
 	backends/cuda/cuda_factor.c backends/cuda/cusolver.h
 tn_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'
 tn_cuda_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)

@@ -90,6 +90,10 @@ struct tn_queue {
     uint64_t last_tag, unsynced;
 };
 
+struct tn_built {
+    const tn_program *program; /* lent: outlives its built form */
+};
+
 struct tn_event {
     cl_event event; /* owned; NULL: not recorded yet */
 };
@@ -155,10 +159,6 @@ double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
                        uint8_t variant, tn_status *status);
 
 void tn__opencl_tune_init(tn_plugin_device *device);
-/* What to launch for. */
-tn_status tn__opencl_tune(tn_queue *queue, const tn_program *program,
-                          tn_built *built, const tn_launch *launch,
-                          const tn_target **out);
 tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
                                 tn_built *built, const tn_launch *launch);
 
@@ -191,6 +191,10 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event);
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done);
 tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event);
 
+/* tune.c */
+tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
+                            const tn_launch *launch);
+
 /* choose.c */
 tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
 
@@ -199,8 +203,6 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program,
                                    tn_built **built);
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built);
-tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
-                            const tn_launch *launch);
 tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv);
 tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter);
 tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan);

@@ -225,10 +225,6 @@ static tn_status run_steps(tn_queue *queue, const tn_target *target,
 
 /* ---- the five primitives ------------------------------------------------ */
 
-struct tn_built {
-    const tn_program *program; /* lent: outlives its built form */
-};
-
 /* Nothing can be compiled yet: the text depends on the classes of a launch. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program, tn_built **out)
@@ -264,16 +260,6 @@ tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
 {
     return run_steps(queue, target, plan_launch, built->program, launch,
                      launch->tag);
-}
-
-tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
-                            const tn_launch *launch)
-{
-    const tn_target *target;
-    tn_status status =
-        tn__opencl_tune(queue, built->program, built, launch, &target);
-    return status ? status
-                  : tn__opencl_launch_for(queue, target, built, launch);
 }
 
 static tn_status plan_matmul(const tn_target *target, const tn_program *program,

@@ -121,9 +121,9 @@ static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,
     return variant;
 }
 
-tn_status tn__opencl_tune(tn_queue *queue, const tn_program *program,
-                          tn_built *built, const tn_launch *launch,
-                          const tn_target **out)
+static tn_status tune(tn_queue *queue, const tn_program *program,
+                      tn_built *built, const tn_launch *launch,
+                      const tn_target **out)
 {
     const int kind = launch->row_ndim > 0;
     tn_status status = TN_OK;
@@ -141,4 +141,13 @@ tn_status tn__opencl_tune(tn_queue *queue, const tn_program *program,
     }
     *out = &queue->device->targets[variant && !status ? variant - 1 : 0];
     return status;
+}
+
+tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
+                            const tn_launch *launch)
+{
+    const tn_target *target;
+    tn_status status = tune(queue, built->program, built, launch, &target);
+    return status ? status
+                  : tn__opencl_launch_for(queue, target, built, launch);
 }

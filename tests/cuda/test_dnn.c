@@ -87,11 +87,16 @@ tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag)
     return TN_OK;
 }
 
-bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
+static bool is_accurate(tn_queue *queue, const tn_attention_args *a)
 {
     (void)queue;
     (void)a;
     return false;
+}
+
+static tn_status by_cudnn(tn_queue *queue, const tn_attention_args *a)
+{
+    return tn__cuda_attention_cudnn(queue, a, is_accurate);
 }
 
 bool tn__cuda_has_cublaslt(tn_plugin_device *device)
@@ -321,7 +326,7 @@ static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
         const bool declined = back && g->version >= 1000;
         ran = -1;
         engines = 0;
-        tn_status status = tn__cuda_attention_cudnn(queue, &a);
+        tn_status status = by_cudnn(queue, &a);
         ok(declined ? status == TN_ERR_UNSUPPORTED && ran < 0
                     : status == TN_OK && ran == tensors,
            "%s: %s of %s (%d, %d of %d, %d x %d, %d, %d)%s, mask %d, is %s: "
@@ -332,7 +337,7 @@ static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
            s->causal ? " causal" : "", s->mask,
            declined ? "the own kernels'" : "taken", status, engines, ran, said);
         made = 0;
-        if (!declined && tn__cuda_attention_cudnn(queue, &a) == TN_OK)
+        if (!declined && by_cudnn(queue, &a) == TN_OK)
             ok(made == 0, "%s: and its plan is kept", g->name);
     }
 }
@@ -345,8 +350,7 @@ static void check_declined(tn_queue *queue)
     tn_strided mask = view(TN_F16, 1, a.queries, a.keys);
     ran = -1;
 #define DECLINED(what)                                                        \
-    ok(tn__cuda_attention_cudnn(queue, &other) == TN_ERR_UNSUPPORTED &&      \
-           ran < 0,                                                           \
+    ok(by_cudnn(queue, &other) == TN_ERR_UNSUPPORTED && ran < 0,              \
        what);                                                                 \
     other = a
     other.dropout = 0.5;
