@@ -294,29 +294,29 @@ static bool class_check(tn_queue *queue, const class *c)
     double most = INFINITY;
     name_of(c, name, sizeof name);
     if (why) {
-        tn__cuda_host->log(3, "cuda: %s is by the own kernels: %s", name, why);
+        tn__host->log(3, "cuda: %s is by the own kernels: %s", name, why);
         return false;
     }
     int length = snprintf(key, sizeof key, "cuda attention 1\n%s %d %zu\n%s %u",
                           queue->device->listed->info.name,
                           queue->device->driver_version,
                           tn__dnn.version(), name, c->shared);
-    const bool caches = TN_HAS(tn_host, tn__cuda_host, cache_write) &&
-                        tn__cuda_host->cache_read;
-    const bool known = caches && tn__cuda_host->cache_read(
-                                     key, (uint64_t)length, load_error, &most);
+    const bool caches =
+        TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read;
+    const bool known = caches && tn__host->cache_read(key, (uint64_t)length,
+                                                      load_error, &most);
     if (!known)
         most = try_class(queue, c, &why);
     if (!known && !why && caches)
-        tn__cuda_host->cache_write(key, (uint64_t)length, &most, sizeof most);
+        tn__host->cache_write(key, (uint64_t)length, &most, sizeof most);
     if (why)
-        tn__cuda_host->log(2, "cuda: %s is by the own kernels: %s", name, why);
+        tn__host->log(2, "cuda: %s is by the own kernels: %s", name, why);
     else
-        tn__cuda_host->log(most <= 1 ? 3 : 1,
-                           "cuda: %s is by %s: cuDNN's results are %.2g of the "
-                           "allowed rounding off%s",
-                           name, most <= 1 ? "cuDNN" : "the own kernels", most,
-                           known ? ", as was found before" : "");
+        tn__host->log(most <= 1 ? 3 : 1,
+                      "cuda: %s is by %s: cuDNN's results are %.2g of the "
+                      "allowed rounding off%s",
+                      name, most <= 1 ? "cuDNN" : "the own kernels", most,
+                      known ? ", as was found before" : "");
     return most <= 1;
 }
 
@@ -329,8 +329,8 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
         if (memcmp(&checks->of[i], &c, sizeof c) == 0)
             return checks->is_right[i];
     if (queue->capture) { /* the core gives work once before it is captured */
-        tn__cuda_host->log(2, "cuda: a captured attention is by the own kernels:"
-                              " cuDNN's was not tried before");
+        tn__host->log(2, "cuda: a captured attention is by the own kernels:"
+                         " cuDNN's was not tried before");
         return false;
     }
     if (!checks)

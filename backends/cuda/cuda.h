@@ -12,7 +12,7 @@
 #include "cuda_driver.h"
 
 /* The core's table, given to tenon_plugin_v1. */
-extern const tn_host *tn__cuda_host;
+extern const tn_host *tn__host;
 
 /* x rounded to the nearest float, whatever the caller's mode is; volatile keeps
  * the conversion between the two changes of it. */

@@ -32,7 +32,7 @@ tn_status tn__cuda_arch_choose(tn_plugin_device *device)
         if (archs[i] <= own && archs[i] > best)
             best = archs[i];
     if (!best)
-        return tn__cuda_host->fail(
+        return tn__host->fail(
             TN_ERR_NO_DEVICE,
             "this NVRTC makes no code for %s; install a CUDA toolkit that "
             "knows compute capability %d.%d",
@@ -41,7 +41,7 @@ tn_status tn__cuda_arch_choose(tn_plugin_device *device)
     const bool is_own = best == own && !device->wants_ptx;
     if (!is_own && driver && !tn__nvrtc.version(&major, &minor) &&
         major * 1000 + minor * 10 > driver)
-        return tn__cuda_host->fail(
+        return tn__host->fail(
             TN_ERR_NO_DEVICE,
             "%s needs PTX, and that of NVRTC %d.%d is newer than the driver, "
             "which is of CUDA %d.%d: install a newer driver, or an NVRTC of "
@@ -95,9 +95,9 @@ static tn_status build_failed(const tn_plugin_device *device,
     while (line > log && line[-1] != '\n')
         line--;
     source_save(path, sizeof path, source, log);
-    tn__cuda_host->log(1, "cuda: building %s for %s: %s", source->kernel,
-                       device->listed->info.name, log);
-    return tn__cuda_host->fail(
+    tn__host->log(1, "cuda: building %s for %s: %s", source->kernel,
+                  device->listed->info.name, log);
+    return tn__host->fail(
         TN_ERR_BUILD, "NVRTC: %.*s%s%s", (int)strcspn(line, "\r\n"), line,
         *path ? "; the program and what the compiler says of it are in " : "",
         path);
@@ -118,12 +118,12 @@ static tn_status image_read(const tn_plugin_device *device,
                      : tn__nvrtc.ptx_size(program, &out->count);
     out->bytes = error ? NULL : malloc(out->count + 1);
     if (!error && !out->bytes)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
     if (!error)
         error = machine_code ? tn__nvrtc.cubin(program, out->bytes)
                              : tn__nvrtc.ptx(program, out->bytes);
-    return error ? tn__cuda_host->fail(TN_ERR_BUILD,
-                                       "NVRTC gives no code: error %d", error)
+    return error ? tn__host->fail(TN_ERR_BUILD, "NVRTC gives no code: error %d",
+                                  error)
                  : TN_OK;
 }
 
@@ -136,8 +136,7 @@ static tn_status compile_text(tn_plugin_device *device,
     option[0] = device->arch;
     memcpy(&option[1], options, sizeof options);
     if (tn__nvrtc.create(&program, source->text, "tenon.cu", 0, NULL, NULL))
-        return tn__cuda_host->fail(TN_ERR_MEMORY,
-                                   "nvrtcCreateProgram fails");
+        return tn__host->fail(TN_ERR_MEMORY, "nvrtcCreateProgram fails");
     if (tn__nvrtc.compile(program, (int)OPTIONS + 1, option)) {
         char *log = build_log(program);
         status = build_failed(device, source, log);
@@ -191,14 +190,12 @@ static tn_status module_make(tn_plugin_device *device,
     struct timespec begun;
     clock_gettime(CLOCK_MONOTONIC, &begun);
     size_t key_bytes = 0;
-    char *key = TN_HAS(tn_host, tn__cuda_host, cache_write) &&
-                        tn__cuda_host->cache_read
+    char *key = TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read
                     ? key_of(device, source, &key_bytes)
                     : NULL;
     image made = {.bytes = NULL};
     tn_status status = TN_OK;
-    bool kept =
-        key && tn__cuda_host->cache_read(key, key_bytes, module_load, out);
+    bool kept = key && tn__host->cache_read(key, key_bytes, module_load, out);
     if (!kept)
         status = compile_text(device, source, &made);
     if (!kept && !status) {
@@ -206,15 +203,13 @@ static tn_status module_make(tn_plugin_device *device,
         if (error)
             status = tn__cuda_check(device, "cuModuleLoadData", error);
         else if (key)
-            tn__cuda_host->cache_write(key, key_bytes, made.bytes,
-                                       made.count);
+            tn__host->cache_write(key, key_bytes, made.bytes, made.count);
     }
     free(made.bytes);
     free(key);
     if (!status)
-        tn__cuda_host->log(3, "cuda: %s: %s in %.1f ms", source->kernel,
-                           kept ? "read" : "compiled",
-                           1e3 * seconds_since(&begun));
+        tn__host->log(3, "cuda: %s: %s in %.1f ms", source->kernel,
+                      kept ? "read" : "compiled", 1e3 * seconds_since(&begun));
     return status;
 }
 
@@ -284,7 +279,7 @@ static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
     tn_cuda_table *table = table_reserve(device);
     if (!table) {
         tn__cu.module_unload(module);
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
     }
     table_put(table, key, module, function);
     return TN_OK;
@@ -322,8 +317,7 @@ static tn_status plan_compile(tn_plugin_device *device,
     /* The printer and the compiler round constants as the thread does. */
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
-    tn_status status =
-        tn__cuda_host->print(&device->target, program, plan, &source);
+    tn_status status = tn__host->print(&device->target, program, plan, &source);
     if (!status) {
         status = module_make(device, &source, module);
         tn_cu_result error =
@@ -333,7 +327,7 @@ static tn_status plan_compile(tn_plugin_device *device,
             status = tn__cuda_check(device, "cuModuleGetFunction", error);
             tn__cu.module_unload(*module);
         }
-        tn__cuda_host->print_free(&source);
+        tn__host->print_free(&source);
     }
     fesetenv(&callers);
     return status;

@@ -218,9 +218,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     }
     /* With a bias, the core asks once more without it. */
     return plan || prefers_columns(device, args) ||
-                   !TN_HAS(tn_host, tn__cuda_host, plan_conv)
-               ? tn__cuda_host->fail(TN_ERR_UNSUPPORTED, "%s",
-                                     plan ? "a bias" : why)
+                   !TN_HAS(tn_host, tn__host, plan_conv)
+               ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s", plan ? "a bias" : why)
                : tn__cuda_conv_own(queue, args);
 }
 

@@ -101,7 +101,7 @@ tn_status tn__cuda_device_count(uint32_t *count)
     pthread_once(&once, list_all);
     *count = listed_count;
     if (!listed_count)
-        tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
+        tn__host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
     return TN_OK;
 }
 
@@ -111,8 +111,7 @@ static const tn_cuda_listed *listed_at(uint32_t i)
     tn__cuda_device_count(&count);
     if (i < count)
         return &listed[i];
-    tn__cuda_host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i,
-                        count);
+    tn__host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i, count);
     return NULL;
 }
 
@@ -134,7 +133,7 @@ tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
 
 static bool option_is(const char *key, const char *value)
 {
-    const char *text = tn__cuda_host->option(key);
+    const char *text = tn__host->option(key);
     return text && strcmp(text, value) == 0;
 }
 
@@ -159,17 +158,17 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     if (!l)
         return TN_ERR_ARGUMENT;
     if (!l->usable)
-        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
-                                   l->info.note);
+        return tn__host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
+                              l->info.note);
     if (tn__cuda_forked)
-        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
+        return tn__host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
     /* Without it nothing can run: `auto` takes another device then. */
     const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)
-        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", why);
+        return tn__host->fail(TN_ERR_NO_DEVICE, "%s", why);
     tn_plugin_device *device = calloc(1, sizeof *device);
     if (!device)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a device");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a device");
     device->listed = l;
     device->blocking = option_is("blocking", "1");
     device->wants_ptx = option_is("code", "ptx");
@@ -184,9 +183,9 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     tn_cu_result error =
         status ? 0 : tn__cu.context_retain(&device->context, l->device);
     if (error)
-        status = tn__cuda_host->fail(TN_ERR_NO_DEVICE,
-                                     "%s: cuDevicePrimaryCtxRetain: %s",
-                                     l->info.name, tn__cuda_error_name(error));
+        status =
+            tn__host->fail(TN_ERR_NO_DEVICE, "%s: cuDevicePrimaryCtxRetain: %s",
+                           l->info.name, tn__cuda_error_name(error));
     if (status) {
         free(device);
         return status;

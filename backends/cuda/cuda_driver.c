@@ -12,7 +12,7 @@
 #include "cudnn.h"
 #include "cusolver.h"
 
-const tn_host *tn__cuda_host;
+const tn_host *tn__host;
 tn_cuda_driver tn__cu;
 tn_nvrtc tn__nvrtc;
 tn_lt tn__lt;
@@ -82,8 +82,8 @@ static void *try_folder(library *l, const char *folder, size_t length)
 /* Where the loader looks, in the folders of option `libs`, in the toolkit's. */
 static void *file_open(library *l)
 {
-    const char *asked = l->option ? tn__cuda_host->option(l->option) : NULL;
-    const char *libs = l->option ? tn__cuda_host->option("libs") : NULL;
+    const char *asked = l->option ? tn__host->option(l->option) : NULL;
+    const char *libs = l->option ? tn__host->option("libs") : NULL;
     if (asked && *asked)
         return try_file(l, asked);
     void *file = try_folder(l, "", 0);
@@ -103,7 +103,7 @@ static void log_file(const library *l, void *file)
 {
     char folder[4096];
     if (!dlinfo(file, RTLD_DI_ORIGIN, folder))
-        tn__cuda_host->log(3, "cuda: %s is taken from %s", l->name, folder);
+        tn__host->log(3, "cuda: %s is taken from %s", l->name, folder);
 }
 
 /* POSIX promises what ISO C does not: an object pointer holds a function's. */

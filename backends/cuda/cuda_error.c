@@ -39,14 +39,14 @@ static tn_status report(const tn_plugin_device *device, const char *what,
 {
     tn_status status = status_of(error);
     if (error == TN_CU_FORKED)
-        return tn__cuda_host->fail(status, "%s: " TN_CUDA_FORKED,
-                                   device->listed->info.name);
-    return tn__cuda_host->fail(
-        status, "%s: %s: %s%s%s", device->listed->info.name, what,
-        tn__cuda_error_name(error),
-        status == TN_ERR_DEVICE_LOST ? "; the device is lost to this process"
-                                     : "",
-        remedy);
+        return tn__host->fail(status, "%s: " TN_CUDA_FORKED,
+                              device->listed->info.name);
+    return tn__host->fail(status, "%s: %s: %s%s%s", device->listed->info.name,
+                          what, tn__cuda_error_name(error),
+                          status == TN_ERR_DEVICE_LOST
+                              ? "; the device is lost to this process"
+                              : "",
+                          remedy);
 }
 
 tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,

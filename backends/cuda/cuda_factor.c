@@ -20,7 +20,7 @@ static tn_status fits(tn_plugin_device *device)
 {
     const char *why = tn__cuda_open(TN_CUDA_SOLVER);
     if (why)
-        return tn__cuda_host->fail(TN_ERR_UNSUPPORTED, "%s", why);
+        return tn__host->fail(TN_ERR_UNSUPPORTED, "%s", why);
     TN_CUDA_ENTER(device);
     if (entered.error)
         return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
@@ -30,7 +30,7 @@ static tn_status fits(tn_plugin_device *device)
         why = "cusolverDnCreate fails: is the driver older than the library?";
     }
     pthread_mutex_unlock(&device->build_lock);
-    return why ? tn__cuda_host->fail(TN_ERR_UNSUPPORTED, "%s", why) : TN_OK;
+    return why ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s", why) : TN_OK;
 }
 
 void tn__cuda_factor_close(tn_plugin_device *device)
@@ -256,10 +256,9 @@ static tn_status run(tn_queue *queue, const tn_lapack_args *args)
     pthread_mutex_unlock(&device->build_lock);
     if (!e)
         return tn__cuda_queue_submitted(queue, args->tag);
-    return tn__cuda_host->fail(e == TN_SOLVER_ALLOC_FAILED ? TN_ERR_MEMORY
-                                                           : TN_ERR_INTERNAL,
-                               "%s: cuSOLVER: status %d",
-                               device->listed->info.name, e);
+    return tn__host->fail(
+        e == TN_SOLVER_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
+        "%s: cuSOLVER: status %d", device->listed->info.name, e);
 }
 
 const tn_lapack_extension tn__cuda_lapack = {

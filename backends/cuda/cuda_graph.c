@@ -28,7 +28,7 @@ static tn_status begin(tn_queue *queue)
 {
     tn_recorded *r = calloc(1, sizeof *r);
     if (!r)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a graph");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a graph");
     /* A list of faults is zeroed by the stream: before. */
     r->checked = queue->checked;
     TN_CUDA_ENTER(queue->device);

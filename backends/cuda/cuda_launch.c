@@ -70,13 +70,13 @@ static tn_status run_steps(tn_queue *queue, plan_step *plan_next,
 }
 
 /* What the core plans without a program, as a step is asked for. */
-#define PLAN(name)                                                            \
-    static tn_status plan_##name(const tn_target *target,                     \
-                                 const tn_program *program, const void *args, \
-                                 tn_plan *plan)                               \
-    {                                                                         \
-        (void)program;                                                        \
-        return tn__cuda_host->plan_##name(target, args, plan);                \
+#define PLAN(name)                                                             \
+    static tn_status plan_##name(const tn_target *target,                      \
+                                 const tn_program *program, const void *args,  \
+                                 tn_plan *plan)                                \
+    {                                                                          \
+        (void)program;                                                         \
+        return tn__host->plan_##name(target, args, plan);                      \
     }
 
 /* ---- the five primitives ------------------------------------------------ */
@@ -101,7 +101,7 @@ static tn_status plan_launch(const tn_target *target,
                              const tn_program *program, const void *args,
                              tn_plan *plan)
 {
-    return tn__cuda_host->plan_program(target, program, args, plan);
+    return tn__host->plan_program(target, program, args, plan);
 }
 
 tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,

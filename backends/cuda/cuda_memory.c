@@ -12,7 +12,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     size_t left = 0, total = 0;
     tn_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a buffer");
     buffer->device = device;
     TN_CUDA_ENTER(device);
     tn_cu_result error = entered.error;
@@ -29,7 +29,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     if (error != TN_CU_OUT_OF_MEMORY ||
         tn__cu.memory_info(&left, &total))
         return tn__cuda_check(device, "cuMemAlloc", error);
-    return tn__cuda_host->fail(
+    return tn__host->fail(
         TN_ERR_MEMORY,
         "%s: no memory for a buffer of %llu bytes: %zu of %zu are free",
         device->listed->info.name, (unsigned long long)bytes, left, total);

@@ -16,8 +16,8 @@ static const void *extension(const char *name, uint32_t version)
     if (strcmp(name, "lapack") == 0)
         return &tn__cuda_lapack;
     return strcmp(name, "attention") == 0 &&
-                   TN_HAS(tn_host, tn__cuda_host, plan_attention) &&
-                   tn__cuda_host->plan_attention
+                   TN_HAS(tn_host, tn__host, plan_attention) &&
+                   tn__host->plan_attention
                ? &tn__cuda_attention
                : NULL;
 }
@@ -45,6 +45,6 @@ const tn_plugin *tenon_plugin_v1(const tn_host *host)
                        TN_ABI_MAJOR, host->abi_major, host->abi_minor);
         return NULL;
     }
-    tn__cuda_host = host;
+    tn__host = host;
     return &plugin;
 }

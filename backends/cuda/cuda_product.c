@@ -73,7 +73,7 @@ static tn_lt_handle handle_of(tn_plugin_device *device)
     if (!handle && !why && tn__lt.create(&handle))
         why = "cublasLtCreate fails: is the driver older than the library?";
     if (why && !device->lt_failed)
-        tn__cuda_host->log(1, "cuda: matrix products are slow: %s", why);
+        tn__host->log(1, "cuda: matrix products are slow: %s", why);
     if (why) {
         atomic_store(&missing, why);
         handle = NULL;
@@ -395,10 +395,11 @@ static choice *choice_make(const tn_plugin_device *device,
     if (!e)
         e = algorithm_find(handle, c);
     c->usable = !e;
-    tn__cuda_host->log(3, "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them, "
-                       "epilogue %d (status %d)", e ? "has no" : "takes",
-                       (long long)s->m, (long long)s->n, (long long)s->k,
-                       (int)s->count, s->epilogue, e);
+    tn__host->log(3,
+                  "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them, "
+                  "epilogue %d (status %d)",
+                  e ? "has no" : "takes", (long long)s->m, (long long)s->n,
+                  (long long)s->k, (int)s->count, s->epilogue, e);
     return c;
 }
 
@@ -492,9 +493,8 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     if (!handle) {
         *why = atomic_load(&missing);
         return device->lt_wanted
-                   ? tn__cuda_host->fail(TN_ERR_NO_DEVICE,
-                                         "TENON_CUDA_MATMUL=cublaslt: %s",
-                                         *why)
+                   ? tn__host->fail(TN_ERR_NO_DEVICE,
+                                    "TENON_CUDA_MATMUL=cublaslt: %s", *why)
                    : TN_ERR_UNSUPPORTED;
     }
     const choice *c = choice_of(queue, handle, &p);
@@ -506,7 +506,7 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     if (!e)
         e = call(queue, handle, mm, &p, c);
     if (e)
-        return tn__cuda_host->fail(
+        return tn__host->fail(
             e == TN_LT_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
             "%s: cublasLtMatmul: status %d", device->listed->info.name, e);
     return tn__cuda_queue_submitted(queue, mm->tag);
@@ -529,9 +529,8 @@ static tn_status run(tn_queue *queue, const tn_product_args *args)
                          .alpha = args->alpha, .tag = args->tag};
     memcpy(mm.batch, args->batch, sizeof mm.batch);
     tn_status status = multiply(queue, &mm, args, &why);
-    return status == TN_ERR_UNSUPPORTED
-               ? tn__cuda_host->fail(status, "%s", why)
-               : status;
+    return status == TN_ERR_UNSUPPORTED ? tn__host->fail(status, "%s", why)
+                                        : status;
 }
 
 const tn_product_extension tn__cuda_product_extension = {

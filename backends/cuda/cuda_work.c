@@ -48,7 +48,7 @@ tn_status tn__cuda_faults_read(tn_queue *queue, tn_fault *fault)
     queue->clean = false;
     void *records = malloc(bytes);
     if (!records)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for faults");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for faults");
     tn_cu_result error =
         tn__cu.to_host(records, queue->faults, bytes, queue->stream);
     if (!error)
@@ -57,8 +57,8 @@ tn_status tn__cuda_faults_read(tn_queue *queue, tn_fault *fault)
         queue->clean = !tn__cu.fill(queue->faults, 0, bytes, queue->stream);
     tn_fault unused = {.size = sizeof unused};
     status = error ? tn__cuda_check(queue->device, "reading faults", error)
-                   : tn__cuda_host->fault_read(records, TN_CUDA_FAULTS,
-                                               fault ? fault : &unused);
+                   : tn__host->fault_read(records, TN_CUDA_FAULTS,
+                                          fault ? fault : &unused);
     free(records);
     return status;
 }

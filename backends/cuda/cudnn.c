@@ -215,14 +215,15 @@ static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
     p->usable = !*e && tn__dnn.version() >= of->min_version &&
                 (choose(p, handle, TN_DNN_HEUR_A) ||
                  choose(p, handle, TN_DNN_HEUR_FALLBACK));
-    tn__cuda_host->log(3, "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
-                       "(status %d, %d operations, engine %lld, notes %#x, "
-                       "%lld MiB of workspace)",
-                       p->usable ? "takes" : "declines", of->name,
-                       (long long)of->size[0], (long long)of->size[1],
-                       (long long)of->size[2], (long long)of->size[3], *e,
-                       graph->op_count, (long long)p->engine, p->notes,
-                       (long long)p->workspace_bytes >> 20);
+    tn__host->log(3,
+                  "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
+                  "(status %d, %d operations, engine %lld, notes %#x, "
+                  "%lld MiB of workspace)",
+                  p->usable ? "takes" : "declines", of->name,
+                  (long long)of->size[0], (long long)of->size[1],
+                  (long long)of->size[2], (long long)of->size[3], *e,
+                  graph->op_count, (long long)p->engine, p->notes,
+                  (long long)p->workspace_bytes >> 20);
     return p;
 }
 
@@ -308,7 +309,6 @@ tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
 
 tn_status tn__dnn_failed(const tn_queue *queue, tn_dnn_status status)
 {
-    return tn__cuda_host->fail(TN_ERR_INTERNAL,
-                               "%s: cudnnBackendExecute: status %d",
-                               queue->device->listed->info.name, status);
+    return tn__host->fail(TN_ERR_INTERNAL, "%s: cudnnBackendExecute: status %d",
+                          queue->device->listed->info.name, status);
 }

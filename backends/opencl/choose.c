@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_products_init(tn_plugin_device *device)
 {
-    const char *option = tn__opencl_host->option("matmul");
+    const char *option = tn__host->option("matmul");
     device->measures = option ? strcmp(option, "measured") == 0
                               : device->listed->info.kind != TN_KIND_CPU;
     device->clblast = device->measures ||
@@ -82,10 +82,11 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
             if (round <= 0 || time < least[variant])
                 least[variant] = time;
         }
-    tn__opencl_host->log(3, "opencl: measured products like %lld x %lld x "
-                            "%lld: own kernel %.3f ms, CLBlast %.3f ms",
-                         (long long)mm->m, (long long)mm->n, (long long)mm->k,
-                         1e3 * least[OWN], 1e3 * least[CLBLAST]);
+    tn__host->log(3,
+                  "opencl: measured products like %lld x %lld x "
+                  "%lld: own kernel %.3f ms, CLBlast %.3f ms",
+                  (long long)mm->m, (long long)mm->n, (long long)mm->k,
+                  1e3 * least[OWN], 1e3 * least[CLBLAST]);
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 

@@ -46,7 +46,7 @@ static bool find(void *library, const char *name, void *function)
 
 static void open_library(void)
 {
-    const char *name = tn__opencl_host->option("clblast");
+    const char *name = tn__host->option("clblast");
     if (!name)
         name = "libclblast.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -55,9 +55,11 @@ static void open_library(void)
               find(library, "CLBlastDgemmStridedBatched", &gemm_f64) &&
               find(library, "CLBlastClearCache", &clear_cache);
     if (!is_open)
-        tn__opencl_host->log(1, "opencl: %s cannot be opened: matrix products "
-                                "are slow (Debian: apt-get install "
-                                "libclblast1)", name);
+        tn__host->log(1,
+                      "opencl: %s cannot be opened: matrix products "
+                      "are slow (Debian: apt-get install "
+                      "libclblast1)",
+                      name);
 }
 
 /* Its programs keep the context: they go with the device, and those of others
@@ -170,8 +172,8 @@ static int call_first(tn_queue *queue, const tn_matmul_args *mm,
     tn__opencl_text_unlock(hold);
     tn__opencl_signals_restore(&signals);
     if (!status)
-        tn__opencl_host->log(3, "opencl: CLBlast multiplies on %s",
-                             queue->device->listed->info.name);
+        tn__host->log(3, "opencl: CLBlast multiplies on %s",
+                      queue->device->listed->info.name);
     return status;
 }
 
@@ -205,9 +207,10 @@ bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *mm)
         device->clblast_compiled |= type;
     } else if (!((device->clblast_compiled | device->clblast_failed) & type)) {
         device->clblast_failed |= type;
-        tn__opencl_host->log(1, "opencl: CLBlast fails on %s (status %d): "
-                                "matrix products are slow",
-                             device->listed->info.name, status);
+        tn__host->log(1,
+                      "opencl: CLBlast fails on %s (status %d): "
+                      "matrix products are slow",
+                      device->listed->info.name, status);
     }
     pthread_mutex_unlock(&lock);
     return !status;

@@ -21,8 +21,7 @@ static char *key_of(const tn_plugin_device *device, const char *what,
                     size_t *bytes)
 {
     const tn_source source = {.text = what, .text_bytes = strlen(what)};
-    return TN_HAS(tn_host, tn__opencl_host, cache_write) &&
-                   tn__opencl_host->cache_read
+    return TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read
                ? tn__opencl_cache_key(device, &source, bytes)
                : NULL;
 }
@@ -33,8 +32,7 @@ uint8_t tn__opencl_choice_load(const tn_plugin_device *device, const char *what,
     size_t bytes = 0;
     uint8_t choice = 0;
     char *key = key_of(device, what, &bytes);
-    bool known =
-        key && tn__opencl_host->cache_read(key, bytes, load_choice, &choice);
+    bool known = key && tn__host->cache_read(key, bytes, load_choice, &choice);
     free(key);
     return known && choice <= most ? choice : 0;
 }
@@ -45,7 +43,7 @@ void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
     size_t bytes = 0;
     char *key = key_of(device, what, &bytes);
     if (key)
-        tn__opencl_host->cache_write(key, bytes, &choice, 1);
+        tn__host->cache_write(key, bytes, &choice, 1);
     free(key);
 }
 

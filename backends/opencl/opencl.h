@@ -11,7 +11,7 @@
 #include "opencl_driver.h"
 
 /* The core's table, given to tenon_plugin_v1. */
-extern const tn_host *tn__opencl_host;
+extern const tn_host *tn__host;
 
 /* Records of a queue's fault buffer: the most groups of a launch that may
  * find a bad index. 64 Ki of them are 2.5 MiB, and more than any GPU runs at

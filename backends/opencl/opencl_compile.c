@@ -62,9 +62,9 @@ static tn_status build_failed(const tn_plugin_device *device,
     const char *words = log && *log ? log : "the compiler says nothing";
     const char *line = first_error(words);
     source_save(path, sizeof path, source, words);
-    tn__opencl_host->log(1, "opencl: building %s for %s: %s", source->kernel,
-                         device->listed->info.name, words);
-    tn_status status = tn__opencl_host->fail(
+    tn__host->log(1, "opencl: building %s for %s: %s", source->kernel,
+                  device->listed->info.name, words);
+    tn_status status = tn__host->fail(
         TN_ERR_BUILD, "clBuildProgram: %s: %.*s%s%s",
         tn__opencl_error_name(error), (int)strcspn(line, "\r\n"), line,
         *path ? "; the program and what the compiler says of it are in " : "",
@@ -129,7 +129,7 @@ static void binary_store(const char *key, size_t key_bytes, cl_program program)
     unsigned char *binary = malloc(bytes);
     if (binary && !cl.GetProgramInfo(program, CL_PROGRAM_BINARIES,
                                      sizeof binary, &binary, NULL))
-        tn__opencl_host->cache_write(key, key_bytes, binary, bytes);
+        tn__host->cache_write(key, key_bytes, binary, bytes);
     free(binary);
 }
 
@@ -170,16 +170,16 @@ static tn_status compile_text(const tn_plugin_device *device,
  * fails, or keeps a binary that lacks it. */
 int32_t tn__opencl_text_lock(const tn_source *source)
 {
-    return TN_HAS(tn_host, tn__opencl_host, cache_release)
-               ? tn__opencl_host->cache_hold(source->text,
-                                             (uint64_t)source->text_bytes)
+    return TN_HAS(tn_host, tn__host, cache_release)
+               ? tn__host->cache_hold(source->text,
+                                      (uint64_t)source->text_bytes)
                : -1;
 }
 
 void tn__opencl_text_unlock(int32_t hold)
 {
     if (hold >= 0)
-        tn__opencl_host->cache_release(hold);
+        tn__host->cache_release(hold);
 }
 
 tn_status tn__opencl_compile(const tn_plugin_device *device,
@@ -189,13 +189,11 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
     clock_gettime(CLOCK_MONOTONIC, &begun);
     int32_t hold = tn__opencl_text_lock(source);
     size_t key_bytes = 0;
-    char *key = TN_HAS(tn_host, tn__opencl_host, cache_write) &&
-                        tn__opencl_host->cache_read
+    char *key = TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read
                     ? tn__opencl_cache_key(device, source, &key_bytes)
                     : NULL;
     reload r = {.device = device};
-    bool kept =
-        key && tn__opencl_host->cache_read(key, key_bytes, binary_load, &r);
+    bool kept = key && tn__host->cache_read(key, key_bytes, binary_load, &r);
     tn_status status = TN_OK;
     if (kept)
         *out = r.program;
@@ -206,8 +204,7 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
     tn__opencl_text_unlock(hold);
     free(key);
     if (!status)
-        tn__opencl_host->log(3, "opencl: %s: %s in %.1f ms", source->kernel,
-                             kept ? "read" : "compiled",
-                             1e3 * seconds_since(&begun));
+        tn__host->log(3, "opencl: %s: %s in %.1f ms", source->kernel,
+                      kept ? "read" : "compiled", 1e3 * seconds_since(&begun));
     return status;
 }

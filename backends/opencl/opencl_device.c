@@ -49,7 +49,7 @@ static bool has_extension(cl_device_id device, const char *name)
 /* Is the option set to this? */
 static bool option_is(const char *key, const char *value)
 {
-    const char *text = tn__opencl_host->option(key);
+    const char *text = tn__host->option(key);
     return text && strcmp(text, value) == 0;
 }
 
@@ -228,7 +228,7 @@ tn_status tn__opencl_device_count(uint32_t *count)
     pthread_once(&once, list_all);
     *count = listed_count;
     if (!listed_count)
-        tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
+        tn__host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
     return TN_OK;
 }
 
@@ -238,8 +238,7 @@ static const tn_opencl_listed *listed_at(uint32_t i)
     tn__opencl_device_count(&count);
     if (i < count)
         return &listed[i];
-    tn__opencl_host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i,
-                          count);
+    tn__host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i, count);
     return NULL;
 }
 
@@ -261,7 +260,7 @@ static void CL_CALLBACK context_says(const char *text, const void *more,
                                      size_t bytes, void *context)
 {
     (void)more, (void)bytes, (void)context;
-    tn__opencl_host->log(2, "opencl: the driver says: %s", text);
+    tn__host->log(2, "opencl: the driver says: %s", text);
 }
 
 /* What kernels are printed for. The options are for tests: a device may be
@@ -292,7 +291,7 @@ static void target_fill(tn_plugin_device *device)
         target->flags |= TN_TARGET_CHUNKED;
     if (divides)
         target->flags |= TN_TARGET_EXACT_DIVIDE;
-    const char *more = tn__opencl_host->option("options");
+    const char *more = tn__host->option("options");
     snprintf(device->options, sizeof device->options, "-cl-std=CL1.2%s %s",
              divides ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
              more ? more : "");
@@ -306,11 +305,11 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
     if (!l)
         return TN_ERR_ARGUMENT;
     if (!l->usable)
-        return tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s is %s",
-                                     l->info.name, l->info.note);
+        return tn__host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
+                              l->info.note);
     tn_plugin_device *device = calloc(1, sizeof *device);
     if (!device)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a device");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a device");
     const cl_context_properties properties[] = {
         CL_CONTEXT_PLATFORM, (cl_context_properties)l->platform, 0};
     const char *step = "clCreateContext";
@@ -334,8 +333,8 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
         return TN_OK;
     }
     tn__opencl_device_close(device);
-    return tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s: %s: %s", l->info.name,
-                                 step, tn__opencl_error_name(error));
+    return tn__host->fail(TN_ERR_NO_DEVICE, "%s: %s: %s", l->info.name, step,
+                          tn__opencl_error_name(error));
 }
 
 void tn__opencl_device_close(tn_plugin_device *device)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const tn_host *tn__opencl_host;
+const tn_host *tn__host;
 tn_opencl_driver cl;
 static char why_not[256];
 

@@ -68,9 +68,8 @@ static tn_status kernel_make(tn_plugin_device *device,
     cl_program built = NULL;
     cl_int error = CL_SUCCESS;
     if (!kernels_grow(device))
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
-    tn_status status =
-        tn__opencl_host->print(target, program, plan, &source);
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+    tn_status status = tn__host->print(target, program, plan, &source);
     if (status)
         return status;
     tn_opencl_kernel *k = &device->kernels[slot_of(device, plan->key)];
@@ -87,7 +86,7 @@ static tn_status kernel_make(tn_plugin_device *device,
         memcpy(k->key, plan->key, sizeof k->key);
         device->kernel_count++;
     }
-    tn__opencl_host->print_free(&source);
+    tn__host->print_free(&source);
     return status;
 }
 
@@ -232,12 +231,12 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
     for (uint32_t i = 0; i < program->ins_count; i++)
         if (program->ins[i].dtype == TN_F64 &&
             !(device->targets[0].flags & TN_TARGET_F64))
-            return tn__opencl_host->fail(TN_ERR_UNSUPPORTED,
-                                         "%s has no double precision",
-                                         device->listed->info.name);
+            return tn__host->fail(TN_ERR_UNSUPPORTED,
+                                  "%s has no double precision",
+                                  device->listed->info.name);
     tn_built *built = malloc(sizeof *built);
     if (!built)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a program");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a program");
     built->program = program;
     *out = built;
     return TN_OK;
@@ -252,7 +251,7 @@ void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 static tn_status plan_launch(const tn_target *target, const tn_program *program,
                              const void *args, tn_plan *plan)
 {
-    return tn__opencl_host->plan_program(target, program, args, plan);
+    return tn__host->plan_program(target, program, args, plan);
 }
 
 tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
@@ -266,7 +265,7 @@ static tn_status plan_matmul(const tn_target *target, const tn_program *program,
                     const void *args, tn_plan *plan)
 {
     (void)program;
-    return tn__opencl_host->plan_matmul(target, args, plan);
+    return tn__host->plan_matmul(target, args, plan);
 }
 
 tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul)
@@ -278,7 +277,7 @@ static tn_status plan_scatter(const tn_target *target, const tn_program *program
                     const void *args, tn_plan *plan)
 {
     (void)program;
-    return tn__opencl_host->plan_scatter(target, args, plan);
+    return tn__host->plan_scatter(target, args, plan);
 }
 
 tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter)
@@ -290,7 +289,7 @@ static tn_status plan_scan(const tn_target *target, const tn_program *program,
                     const void *args, tn_plan *plan)
 {
     (void)program;
-    return tn__opencl_host->plan_scan(target, args, plan);
+    return tn__host->plan_scan(target, args, plan);
 }
 
 tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan)
@@ -302,7 +301,7 @@ static tn_status plan_sort(const tn_target *target, const tn_program *program,
                     const void *args, tn_plan *plan)
 {
     (void)program;
-    return tn__opencl_host->plan_sort(target, args, plan);
+    return tn__host->plan_sort(target, args, plan);
 }
 
 tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort)
@@ -316,7 +315,7 @@ static tn_status plan_conv(const tn_target *target, const tn_program *program,
                            const void *args, tn_plan *plan)
 {
     (void)program;
-    return tn__opencl_host->plan_conv(target, args, plan);
+    return tn__host->plan_conv(target, args, plan);
 }
 
 tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv)

@@ -21,7 +21,7 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     cl_int error = CL_INVALID_BUFFER_SIZE;
     tn_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a buffer");
     if (bytes <= device->max_buffer_bytes)
         buffer->memory = cl.CreateBuffer(device->context, CL_MEM_READ_WRITE,
                                          bytes ? (size_t)bytes : 1, NULL,
@@ -31,7 +31,7 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         return TN_OK;
     }
     tn__opencl_buffer_free(device, buffer);
-    return tn__opencl_host->fail(
+    return tn__host->fail(
         TN_ERR_MEMORY,
         "no memory for a buffer of %llu bytes: %s; one buffer may have %llu",
         (unsigned long long)bytes, tn__opencl_error_name(error),

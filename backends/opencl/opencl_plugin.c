@@ -54,7 +54,7 @@ static void fork_watch(void)
 
 static tn_status refuse(const tn_plugin_device *device)
 {
-    return tn__opencl_host->fail(
+    return tn__host->fail(
         device ? TN_ERR_DEVICE_LOST : TN_ERR_NO_DEVICE,
         "%s%sthe process was forked after OpenCL was initialised; open devices "
         "in the child only, or start it with exec",
@@ -173,8 +173,7 @@ static const void *extension(const char *name, uint32_t version)
 {
     static const tn_conv_extension table = {.size = sizeof table, .run = conv};
     return version == 1 && strcmp(name, "conv") == 0 &&
-                   TN_HAS(tn_host, tn__opencl_host, plan_conv) &&
-                   tn__opencl_host->plan_conv
+                   TN_HAS(tn_host, tn__host, plan_conv) && tn__host->plan_conv
                ? &table
                : NULL;
 }
@@ -225,6 +224,6 @@ const tn_plugin *tenon_plugin_v1(const tn_host *host)
                        TN_ABI_MAJOR, host->abi_major, host->abi_minor);
         return NULL;
     }
-    tn__opencl_host = host;
+    tn__host = host;
     return &plugin;
 }

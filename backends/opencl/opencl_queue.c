@@ -33,11 +33,11 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                           cl_int error)
 {
     tn_status status = status_of(error);
-    return tn__opencl_host->fail(
-        status, "%s: %s: %s%s", device->listed->info.name, what,
-        tn__opencl_error_name(error),
-        status == TN_ERR_DEVICE_LOST ? "; the device is lost to this process"
-                                     : "");
+    return tn__host->fail(status, "%s: %s: %s%s", device->listed->info.name,
+                          what, tn__opencl_error_name(error),
+                          status == TN_ERR_DEVICE_LOST
+                              ? "; the device is lost to this process"
+                              : "");
 }
 
 /* Work that was accepted has failed: the driver says no more of it than that,
@@ -51,7 +51,7 @@ static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
                           .tag = queue->unsynced == 1 ? queue->last_tag : 0};
     if (fault)
         tn_struct_copy(fault, &own);
-    return tn__opencl_host->fail(
+    return tn__host->fail(
         TN_ERR_DEVICE_LOST,
         "%s: clFinish: %s; the device is lost to this process%s",
         device->listed->info.name, tn__opencl_error_name(error),
@@ -67,7 +67,7 @@ tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **out)
     cl_int error;
     tn_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a queue");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a queue");
     queue->device = device;
     queue->queue = cl.CreateCommandQueue(device->context,
                                          device->listed->device, 0, &error);
@@ -116,7 +116,7 @@ static tn_status faults_read(tn_queue *queue, tn_fault *fault)
     queue->clean = false;
     void *records = malloc(bytes);
     if (!records)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for faults");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for faults");
     cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
                                         0, bytes, records, 0, NULL, NULL);
     if (!error)
@@ -125,8 +125,8 @@ static tn_status faults_read(tn_queue *queue, tn_fault *fault)
                                              NULL);
     tn_fault unused = {.size = sizeof unused};
     status = error ? tn__opencl_fail(queue->device, "reading faults", error)
-                   : tn__opencl_host->fault_read(records, TN_OPENCL_FAULTS,
-                                                 fault ? fault : &unused);
+                   : tn__host->fault_read(records, TN_OPENCL_FAULTS,
+                                          fault ? fault : &unused);
     free(records);
     return status;
 }
@@ -172,8 +172,7 @@ tn_status tn__opencl_event_open(tn_plugin_device *device, tn_event **event)
     (void)device;
     *event = calloc(1, sizeof **event);
     return *event ? TN_OK
-                  : tn__opencl_host->fail(TN_ERR_MEMORY,
-                                          "no memory for an event");
+                  : tn__host->fail(TN_ERR_MEMORY, "no memory for an event");
 }
 
 void tn__opencl_event_close(tn_event *event)
@@ -209,10 +208,8 @@ tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
             cl.GetEventInfo(event->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
                             sizeof state, &state, NULL);
         if (error || state < 0)
-            return tn__opencl_host->fail(TN_ERR_DEVICE_LOST,
-                                         "an event failed: %s",
-                                         tn__opencl_error_name(
-                                             error ? error : state));
+            return tn__host->fail(TN_ERR_DEVICE_LOST, "an event failed: %s",
+                                  tn__opencl_error_name(error ? error : state));
     }
     *done = state == CL_COMPLETE;
     return TN_OK;

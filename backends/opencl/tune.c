@@ -27,7 +27,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_tune_init(tn_plugin_device *device)
 {
-    const char *option = tn__opencl_host->option("tune");
+    const char *option = tn__host->option("tune");
     const tn_target plain = device->targets[0];
     const bool chunked = plain.flags & TN_TARGET_CHUNKED;
     for (int w = 0; w < TN_OPENCL_VARIANTS && !chunked; w++) {
@@ -97,12 +97,12 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
         if (least[variant - 1] < least[best - 1] * BETTER)
             best = variant;
     if (!*status)
-        tn__opencl_host->log(3,
-                             "opencl: measured launches of %s: groups of %u "
-                             "in %.3f ms, of %u in %.3f ms",
-                             r->launch->row_ndim ? "rows" : "elements",
-                             variants[0].items, 1e3 * least[0],
-                             variants[best - 1].items, 1e3 * least[best - 1]);
+        tn__host->log(3,
+                      "opencl: measured launches of %s: groups of %u "
+                      "in %.3f ms, of %u in %.3f ms",
+                      r->launch->row_ndim ? "rows" : "elements",
+                      variants[0].items, 1e3 * least[0],
+                      variants[best - 1].items, 1e3 * least[best - 1]);
     return best;
 }
 

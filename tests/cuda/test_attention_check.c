@@ -54,7 +54,7 @@ static void cache_write(const void *key, uint64_t key_bytes, const void *value,
 static const tn_host host = {.size = sizeof host, .log = log_line,
                              .cache_read = cache_read,
                              .cache_write = cache_write};
-const tn_host *tn__cuda_host = &host;
+const tn_host *tn__host = &host;
 
 static bool alloc_fails;
 

@@ -50,7 +50,7 @@ static void log_line(int level, const char *format, ...)
 }
 
 static const tn_host host = {.size = sizeof host, .fail = fail, .log = log_line};
-const tn_host *tn__cuda_host = &host;
+const tn_host *tn__host = &host;
 
 bool tn__cuda_forked;
 
