@@ -301,8 +301,7 @@ static bool class_check(tn_queue *queue, const class *c)
                           queue->device->listed->info.name,
                           queue->device->driver_version,
                           tn__dnn.version(), name, c->shared);
-    const bool caches =
-        TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read;
+    const bool caches = tn__cache_exists();
     const bool known = caches && tn__host->cache_read(key, (uint64_t)length,
                                                       load_error, &most);
     if (!known)
@@ -339,10 +338,10 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
         return false;
     /* The trial has waited for all that was given to the queue; of that and of its
      * own work the next sync tells. */
-    const uint64_t tag = queue->last_tag, unsynced = queue->unsynced;
+    const tn_pending pending = queue->pending;
     const bool right = class_check(queue, &c);
-    queue->last_tag = tag;
-    queue->unsynced = unsynced;
+    queue->pending.last_tag = pending.last_tag;
+    queue->pending.count = pending.count;
     const uint32_t at = checks->count++ % CLASSES;
     checks->of[at] = c;
     checks->is_right[at] = right;

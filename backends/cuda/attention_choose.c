@@ -8,7 +8,7 @@ static tn_status attention_fits(tn_plugin_device *device,
     tn_plan plan;
     plan.size = sizeof plan;
     plan.step = 0;
-    return tn__host->plan_attention(&device->target, args, &plan);
+    return tn__next_attention(&device->target, NULL, args, &plan);
 }
 
 static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)

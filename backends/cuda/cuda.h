@@ -9,10 +9,8 @@
 #include <string.h>
 #include <tenon/plugin.h>
 
+#include "../shared/shared.h"
 #include "cuda_driver.h"
-
-/* The core's table, given to tenon_plugin_v1. */
-extern const tn_host *tn__host;
 
 /* x rounded to the nearest float, whatever the caller's mode is; volatile keeps
  * the conversion between the two changes of it. */
@@ -121,9 +119,7 @@ struct tn_queue {
     tn_cuda_choices *choices; /* owned; NULL: none yet */
     tn_cuda_plans *plans;     /* likewise */
     tn_cuda_checks *checks;   /* likewise */
-    bool checked; /* a launch since the last sync may have found a fault */
-    bool clean;   /* the list of faults is empty */
-    uint64_t last_tag, unsynced; /* of work since the last sync */
+    tn_pending pending;
 };
 
 typedef struct tn_cuda_memory {
@@ -134,11 +130,11 @@ typedef struct tn_cuda_memory {
 struct tn_recorded {
     tn_cu_graph_exec exec;  /* owned */
     tn_cuda_memory *memory; /* owned */
-    bool checks;            /* a kernel of it may tell faults */
+    bool may_fault;         /* a kernel of it may record index faults */
     /* The queue's own, while it captures. */
     tn_cu_pointer scratch;
     uint64_t scratch_bytes;
-    bool checked;
+    bool queue_may_fault;
     tn_cu_stream aside; /* for what is done while it captures */
 };
 
@@ -252,12 +248,17 @@ void tn__cuda_factor_close(tn_plugin_device *device);
 
 /* ---- what work needs of its queue (cuda_work.c) --------------------------------------- */
 
+/* The fault buffer of a queue. */
+extern const tn_fault_buffer tn__cuda_faults;
+
 /* The queue has a list of faults; its scratch memory has so many bytes. */
-tn_cu_result tn__cuda_faults_ready(tn_queue *queue);
+static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
+{
+    return tn__faults_ready(&tn__cuda_faults, queue, &queue->pending);
+}
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out);
-tn_status tn__cuda_faults_read(tn_queue *queue, tn_fault *fault);
 
 /* After a piece of work was given to the queue: waits if `blocking`. */
 tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cuda.h"
 
@@ -64,53 +62,9 @@ static char *build_log(tn_nvrtc_program program)
     return log;
 }
 
-/* The text, and under it what the compiler said, in a file that is left for
- * whoever reports it; "" if there is no place for one. */
-static void source_save(char *path, size_t room, const tn_source *source,
-                        const char *log)
-{
-    const char *folder = getenv("TMPDIR");
-    int length = snprintf(path, room, "%s/tenon-cuda-XXXXXX.cu",
-                          folder && *folder == '/' ? folder : "/tmp");
-    int fd = length > 0 && (size_t)length < room ? mkstemps(path, 3) : -1;
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file) {
-        if (fd >= 0)
-            close(fd);
-        path[0] = 0;
-        return;
-    }
-    fprintf(file, "%s\n/* %s */\n", source->text, log);
-    fclose(file);
-}
-
-static tn_status build_failed(const tn_plugin_device *device,
-                              const tn_source *source, const char *log)
-{
-    char path[512];
-    if (!log || !*log)
-        log = "the compiler says nothing";
-    const char *error = strstr(log, "error");
-    const char *line = error ? error : log;
-    while (line > log && line[-1] != '\n')
-        line--;
-    source_save(path, sizeof path, source, log);
-    tn__host->log(1, "cuda: building %s for %s: %s", source->kernel,
-                  device->listed->info.name, log);
-    return tn__host->fail(
-        TN_ERR_BUILD, "NVRTC: %.*s%s%s", (int)strcspn(line, "\r\n"), line,
-        *path ? "; the program and what the compiler says of it are in " : "",
-        path);
-}
-
 /* What was compiled, as cuModuleLoadData takes it. */
-typedef struct image {
-    char *bytes; /* owned */
-    size_t count;
-} image;
-
 static tn_status image_read(const tn_plugin_device *device,
-                            tn_nvrtc_program program, image *out)
+                            tn_nvrtc_program program, tn_binary *out)
 {
     bool machine_code = strstr(device->arch, "=sm_") != NULL;
     tn_nvrtc_result error =
@@ -127,89 +81,76 @@ static tn_status image_read(const tn_plugin_device *device,
                  : TN_OK;
 }
 
-static tn_status compile_text(tn_plugin_device *device,
-                              const tn_source *source, image *out)
+typedef struct building {
+    tn_build build;
+    const tn_plugin_device *device;
+    tn_cu_module module; /* the result */
+} building;
+
+static tn_status compile_text(const building *b, tn_binary *out)
 {
     tn_nvrtc_program program = NULL;
     const char *option[OPTIONS + 1];
     tn_status status = TN_OK;
-    option[0] = device->arch;
+    option[0] = b->device->arch;
     memcpy(&option[1], options, sizeof options);
-    if (tn__nvrtc.create(&program, source->text, "tenon.cu", 0, NULL, NULL))
+    if (tn__nvrtc.create(&program, b->build.source->text, "tenon.cu", 0, NULL,
+                         NULL))
         return tn__host->fail(TN_ERR_MEMORY, "nvrtcCreateProgram fails");
     if (tn__nvrtc.compile(program, (int)OPTIONS + 1, option)) {
         char *log = build_log(program);
-        status = build_failed(device, source, log);
+        status = tn__build_failed(&b->build, "NVRTC", log);
         free(log);
     } else {
-        status = image_read(device, program, out);
+        status = image_read(b->device, program, out);
     }
     tn__nvrtc.destroy(&program);
     return status;
 }
 
-/* ---- the cache on disk -------------------------------------------------- */
-
-/* All that the code depends on. Which NVRTC made it changes no bit. */
-static char *key_of(const tn_plugin_device *device, const tn_source *source,
-                    size_t *bytes)
+static tn_status module_compile(void *context, tn_binary *binary)
 {
-    static const char form[] = "cuda 1\n%d.%d %s\n%s %s %s %s\n";
-    char head[256];
-    int length = snprintf(head, sizeof head, form, device->listed->major,
-                          device->listed->minor,
-                          device->wants_ptx ? "ptx" : "cubin", options[0],
-                          options[1], options[2], options[3]);
-    *bytes = (size_t)length + (size_t)source->text_bytes;
-    char *key = malloc(*bytes);
-    if (key) {
-        memcpy(key, head, (size_t)length);
-        memcpy(key + length, source->text, (size_t)source->text_bytes);
-    }
-    return key;
+    building *b = context;
+    tn_binary image = {.bytes = NULL};
+    tn_status status = compile_text(b, &image);
+    if (!status)
+        status = tn__cuda_check(b->device, "cuModuleLoadData",
+                                tn__cu.module_load(&b->module, image.bytes));
+    if (!status && binary)
+        *binary = image;
+    else
+        free(image.bytes);
+    return status;
 }
 
 /* The stored code as a module; 0: the driver does not want it. */
 static uint32_t module_load(void *context, const void *value, uint64_t bytes)
 {
+    building *b = context;
     (void)bytes;
-    return !tn__cu.module_load(context, value);
+    return !tn__cu.module_load(&b->module, value);
 }
 
-static double seconds_since(const struct timespec *begun)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - begun->tv_sec) +
-           (double)(now.tv_nsec - begun->tv_nsec) * 1e-9;
-}
-
-static tn_status module_make(tn_plugin_device *device,
+static tn_status module_make(const tn_plugin_device *device,
                              const tn_source *source, tn_cu_module *out)
 {
-    struct timespec begun;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    size_t key_bytes = 0;
-    char *key = TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read
-                    ? key_of(device, source, &key_bytes)
-                    : NULL;
-    image made = {.bytes = NULL};
-    tn_status status = TN_OK;
-    bool kept = key && tn__host->cache_read(key, key_bytes, module_load, out);
-    if (!kept)
-        status = compile_text(device, source, &made);
-    if (!kept && !status) {
-        tn_cu_result error = tn__cu.module_load(out, made.bytes);
-        if (error)
-            status = tn__cuda_check(device, "cuModuleLoadData", error);
-        else if (key)
-            tn__host->cache_write(key, key_bytes, made.bytes, made.count);
-    }
-    free(made.bytes);
-    free(key);
-    if (!status)
-        tn__host->log(3, "cuda: %s: %s in %.1f ms", source->kernel,
-                      kept ? "read" : "compiled", 1e3 * seconds_since(&begun));
+    char head[256];
+    building b = {.build = {.plugin = "cuda",
+                            .suffix = ".cu",
+                            .device_name = device->listed->info.name,
+                            .key_head = head,
+                            .source = source,
+                            .load = module_load,
+                            .compile = module_compile,
+                            .context = &b},
+                  .device = device};
+    /* All that the code depends on. Which NVRTC made it changes no bit. */
+    snprintf(head, sizeof head, "cuda 1\n%d.%d %s\n%s %s %s %s\n",
+             device->listed->major, device->listed->minor,
+             device->wants_ptx ? "ptx" : "cubin", options[0], options[1],
+             options[2], options[3]);
+    tn_status status = tn__build(&b.build);
+    *out = b.module;
     return status;
 }
 

@@ -9,8 +9,8 @@
 #define MAX_DEVICES 64
 
 static tn_cuda_listed listed[MAX_DEVICES];
-static uint32_t listed_count;
-static char listed_error[320]; /* why there is none */
+static void list_all(void);
+static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 
 /* ---- the list ----------------------------------------------------------- */
 
@@ -77,65 +77,42 @@ static void list_all(void)
     int count = 0;
     const char *why = tn__cuda_open(TN_CUDA_DRIVER);
     if (why) {
-        snprintf(listed_error, sizeof listed_error, "%s", why);
+        snprintf(list.error, sizeof list.error, "%s", why);
         return;
     }
     tn_cu_result error = tn__cu.device_count(&count);
     if (error || count <= 0)
-        snprintf(listed_error, sizeof listed_error,
+        snprintf(list.error, sizeof list.error,
                  "the CUDA driver has no device%s%s",
                  error ? ": cuDeviceGetCount: " : "",
                  error ? tn__cuda_error_name(error) : "");
-    for (int i = 0; i < count && listed_count < MAX_DEVICES && !error; i++) {
-        tn_cuda_listed *l = &listed[listed_count];
+    for (int i = 0; i < count && list.count < MAX_DEVICES && !error; i++) {
+        tn_cuda_listed *l = &listed[list.count];
         if (tn__cu.device_get(&l->device, i))
             continue;
         describe(l);
-        listed_count++;
+        list.count++;
     }
 }
 
 tn_status tn__cuda_device_count(uint32_t *count)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, list_all);
-    *count = listed_count;
-    if (!listed_count)
-        tn__host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
-    return TN_OK;
-}
-
-static const tn_cuda_listed *listed_at(uint32_t i)
-{
-    uint32_t count;
-    tn__cuda_device_count(&count);
-    if (i < count)
-        return &listed[i];
-    tn__host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i, count);
-    return NULL;
+    return tn__device_list_count(&list, count);
 }
 
 tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
 {
-    const tn_cuda_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
-    tn_device_info full = l->info;
+    tn_device_info full = listed[i].info;
     const char *why = tn__cuda_cublaslt_error();
     if (why && !full.note[0])
         snprintf(full.note, sizeof full.note, "%s", why);
-    full.size = sizeof full;
-    tn_struct_copy(info, &full);
+    tn__device_info_copy(&full, info);
     return TN_OK;
 }
 
 /* ---- an open device ----------------------------------------------------- */
-
-static bool option_is(const char *key, const char *value)
-{
-    const char *text = tn__host->option(key);
-    return text && strcmp(text, value) == 0;
-}
 
 static void target_fill(tn_plugin_device *device)
 {
@@ -154,9 +131,9 @@ static void target_fill(tn_plugin_device *device)
 
 tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
 {
-    const tn_cuda_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
+    const tn_cuda_listed *l = &listed[i];
     if (!l->usable)
         return tn__host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
                               l->info.note);
@@ -170,13 +147,13 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     if (!device)
         return tn__host->fail(TN_ERR_MEMORY, "no memory for a device");
     device->listed = l;
-    device->blocking = option_is("blocking", "1");
-    device->wants_ptx = option_is("code", "ptx");
-    device->own_products = option_is("matmul", "own");
-    device->lt_wanted = option_is("matmul", "cublaslt");
-    device->tf32 = option_is("tf32", "1");
-    device->own_attention = option_is("attention", "own");
-    device->dnn_attention = option_is("attention", "cudnn");
+    device->blocking = tn__option_is("blocking", "1");
+    device->wants_ptx = tn__option_is("code", "ptx");
+    device->own_products = tn__option_is("matmul", "own");
+    device->lt_wanted = tn__option_is("matmul", "cublaslt");
+    device->tf32 = tn__option_is("tf32", "1");
+    device->own_attention = tn__option_is("attention", "own");
+    device->dnn_attention = tn__option_is("attention", "cudnn");
     target_fill(device);
     tn__cu.version(&device->driver_version);
     tn_status status = tn__cuda_arch_choose(device);

@@ -12,7 +12,6 @@
 #include "cudnn.h"
 #include "cusolver.h"
 
-const tn_host *tn__host;
 tn_cuda_driver tn__cu;
 tn_nvrtc tn__nvrtc;
 tn_lt tn__lt;

@@ -60,14 +60,10 @@ tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault)
 {
-    const tn_fault own = {.size = sizeof own,
-                          .code = status_of(error),
-                          .tag = queue->unsynced == 1 ? queue->last_tag : 0};
-    if (fault)
-        tn_struct_copy(fault, &own);
+    tn__pending_fault(&queue->pending, status_of(error), fault);
     return report(
         queue->device, "cuStreamSynchronize", error,
-        queue->unsynced > 1
+        queue->pending.count > 1
             ? "; with TENON_CUDA_BLOCKING=1 the operator that did it is named"
             : "");
 }

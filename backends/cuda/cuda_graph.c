@@ -30,12 +30,12 @@ static tn_status begin(tn_queue *queue)
     if (!r)
         return tn__host->fail(TN_ERR_MEMORY, "no memory for a graph");
     /* A list of faults is zeroed by the stream: before. */
-    r->checked = queue->checked;
+    r->queue_may_fault = queue->pending.may_fault;
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
     if (!error)
         error = tn__cuda_faults_ready(queue);
-    queue->checked = r->checked;
+    queue->pending.may_fault = r->queue_may_fault;
     if (!error)
         error = tn__cu.stream_create(&r->aside, TN_CU_NON_BLOCKING);
     if (!error) {
@@ -51,7 +51,7 @@ static tn_status begin(tn_queue *queue)
     r->scratch_bytes = queue->scratch_bytes;
     queue->scratch = 0;
     queue->scratch_bytes = 0;
-    queue->checked = false;
+    queue->pending.may_fault = false;
     queue->capture = r;
     return TN_OK;
 }
@@ -68,8 +68,8 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
     tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.capture_end(queue->stream, &graph);
-    r->checks = queue->checked;
-    queue->checked = r->checked;
+    r->may_fault = queue->pending.may_fault;
+    queue->pending.may_fault = r->queue_may_fault;
     queue->scratch = r->scratch;
     queue->scratch_bytes = r->scratch_bytes;
     queue->capture = NULL;
@@ -118,7 +118,7 @@ static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
 {
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
-    if (!error && recorded->checks)
+    if (!error && recorded->may_fault)
         error = tn__cuda_faults_ready(queue);
     if (!error)
         error = tn__cu.graph_launch(recorded->exec, queue->stream);

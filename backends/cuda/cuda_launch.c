@@ -6,9 +6,10 @@
 
 /* ---- the one way -------------------------------------------------------- */
 
-static tn_status run(tn_queue *queue, const tn_program *program,
-                     tn_plan *plan)
+static tn_status run(tn_queue *queue, const tn_target *target,
+                     const tn_program *program, tn_plan *plan)
 {
+    (void)target; /* the device's own */
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
     tn_cu_pointer nothing = 0, words = 0;
@@ -45,39 +46,18 @@ static tn_status run(tn_queue *queue, const tn_program *program,
     return tn__cuda_check(device, what, error);
 }
 
-/* What the core is asked for the next step of a piece of work. */
-typedef tn_status plan_step(const tn_target *target, const tn_program *program,
-                            const void *args, tn_plan *plan);
-
-static tn_status run_steps(tn_queue *queue, plan_step *plan_next,
+static tn_status run_steps(tn_queue *queue, tn_plan_next *next,
                            const tn_program *program, const void *args,
                            uint64_t tag)
 {
-    tn_plan plan; /* 8 KiB, filled as far as it is used */
     TN_CUDA_ENTER(queue->device);
     tn_status status =
         tn__cuda_check(queue->device, "cuCtxSetCurrent", entered.error);
-    if (status)
-        return status;
-    plan.size = sizeof plan;
-    plan.step = 0;
-    do {
-        status = plan_next(&queue->device->target, program, args, &plan);
-        if (!status && plan.group_count)
-            status = run(queue, program, &plan);
-    } while (!status && ++plan.step < plan.step_count);
+    if (!status)
+        status = tn__run_steps(queue, &queue->device->target, next, program,
+                               args, run);
     return status ? status : tn__cuda_queue_submitted(queue, tag);
 }
-
-/* What the core plans without a program, as a step is asked for. */
-#define PLAN(name)                                                             \
-    static tn_status plan_##name(const tn_target *target,                      \
-                                 const tn_program *program, const void *args,  \
-                                 tn_plan *plan)                                \
-    {                                                                          \
-        (void)program;                                                         \
-        return tn__host->plan_##name(target, args, plan);                      \
-    }
 
 /* ---- the five primitives ------------------------------------------------ */
 
@@ -97,25 +77,17 @@ void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
     (void)built;
 }
 
-static tn_status plan_launch(const tn_target *target,
-                             const tn_program *program, const void *args,
-                             tn_plan *plan)
-{
-    return tn__host->plan_program(target, program, args, plan);
-}
-
 tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
                           const tn_launch *launch)
 {
-    return run_steps(queue, plan_launch, (const tn_program *)built, launch,
+    return run_steps(queue, tn__next_program, (const tn_program *)built, launch,
                      launch->tag);
 }
 
-#define PRIMITIVE(name)                                                       \
-    PLAN(name)                                                                \
-    tn_status tn__cuda_##name(tn_queue *queue, const tn_##name##_args *args)  \
-    {                                                                         \
-        return run_steps(queue, plan_##name, NULL, args, args->tag);          \
+#define PRIMITIVE(name)                                                        \
+    tn_status tn__cuda_##name(tn_queue *queue, const tn_##name##_args *args)   \
+    {                                                                          \
+        return run_steps(queue, tn__next_##name, NULL, args, args->tag);       \
     }
 PRIMITIVE(scatter)
 PRIMITIVE(scan)
@@ -123,29 +95,23 @@ PRIMITIVE(sort)
 
 /* ---- attention, convolutions -------------------------------------------- */
 
-PLAN(attention)
-
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *args)
 {
-    return run_steps(queue, plan_attention, NULL, args, args->tag);
+    return run_steps(queue, tn__next_attention, NULL, args, args->tag);
 }
-
-PLAN(conv)
 
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
 {
-    return run_steps(queue, plan_conv, NULL, args, args->tag);
+    return run_steps(queue, tn__next_conv, NULL, args, args->tag);
 }
 
 /* ---- matrix products ---------------------------------------------------- */
-
-PLAN(matmul)
 
 tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *args)
 {
     tn_status status = tn__cuda_product(queue, args);
     return status == TN_ERR_UNSUPPORTED
-               ? run_steps(queue, plan_matmul, NULL, args, args->tag)
+               ? run_steps(queue, tn__next_matmul, NULL, args, args->tag)
                : status;
 }

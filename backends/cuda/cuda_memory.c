@@ -62,13 +62,6 @@ void tn__cuda_host_free(tn_plugin_device *device, void *memory)
         tn__cu.host_free(memory);
 }
 
-/* Rows that lie one behind the other on both sides are one. */
-static bool is_flat(const tn_copy_args *c)
-{
-    return c->rows == 1 ||
-           (c->dst_pitch == c->bytes && c->src_pitch == c->bytes);
-}
-
 /* From another device. The first time its memory is opened to this one; where
  * that cannot be, the driver carries the bytes through the host. */
 static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
@@ -84,16 +77,16 @@ static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
                             (size_t)bytes, stream);
 }
 
-static tn_cu_result copy_flat(tn_plugin_device *device, tn_cu_stream stream, const tn_copy_args *c,
-                              void *host, uint64_t dst, uint64_t src,
-                              uint64_t bytes)
+static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
+                     uint64_t dst, uint64_t src, uint64_t bytes)
 {
+    const tn_cu_stream stream = queue->stream;
     switch (c->direction) {
     case TN_COPY_TO_DEVICE:
         return tn__cu.to_device(c->dst->pointer + dst, host, (size_t)bytes,
                                 stream);
     case TN_COPY_PEER:
-        return copy_peer(device, stream, c, dst, src, bytes);
+        return copy_peer(queue->device, stream, c, dst, src, bytes);
     case TN_COPY_TO_HOST:
         return tn__cu.to_host(host, c->src->pointer + src, (size_t)bytes,
                               stream);
@@ -130,33 +123,19 @@ static tn_cu_result copy_rectangle(tn_cu_stream stream, const tn_copy_args *c)
     return tn__cu.copy_rectangle(&r, stream);
 }
 
-static tn_cu_result copy_rows(tn_plugin_device *device, tn_cu_stream stream,
-                              const tn_copy_args *c)
-{
-    tn_cu_result error = 0;
-    uint64_t host_pitch =
-        c->direction == TN_COPY_TO_HOST ? c->dst_pitch : c->src_pitch;
-    for (uint64_t row = 0; row < c->rows && !error; row++)
-        error = copy_flat(device, stream, c,
-                          c->host ? (char *)c->host + row * host_pitch : NULL,
-                          c->dst_offset + row * c->dst_pitch,
-                          c->src_offset + row * c->src_pitch, c->bytes);
-    return error;
-}
-
 tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *c)
 {
     if (!c->bytes || !c->rows)
         return TN_OK;
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
-    if (!error && is_flat(c))
-        error = copy_flat(queue->device, queue->stream, c, c->host, c->dst_offset,
-                          c->src_offset, c->rows * c->bytes);
+    if (!error && tn__copy_is_flat(c))
+        error = copy_flat(queue, c, c->host, c->dst_offset, c->src_offset,
+                          c->rows * c->bytes);
     else if (!error && c->direction != TN_COPY_PEER && is_rectangle(c))
         error = copy_rectangle(queue->stream, c);
     else if (!error)
-        error = copy_rows(queue->device, queue->stream, c);
+        error = tn__copy_rows(queue, c, copy_flat);
     if (error)
         return tn__cuda_check(queue->device, "a copy", error);
     return tn__cuda_queue_submitted(queue, c->tag);

@@ -36,15 +36,5 @@ static const tn_plugin plugin = {
 
 const tn_plugin *tenon_plugin_v1(const tn_host *host)
 {
-    if (host->abi_major != TN_ABI_MAJOR ||
-        !TN_HAS(tn_host, host, fault_read) || !host->print) {
-        if (TN_HAS(tn_host, host, fail))
-            host->fail(TN_ERR_PLUGIN,
-                       "cuda: made for a core that prints kernels, version "
-                       "%u of the plugin interface, not %u.%u",
-                       TN_ABI_MAJOR, host->abi_major, host->abi_minor);
-        return NULL;
-    }
-    tn__host = host;
-    return &plugin;
+    return tn__host_accept(host, plugin.name) ? &plugin : NULL;
 }

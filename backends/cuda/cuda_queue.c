@@ -54,14 +54,14 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
         error = tn__cu.stream_sync(queue->stream);
     if (error)
         return tn__cuda_fail_deferred(queue, error, fault);
-    queue->unsynced = 0;
+    queue->pending.count = 0;
     /* The core waits, and asks once more, where it got no memory. */
     if (queue->scratch &&
         atomic_exchange(&queue->device->short_of_memory, false)) {
         release(&queue->scratch);
         queue->scratch_bytes = 0;
     }
-    return tn__cuda_faults_read(queue, fault);
+    return tn__faults_read(&tn__cuda_faults, queue, &queue->pending, fault);
 }
 
 /* ---- events ------------------------------------------------------------- */

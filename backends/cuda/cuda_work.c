@@ -7,61 +7,32 @@
 
 /* ---- index faults ------------------------------------------------------- */
 
-/* A queue's list of faults, for a launch that may have one. It is emptied here
- * where that has failed before: a launch never finds the faults of another. */
-tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
+static int faults_alloc(tn_queue *queue)
 {
-    tn_cu_result error = 0;
-    if (!queue->faults)
-        error = tn__cu.alloc(&queue->faults, TN_FAULT_BYTES(TN_CUDA_FAULTS));
-    if (!error && !queue->clean)
-        error = tn__cu.fill(queue->faults, 0, TN_FAULT_BYTES(TN_CUDA_FAULTS),
-                            queue->stream);
-    queue->clean = !error;
-    queue->checked |= !error;
-    return error;
+    return queue->faults
+               ? 0
+               : tn__cu.alloc(&queue->faults, TN_FAULT_BYTES(TN_CUDA_FAULTS));
 }
 
-/* Does the list of faults hold anything? Waits. */
-static tn_status faults_any(tn_queue *queue, uint32_t *any)
+static int faults_clear(tn_queue *queue)
 {
-    *any = 0;
-    if (!queue->checked)
-        return TN_OK;
+    return tn__cu.fill(queue->faults, 0, TN_FAULT_BYTES(TN_CUDA_FAULTS),
+                       queue->stream);
+}
+
+static tn_status faults_copy(tn_queue *queue, void *to, size_t bytes)
+{
     tn_cu_result error =
-        tn__cu.to_host(any, queue->faults, sizeof *any, queue->stream);
+        tn__cu.to_host(to, queue->faults, bytes, queue->stream);
     if (!error)
         error = tn__cu.stream_sync(queue->stream);
     return tn__cuda_check(queue->device, "reading faults", error);
 }
 
-/* The first index fault, if there is one. The list is empty after it; where it
- * cannot be emptied, the next launch that needs it tries again. */
-tn_status tn__cuda_faults_read(tn_queue *queue, tn_fault *fault)
-{
-    const size_t bytes = TN_FAULT_BYTES(TN_CUDA_FAULTS);
-    uint32_t any;
-    tn_status status = faults_any(queue, &any);
-    queue->checked = false;
-    if (status || !any)
-        return status;
-    queue->clean = false;
-    void *records = malloc(bytes);
-    if (!records)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for faults");
-    tn_cu_result error =
-        tn__cu.to_host(records, queue->faults, bytes, queue->stream);
-    if (!error)
-        error = tn__cu.stream_sync(queue->stream);
-    if (!error)
-        queue->clean = !tn__cu.fill(queue->faults, 0, bytes, queue->stream);
-    tn_fault unused = {.size = sizeof unused};
-    status = error ? tn__cuda_check(queue->device, "reading faults", error)
-                   : tn__host->fault_read(records, TN_CUDA_FAULTS,
-                                          fault ? fault : &unused);
-    free(records);
-    return status;
-}
+const tn_fault_buffer tn__cuda_faults = {.records = TN_CUDA_FAULTS,
+                                         .alloc = faults_alloc,
+                                         .clear = faults_clear,
+                                         .read = faults_copy};
 
 /* ---- memory for the length of a capture --------------------------------- */
 
@@ -136,16 +107,13 @@ tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
 
 tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag)
 {
-    uint32_t any;
     if (queue->capture)
         return TN_OK; /* it has not run */
-    queue->last_tag = tag;
-    queue->unsynced++;
+    tn__pending_add(&queue->pending, tag);
     if (!queue->device->blocking)
         return TN_OK;
     tn_cu_result error = tn__cu.stream_sync(queue->stream);
     if (error)
         return tn__cuda_fail_deferred(queue, error, NULL);
-    tn_status status = faults_any(queue, &any);
-    return status || !any ? status : TN_ERR_INDEX; /* told at the sync */
+    return tn__faults_check(&tn__cuda_faults, queue, &queue->pending);
 }

@@ -6,7 +6,7 @@ EXTRA_DIST += backends/cuda/README.md
 if HAVE_CUDA
 tenonplugin_LTLIBRARIES += tn_cuda.la
 dist_tenonplugin_DATA += backends/cuda/tn_cuda.conf
-tn_cuda_la_SOURCES = \
+tn_cuda_la_SOURCES = $(shared_plugin_sources) \
 	backends/cuda/cuda_plugin.c \
 	backends/cuda/cuda.h \
 	backends/cuda/cuda_driver.c backends/cuda/cuda_driver.h \

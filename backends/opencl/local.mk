@@ -5,7 +5,7 @@ EXTRA_DIST += backends/opencl/README.md tests/opencl/full.sh
 if HAVE_OPENCL
 tenonplugin_LTLIBRARIES += tn_opencl.la
 dist_tenonplugin_DATA += backends/opencl/tn_opencl.conf
-tn_opencl_la_SOURCES = \
+tn_opencl_la_SOURCES = $(shared_plugin_sources) \
 	backends/opencl/opencl_plugin.c \
 	backends/opencl/opencl.h \
 	backends/opencl/opencl_driver.c backends/opencl/opencl_driver.h \

@@ -1,7 +1,6 @@
 /* measure.c: choices among ways that give the same, made by measuring: how a
  * piece of work is timed, and where what was chosen is kept, which is the disk
  * cache, under the device and its driver's version. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,14 +15,13 @@ static uint32_t load_choice(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* As of a text's binary: another driver measures again. */
+/* As of a source's binary: another driver measures again. */
 static char *key_of(const tn_plugin_device *device, const char *what,
                     size_t *bytes)
 {
-    const tn_source source = {.text = what, .text_bytes = strlen(what)};
-    return TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read
-               ? tn__opencl_cache_key(device, &source, bytes)
-               : NULL;
+    char head[TN_OPENCL_HEAD];
+    tn__opencl_cache_head(device, head, sizeof head);
+    return tn__cache_key(head, what, strlen(what), bytes);
 }
 
 uint8_t tn__opencl_choice_load(const tn_plugin_device *device, const char *what,

@@ -8,10 +8,8 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
+#include "../shared/shared.h"
 #include "opencl_driver.h"
-
-/* The core's table, given to tenon_plugin_v1. */
-extern const tn_host *tn__host;
 
 /* Records of a queue's fault buffer: the most groups of a launch that may
  * find a bad index. 64 Ki of them are 2.5 MiB, and more than any GPU runs at
@@ -80,14 +78,10 @@ struct tn_queue {
     tn_plugin_device *device;
     cl_command_queue queue; /* owned, in order */
     cl_mem faults;  /* owned; NULL until a launch may fail */
-    bool clean;     /* it is empty */
-    bool checked;   /* one of those came since the last sync */
     cl_mem scratch; /* owned; the greatest that was needed */
     uint64_t scratch_bytes;
-    /* Work since the last flush; the tag of the last since the last sync, and
-     * how many there were. */
-    unsigned unflushed;
-    uint64_t last_tag, unsynced;
+    unsigned unflushed; /* pieces of work since the last flush */
+    tn_pending pending;
 };
 
 struct tn_built {
@@ -103,6 +97,9 @@ struct tn_event {
 /* Records what a call of the driver returned; what = "clFinish". */
 tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                           cl_int error);
+
+/* The fault buffer of a queue. */
+extern const tn_fault_buffer tn__opencl_faults;
 
 /* After a piece of work was given to the queue: flushes now and then, or
  * waits (`blocking`). */
@@ -123,9 +120,10 @@ void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 /* The program of a text, from the disk cache or the compiler. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
-/* The text's key in the disk cache, the caller's; NULL without memory. */
-char *tn__opencl_cache_key(const tn_plugin_device *device,
-                           const tn_source *source, size_t *bytes);
+/* What a binary depends on besides its source, as the head of a cache key. */
+void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
+                           size_t out_bytes);
+enum { TN_OPENCL_HEAD = 1024 }; /* its bytes */
 /* One at a time, in all processes, for one text; a hold of -1 is none. */
 int32_t tn__opencl_text_lock(const tn_source *source);
 void tn__opencl_text_unlock(int32_t hold);

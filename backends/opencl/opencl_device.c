@@ -13,8 +13,8 @@
 #define MAX_DEVICES 32
 
 static tn_opencl_listed listed[MAX_DEVICES];
-static uint32_t listed_count;
-static char listed_error[256]; /* why there is none */
+static void list_all(void);
+static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 
 /* ---- what a driver says ------------------------------------------------- */
 
@@ -44,13 +44,6 @@ static bool has_extension(cl_device_id device, const char *name)
     strcat(text, " ");
     snprintf(with_blanks, sizeof with_blanks, " %s ", name);
     return strstr(text, with_blanks) != NULL;
-}
-
-/* Is the option set to this? */
-static bool option_is(const char *key, const char *value)
-{
-    const char *text = tn__host->option(key);
-    return text && strcmp(text, value) == 0;
 }
 
 static uint32_t kind_of(cl_device_type type)
@@ -130,7 +123,7 @@ static void describe(tn_opencl_listed *l)
         1u << TN_F32 | 1u << TN_I32 | 1u << TN_I64 | 1u << TN_BOOL;
     info->storage_types = (1u << TN_DTYPE_END) - 2;
     if (device_number(device, CL_DEVICE_DOUBLE_FP_CONFIG) &&
-        !option_is("f64", "0"))
+        !tn__option_is("f64", "0"))
         info->register_types |= 1u << TN_F64;
     else
         info->storage_types &= ~(1u << TN_F64);
@@ -172,21 +165,21 @@ static void list_platform(cl_platform_id platform)
     cl_int error = cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES,
                                    devices, &count);
     if (error) {
-        snprintf(listed_error, sizeof listed_error,
+        snprintf(list.error, sizeof list.error,
                  "platform %.100s: clGetDeviceIDs: %s", name,
                  tn__opencl_error_name(error));
         return;
     }
     for (cl_uint i = 0;
-         i < count && i < MAX_DEVICES && listed_count < MAX_DEVICES; i++) {
-        tn_opencl_listed *l = &listed[listed_count];
+         i < count && i < MAX_DEVICES && list.count < MAX_DEVICES; i++) {
+        tn_opencl_listed *l = &listed[list.count];
         if (device_number(devices[i], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CUSTOM)
             continue;
         *l = (tn_opencl_listed){
             .platform = platform, .device = devices[i], .index = i};
         snprintf(l->platform_name, sizeof l->platform_name, "%s", name);
         describe(l);
-        listed_count++;
+        list.count++;
     }
 }
 
@@ -196,12 +189,12 @@ static void list_drivers(void)
     cl_platform_id platforms[MAX_DEVICES];
     cl_uint count = 0;
     if (why) {
-        snprintf(listed_error, sizeof listed_error, "%s", why);
+        snprintf(list.error, sizeof list.error, "%s", why);
         return;
     }
     cl_int error = cl.GetPlatformIDs(MAX_DEVICES, platforms, &count);
     if (error || !count) {
-        snprintf(listed_error, sizeof listed_error,
+        snprintf(list.error, sizeof list.error,
                  "no OpenCL driver is installed (%s)",
                  error ? tn__opencl_error_name(error) : "0 platforms");
         return;
@@ -216,40 +209,22 @@ static void list_all(void)
     tn__opencl_signals_save(&signals);
     list_drivers();
     tn__opencl_signals_restore(&signals);
-    qsort(listed, listed_count, sizeof *listed, by_rank);
-    if (!listed_count && !listed_error[0])
-        snprintf(listed_error, sizeof listed_error,
+    qsort(listed, list.count, sizeof *listed, by_rank);
+    if (!list.count && !list.error[0])
+        snprintf(list.error, sizeof list.error,
                  "the OpenCL drivers have no device");
 }
 
 tn_status tn__opencl_device_count(uint32_t *count)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, list_all);
-    *count = listed_count;
-    if (!listed_count)
-        tn__host->fail(TN_ERR_NO_DEVICE, "%s", listed_error);
-    return TN_OK;
-}
-
-static const tn_opencl_listed *listed_at(uint32_t i)
-{
-    uint32_t count;
-    tn__opencl_device_count(&count);
-    if (i < count)
-        return &listed[i];
-    tn__host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i, count);
-    return NULL;
+    return tn__device_list_count(&list, count);
 }
 
 tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
 {
-    const tn_opencl_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
-    tn_device_info full = l->info;
-    full.size = sizeof full;
-    tn_struct_copy(info, &full);
+    tn__device_info_copy(&listed[i].info, info);
     return TN_OK;
 }
 
@@ -270,10 +245,10 @@ static void target_fill(tn_plugin_device *device)
     cl_device_id id = device->listed->device;
     uint64_t single = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG);
     bool divides = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT &&
-                   !option_is("divide", "0");
+                   !tn__option_is("divide", "0");
     bool chunked = device->listed->info.kind == TN_KIND_CPU;
-    if (option_is("order", "grid") || option_is("order", "chunked"))
-        chunked = option_is("order", "chunked");
+    if (tn__option_is("order", "grid") || tn__option_is("order", "chunked"))
+        chunked = tn__option_is("order", "chunked");
     tn_target *target = &device->targets[0];
     *target = (tn_target){
         .size = sizeof *target,
@@ -301,9 +276,9 @@ static void target_fill(tn_plugin_device *device)
 
 tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
 {
-    const tn_opencl_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
+    const tn_opencl_listed *l = &listed[i];
     if (!l->usable)
         return tn__host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
                               l->info.note);
@@ -315,7 +290,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
     const char *step = "clCreateContext";
     cl_int error;
     device->listed = l;
-    device->blocking = option_is("blocking", "1");
+    device->blocking = tn__option_is("blocking", "1");
     pthread_mutex_init(&device->cpu_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
     target_fill(device);

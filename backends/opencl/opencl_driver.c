@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const tn_host *tn__host;
 tn_opencl_driver cl;
 static char why_not[256];
 

@@ -92,24 +92,6 @@ static tn_status kernel_make(tn_plugin_device *device,
 
 /* ---- arguments ---------------------------------------------------------- */
 
-/* A queue's fault buffer, for a launch that may have one. It is emptied here where
- * that has failed before: a launch never finds the faults of another. */
-static cl_int faults_ready(tn_queue *queue)
-{
-    const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
-    const cl_uint zero = 0;
-    cl_int error = CL_SUCCESS;
-    if (!queue->faults)
-        queue->faults = cl.CreateBuffer(queue->device->context,
-                                        CL_MEM_READ_WRITE, bytes, NULL, &error);
-    if (!error && !queue->clean)
-        error = cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
-                                     sizeof zero, 0, bytes, 0, NULL, NULL);
-    queue->clean = !error;
-    queue->checked |= !error;
-    return error;
-}
-
 /* Work of a queue is in order, so one scratch buffer serves all of it. A
  * driver keeps a released one until the work that uses it is done. */
 static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
@@ -161,7 +143,8 @@ static cl_int set_arguments(tn_queue *queue, cl_kernel kernel,
         if (!(error = scratch_ready(queue, plan->scratch_bytes)))
             error = set_memory(kernel, &i, queue->scratch);
     if (!error && plan->flags & TN_PLAN_FAULTS)
-        if (!(error = faults_ready(queue)))
+        if (!(error =
+                  tn__faults_ready(&tn__opencl_faults, queue, &queue->pending)))
             error = set_memory(kernel, &i, queue->faults);
     return error ? error : set_words(queue, kernel, &i, plan, words);
 }
@@ -169,7 +152,7 @@ static cl_int set_arguments(tn_queue *queue, cl_kernel kernel,
 /* ---- the one way -------------------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_target *target,
-                     const tn_program *program, const tn_plan *plan)
+                     const tn_program *program, tn_plan *plan)
 {
     tn_plugin_device *device = queue->device;
     const size_t local = plan->group_size;
@@ -202,23 +185,11 @@ static tn_status run(tn_queue *queue, const tn_target *target,
     return error ? tn__opencl_fail(device, what, error) : status;
 }
 
-/* What the core is asked for the next step of a piece of work. */
-typedef tn_status plan_step(const tn_target *target, const tn_program *program,
-                            const void *args, tn_plan *plan);
-
 static tn_status run_steps(tn_queue *queue, const tn_target *target,
-                           plan_step *plan_next, const tn_program *program,
+                           tn_plan_next *next, const tn_program *program,
                            const void *args, uint64_t tag)
 {
-    tn_plan plan; /* 8 KiB, filled as far as it is used */
-    tn_status status;
-    plan.size = sizeof plan;
-    plan.step = 0;
-    do {
-        status = plan_next(target, program, args, &plan);
-        if (!status && plan.group_count)
-            status = run(queue, target, program, &plan);
-    } while (!status && ++plan.step < plan.step_count);
+    tn_status status = tn__run_steps(queue, target, next, program, args, run);
     return status ? status : tn__opencl_queue_submitted(queue, tag);
 }
 
@@ -248,78 +219,26 @@ void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
     free(built);
 }
 
-static tn_status plan_launch(const tn_target *target, const tn_program *program,
-                             const void *args, tn_plan *plan)
-{
-    return tn__host->plan_program(target, program, args, plan);
-}
-
 tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
                                 tn_built *built, const tn_launch *launch)
 {
-    return run_steps(queue, target, plan_launch, built->program, launch,
+    return run_steps(queue, target, tn__next_program, built->program, launch,
                      launch->tag);
 }
 
-static tn_status plan_matmul(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
+tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
 {
-    (void)program;
-    return tn__host->plan_matmul(target, args, plan);
+    return run_steps(queue, queue->device->targets, tn__next_matmul, NULL, args,
+                     args->tag);
 }
 
-tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul)
-{
-    return run_steps(queue, queue->device->targets, plan_matmul, NULL, matmul, matmul->tag);
-}
-
-static tn_status plan_scatter(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__host->plan_scatter(target, args, plan);
-}
-
-tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter)
-{
-    return run_steps(queue, queue->device->targets, plan_scatter, NULL, scatter, scatter->tag);
-}
-
-static tn_status plan_scan(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__host->plan_scan(target, args, plan);
-}
-
-tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan)
-{
-    return run_steps(queue, queue->device->targets, plan_scan, NULL, scan, scan->tag);
-}
-
-static tn_status plan_sort(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__host->plan_sort(target, args, plan);
-}
-
-tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort)
-{
-    return run_steps(queue, queue->device->targets, plan_sort, NULL, sort, sort->tag);
-}
-
-/* ---- the extension "conv" ----------------------------------------------- */
-
-static tn_status plan_conv(const tn_target *target, const tn_program *program,
-                           const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__host->plan_conv(target, args, plan);
-}
-
-tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv)
-{
-    return run_steps(queue, queue->device->targets, plan_conv, NULL, conv,
-                     conv->tag);
-}
+#define PRIMITIVE(name)                                                        \
+    tn_status tn__opencl_##name(tn_queue *queue, const tn_##name##_args *args) \
+    {                                                                          \
+        return run_steps(queue, queue->device->targets, tn__next_##name, NULL, \
+                         args, args->tag);                                     \
+    }
+PRIMITIVE(scatter)
+PRIMITIVE(scan)
+PRIMITIVE(sort)
+PRIMITIVE(conv) /* the extension */

@@ -46,16 +46,10 @@ void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
     free(buffer);
 }
 
-/* Rows that lie one behind the other on both sides are one. */
-static bool is_flat(const tn_copy_args *c)
+static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
+                     uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    return c->rows == 1 ||
-           (c->dst_pitch == c->bytes && c->src_pitch == c->bytes);
-}
-
-static cl_int copy_flat(cl_command_queue q, const tn_copy_args *c, void *host,
-                        uint64_t dst, uint64_t src, uint64_t bytes)
-{
+    const cl_command_queue q = queue->queue;
     switch (c->direction) {
     case TN_COPY_TO_DEVICE:
         return cl.EnqueueWriteBuffer(q, c->dst->memory, CL_FALSE, (size_t)dst,
@@ -104,31 +98,18 @@ static cl_int copy_rectangle(cl_command_queue q, const tn_copy_args *c)
     }
 }
 
-static cl_int copy_rows(cl_command_queue q, const tn_copy_args *c)
-{
-    cl_int error = CL_SUCCESS;
-    uint64_t host_pitch =
-        c->direction == TN_COPY_TO_HOST ? c->dst_pitch : c->src_pitch;
-    for (uint64_t row = 0; row < c->rows && !error; row++)
-        error = copy_flat(q, c,
-                          c->host ? (char *)c->host + row * host_pitch : NULL,
-                          c->dst_offset + row * c->dst_pitch,
-                          c->src_offset + row * c->src_pitch, c->bytes);
-    return error;
-}
-
 tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *c)
 {
     cl_int error;
     if (!c->bytes || !c->rows)
         return TN_OK;
-    if (is_flat(c))
-        error = copy_flat(queue->queue, c, c->host, c->dst_offset,
-                          c->src_offset, c->rows * c->bytes);
+    if (tn__copy_is_flat(c))
+        error = copy_flat(queue, c, c->host, c->dst_offset, c->src_offset,
+                          c->rows * c->bytes);
     else if (is_rectangle(c))
         error = copy_rectangle(queue->queue, c);
     else
-        error = copy_rows(queue->queue, c);
+        error = tn__copy_rows(queue, c, copy_flat);
     if (error)
         return tn__opencl_fail(queue->device, "a copy", error);
     return tn__opencl_queue_submitted(queue, c->tag);

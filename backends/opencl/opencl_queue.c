@@ -46,18 +46,15 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
 static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
 {
     const tn_plugin_device *device = queue->device;
-    const tn_fault own = {.size = sizeof own,
-                          .code = TN_ERR_DEVICE_LOST,
-                          .tag = queue->unsynced == 1 ? queue->last_tag : 0};
-    if (fault)
-        tn_struct_copy(fault, &own);
+    tn__pending_fault(&queue->pending, TN_ERR_DEVICE_LOST, fault);
     return tn__host->fail(
         TN_ERR_DEVICE_LOST,
         "%s: clFinish: %s; the device is lost to this process%s",
         device->listed->info.name, tn__opencl_error_name(error),
-        queue->unsynced > 1 ? "; with TENON_OPENCL_BLOCKING=1 the operator "
-                              "that did it is named"
-                            : "");
+        queue->pending.count > 1
+            ? "; with TENON_OPENCL_BLOCKING=1 the operator "
+              "that did it is named"
+            : "");
 }
 
 /* ---- queues ------------------------------------------------------------- */
@@ -90,58 +87,49 @@ void tn__opencl_queue_close(tn_queue *queue)
     free(queue);
 }
 
-/* Does the fault buffer hold anything? Waits. */
-static tn_status faults_any(tn_queue *queue, cl_uint *any)
+/* ---- the fault buffer --------------------------------------------------- */
+
+static int faults_alloc(tn_queue *queue)
 {
-    *any = 0;
-    if (!queue->checked)
-        return TN_OK;
-    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
-                                        0, sizeof *any, any, 0, NULL, NULL);
+    cl_int error = CL_SUCCESS;
+    if (!queue->faults)
+        queue->faults =
+            cl.CreateBuffer(queue->device->context, CL_MEM_READ_WRITE,
+                            TN_FAULT_BYTES(TN_OPENCL_FAULTS), NULL, &error);
+    return error;
+}
+
+static int faults_clear(tn_queue *queue)
+{
+    const cl_uint zero = 0;
+    return cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero, sizeof zero,
+                                0, TN_FAULT_BYTES(TN_OPENCL_FAULTS), 0, NULL,
+                                NULL);
+}
+
+static tn_status faults_copy(tn_queue *queue, void *to, size_t bytes)
+{
+    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE, 0,
+                                        bytes, to, 0, NULL, NULL);
     return error ? tn__opencl_fail(queue->device, "reading faults", error)
                  : TN_OK;
 }
 
-/* The first index fault, if there is one. The buffer is empty after it; where it
- * cannot be emptied, the next launch that needs it tries again. */
-static tn_status faults_read(tn_queue *queue, tn_fault *fault)
-{
-    const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
-    const cl_uint zero = 0;
-    cl_uint any;
-    tn_status status = faults_any(queue, &any);
-    queue->checked = false;
-    if (status || !any)
-        return status;
-    queue->clean = false;
-    void *records = malloc(bytes);
-    if (!records)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for faults");
-    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
-                                        0, bytes, records, 0, NULL, NULL);
-    if (!error)
-        queue->clean = !cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
-                                             sizeof zero, 0, bytes, 0, NULL,
-                                             NULL);
-    tn_fault unused = {.size = sizeof unused};
-    status = error ? tn__opencl_fail(queue->device, "reading faults", error)
-                   : tn__host->fault_read(records, TN_OPENCL_FAULTS,
-                                          fault ? fault : &unused);
-    free(records);
-    return status;
-}
+const tn_fault_buffer tn__opencl_faults = {.records = TN_OPENCL_FAULTS,
+                                           .alloc = faults_alloc,
+                                           .clear = faults_clear,
+                                           .read = faults_copy};
+
+/* ---- submission and sync ------------------------------------------------ */
 
 tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag)
 {
     cl_int error = CL_SUCCESS;
-    queue->last_tag = tag;
-    queue->unsynced++;
+    tn__pending_add(&queue->pending, tag);
     if (queue->device->blocking) {
-        cl_uint any;
         if ((error = cl.Finish(queue->queue)))
             return fail_deferred(queue, error, NULL);
-        tn_status status = faults_any(queue, &any);
-        return status || !any ? status : TN_ERR_INDEX; /* told at the sync */
+        return tn__faults_check(&tn__opencl_faults, queue, &queue->pending);
     }
     if (++queue->unflushed >= FLUSH_EVERY) {
         queue->unflushed = 0;
@@ -156,13 +144,13 @@ tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault)
     if (error)
         return fail_deferred(queue, error, fault);
     queue->unflushed = 0;
-    queue->unsynced = 0;
+    queue->pending.count = 0;
     if (queue->scratch_bytes > SCRATCH_CACHED) {
         cl.ReleaseMemObject(queue->scratch);
         queue->scratch = NULL;
         queue->scratch_bytes = 0;
     }
-    return faults_read(queue, fault);
+    return tn__faults_read(&tn__opencl_faults, queue, &queue->pending, fault);
 }
 
 /* ---- events ------------------------------------------------------------- */

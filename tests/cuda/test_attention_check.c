@@ -188,11 +188,12 @@ static tn_attention_args problem(tn_dtype dtype, uint32_t kind)
 /* The first time anything is asked of a queue without a cache. */
 static bool fresh(const tn_attention_args *a)
 {
-    tn_queue queue = {.device = &device, .last_tag = 7, .unsynced = 2};
+    tn_queue queue = {.device = &device,
+                      .pending = {.last_tag = 7, .count = 2}};
     kept_bytes = 0;
     bool right = tn__cuda_attention_is_accurate(&queue, a);
     tn__cuda_checks_free(queue.checks);
-    if (queue.last_tag != 7 || queue.unsynced != 2 || live)
+    if (queue.pending.last_tag != 7 || queue.pending.count != 2 || live)
         ok(false, "the queue is as it was: %d allocations", live);
     return right;
 }
