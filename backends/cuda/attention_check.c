@@ -40,7 +40,7 @@ static class class_of(const tn_attention_args *a)
     return c;
 }
 
-/* ---- a small attention -------------------------------------------------- */
+/* ---- a small attention --------------------------------------------------- */
 
 /* Neither is a multiple of a tile, and with causal some rows see all keys. */
 enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
@@ -115,7 +115,7 @@ static void describe(trial *t, const class *c)
     tensor_add(t, DV, c->dtype, kv, KEYS, c->values);
 }
 
-/* ---- its numbers -------------------------------------------------------- */
+/* ---- its numbers --------------------------------------------------------- */
 
 /* Of either sign, from 1/8 to 2: sign, exponent and fraction at random. */
 static uint32_t random_bits(trial *t, uint32_t dtype)
@@ -184,7 +184,7 @@ static double error_of(const trial *t, int side)
     return most / (unit * (1 + size));
 }
 
-/* ---- the trial ---------------------------------------------------------- */
+/* ---- the trial ----------------------------------------------------------- */
 
 static void release(trial *t)
 {
@@ -263,7 +263,7 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
     return most;
 }
 
-/* ---- the answer --------------------------------------------------------- */
+/* ---- the answer ---------------------------------------------------------- */
 
 /* "gradient of attention of float16, causal, 64 and 64 features" */
 static void name_of(const class *c, char *out, size_t room)

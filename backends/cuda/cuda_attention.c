@@ -27,7 +27,7 @@ typedef struct shape {
 } shape;
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
-/* ---- the graph ---------------------------------------------------------- */
+/* ---- the graph ----------------------------------------------------------- */
 
 typedef tn_dnn_descriptor tensor;
 
@@ -235,7 +235,7 @@ static void describe(tn_dnn_graph *graph, const void *key)
     (b.s->kind == TN_ATTENTION_FORWARD ? forward : backward)(&b);
 }
 
-/* ---- what it takes ------------------------------------------------------ */
+/* ---- what it takes ------------------------------------------------------- */
 
 /* Size and strides of x; false if it does not lie as cuDNN wants it: rows side by
  * side, each at a multiple of ALIGN bytes. A mask has size 1 along batch and heads

@@ -1,5 +1,5 @@
-/* cuda_compile.c: from a plan to a kernel: the table of those that are there, the
- * core's disk cache, NVRTC. */
+/* cuda_compile.c: the kernel of a plan, from the table of compiled kernels, the
+ * core's disk cache, or NVRTC. */
 #include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,18 +7,18 @@
 
 #include "cuda.h"
 
-/* What the reference's bits ask for: no contraction, correctly rounded
- * division and square root, subnormal numbers. */
+/* Required for the reference's bits: no contraction, correctly rounded division
+ * and square root, subnormal numbers. */
 static const char *const options[] = {"--fmad=false", "--prec-div=true",
                                       "--prec-sqrt=true", "--ftz=false"};
 #define OPTIONS (sizeof options / sizeof *options)
 
-/* ---- NVRTC -------------------------------------------------------------- */
+/* ---- NVRTC --------------------------------------------------------------- */
 
-/* The device's own architecture if this NVRTC knows it, and machine code, which a
- * driver loads that is of the same major version of CUDA or a later one; else the
- * greatest architecture before it, and PTX, which the driver compiles: no driver
- * knows that of a later version than its own. */
+/* Chooses machine code for the device's own architecture if this NVRTC knows
+ * it. A driver loads machine code of the same major version of CUDA or an
+ * earlier one. Otherwise chooses PTX for the latest architecture before it. The
+ * driver compiles PTX, but not of a later version of CUDA than its own. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device)
 {
     int archs[64], count = 0, best = 0, major = 0, minor = 0;
@@ -62,7 +62,7 @@ static char *build_log(tn_nvrtc_program program)
     return log;
 }
 
-/* What was compiled, as cuModuleLoadData takes it. */
+/* Reads the compiled code in the form that cuModuleLoadData accepts. */
 static tn_status image_read(const tn_plugin_device *device,
                             tn_nvrtc_program program, tn_binary *out)
 {
@@ -123,7 +123,7 @@ static tn_status module_compile(void *context, tn_binary *binary)
     return status;
 }
 
-/* The stored code as a module; 0: the driver does not want it. */
+/* Loads stored code as a module. 0: the driver rejects it. */
 static uint32_t module_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -144,7 +144,7 @@ static tn_status module_make(const tn_plugin_device *device,
                             .compile = module_compile,
                             .context = &b},
                   .device = device};
-    /* All that the code depends on. Which NVRTC made it changes no bit. */
+    /* All that the code depends on. The version of NVRTC changes no bit. */
     snprintf(head, sizeof head, "cuda 1\n%d.%d %s\n%s %s %s %s\n",
              device->listed->major, device->listed->minor,
              device->wants_ptx ? "ptx" : "cubin", options[0], options[1],
@@ -154,7 +154,7 @@ static tn_status module_make(const tn_plugin_device *device,
     return status;
 }
 
-/* ---- the table ---------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 static size_t slot_of(tn_cuda_table *table, const uint64_t key[2])
 {
@@ -167,7 +167,7 @@ static size_t slot_of(tn_cuda_table *table, const uint64_t key[2])
     return i;
 }
 
-/* NULL if it is not there. */
+/* NULL if the table has no such kernel. */
 static tn_cu_function table_find(tn_plugin_device *device,
                                  const uint64_t key[2])
 {
@@ -189,7 +189,8 @@ static void table_put(tn_cuda_table *table, const uint64_t key[2],
     atomic_store_explicit(&slot->function, function, memory_order_release);
 }
 
-/* A table with a free slot, which others may be reading. NULL: no memory. */
+/* A table with a free slot. Other threads may read it at the same time. NULL:
+ * no memory. */
 static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =
@@ -213,7 +214,7 @@ static tn_cuda_table *table_reserve(tn_plugin_device *device)
     return grown;
 }
 
-/* The module is the table's, or unloaded. */
+/* Stores the module in the table, or unloads it. */
 static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
                               tn_cu_module module, tn_cu_function function)
 {
@@ -246,16 +247,17 @@ void tn__cuda_kernels_free(tn_plugin_device *device)
     }
 }
 
-/* ---- making one --------------------------------------------------------- */
+/* ---- compiling a kernel -------------------------------------------------- */
 
-/* Without a lock: NVRTC and the driver take several texts at once. */
+/* Called without a lock: NVRTC and the driver can compile several sources at
+ * once. */
 static tn_status plan_compile(tn_plugin_device *device,
                               const tn_program *program, const tn_plan *plan,
                               tn_cu_module *module, tn_cu_function *out)
 {
     tn_source source = {.size = sizeof source};
     fenv_t callers;
-    /* The printer and the compiler round constants as the thread does. */
+    /* The printer and the compiler round constants in the thread's mode. */
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
     tn_status status = tn__host->print(&device->target, program, plan, &source);
@@ -274,7 +276,7 @@ static tn_status plan_compile(tn_plugin_device *device,
     return status;
 }
 
-/* A kernel that some thread makes; it lies in that thread's stack. */
+/* A kernel that a thread compiles at this moment, on that thread's stack. */
 struct tn_cuda_compilation {
     struct tn_cuda_compilation *next;
     const uint64_t *key;
@@ -299,8 +301,9 @@ static void compilation_end(tn_plugin_device *device,
     pthread_cond_broadcast(&device->compiled);
 }
 
-/* Each kernel once; a thread that needs one which another makes waits, and makes
- * it itself where that failed, to say why. */
+/* Compiles each kernel once. A thread that needs a kernel which another thread
+ * compiles waits for it. If that fails, it compiles the kernel itself to report
+ * the error. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out)
 {

@@ -26,7 +26,7 @@ static const struct {
                          [TN_F16] = {2, TN_DNN_HALF},
                          [TN_BF16] = {2, TN_DNN_BF16}};
 
-/* ---- the graph ---------------------------------------------------------- */
+/* ---- the graph ----------------------------------------------------------- */
 
 static tn_dnn_descriptor conv_make(tn_dnn_graph *g, const shape *s)
 {
@@ -91,7 +91,7 @@ static void describe(tn_dnn_graph *g, const void *key)
     tn__dnn_end_op(g, op);
 }
 
-/* ---- a convolution ------------------------------------------------------ */
+/* ---- a convolution ------------------------------------------------------- */
 
 /* Padding behind an axis: as before it where that gives as many places, which
  * more engines take; else what the last place reaches over. */

@@ -1,5 +1,5 @@
-/* cuda_device.c: the devices of the driver, in its order, and opening one. Listing
- * them creates nothing: cuInit is all that runs. */
+/* cuda_device.c: lists the devices in the driver's order and opens them.
+ * Listing calls cuInit and creates nothing else. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static tn_cuda_listed listed[MAX_DEVICES];
 static void list_all(void);
 static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 
-/* ---- the list ----------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 static int attribute(tn_cu_device device, int which)
 {
@@ -20,8 +20,8 @@ static int attribute(tn_cu_device device, int which)
     return tn__cu.device_attribute(&value, which, device) ? 0 : value;
 }
 
-/* "GPU-1b2c...", and "MIG-1b2c..." of a part of a GPU: NVIDIA's own forms, which
- * CUDA_VISIBLE_DEVICES takes too. */
+/* "GPU-1b2c..."; "MIG-1b2c..." for a MIG instance. These are NVIDIA's forms,
+ * which CUDA_VISIBLE_DEVICES accepts. */
 static void uid_of(tn_cu_device device, char *out, size_t room)
 {
     tn_cu_uuid uuid, gpu;
@@ -52,7 +52,7 @@ static void describe(tn_cuda_listed *l)
     tn__cu.device_memory(&bytes, l->device);
     info->kind = TN_KIND_GPU;
     info->caps = TN_CAP_ASYNC | TN_CAP_BIT_EXACT | TN_CAP_PEER;
-    info->align = 256; /* of cuMemAlloc */
+    info->align = 256; /* the alignment of cuMemAlloc */
     info->register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
                            1u << TN_I64 | 1u << TN_BOOL;
     info->storage_types = (1u << TN_DTYPE_END) - 2;
@@ -60,7 +60,7 @@ static void describe(tn_cuda_listed *l)
     snprintf(info->name, sizeof info->name, "%.48s (sm_%d%d)", name, l->major,
              l->minor);
     uid_of(l->device, info->uid, sizeof info->uid);
-    /* What the oldest compiler with which programs are tested can make. */
+    /* The oldest architecture that the oldest tested NVRTC can compile for. */
     if (l->major * 10 + l->minor < 75)
         snprintf(info->note, sizeof info->note,
                  "unusable: compute capability %d.%d, older than 7.5",
@@ -112,7 +112,7 @@ tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
     return TN_OK;
 }
 
-/* ---- an open device ----------------------------------------------------- */
+/* ---- an open device ------------------------------------------------------ */
 
 static void target_fill(tn_plugin_device *device)
 {
@@ -139,7 +139,8 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
                               l->info.note);
     if (tn__cuda_forked)
         return tn__host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
-    /* Without it nothing can run: `auto` takes another device then. */
+    /* Without NVRTC nothing can run. With an error here, `auto` chooses another
+     * device. */
     const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)
         return tn__host->fail(TN_ERR_NO_DEVICE, "%s", why);
@@ -175,7 +176,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
 
 void tn__cuda_device_close(tn_plugin_device *device)
 {
-    if (!tn__cuda_forked) { /* else all of it is the parent's */
+    if (!tn__cuda_forked) { /* else the parent process owns all of it */
         TN_CUDA_ENTER(device);
         tn__cuda_cublaslt_close(device);
         tn__cuda_factor_close(device);

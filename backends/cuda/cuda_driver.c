@@ -1,6 +1,7 @@
-/* cuda_driver.c: libcuda.so.1, NVRTC, cuBLASLt, cuDNN and cuSOLVER, and names for
- * what the driver returns. Options `nvrtc`, `cublaslt`, `cudnn` and `cusolver`
- * name the files of the latter four, option `libs` folders that may hold them. */
+/* cuda_driver.c: opens libcuda.so.1, NVRTC, cuBLASLt, cuDNN and cuSOLVER, and
+ * names the driver's errors. Options `nvrtc`, `cublaslt`, `cudnn` and
+ * `cusolver` name a file of those libraries. Option `libs` names folders to
+ * search. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,7 +29,7 @@ const char *tn__cuda_error_name(tn_cu_result error)
     return number;
 }
 
-/* ---- a library ---------------------------------------------------------- */
+/* ---- a library ----------------------------------------------------------- */
 
 typedef struct entry {
     const char *symbol;
@@ -37,21 +38,22 @@ typedef struct entry {
 
 typedef struct library {
     const char *name;
-    const char *option;   /* may name its file; NULL: none of the toolkit's */
-    const char *files[4]; /* else the first of these that there is */
-    const char *missing;  /* is said where there is none; %s: by the loader */
-    const char *lacks;    /* is said behind a function that it has not */
+    const char *option;   /* names its file; NULL: not part of the toolkit */
+    const char *files[4]; /* file names, tried in this order */
+    const char *missing;  /* error if none is found; %s: dlerror() */
+    const char *lacks;    /* follows "has no FUNCTION" in the error */
     const entry *entry;   /* ends with NULL */
-    /* May it be used with this driver? Else said is why not, and another one is
-     * looked for. NULL: any may. */
+    /* Can this driver use the file? If not, writes why to said, and the search
+     * goes on. NULL: any file will do. */
     bool (*accepts)(void *file, char *said, size_t room);
-    void (*then)(struct library *l, void *file); /* NULL: no more is to do */
+    /* further initialisation, or NULL */
+    void (*then)(struct library *l, void *file);
     atomic_bool tried;
-    char why[512]; /* "": it is open */
+    char why[512]; /* the error; "" once it is open */
 } library;
 
-/* A file that may be used; NULL, with l->why set where there is one that may
- * not. */
+/* Opens a file. NULL if it cannot be opened, or, with l->why set, cannot be
+ * used. */
 static void *try_file(library *l, const char *path)
 {
     char said[sizeof l->why];
@@ -63,8 +65,8 @@ static void *try_file(library *l, const char *path)
     return NULL;
 }
 
-/* The first of its names in a folder of length bytes; 0: where the loader
- * looks. */
+/* Tries the file names in a folder, which has length bytes. Length 0 stands for
+ * the loader's search path. */
 static void *try_folder(library *l, const char *folder, size_t length)
 {
     char path[4096];
@@ -78,7 +80,8 @@ static void *try_folder(library *l, const char *folder, size_t length)
     return file;
 }
 
-/* Where the loader looks, in the folders of option `libs`, in the toolkit's. */
+/* Searches the loader's path, then the folders of option `libs`, then the
+ * toolkit's folder. */
 static void *file_open(library *l)
 {
     const char *asked = l->option ? tn__host->option(l->option) : NULL;
@@ -105,12 +108,13 @@ static void log_file(const library *l, void *file)
         tn__host->log(3, "cuda: %s is taken from %s", l->name, folder);
 }
 
-/* POSIX promises what ISO C does not: an object pointer holds a function's. */
+/* POSIX guarantees that an object pointer can hold a function's address; ISO C
+ * does not. */
 static void library_fill(library *l)
 {
     void *file = file_open(l);
     if (file)
-        l->why[0] = 0; /* of those before it */
+        l->why[0] = 0; /* of files that were rejected before */
     if (!file && !l->why[0]) {
         const char *said = dlerror();
         snprintf(l->why, sizeof l->why, l->missing,
@@ -142,7 +146,8 @@ static const entry lt_entries[] = {TN_LT_MAP(AT){NULL, NULL}};
 static const entry dnn_entries[] = {
     TN_DNN_MAP(AT){"cudnnGetVersion", &tn__dnn.version}, {NULL, NULL}};
 #undef AT
-/* cuBLAS's functions are looked for in what cuSOLVER's library has loaded. */
+/* dlsym finds the functions of cuBLAS, too: cuSOLVER's library has loaded
+ * it. */
 #define AT(field, symbol, parameters) {#symbol, &tn__solver.field},
 #define BOTH(field, before, behind, parameters)                               \
     {#before "D" #behind, &tn__solver.field[0]},                              \
@@ -152,7 +157,7 @@ static const entry solver_entries[] = {
 #undef BOTH
 #undef AT
 
-/* ---- those that there are ----------------------------------------------- */
+/* ---- the libraries ------------------------------------------------------- */
 
 bool tn__cuda_forked;
 
@@ -179,8 +184,8 @@ static void driver_init(library *l, void *file)
                  : "");
 }
 
-/* A driver loads nothing that a later major version of CUDA has compiled. Asked
- * for after the driver is open. */
+/* A driver cannot load what a later major version of CUDA has compiled. The
+ * driver is open when this is called. */
 static bool nvrtc_accepts(void *file, char *said, size_t room)
 {
     int major, minor, driver;
@@ -198,9 +203,9 @@ static bool nvrtc_accepts(void *file, char *said, size_t room)
     return false;
 }
 
-/* NVRTC opens its second file by name, where the loader looks, and that need
- * not be the folder it lies in itself. Open already, the file is found; one that
- * is nowhere is told by the first compilation. */
+/* NVRTC opens its second file by name on the loader's path, which need not have
+ * the folder that NVRTC itself is in. NVRTC finds the file if it is open
+ * already. If it is missing, the first compilation reports that. */
 static void nvrtc_builtins_open(library *l, void *file)
 {
     (void)l;

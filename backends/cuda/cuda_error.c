@@ -1,18 +1,18 @@
-/* cuda_error.c: errors of the driver as the core's: their status, their text. */
+/* cuda_error.c: turns errors of the driver into the core's status and text. */
 #include "cuda.h"
 
-/* The device is lost to the process after these: "any further CUDA work will
- * return the same error" (cuda.h of CUDA 13.0), but where another reason is
- * given. All other errors are those of one call: the next one may work. */
+/* Errors after which the device is lost to the process: "any further CUDA work
+ * will return the same error" (cuda.h of CUDA 13.0), or for the reason given.
+ * All other errors concern one call only. */
 static const tn_cu_result losses[] = {
     TN_CU_FORKED,
     TN_CU_DEINITIALIZED,        /* the driver is shutting down */
-    TN_CU_INVALID_CONTEXT,      /* somebody destroyed the device's context */
-    TN_CU_CONTEXT_IS_DESTROYED, /* likewise, by cuDevicePrimaryCtxReset */
-    TN_CU_ECC_UNCORRECTABLE,    /* what memory holds is wrong from then on */
-    TN_CU_NVLINK_UNCORRECTABLE, /* so is what came from another GPU */
-    TN_CU_CONTAINED,            /* of either, known to be this process's */
-    TN_CU_ILLEGAL_ADDRESS,      /* faults of a kernel, to INVALID_PC */
+    TN_CU_INVALID_CONTEXT,      /* other code destroyed the context */
+    TN_CU_CONTEXT_IS_DESTROYED, /* other code called cuDevicePrimaryCtxReset */
+    TN_CU_ECC_UNCORRECTABLE,    /* memory may hold wrong values */
+    TN_CU_NVLINK_UNCORRECTABLE, /* data from another GPU may be wrong */
+    TN_CU_CONTAINED,            /* either, contained to this process */
+    TN_CU_ILLEGAL_ADDRESS,      /* faults of a kernel, up to INVALID_PC */
     TN_CU_LAUNCH_TIMEOUT,
     TN_CU_ASSERT, /* "the context cannot be used anymore" */
     TN_CU_HARDWARE_STACK_ERROR,
@@ -20,10 +20,10 @@ static const tn_cu_result losses[] = {
     TN_CU_MISALIGNED_ADDRESS,
     TN_CU_INVALID_ADDRESS_SPACE,
     TN_CU_INVALID_PC,
-    TN_CU_LAUNCH_FAILED,         /* a fault that has no code of its own */
-    TN_CU_TENSOR_MEMORY_LEAK,    /* a kernel of sm_100 ended with some */
-    TN_CU_MPS_CLIENT_TERMINATED, /* by its server */
-    TN_CU_EXTERNAL_DEVICE,       /* one that shares memory or semaphores */
+    TN_CU_LAUNCH_FAILED,         /* a fault without a code */
+    TN_CU_TENSOR_MEMORY_LEAK,    /* a kernel of sm_100 leaked tensor memory */
+    TN_CU_MPS_CLIENT_TERMINATED, /* the MPS server ended this client */
+    TN_CU_EXTERNAL_DEVICE,       /* a device that shares memory or semaphores */
 };
 
 static tn_status status_of(tn_cu_result error)
@@ -55,8 +55,8 @@ tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
     return error ? report(device, what, error, "") : TN_OK;
 }
 
-/* Work that was accepted has failed. Its tag is known where there was one
- * piece of it. */
+/* Reports a failure of work that was submitted before. The operator is known
+ * only if one piece of work was pending. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault)
 {

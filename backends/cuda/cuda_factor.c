@@ -14,7 +14,7 @@
 #include "cuda.h"
 #include "cusolver.h"
 
-/* ---- the library -------------------------------------------------------- */
+/* ---- the library --------------------------------------------------------- */
 
 static tn_status fits(tn_plugin_device *device)
 {
@@ -43,7 +43,7 @@ void tn__cuda_factor_close(tn_plugin_device *device)
         tn__solver.destroy(device->solver);
 }
 
-/* ---- a batch ------------------------------------------------------------ */
+/* ---- a batch ------------------------------------------------------------- */
 
 /* Scratch memory: what a routine asks for, then these many elements for what
  * stands beside a matrix (tau, and numbers that nobody reads). */

@@ -1,15 +1,15 @@
-/* cuda_graph.c: the extension "graph-replay" by CUDA graphs: what is given to a
- * stream that captures becomes the nodes of a graph.
+/* cuda_graph.c: the extension "graph-replay" by CUDA graphs. Work that is
+ * submitted to a stream in capture mode becomes the nodes of a graph.
  *
- * A graph's kernels have the addresses of then. So while a queue captures, what
- * a launch needs beside its buffers (scratch memory, words that are too long
- * for it) is not the queue's, which may grow or go, but the graph's own. */
+ * The kernels of a graph keep the addresses that they were captured with. The
+ * queue's scratch memory and argument words may move later, so while a queue
+ * captures, the graph owns such memory. */
 #include <stdlib.h>
 
 #include "cuda.h"
 
-/* Calls of this thread that a capture might forbid, such as cuMemAlloc, mean
- * nothing to it. */
+/* In this mode the driver allows calls such as cuMemAlloc during a capture, and
+ * does not capture them. */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
 static void recorded_free(tn_recorded *r)
@@ -29,7 +29,8 @@ static tn_status begin(tn_queue *queue)
     tn_recorded *r = calloc(1, sizeof *r);
     if (!r)
         return tn__host->fail(TN_ERR_MEMORY, "no memory for a graph");
-    /* A list of faults is zeroed by the stream: before. */
+    /* Clearing the fault buffer is work of the stream, so it has to precede the
+     * capture. */
     r->queue_may_fault = queue->pending.may_fault;
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
@@ -56,7 +57,8 @@ static tn_status begin(tn_queue *queue)
     return TN_OK;
 }
 
-/* In the place of what `into` holds; NULL: of nothing. */
+/* Ends a capture. into: the graph to update; NULL: returns a new one in
+ * *out. */
 static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
 {
     tn_recorded *r = queue->capture;
@@ -76,8 +78,8 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
     tn__cu.stream_destroy(r->aside);
     if (!error) {
         what = "cuGraphInstantiate";
-        /* What the driver does not update, such as another number of kernels,
-         * is as it was. */
+        /* If the driver cannot update the graph, for example because the number
+         * of kernels differs, a new one is instantiated. */
         if (into &&
             !tn__cu.graph_update(into->exec, graph, &node, &result)) {
             r->exec = into->exec;
@@ -92,7 +94,7 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
         recorded_free(r);
         return tn__cuda_check(queue->device, what, error);
     }
-    /* Nothing refers to the old one's memory now: it goes. */
+    /* No graph uses the old memory now. Free it. */
     if (into) {
         const tn_recorded old = *into;
         *into = *r;

@@ -1,15 +1,15 @@
-/* cuda_launch.c: work for a queue. The core says for every piece of it which kernel
- * runs, over how many groups and with what arguments (see "Programs and
- * primitives as source" in plugin.h); here is the one way that all of them
- * take. */
+/* cuda_launch.c: launches the core's kernels. The core plans each step: which
+ * kernel runs, how many thread blocks, which arguments (see "Programs and
+ * primitives as source" in plugin.h). All kinds of work take the same path
+ * here. */
 #include "cuda.h"
 
-/* ---- the one way -------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_target *target,
                      const tn_program *program, tn_plan *plan)
 {
-    (void)target; /* the device's own */
+    (void)target; /* device->target */
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
     tn_cu_pointer nothing = 0, words = 0;
@@ -59,10 +59,10 @@ static tn_status run_steps(tn_queue *queue, tn_plan_next *next,
     return status ? status : tn__cuda_queue_submitted(queue, tag);
 }
 
-/* ---- the five primitives ------------------------------------------------ */
+/* ---- the five primitives ------------------------------------------------- */
 
-/* Nothing can be compiled yet: the text depends on the classes of a launch. So
- * what is built is the program itself, which outlives that. */
+/* The source depends on the classes of the launches, so nothing can be compiled
+ * yet. The built form is the program itself, which outlives it. */
 tn_status tn__cuda_program_build(tn_plugin_device *device,
                                  const tn_program *program, tn_built **out)
 {
@@ -73,7 +73,7 @@ tn_status tn__cuda_program_build(tn_plugin_device *device,
 
 void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* its kernels stay, for whoever builds its like */
+    (void)device; /* its kernels stay cached for equal programs */
     (void)built;
 }
 
@@ -84,16 +84,16 @@ tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
                      launch->tag);
 }
 
-#define PRIMITIVE(name)                                                        \
-    tn_status tn__cuda_##name(tn_queue *queue, const tn_##name##_args *args)   \
-    {                                                                          \
-        return run_steps(queue, tn__next_##name, NULL, args, args->tag);       \
+#define PRIMITIVE(name)                                                       \
+    tn_status tn__cuda_##name(tn_queue *queue, const tn_##name##_args *args)  \
+    {                                                                         \
+        return run_steps(queue, tn__next_##name, NULL, args, args->tag);      \
     }
 PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
 
-/* ---- attention, convolutions -------------------------------------------- */
+/* ---- attention, convolutions --------------------------------------------- */
 
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *args)
@@ -106,7 +106,7 @@ tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
     return run_steps(queue, tn__next_conv, NULL, args, args->tag);
 }
 
-/* ---- matrix products ---------------------------------------------------- */
+/* ---- matrix products ----------------------------------------------------- */
 
 tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *args)
 {

@@ -1,6 +1,6 @@
-/* cuda_memory.c: buffers, and copies of bytes to, from and between them. The core
- * asks for slabs of megabytes, seldom, and shares them out itself: cuMemAlloc
- * serves it. */
+/* cuda_memory.c: buffers, and copies from and to the host and between buffers.
+ * The core allocates slabs of megabytes, seldom, and divides them itself: plain
+ * cuMemAlloc is good enough for it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         device->listed->info.name, (unsigned long long)bytes, left, total);
 }
 
-/* cuMemFree waits for the work that may use the memory. */
+/* cuMemFree waits for work that may use the memory. */
 void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
 {
     TN_CUDA_ENTER(device);
@@ -44,7 +44,7 @@ void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
     free(buffer);
 }
 
-/* Page-locked: its copies run by themselves. */
+/* Page-locked memory, whose copies are asynchronous. */
 tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
                               void **memory)
 {
@@ -62,8 +62,8 @@ void tn__cuda_host_free(tn_plugin_device *device, void *memory)
         tn__cu.host_free(memory);
 }
 
-/* From another device. The first time its memory is opened to this one; where
- * that cannot be, the driver carries the bytes through the host. */
+/* Copies from another device. The first copy enables peer access; if the
+ * devices do not support that, the driver copies through the host. */
 static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
                               const tn_copy_args *c, uint64_t dst,
                               uint64_t src, uint64_t bytes)
@@ -96,8 +96,8 @@ static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
     }
 }
 
-/* cuMemcpy2D knows rectangles whose rows do not overlap, of a pitch that
- * hardware can hold. */
+/* cuMemcpy2D copies rectangles whose rows do not overlap. The limit on pitches
+ * is the hardware's. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&

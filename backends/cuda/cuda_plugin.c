@@ -1,4 +1,4 @@
-/* cuda_plugin.c: the table that the core sees, and the one exported symbol. */
+/* cuda_plugin.c: the plugin's table, and the one exported symbol. */
 #include <string.h>
 
 #include "cuda.h"

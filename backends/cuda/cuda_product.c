@@ -51,7 +51,7 @@ struct tn_cuda_choices {
     choice *slot[CHOICES]; /* owned; the latest ones of their hashes */
 };
 
-/* ---- the library -------------------------------------------------------- */
+/* ---- the library --------------------------------------------------------- */
 
 static _Atomic(const char *) missing; /* why there is none, once it is known */
 
@@ -96,7 +96,7 @@ void tn__cuda_cublaslt_close(tn_plugin_device *device)
         tn__lt.destroy(handle);
 }
 
-/* ---- what it can have --------------------------------------------------- */
+/* ---- what it can have ---------------------------------------------------- */
 
 /* A product as cuBLASLt computes it, and the calls that it takes. */
 typedef struct product {
@@ -273,7 +273,7 @@ static const char *epilogue_fit(product *p, const tn_product_args *with)
     return NULL;
 }
 
-/* ---- algorithms --------------------------------------------------------- */
+/* ---- algorithms ---------------------------------------------------------- */
 
 static void choice_free(choice *c)
 {
@@ -429,7 +429,7 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
     return *slot && (*slot)->usable ? *slot : NULL;
 }
 
-/* ---- a product ---------------------------------------------------------- */
+/* ---- a product ----------------------------------------------------------- */
 
 /* The calls of a product, one for each point of the looped dimensions. */
 static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
@@ -518,7 +518,7 @@ tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)
     return multiply(queue, mm, NULL, &why);
 }
 
-/* ---- the extension "product" -------------------------------------------- */
+/* ---- the extension "product" --------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_product_args *args)
 {

@@ -1,9 +1,9 @@
-/* cuda_queue.c: streams, what fails on them, and events. */
+/* cuda_queue.c: queues, which are CUDA streams, and events. */
 #include <stdlib.h>
 
 #include "cuda.h"
 
-/* ---- queues ------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 tn_status tn__cuda_queue_open(tn_plugin_device *device, tn_queue **out)
 {
@@ -55,7 +55,7 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
     if (error)
         return tn__cuda_fail_deferred(queue, error, fault);
     queue->pending.count = 0;
-    /* The core waits, and asks once more, where it got no memory. */
+    /* An allocation has failed. The core syncs before it tries again. */
     if (queue->scratch &&
         atomic_exchange(&queue->device->short_of_memory, false)) {
         release(&queue->scratch);
@@ -64,7 +64,7 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
     return tn__faults_read(&tn__cuda_faults, queue, &queue->pending, fault);
 }
 
-/* ---- events ------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 static tn_status event_make(tn_plugin_device *device, unsigned flags,
                             tn_event **out)
@@ -114,7 +114,7 @@ tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
     return tn__cuda_check(queue->device, "cuEventRecord", error);
 }
 
-/* An event that was never recorded is done: so the driver has it. */
+/* An event that was never recorded is done, as the driver defines it. */
 tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
 {
     TN_CUDA_ENTER(event->device);

@@ -1,11 +1,11 @@
-/* cuda_work.c: what a piece of work needs of its queue beside its buffers: a list
- * of index faults, scratch memory, memory for long argument words; and what follows
- * once it is submitted. */
+/* cuda_work.c: what a piece of work needs of its queue besides its buffers: the
+ * fault buffer, scratch memory, memory for long argument words. And what
+ * follows its submission. */
 #include <stdlib.h>
 
 #include "cuda.h"
 
-/* ---- index faults ------------------------------------------------------- */
+/* ---- index faults -------------------------------------------------------- */
 
 static int faults_alloc(tn_queue *queue)
 {
@@ -34,7 +34,7 @@ const tn_fault_buffer tn__cuda_faults = {.records = TN_CUDA_FAULTS,
                                          .clear = faults_clear,
                                          .read = faults_copy};
 
-/* ---- memory for the length of a capture --------------------------------- */
+/* ---- memory owned by a captured graph ------------------------------------ */
 
 static tn_cu_result capture_memory(tn_queue *queue, uint64_t bytes,
                                    tn_cu_pointer *out)
@@ -53,7 +53,7 @@ static tn_cu_result capture_memory(tn_queue *queue, uint64_t bytes,
     return 0;
 }
 
-/* The words lie there before the graph runs: they are copied at once. */
+/* Copies the words at once, so that they are there before the graph runs. */
 static tn_cu_result capture_words(tn_queue *queue, const void *words,
                                   uint64_t bytes, tn_cu_pointer *out)
 {
@@ -64,11 +64,11 @@ static tn_cu_result capture_words(tn_queue *queue, const void *words,
     return error ? error : tn__cu.stream_sync(aside);
 }
 
-/* ---- scratch memory, argument words ------------------------------------- */
+/* ---- scratch memory, argument words -------------------------------------- */
 
-/* Work of a stream is in order, so one scratch serves all of it: as much as was
- * ever needed, until memory is short (cuda_queue.c). cuMemFree waits for the work that
- * uses the smaller one. */
+/* The work of a stream runs in order, so all of it uses one scratch buffer. It
+ * grows to the largest request and is freed when memory is short
+ * (cuda_queue.c). cuMemFree waits for work that uses the old one. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
@@ -85,9 +85,9 @@ tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
     return error;
 }
 
-/* Words that are too long for a launch lie on the device. The copy is in the
- * stream's order, and it is from pageable memory: the driver has taken them
- * when it returns. */
+/* Argument words that are too long for a launch are copied to the device, in
+ * the order of the stream. They come from pageable memory, so the driver has
+ * read them when the call returns. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out)
 {
@@ -103,12 +103,12 @@ tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                     plan->argument_bytes, queue->stream);
 }
 
-/* ---- after a submission ------------------------------------------------- */
+/* ---- after a submission -------------------------------------------------- */
 
 tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag)
 {
     if (queue->capture)
-        return TN_OK; /* it has not run */
+        return TN_OK; /* captured, not run */
     tn__pending_add(&queue->pending, tag);
     if (!queue->device->blocking)
         return TN_OK;

@@ -26,7 +26,7 @@ struct tn_cuda_plans {
     tn_dnn_plan *slot[PLANS]; /* owned; the latest ones of their hashes */
 };
 
-/* ---- descriptors -------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 static void drop(tn_dnn_descriptor *descriptor)
 {
@@ -109,7 +109,7 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
     return x;
 }
 
-/* ---- engines ------------------------------------------------------------ */
+/* ---- engines ------------------------------------------------------------- */
 
 /* Does it keep the promises of plugin.h, as far as it says? */
 static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
@@ -182,7 +182,7 @@ static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
     return p->config != NULL;
 }
 
-/* ---- what is kept ------------------------------------------------------- */
+/* ---- what is kept -------------------------------------------------------- */
 
 static void plan_free(tn_dnn_plan *p)
 {

@@ -28,7 +28,7 @@ void tn__opencl_products_init(tn_plugin_device *device)
                       (option && strcmp(option, "clblast") == 0);
 }
 
-/* ---- classes ------------------------------------------------------------ */
+/* ---- classes ------------------------------------------------------------- */
 
 /* 0: up to 16, 1: up to 64, ..., 4: beyond 1,024 */
 static unsigned size_class(int64_t extent)
@@ -56,7 +56,7 @@ static unsigned class_of(const tn_matmul_args *mm)
 _Static_assert(TN_OPENCL_PRODUCTS == 2 * 2 * 2 * 2 * 5 * 5 * 5,
                "a number for each class");
 
-/* ---- measuring ---------------------------------------------------------- */
+/* ---- measuring ----------------------------------------------------------- */
 
 static tn_status work(tn_queue *queue, void *context, uint8_t variant)
 {

@@ -72,7 +72,7 @@ void tn__opencl_clblast_close(tn_plugin_device *device)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- what it can have --------------------------------------------------- */
+/* ---- what it can have ---------------------------------------------------- */
 
 /* A matrix of a batch as CLBlast has it. */
 typedef struct matrix {
@@ -139,7 +139,7 @@ static bool fits(const tn_matmul_args *mm, matrix *a, matrix *b, matrix *c,
     return does;
 }
 
-/* ---- a product ---------------------------------------------------------- */
+/* ---- a product ----------------------------------------------------------- */
 
 static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
                 const matrix *b, const matrix *c, size_t count)

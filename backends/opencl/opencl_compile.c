@@ -4,7 +4,7 @@
 
 #include "opencl.h"
 
-/* ---- failures ----------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 static char *build_log(const tn_plugin_device *device, cl_program program)
 {
@@ -33,7 +33,7 @@ static tn_status build_failed(const tn_build *build,
     return status;
 }
 
-/* ---- the cache ---------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------- */
 
 void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
                            size_t out_bytes)
@@ -87,7 +87,7 @@ static void binary_read(cl_program program, tn_binary *out)
         free(binary);
 }
 
-/* ---- both --------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------- */
 
 static tn_status compile_text(void *context, tn_binary *binary)
 {

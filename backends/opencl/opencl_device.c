@@ -16,7 +16,7 @@ static tn_opencl_listed listed[MAX_DEVICES];
 static void list_all(void);
 static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 
-/* ---- what a driver says ------------------------------------------------- */
+/* ---- what a driver says -------------------------------------------------- */
 
 static void device_text(cl_device_id device, cl_device_info what, char *out,
                         size_t room)
@@ -141,7 +141,7 @@ static void describe(tn_opencl_listed *l)
     capabilities(l);
 }
 
-/* ---- the list ----------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 static int by_rank(const void *left, const void *right)
 {
@@ -228,7 +228,7 @@ tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
     return TN_OK;
 }
 
-/* ---- an open device ----------------------------------------------------- */
+/* ---- an open device ------------------------------------------------------ */
 
 /* What a driver says of a context, from a thread of its own. */
 static void CL_CALLBACK context_says(const char *text, const void *more,

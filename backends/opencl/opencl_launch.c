@@ -7,7 +7,7 @@
 
 #include "opencl.h"
 
-/* ---- kernels ------------------------------------------------------------ */
+/* ---- kernels ------------------------------------------------------------- */
 
 static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
 {
@@ -90,7 +90,7 @@ static tn_status kernel_make(tn_plugin_device *device,
     return status;
 }
 
-/* ---- arguments ---------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
 /* Work of a queue is in order, so one scratch buffer serves all of it. A
  * driver keeps a released one until the work that uses it is done. */
@@ -149,7 +149,7 @@ static cl_int set_arguments(tn_queue *queue, cl_kernel kernel,
     return error ? error : set_words(queue, kernel, &i, plan, words);
 }
 
-/* ---- the one way -------------------------------------------------------- */
+/* ---- the one way --------------------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_target *target,
                      const tn_program *program, tn_plan *plan)
@@ -193,7 +193,7 @@ static tn_status run_steps(tn_queue *queue, const tn_target *target,
     return status ? status : tn__opencl_queue_submitted(queue, tag);
 }
 
-/* ---- the five primitives ------------------------------------------------ */
+/* ---- the five primitives ------------------------------------------------- */
 
 /* Nothing can be compiled yet: the text depends on the classes of a launch. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
@@ -232,11 +232,11 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
                      args->tag);
 }
 
-#define PRIMITIVE(name)                                                        \
-    tn_status tn__opencl_##name(tn_queue *queue, const tn_##name##_args *args) \
-    {                                                                          \
-        return run_steps(queue, queue->device->targets, tn__next_##name, NULL, \
-                         args, args->tag);                                     \
+#define PRIMITIVE(name)                                                       \
+    tn_status tn__opencl_##name(tn_queue *queue, const tn_##name##_args *args)\
+    {                                                                         \
+        return run_steps(queue, queue->device->targets, tn__next_##name, NULL,\
+                         args, args->tag);                                    \
     }
 PRIMITIVE(scatter)
 PRIMITIVE(scan)

@@ -6,7 +6,7 @@
 #include "opencl.h"
 
 
-/* ---- calls that reach a driver ---------------------------------------- */
+/* ---- calls that reach a driver ------------------------------------------- */
 
 /* A driver of CPUs may compute within a call. Then it does so in its
  * caller's rounding mode, and threads that it starts keep the mode of the call
@@ -62,13 +62,13 @@ static tn_status refuse(const tn_plugin_device *device)
 }
 
 /* `slot`, of a device or NULL, as a call: tn__opencl_<slot> */
-#define DRIVER_CALL(slot, device, declared, passed)                            \
-    static tn_status slot declared                                             \
-    {                                                                          \
-        if (is_forked)                                                         \
-            return refuse(device);                                             \
-        call_state made = call_begin(device);                                  \
-        return call_end(&made, tn__opencl_##slot passed);                      \
+#define DRIVER_CALL(slot, device, declared, passed)                           \
+    static tn_status slot declared                                            \
+    {                                                                         \
+        if (is_forked)                                                        \
+            return refuse(device);                                            \
+        call_state made = call_begin(device);                                 \
+        return call_end(&made, tn__opencl_##slot passed);                     \
     }
 static tn_status device_count(uint32_t *count)
 {
@@ -178,7 +178,7 @@ static const void *extension(const char *name, uint32_t version)
                : NULL;
 }
 
-/* ---- the table ------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------- */
 
 static const tn_plugin plugin = {
     .size = sizeof(tn_plugin),

@@ -11,7 +11,7 @@
 /* Scratch memory up to this size is kept from one launch to the next. */
 #define SCRATCH_CACHED (16u << 20)
 
-/* ---- failures ----------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 static tn_status status_of(cl_int error)
 {
@@ -57,7 +57,7 @@ static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
             : "");
 }
 
-/* ---- queues ------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **out)
 {
@@ -87,7 +87,7 @@ void tn__opencl_queue_close(tn_queue *queue)
     free(queue);
 }
 
-/* ---- the fault buffer --------------------------------------------------- */
+/* ---- the fault buffer ---------------------------------------------------- */
 
 static int faults_alloc(tn_queue *queue)
 {
@@ -120,7 +120,7 @@ const tn_fault_buffer tn__opencl_faults = {.records = TN_OPENCL_FAULTS,
                                            .clear = faults_clear,
                                            .read = faults_copy};
 
-/* ---- submission and sync ------------------------------------------------ */
+/* ---- submission and sync ------------------------------------------------- */
 
 tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag)
 {
@@ -153,7 +153,7 @@ tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault)
     return tn__faults_read(&tn__opencl_faults, queue, &queue->pending, fault);
 }
 
-/* ---- events ------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 tn_status tn__opencl_event_open(tn_plugin_device *device, tn_event **event)
 {

@@ -9,13 +9,13 @@ tn_status tn__next_program(const tn_target *target, const tn_program *program,
 }
 
 /* Without a program. */
-#define NEXT(name)                                                             \
-    tn_status tn__next_##name(const tn_target *target,                         \
-                              const tn_program *program, const void *args,     \
-                              tn_plan *plan)                                   \
-    {                                                                          \
-        (void)program;                                                         \
-        return tn__host->plan_##name(target, args, plan);                      \
+#define NEXT(name)                                                            \
+    tn_status tn__next_##name(const tn_target *target,                        \
+                              const tn_program *program, const void *args,    \
+                              tn_plan *plan)                                  \
+    {                                                                         \
+        (void)program;                                                        \
+        return tn__host->plan_##name(target, args, plan);                     \
     }
 NEXT(matmul)
 NEXT(scatter)

@@ -7,7 +7,7 @@
 
 const tn_host *reference_host;
 
-/* ---- narrow floats ----------------------------------------------------- */
+/* ---- narrow floats ------------------------------------------------------- */
 
 /* A narrow float is a mantissa width, a smallest normal exponent, and the
  * codes at the top of its range. */
@@ -62,7 +62,7 @@ static tn_number decode(narrow n, uint32_t code)
     return (tn_number){.f = code & n.sign ? -x : x};
 }
 
-/* ---- elements ---------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------ */
 
 bool reference_is_float(tn_dtype dtype)
 {
@@ -180,7 +180,7 @@ tn_number reference_combine(unsigned kind, tn_dtype dtype, tn_number x,
     }
 }
 
-/* ---- views ------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 int64_t reference_offset(const tn_strided *view, const int64_t *point,
                          uint32_t ndim)

@@ -31,7 +31,7 @@ static tn_status allocated(const void *object)
     return object ? TN_OK : reference_host->fail(TN_ERR_MEMORY, "no memory");
 }
 
-/* ---- the device -------------------------------------------------------- */
+/* ---- the device ---------------------------------------------------------- */
 
 static tn_status device_count(uint32_t *count)
 {
@@ -68,7 +68,7 @@ static void device_close(tn_plugin_device *device)
     free(device);
 }
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                               tn_buffer **out)
@@ -116,7 +116,7 @@ static tn_status copy(tn_queue *queue, const tn_copy_args *c)
     return TN_OK;
 }
 
-/* ---- work -------------------------------------------------------------- */
+/* ---- work ---------------------------------------------------------------- */
 
 static tn_status queue_open(tn_plugin_device *device, tn_queue **queue)
 {
@@ -230,7 +230,7 @@ static tn_status sort(tn_queue *queue, const tn_sort_args *sort)
     return with_fpu(&before, reference_sort(sort));
 }
 
-/* ---- the table --------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 static const tn_plugin plugin = {
     .size = sizeof plugin,

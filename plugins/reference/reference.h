@@ -12,7 +12,7 @@ struct tn_buffer {
     unsigned char *data; /* owned: host memory */
 };
 
-/* ---- numbers.c: one element of any dtype ------------------------------- */
+/* ---- numbers.c: one element of any dtype --------------------------------- */
 
 /* Floats of every width are held in .f (exactly), all others in .i. */
 bool reference_is_float(tn_dtype dtype);
@@ -31,7 +31,7 @@ int64_t reference_offset(const tn_strided *view, const int64_t *point,
 bool reference_next(int64_t *point, const int64_t *extent, uint32_t ndim);
 int64_t reference_numel(const int64_t *extent, uint32_t ndim);
 
-/* ---- the primitives ---------------------------------------------------- */
+/* ---- the primitives ------------------------------------------------------ */
 
 tn_status reference_matmul(const tn_matmul_args *matmul);
 /* TN_ERR_INDEX with *fault filled where an index lies outside. */
