@@ -1,7 +1,8 @@
-/* attention_check.c: is cuDNN's attention that of the own kernels? Asked once for
- * each class of shapes, before cuDNN's is first used for it: both compute a small
- * attention of made-up numbers, and the results are compared. The core's cache on
- * disk remembers the answer for this GPU, driver and version of cuDNN. */
+/* attention_check.c: does cuDNN's attention give the results of the core's own
+ * kernels? This is checked once for each class of shapes, before cuDNN is first
+ * used for it: both compute a small attention of random numbers, and the
+ * results are compared. The core's disk cache stores the result for this GPU,
+ * driver and version of cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +11,17 @@
 #include "cuda.h"
 #include "cudnn.h"
 
-/* What the answer depends on. */
+/* What the result depends on. */
 typedef struct class {
     uint32_t kind, dtype, is_causal, mask; /* the mask's dtype; 0: none */
-    uint32_t shared;    /* of the mask: 1 by the batch, 2 by the heads */
+    uint32_t shared;    /* the mask is broadcast: 1 over batch, 2 over heads */
     uint32_t is_grouped; /* heads share keys and values */
     uint32_t features, values;
 } class;
 
 #define CLASSES 32
 struct tn_cuda_checks {
-    uint32_t count; /* of all that were ever asked; the last CLASSES are here */
+    uint32_t count; /* of all classes checked; the last CLASSES are stored */
     class of[CLASSES];
     bool is_right[CLASSES];
 };
@@ -42,17 +43,17 @@ static class class_of(const tn_attention_args *a)
 
 /* ---- a small attention --------------------------------------------------- */
 
-/* Neither is a multiple of a tile, and with causal some rows see all keys. */
+/* No extent is a multiple of a tile. With causal, some rows see all keys. */
 enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
 enum { Q, K, V, MASK, G, OUT, LSE, DQ, DK, DV, SIDES };
 enum { OWN, DNN, BOTH };
 
 typedef struct trial {
     tn_attention_args args[BOTH];
-    tn_buffer buffer[BOTH]; /* all tensors of one, laid alike */
-    int64_t count[SIDES];   /* elements; 0: it has none */
+    tn_buffer buffer[BOTH]; /* all tensors of one side */
+    int64_t count[SIDES];   /* elements; 0: no such tensor */
     uint64_t begin[SIDES], bytes; /* bytes */
-    unsigned char *image[BOTH];   /* owned; the buffers' bytes on the host */
+    unsigned char *image[BOTH];   /* owned; copies of the buffers on the host */
     uint32_t random;
 } trial;
 
@@ -67,10 +68,10 @@ static tn_strided *side_of(tn_attention_args *a, int side)
 
 static uint64_t bytes_of(uint32_t dtype)
 {
-    return dtype == TN_F32 ? 4 : 2; /* there are no others */
+    return dtype == TN_F32 ? 4 : 2; /* the only dtypes */
 }
 
-/* A tensor in both, behind those before it. */
+/* Adds a tensor to both buffers, at the same offset. */
 static void tensor_add(trial *t, int side, uint32_t dtype, int64_t heads,
                        int64_t length, int64_t width)
 {
@@ -115,9 +116,10 @@ static void describe(trial *t, const class *c)
     tensor_add(t, DV, c->dtype, kv, KEYS, c->values);
 }
 
-/* ---- its numbers --------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------ */
 
-/* Of either sign, from 1/8 to 2: sign, exponent and fraction at random. */
+/* A number of either sign between 1/8 and 2, with random sign, exponent and
+ * fraction. */
 static uint32_t random_bits(trial *t, uint32_t dtype)
 {
     t->random ^= t->random << 13; /* G. Marsaglia, "Xorshift RNGs" */
@@ -153,7 +155,7 @@ static float number(const trial *t, int which, int side, int64_t i)
         memcpy(&bits, at + 4 * i, sizeof bits);
     } else {
         memcpy(&half, at + 2 * i, sizeof half);
-        bits = (uint32_t)half << 16; /* a bfloat16 is half a float */
+        bits = (uint32_t)half << 16; /* bfloat16: the upper half of a float */
     }
     if (dtype == TN_F16) {
         const int power = half >> 10 & 31, fraction = half & 0x3ff;
@@ -166,9 +168,10 @@ static float number(const trial *t, int which, int side, int64_t i)
     return x;
 }
 
-/* How far the results of a side are apart, by the roundings of weights and results
- * that each way has in its own place: 1 is the most that these explain. (The same
- * measure as in tests/cuda/test_dnn_attention.c.) */
+/* The greatest difference between the two results of a tensor. The unit is the
+ * most that rounding of weights and results explains, which happens at
+ * different places in the two. (tests/cuda/test_dnn_attention.c uses the same
+ * measure.) */
 static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
@@ -195,7 +198,7 @@ static void release(trial *t)
     }
 }
 
-/* The same numbers to both, on the queue's stream. */
+/* Copies the same numbers to both buffers, on the queue's stream. */
 static tn_cu_result begin(tn_queue *queue, trial *t)
 {
     tn_cu_result error = 0;
@@ -211,7 +214,7 @@ static tn_cu_result begin(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* Gradients read what the own kernels' forward has written, for both. */
+/* Gradients read the forward results of the own kernels, on both sides. */
 static tn_status compute(tn_queue *queue, trial *t, const char **why)
 {
     tn_status status = TN_OK;
@@ -238,8 +241,8 @@ static tn_cu_result fetch(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* By how much cuDNN is off, as apart() has it; *why: NULL, or it could not be
- * asked. */
+/* The error of cuDNN in the unit of error_of. *why: NULL, or why it cannot be
+ * computed. */
 static double try_class(tn_queue *queue, const class *c, const char **why)
 {
     trial t = {.random = 2463534242u};
@@ -263,7 +266,7 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
     return most;
 }
 
-/* ---- the answer ---------------------------------------------------------- */
+/* ---- the result ---------------------------------------------------------- */
 
 /* "gradient of attention of float16, causal, 64 and 64 features" */
 static void name_of(const class *c, char *out, size_t room)
@@ -286,7 +289,7 @@ static uint32_t load_error(void *context, const void *value, uint64_t bytes)
     return bytes == sizeof(double);
 }
 
-/* Tries it, unless the cache on disk knows what came of that. */
+/* Reads the result from the disk cache; else runs the trial. */
 static bool class_check(tn_queue *queue, const class *c)
 {
     char name[128], key[512];
@@ -327,7 +330,7 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
     for (uint32_t i = 0; i < count && i < CLASSES; i++)
         if (memcmp(&checks->of[i], &c, sizeof c) == 0)
             return checks->is_right[i];
-    if (queue->capture) { /* the core gives work once before it is captured */
+    if (queue->capture) { /* the core runs work once before it captures it */
         tn__host->log(2, "cuda: a captured attention is by the own kernels:"
                          " cuDNN's was not tried before");
         return false;
@@ -336,8 +339,8 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
         checks = queue->checks = calloc(1, sizeof *checks);
     if (!checks)
         return false;
-    /* The trial has waited for all that was given to the queue; of that and of its
-     * own work the next sync tells. */
+    /* The trial has waited for all earlier work of the queue. The next sync
+     * reports the faults of that work and of the trial. */
     const tn_pending pending = queue->pending;
     const bool right = class_check(queue, &c);
     queue->pending.last_tag = pending.last_tag;

@@ -1,28 +1,31 @@
-/* cuda_attention.c: attention by cuDNN: operations that it knows to be an attention
- * and does in one kernel, in the order by which NVIDIA's cudnn-frontend describes
- * one to cuDNN 9; backwards that whose sums have one order. What is declined, and
- * all that drops, is the own kernels'; so is what attention_check.c finds wrong. */
+/* cuda_attention.c: attention by cuDNN. The graph has the operations in the
+ * order in which NVIDIA's cudnn-frontend describes attention to cuDNN 9; cuDNN
+ * recognises them and runs one kernel. Backward, only engines with a fixed
+ * order of summation are used. The core's own kernels compute what is declined,
+ * all attention with dropout, and what attention_check.c finds wrong. */
 #include <math.h>
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-/* Before it the gradient wants lengths told where keys are no multiple of 128,
- * and some versions are known to err. */
+/* Earlier versions need explicit sequence lengths for the gradient if the
+ * number of keys is no multiple of 128. Some are known to compute wrong
+ * results. */
 #define OLDEST 91600
 
 #define ALIGN 16
 
-/* Tensors that have an address, by id; from BETWEEN on those that have none. */
+/* Ids of tensors: up to ONE they have an address, from FIRST_VIRTUAL on they
+ * are virtual. */
 enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
        FIRST_VIRTUAL };
 
-/* All that a plan depends on, without gaps: bytes are compared. */
+/* All that a plan depends on, without padding: its bytes are compared. */
 typedef struct shape {
     int64_t size[LSE][4], stride[LSE][4]; /* of Q to DV */
-    int64_t all[4], row[4]; /* sizes of the scores, and of a number for each of
-                             * their rows */
+    int64_t all[4], row[4]; /* extents of the scores; of one number for each row
+                             * of them */
     uint32_t kind, type, mask_type, causal;
 } shape;
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
@@ -34,7 +37,7 @@ typedef tn_dnn_descriptor tensor;
 typedef struct builder {
     tn_dnn_graph *g;
     const shape *s;
-    int64_t id; /* of what is made next between operations */
+    int64_t id; /* of the next virtual tensor */
     tensor scale;
 } builder;
 
@@ -64,7 +67,7 @@ static tensor stored_tensor(builder *b, int id, bool transposed)
                           size, stride, id, ALIGN, TN_DNN_STORED);
 }
 
-/* LSE and SUMS; or the numbers of SCALE and behind it. */
+/* LSE or SUMS; from SCALE on, a number by value. */
 static tensor float_tensor(builder *b, int id)
 {
     static const int64_t one[] = {1, 1, 1, 1};
@@ -75,8 +78,8 @@ static tensor float_tensor(builder *b, int id)
                           size == one ? TN_DNN_BY_VALUE : TN_DNN_STORED);
 }
 
-/* The type of an operation and of what describes it, and the names of what both
- * are given; one of the other layout has no description. */
+/* For each kind of operation: its type, the type of its descriptor and the
+ * names of their attributes. LAYOUT has no descriptor. */
 enum { POINT, REDUCE, PRODUCT, LAYOUT };
 static const struct {
     int op, description, mode, mode_type, compute, desc, x, other, y;
@@ -93,10 +96,11 @@ static const struct {
     [LAYOUT] = {TN_DNN_OP_RESHAPE, 0, 0, 0, 0, 0, TN_DNN_RESHAPE_X, 0,
                 TN_DNN_RESHAPE_Y}};
 
-/* The number of a row or a column: the mode, and its axis. */
+/* Index of the row or the column: the mode, and its axis. */
 enum { ROW = TN_DNN_INDEX | 2 << 16, COLUMN = TN_DNN_INDEX | 3 << 16 };
 
-/* y = that of x and other: y. With picks it is x where that is true. */
+/* Appends y = operation(x, other) and returns y. With a condition, y is x where
+ * the condition is true, else other. */
 static tensor op(builder *b, int kind, int mode, tensor x, tensor other,
                  tensor condition, tensor y)
 {
@@ -128,14 +132,14 @@ static tensor op(builder *b, int kind, int mode, tensor x, tensor other,
     return y;
 }
 
-/* One of the scores' size, element by element. */
+/* A pointwise operation of the scores' extents. */
 static tensor point(builder *b, int mode, tensor x, tensor other)
 {
     return op(b, POINT, mode, x, other, NULL,
               virtual_tensor(b, TN_DNN_FLOAT, b->s->all));
 }
 
-/* Q K^T, scaled, and the mask. */
+/* Q K^T * scale + mask */
 static tensor scores(builder *b, tensor q, tensor keys)
 {
     tensor x = op(b, PRODUCT, 0, q, keys, NULL,
@@ -146,7 +150,7 @@ static tensor scores(builder *b, tensor q, tensor keys)
                : x;
 }
 
-/* -inf where the key is behind the query. */
+/* Minus infinity where the key comes after the query. */
 static tensor causal(builder *b, tensor x)
 {
     const int64_t *all = b->s->all;
@@ -181,7 +185,7 @@ static void forward(builder *b)
        stored_tensor(b, OUT, false));
 }
 
-/* A gradient of keys or values: x, turned, times other, summed over the heads
+/* A gradient of keys or values: transpose(x) * other, summed over the heads
  * that share them. */
 static void shared_gradient(builder *b, tensor x, tensor other, int id)
 {
@@ -202,7 +206,7 @@ static void shared_gradient(builder *b, tensor x, tensor other, int id)
     op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL, y);
 }
 
-/* The sums of each row of g * out lie beside the workspace. */
+/* SUMS, the row sums of g * out, is in scratch memory before the workspace. */
 static void backward(builder *b)
 {
     const shape *s = b->s;
@@ -235,11 +239,11 @@ static void describe(tn_dnn_graph *graph, const void *key)
     (b.s->kind == TN_ATTENTION_FORWARD ? forward : backward)(&b);
 }
 
-/* ---- what it takes ------------------------------------------------------- */
+/* ---- what is supported --------------------------------------------------- */
 
-/* Size and strides of x; false if it does not lie as cuDNN wants it: rows side by
- * side, each at a multiple of ALIGN bytes. A mask has size 1 along batch and heads
- * where its stride is 0. */
+/* Sets extents and strides of x. false: cuDNN does not support its layout; rows
+ * must be contiguous, each at a multiple of ALIGN bytes. A mask has extent 1
+ * for batch and heads where its stride is 0. */
 static bool side_fit(shape *s, int id, const tn_strided *x, int64_t heads,
                      int64_t length, int64_t width)
 {
@@ -313,7 +317,7 @@ static tn_dnn_status run(tn_queue *queue, const tn_dnn_plan *plan,
     return tn__dnn_plan_run(queue, plan, count, id, at);
 }
 
-/* The plan for shape s of it. */
+/* The plan for shape s of this attention. */
 static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
                                   const tn_attention_args *a, const char **why)
 {
@@ -329,13 +333,13 @@ static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
         .scratch_bytes = back ? (rows * 4 + 255) / 256 * 256 : 0,
         .name = back ? "gradient of attention" : "attention",
         .size = s->size[Q],
-        /* Gradients whose sums have one order are summed in parts: bench/cuda's
-         * take 0.5 and 1 GiB. */
+        /* Deterministic gradients are summed in parts: 0.5 and 1 GiB in
+         * bench/cuda. */
         .workspace_limit = queue->device->listed->info.memory_total / 16};
     return tn__dnn_plan(queue, &problem, why);
 }
 
-/* Since Blackwell no heuristic names the engine whose sums have one order. */
+/* From Blackwell on, no heuristic recommends the deterministic engine. */
 static bool is_supported(const tn_queue *queue, const tn_attention_args *a,
                          shape *s)
 {
@@ -360,7 +364,7 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
 tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
                                   tn_cuda_is_accurate *is_accurate)
 {
-    const char *why; /* the log has it: the own kernel does it then */
+    const char *why; /* is in the log */
     shape s;
     const tn_plugin_device *device = queue->device;
     if (device->own_attention || !is_supported(queue, a, &s))
@@ -368,7 +372,7 @@ tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
     TN_CUDA_ENTER(device);
     if (entered.error)
         return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
-    /* Before the plan, which the trial's own might take the place of. */
+    /* Before plan_of: the plan of the trial may evict this one. */
     if (!device->dnn_attention && !is_accurate(queue, a))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, &why);

@@ -1,17 +1,17 @@
-/* cuda_conv.c: the extension "conv" by cuDNN's graphs of one operation: a
- * convolution, or one of its adjoints. Engines whose sums change from run to
- * run, or that round what they multiply, are left out. What is declined is the
- * core's own kernel's (conv.cl), as is all where the library is missing. */
+/* cuda_conv.c: the extension "conv" by cuDNN graphs of one operation: a
+ * convolution or one of its adjoints. Engines are excluded whose sums change
+ * from run to run or that round their factors. The core's own kernel (conv.cl)
+ * computes what is declined, and everything where cuDNN is missing. */
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-#define WORKSPACE (256ull << 20) /* bytes; no plan that takes more is taken */
+#define WORKSPACE (256ull << 20) /* bytes; the limit for a plan */
 
 enum { IN, WEIGHT, OUT, SIDES };
 
-/* All that a plan depends on, without gaps: bytes are compared. */
+/* All that a plan depends on, without padding: its bytes are compared. */
 typedef struct shape {
     int64_t size[SIDES][4], stride[SIDES][4];
     int64_t step[2], dilation[2], before[2], padding_after[2];
@@ -47,7 +47,7 @@ static tn_dnn_descriptor conv_make(tn_dnn_graph *g, const shape *s)
     return conv;
 }
 
-/* By kind: the operation's type, and the names of what it is given. */
+/* For each kind: the operation's type and the names of its attributes. */
 static const struct {
     const char *name;
     int type, alpha, beta, conv, side[SIDES];
@@ -93,8 +93,9 @@ static void describe(tn_dnn_graph *g, const void *key)
 
 /* ---- a convolution ------------------------------------------------------- */
 
-/* Padding behind an axis: as before it where that gives as many places, which
- * more engines take; else what the last place reaches over. */
+/* Padding after an axis. The same as before it, where that gives as many
+ * outputs: more engines support that. Else as much as the last window reaches
+ * beyond the input. */
 static int64_t padding_after(const tn_conv_args *args, int axis)
 {
     const int64_t reach = args->dilation[axis] * (args->kernel[axis] - 1) + 1;
@@ -106,9 +107,10 @@ static int64_t padding_after(const tn_conv_args *args, int axis)
     return last > behind ? last - behind : 0;
 }
 
-/* The strides of a tensor without gaps, whose channels lie second or last; of a
- * dimension of one place the view's say nothing. False: it lies otherwise, which
- * engines take and get wrong (seen with cuDNN 9.19 on an H200). */
+/* The strides of a contiguous tensor whose channels come second or last. The
+ * strides of a dimension of extent 1 are computed, not taken from the view.
+ * false: other strides; engines accept these but compute wrong results (seen
+ * with cuDNN 9.19 on an H200). */
 static bool packed_strides(int64_t stride[4], const int64_t size[4],
                            const int64_t given[4])
 {
@@ -128,7 +130,7 @@ static bool packed_strides(int64_t stride[4], const int64_t size[4],
     return false;
 }
 
-/* False: a tensor lies as no engine is asked for. */
+/* false: a tensor has strides for which no engine is tried. */
 static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
                      shape *out)
 {
@@ -158,7 +160,7 @@ static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
     return packed;
 }
 
-/* Notes of engines that would break the promises of plugin.h. */
+/* Notes of engines that violate what plugin.h guarantees. */
 static unsigned refused_notes(const shape *s)
 {
     unsigned notes = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS;
@@ -171,10 +173,11 @@ static unsigned refused_notes(const shape *s)
 
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
-/* The core's kernel multiplies half types without tensor cores, which cuBLASLt
- * has: then writing columns and reading them again (4 bytes an element: 1 ps of
- * an H200's memory) is less than so many multiplications of each element by the
- * slower of the two (some 25 TFLOP/s: 0.08 ps). Computed, not measured. */
+/* For half types the core's kernel has no tensor cores; cuBLASLt has. Writing
+ * and reading columns costs 4 bytes for each element, 1 ps of an H200's memory
+ * bandwidth. The slower of the two kernels (some 25 TFLOP/s) takes 0.08 ps for
+ * each multiplication of an element. Above this number of filters columns are
+ * faster. Computed, not measured. */
 #define FEW_FILTERS 16
 
 static bool prefers_columns(tn_plugin_device *device, const tn_conv_args *args)
@@ -216,7 +219,7 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         return e ? tn__dnn_failed(queue, e)
                  : tn__cuda_queue_submitted(queue, args->tag);
     }
-    /* With a bias, the core asks once more without it. */
+    /* If there is a bias, the core asks again without it. */
     return plan || prefers_columns(device, args) ||
                    !TN_HAS(tn_host, tn__host, plan_conv)
                ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s", plan ? "a bias" : why)

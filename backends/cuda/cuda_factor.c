@@ -1,14 +1,14 @@
-/* cuda_factor.c: the extension "lapack" by cuSOLVER, a matrix of the batch after the
- * other. All calls are the stream's; what went wrong with a matrix is a number
- * on the device, which the core reads when it has to know.
+/* cuda_factor.c: the extension "lapack" by cuSOLVER, one matrix of the batch
+ * after the other. All calls are work of the stream. The status of each matrix
+ * is a number on the device, which the core reads when it needs it.
  *
- * Eigenvalues are found by Jacobi's sweeps (syevj). The faster division (syevd of
- * CUDA 13.0 on an H100) gives eigenvectors that are not at right angles where
- * eigenvalues are equal, and says nothing: off by 0.12 for ones of 17 x 17 in
- * float64 (docs/gpu.md).
+ * Eigenvalues are computed by the Jacobi method (syevj). Divide and conquer
+ * (syevd of CUDA 13.0, on an H100) is faster but gives eigenvectors that are
+ * not orthogonal where eigenvalues are equal, without an error: off by 0.12 for
+ * ones of 17 x 17 in float64 (docs/gpu.md).
  *
- * cuSOLVER's handle is the device's, made at its first factorisation, and used
- * under its lock: the core has one queue most often. */
+ * The device owns cuSOLVER's handle, creates it at its first factorisation and
+ * uses it under its lock. Most often the core has one queue. */
 #include <string.h>
 
 #include "cuda.h"
@@ -45,8 +45,9 @@ void tn__cuda_factor_close(tn_plugin_device *device)
 
 /* ---- a batch ------------------------------------------------------------- */
 
-/* Scratch memory: what a routine asks for, then these many elements for what
- * stands beside a matrix (tau, and numbers that nobody reads). */
+/* The factorisation of a batch. Scratch memory holds the routine's workspace of
+ * lwork elements, then `extra` (tau, and values that are not used), then
+ * unused_info. */
 typedef struct work {
     tn_queue *queue;
     const tn_lapack_args *args;
@@ -57,7 +58,7 @@ typedef struct work {
     int triangle, transpose;
     bool single, vectors;
     int lwork;             /* elements */
-    void *scratch, *extra; /* of the device */
+    void *scratch, *extra; /* on the device */
     int *unused_info;
 } work;
 
@@ -66,7 +67,7 @@ static int least(int64_t a, int64_t b)
     return (int)(a < b ? a : b);
 }
 
-/* Where matrix k of x begins. */
+/* The address of matrix k of x. */
 static void *matrix_at(const tn_strided *x, int64_t k)
 {
     return tn__cuda_address(x, k * x->stride[0]);
@@ -77,7 +78,7 @@ static int leading_dim(const tn_strided *x)
     return x->buffer ? (int)x->stride[1] : 1;
 }
 
-/* How much room the routines want. */
+/* Sets lwork to what the routines need. */
 static tn_solver_status workspace_query(work *w)
 {
     const tn_lapack_args *args = w->args;
@@ -112,7 +113,7 @@ static tn_solver_status workspace_query(work *w)
     }
 }
 
-/* R, and the first columns of Q: from the reflections that stand below R. */
+/* R, and the first columns of Q from the reflectors below R. */
 static tn_solver_status qr(const work *w, void *a, void *b, int *info)
 {
     tn_solver_status e = tn__solver.geqrf[w->single](
@@ -133,7 +134,7 @@ static tn_solver_status qr(const work *w, void *a, void *b, int *info)
                                        w->unused_info);
 }
 
-/* cuBLAS has numbers of its own. */
+/* cuBLAS has status codes of its own. */
 static tn_solver_status from_blas(tn_solver_status e)
 {
     return e == TN_BLAS_ALLOC_FAILED ? TN_SOLVER_ALLOC_FAILED : e;
@@ -206,11 +207,11 @@ static work work_begin(tn_queue *queue, const tn_lapack_args *args)
               .single = args->a.dtype == TN_F32,
               .vectors = flags & TN_LAPACK_VECTORS};
     if (args->kind == TN_LAPACK_SVD && !w.vectors)
-        w.ldb = w.m; /* of nothing */
+        w.ldb = w.m; /* not used */
     return w;
 }
 
-/* The handles are told the queue's stream; the room is there. */
+/* Creates the handles, sets their stream and allocates scratch memory. */
 static tn_solver_status work_prepare(work *w)
 {
     tn_plugin_device *device = w->queue->device;

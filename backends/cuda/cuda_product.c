@@ -1,66 +1,66 @@
-/* cuda_product.c: matrix products by cuBLASLt, with what stands around them (the
- * extension "product"). What it cannot have (integers, matrices without
- * neighbouring elements, no sum at all) goes the core's way, as everything does
- * where the library is missing.
+/* cuda_product.c: matrix products by cuBLASLt, with bias, activation and scales (the
+ * epilogues (the extension "product"). What cuBLASLt does not support
+ * (integers, matrices that are contiguous in neither dimension, empty sums) is
+ * left to the core's own kernel, as is everything where the library is missing.
  *
- * cuBLASLt counts columns: a matrix whose rows lie together is the transpose of
- * one whose columns do. So c' = b' a' is computed, and a, b and c are handed
- * over as they lie.
+ * cuBLASLt is column-major: a matrix whose rows are contiguous is for it the
+ * transpose of one whose columns are. So c' = b' a' is computed, and a, b and c
+ * are passed without copies.
  *
- * Which of its algorithms takes a shape is asked once; the answer is kept by
- * the queue, whose calls the core makes one at a time. Algorithms that add
- * parts of a sum in the output's type, or in an order that changes from run to
- * run, are left out. */
+ * The algorithm for a shape is chosen once and cached by the queue, whose calls
+ * the core makes one at a time. Two kinds of algorithms are excluded: those
+ * that add partial sums in the output's type, and those whose order of
+ * summation changes from run to run. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cublaslt.h"
 #include "cuda.h"
 
-/* What NVIDIA advises for compute capability 9.0, whose algorithms want most;
- * what one asks for is what it gets. */
+/* Bytes. NVIDIA's recommendation for compute capability 9.0, the largest of
+ * all. The algorithms use what they are given. */
 #define WORKSPACE (32u << 20)
 #define CHOICES 512 /* a power of two */
-#define PROBES 4    /* places at which a shape may be */
-#define ALIGN 16    /* of bias and aux */
+#define PROBES 4    /* slots tried for a shape */
+#define ALIGN 16    /* bytes, of bias and aux */
 
 enum { A, B, C };
 
-/* All that a choice depends on, without gaps: bytes are compared. */
+/* All that a choice depends on, without padding: its bytes are compared. */
 typedef struct shape {
     int64_t m, n, k;              /* of c' */
-    int64_t ld[3], stride[3];     /* from column to column, matrix to matrix */
-    int64_t aux_ld;               /* in elements; bits of a mask */
+    int64_t ld[3], stride[3];     /* between columns; between matrices */
+    int64_t aux_ld;               /* elements, or bits of a mask */
     int32_t count;                /* of matrices */
-    uint8_t dtype[3], transposed[3];   /* turned[C] is 0 */
-    uint16_t align[3], extra_align[2]; /* near: of bias and aux */
-    uint16_t epilogue;            /* cuBLASLt's number; 0: no words about it */
+    uint8_t dtype[3], transposed[3];   /* transposed[C] is 0 */
+    uint16_t align[3], extra_align[2]; /* extra: of bias and aux */
+    uint16_t epilogue;            /* cuBLASLt's number; 0: not set */
     uint8_t scaled[2];
 } shape;
 
-/* What was chosen for a shape. */
+/* The algorithm chosen for a shape. */
 typedef struct choice {
     shape of;
-    bool usable; /* else cuBLASLt has no algorithm for it */
-    tn_lt_operation operation; /* owned, as the layouts are */
+    bool usable; /* false: cuBLASLt has no algorithm */
+    tn_lt_operation operation; /* owned, like the layouts */
     tn_lt_layout layout[3];
     tn_lt_found found;
 } choice;
 
 struct tn_cuda_choices {
-    choice *slot[CHOICES]; /* owned; the latest ones of their hashes */
+    choice *slot[CHOICES]; /* owned; the latest for each hash */
 };
 
 /* ---- the library --------------------------------------------------------- */
 
-static _Atomic(const char *) missing; /* why there is none, once it is known */
+static _Atomic(const char *) missing; /* why there is no cuBLASLt */
 
 const char *tn__cuda_cublaslt_error(void)
 {
     return atomic_load(&missing);
 }
 
-/* The device's handle, made at its first product; NULL: there is none. */
+/* The device's handle, created at its first product. NULL: no cuBLASLt. */
 static tn_lt_handle handle_of(tn_plugin_device *device)
 {
     tn_lt_handle handle =
@@ -96,15 +96,16 @@ void tn__cuda_cublaslt_close(tn_plugin_device *device)
         tn__lt.destroy(handle);
 }
 
-/* ---- what it can have ---------------------------------------------------- */
+/* ---- what is supported --------------------------------------------------- */
 
-/* A product as cuBLASLt computes it, and the calls that it takes. */
+/* A product as cuBLASLt computes it, in one or several calls. */
 typedef struct product {
     shape shape;
-    const tn_strided *view[3]; /* by A, B, C of c' */
+    const tn_strided *view[3]; /* by the roles A, B, C of c' */
     const tn_strided *bias, *aux, *scale[2]; /* NULL: none */
-    uint32_t outer_ndim;       /* of the batch dimensions, the first ones */
-    bool by_column;            /* c itself is computed */
+    uint32_t outer_ndim;       /* leading batch dimensions, one call for each
+                                * point */
+    bool by_column;            /* computes c, not its transpose c' */
 } product;
 
 static const struct {
@@ -114,7 +115,8 @@ static const struct {
     [TN_F16] = {2, TN_LT_R_16F},     [TN_BF16] = {2, TN_LT_R_16BF},
     [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
 
-/* x' as columns, or the turned one of such. rows and columns are x's. */
+/* The leading dimension of x' for cuBLASLt, and whether it is transposed. rows
+ * and columns are those of x. false: neither dimension is contiguous. */
 static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
                       int64_t rows, int64_t columns, int64_t *ld,
                       uint8_t *transposed)
@@ -131,7 +133,8 @@ static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
     return (down == 1 || rows == 1) && (across >= rows || columns == 1);
 }
 
-/* As many of the inner batch dimensions as are one stride for a, b and c. */
+/* Merges inner batch dimensions into one as long as a, b and c each have a
+ * single stride for them. */
 static void batch_collapse(const tn_matmul_args *mm, product *p)
 {
     int64_t count = 1;
@@ -156,8 +159,8 @@ static void batch_collapse(const tn_matmul_args *mm, product *p)
     p->shape.count = (int32_t)count;
 }
 
-/* The greatest power of two, 256 at most, of which every place of x is a
- * multiple, but for the strides that cuBLASLt sees itself. */
+/* The alignment of x in bytes, 256 at most, over all calls. cuBLASLt checks the
+ * strides within a call itself. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
     uint64_t places = 256 | (uintptr_t)tn__cuda_address(x, 0);
@@ -171,13 +174,13 @@ static bool is_f8(uint32_t dtype)
     return kinds[dtype].bytes == 1;
 }
 
-/* f8 is multiplied with its scales alone, and to something wider. */
+/* An f8 product needs its scales and a wider output. */
 static bool dtypes_fit(const tn_matmul_args *mm, const tn_product_args *with)
 {
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
     if (!kinds[c].bytes || is_f8(c))
         return false;
-    /* Its gelu of float64 has float32's precision. */
+    /* cuBLASLt's GELU of float64 has only float32's precision. */
     if (with && c == TN_F64 &&
         with->epilogue & (TN_PRODUCT_GELU | TN_PRODUCT_GELU_TANH))
         return false;
@@ -197,7 +200,8 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     s->ld[C] = ld;
     s->k = mm->k;
     p->by_column = by_column;
-    /* Rows of c are columns of c'; else c itself is what has columns. */
+    /* If rows of c are contiguous, they are the columns of c'. Else the columns
+     * of c are contiguous, and c itself is computed. */
     p->view[A] = by_column ? &mm->a : &mm->b;
     p->view[B] = by_column ? &mm->b : &mm->a;
     p->view[C] = &mm->c;
@@ -216,7 +220,7 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     return true;
 }
 
-/* cuBLASLt's number for words of TN_PRODUCT_...; 0: it has none. */
+/* cuBLASLt's epilogue for flags of TN_PRODUCT_...; 0: it has none. */
 static uint16_t epilogue_of(uint32_t flags, bool by_column)
 {
     const bool relu = flags & TN_PRODUCT_RELU;
@@ -224,7 +228,8 @@ static uint16_t epilogue_of(uint32_t flags, bool by_column)
         return TN_LT_EPILOGUE_NONE;
     if (flags & TN_PRODUCT_SUMS)
         return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
-    /* The bias would be one for each row; its gelu is that by tanh. */
+    /* A bias would have one element for each row. cuBLASLt's GELU is the tanh
+     * approximation. */
     if (by_column || flags & TN_PRODUCT_GELU)
         return 0;
     if (flags & TN_PRODUCT_BACK)
@@ -236,7 +241,8 @@ static uint16_t epilogue_of(uint32_t flags, bool by_column)
                       (flags & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
 }
 
-/* What stands around the product; why it cannot be had, or NULL. */
+/* Adds the epilogue to the product. Returns why cuBLASLt cannot compute it, or
+ * NULL. */
 static const char *epilogue_fit(product *p, const tn_product_args *with)
 {
     shape *s = &p->shape;
@@ -295,7 +301,7 @@ void tn__cuda_choices_free(tn_cuda_choices *choices)
 static tn_lt_status layout_make(const shape *s, int i, int type,
                                 tn_lt_layout *out)
 {
-    /* As it lies: before it is turned. */
+    /* Extents as stored, before a transposition. */
     int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
     uint64_t down = (uint64_t)(s->transposed[i] ? columns : rows);
     uint64_t across = (uint64_t)(s->transposed[i] ? rows : columns);
@@ -338,7 +344,7 @@ static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
     return e ? e : count ? c->found.state : TN_LT_NOT_SUPPORTED;
 }
 
-/* Tells the operation where bias, aux and scales lie now. */
+/* Sets the addresses of bias, aux and scales for this call. */
 static tn_lt_status pointers_set(const choice *c, const product *p)
 {
     static const int attribute[] = {TN_LT_BIAS_POINTER, TN_LT_AUX_POINTER,
@@ -431,7 +437,8 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
 
 /* ---- a product ----------------------------------------------------------- */
 
-/* The calls of a product, one for each point of the looped dimensions. */
+/* Runs the product, with one call for each point of the outer batch
+ * dimensions. */
 static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
                          const tn_matmul_args *mm, const product *p,
                          const choice *c)
@@ -475,8 +482,8 @@ static bool has_points(const tn_matmul_args *mm)
     return true;
 }
 
-/* with: NULL where there is the product alone. *why is set where it is not for
- * cuBLASLt, TN_ERR_UNSUPPORTED. */
+/* with: NULL for a plain product. If cuBLASLt does not support it, returns
+ * TN_ERR_UNSUPPORTED with *why set. */
 static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
                           const tn_product_args *with, const char **why)
 {
@@ -499,7 +506,8 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     }
     const choice *c = choice_of(queue, handle, &p);
     *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
-    /* Without room for its workspace the own kernel, which has none, serves. */
+    /* Without memory for the workspace, the own kernel computes the product; it
+     * needs none. */
     if (!c || tn__cuda_scratch_ready(queue, c->found.workspace_bytes))
         return TN_ERR_UNSUPPORTED;
     tn_lt_status e = pointers_set(c, &p);

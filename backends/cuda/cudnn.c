@@ -1,7 +1,7 @@
-/* cudnn.c: graphs of cuDNN's operations, and the plans that its own heuristics
- * name for them. A plan is kept by the queue, as algorithms are in cuda_product.c.
- * What cuDNN has no engine for is declined, and everything is where the library
- * is missing: the core computes it then. */
+/* cudnn.c: graphs of cuDNN's operations, and plans for them that cuDNN's
+ * heuristics recommend. The queue caches plans, as it does algorithms in
+ * cuda_product.c. Where cuDNN has no engine, or is missing, the core's own
+ * kernel is used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,21 +9,21 @@
 #include "cudnn.h"
 
 #define PLANS 256               /* a power of two */
-#define CONFIGS 16              /* engines that are tried, by each heuristic */
+#define CONFIGS 16              /* engines tried, for each heuristic */
 
 struct tn_dnn_plan {
-    tn_dnn_problem of; /* its key: owned, behind this */
-    bool usable;       /* else cuDNN has no engine for it */
+    tn_dnn_problem of; /* its key is stored below */
+    bool usable;       /* false: cuDNN has no engine for it */
     tn_dnn_graph graph;
-    tn_dnn_descriptor whole, config, plan; /* owned; what was chosen */
-    int64_t workspace_bytes, engine; /* its number, for the log */
-    unsigned notes;                  /* that it has, bit by bit */
+    tn_dnn_descriptor whole, config, plan; /* owned; the choice */
+    int64_t workspace_bytes, engine; /* engine: its number, for the log */
+    unsigned notes;                  /* of the engine, a bit each */
     uint64_t key[];
 };
 
 struct tn_cuda_plans {
     tn_dnn_handle handle;     /* owned */
-    tn_dnn_plan *slot[PLANS]; /* owned; the latest ones of their hashes */
+    tn_dnn_plan *slot[PLANS]; /* owned; the latest for each hash */
 };
 
 /* ---- descriptors --------------------------------------------------------- */
@@ -35,7 +35,7 @@ static void drop(tn_dnn_descriptor *descriptor)
     *descriptor = NULL;
 }
 
-/* An attribute, unless one before it was refused. */
+/* Sets an attribute, unless an error came before. */
 static void set(tn_dnn_status *e, tn_dnn_descriptor descriptor, int name,
                 int type, int64_t count, const void *elements)
 {
@@ -111,7 +111,7 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Does it keep the promises of plugin.h, as far as it says? */
+/* Do the engine's notes allow it, by what plugin.h guarantees? */
 static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
     int note[TN_DNN_NOTES];
@@ -135,7 +135,7 @@ static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
     return !e && !(p->notes & p->of.refused_notes);
 }
 
-/* Takes config for the plan, if it goes. */
+/* Makes the plan by config. false: that is not possible or not allowed. */
 static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
                      tn_dnn_descriptor config)
 {
@@ -156,7 +156,7 @@ static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
     return false;
 }
 
-/* The first that goes of those which a heuristic names. */
+/* Chooses the first usable engine among those that a heuristic recommends. */
 static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
 {
     tn_dnn_descriptor heuristic = NULL, config[CONFIGS] = {NULL};
@@ -182,7 +182,7 @@ static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
     return p->config != NULL;
 }
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- the cache of plans -------------------------------------------------- */
 
 static void plan_free(tn_dnn_plan *p)
 {
@@ -236,7 +236,8 @@ void tn__cuda_plans_free(tn_cuda_plans *plans)
     free(plans);
 }
 
-/* The queue's, with a handle for its stream; NULL with *why set. */
+/* The queue's plans, with a handle for its stream. NULL with *why set if that
+ * fails. */
 static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 {
     if (queue->plans || (*why = tn__cuda_open(TN_CUDA_DNN)))
