@@ -81,7 +81,8 @@ static void tensor_add(trial *t, int side, uint32_t dtype, int64_t heads,
     t->bytes += ((uint64_t)t->count[side] * bytes + 255) / 256 * 256;
     for (int w = 0; w < BOTH; w++)
         *side_of(&t->args[w], side) = (tn_strided){
-            .buffer = &t->buffer[w], .offset = (int64_t)(t->begin[side] / bytes),
+            .buffer = &t->buffer[w],
+            .offset = (int64_t)(t->begin[side] / bytes),
             .dtype = dtype, .ndim = side == LSE ? 3 : 4,
             .stride = {heads * length * width, length * width, width,
                        side == LSE ? 0 : 1}};

@@ -300,7 +300,8 @@ tn_status tn__cuda_attention_own(tn_queue *queue,
     X(sort)
 
 /* Declares tn__cuda_<slot> with the type that plugin.h gives to the slot. */
-#define TN_CUDA_DECLARE(slot) __typeof__(*((tn_plugin *)0)->slot) tn__cuda_##slot;
+#define TN_CUDA_DECLARE(slot)                                                 \
+    __typeof__(*((tn_plugin *)0)->slot) tn__cuda_##slot;
 TN_CUDA_SLOTS(TN_CUDA_DECLARE)
 
 #endif

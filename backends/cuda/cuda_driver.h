@@ -161,7 +161,8 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
        void **extra))
 
 typedef struct tn_cuda_driver {
-#define TN_CUDA_FIELD(field, symbol, parameters) tn_cu_result(*field) parameters;
+#define TN_CUDA_FIELD(field, symbol, parameters)                              \
+    tn_cu_result(*field) parameters;
     TN_CUDA_DRIVER_MAP(TN_CUDA_FIELD)
 } tn_cuda_driver;
 

@@ -1,7 +1,7 @@
-/* cuda_product.c: matrix products by cuBLASLt, with bias, activation and scales (the
- * epilogues (the extension "product"). What cuBLASLt does not support
- * (integers, matrices that are contiguous in neither dimension, empty sums) is
- * left to the core's own kernel, as is everything where the library is missing.
+/* cuda_product.c: matrix products by cuBLASLt, with bias, activation and scales
+ * (the extension "product"). What cuBLASLt does not support (integers, matrices
+ * that are contiguous in neither dimension, empty sums) is left to the core's
+ * own kernel, as is everything where the library is missing.
  *
  * cuBLASLt is column-major: a matrix whose rows are contiguous is for it the
  * transpose of one whose columns are. So c' = b' a' is computed, and a, b and c

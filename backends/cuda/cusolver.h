@@ -80,9 +80,9 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
        int n, void *a, int lda, void *values, void *u, int ldu, void *vt,     \
        int ldvt, void *work, int lwork, void *extra, int *info))              \
     X(trsm, cublas, trsm_v2,                                                  \
-      (tn_blas_handle handle, int side, int triangle, int transpose, int diagonal,\
-       int m, int n, const void *alpha, const void *a, int lda, void *b,      \
-       int ldb))
+      (tn_blas_handle handle, int side, int triangle, int transpose,          \
+       int diagonal, int m, int n, const void *alpha, const void *a, int lda, \
+       void *b, int ldb))
 
 typedef struct tn_solver {
 #define TN_SOLVER_FIELD(field, symbol, parameters)                            \

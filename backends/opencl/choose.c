@@ -1,12 +1,12 @@
-/* choose.c: which of the two does a matrix product, the core's own kernel or
- * CLBlast.
+/* choose.c: chooses between the core's own kernel and CLBlast for a matrix
+ * product.
  *
- * Which is the faster one depends on the device, its driver, and the product's
- * shape, so it is measured: the first product of a class (type, how the
- * operands lie, each extent within a factor of four, one matrix or many) runs
- * both ways, three times each, and the faster has all of that class. What was
- * measured is kept in the disk cache. A product that adds to c cannot be
- * repeated: it goes by what is known, else to CLBlast. */
+ * Which is faster depends on the device, its driver and the product's shape, so
+ * it is measured. The first product of a class (type, transpositions, each
+ * extent within a factor of four, one matrix or a batch) runs three times in
+ * both ways. The faster one computes all products of that class from then on.
+ * The result is stored in the disk cache. A product that adds to c cannot be
+ * repeated: it uses a known result, or CLBlast. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum { UNKNOWN, OWN, CLBLAST };
 enum { ROUNDS = 3 };
 #define DECLINED TN_ERR_UNSUPPORTED /* CLBlast has declined */
 
-/* Around what is measured and kept. */
+/* Held while a result is measured and stored. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_products_init(tn_plugin_device *device)
@@ -30,7 +30,7 @@ void tn__opencl_products_init(tn_plugin_device *device)
 
 /* ---- classes ------------------------------------------------------------- */
 
-/* 0: up to 16, 1: up to 64, ..., 4: beyond 1,024 */
+/* 0: up to 16, 1: up to 64, ..., 4: above 1024 */
 static unsigned size_class(int64_t extent)
 {
     unsigned class = 0;
@@ -65,13 +65,13 @@ static tn_status work(tn_queue *queue, void *context, uint8_t variant)
                               : tn__opencl_matmul_own(queue, mm);
 }
 
-/* UNKNOWN where CLBlast cannot have the product, or something failed. */
+/* UNKNOWN if CLBlast does not support the product, or if something failed. */
 static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
                        tn_status *status)
 {
     double least[3] = {0};
-    void *context = (void *)(uintptr_t)mm; /* `work` only reads it */
-    for (int round = -1; round < ROUNDS; round++) /* the first compiles */
+    void *context = (void *)(uintptr_t)mm; /* `work` does not write it */
+    for (int round = -1; round < ROUNDS; round++) /* round -1 compiles */
         for (uint8_t variant = CLBLAST; variant >= OWN; variant--) {
             double time =
                 tn__opencl_time(queue, work, context, variant, status);
@@ -90,7 +90,8 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 
-/* Reads or measures what is not known yet. Under the lock. */
+/* The choice for a class, from the disk cache or by measuring. Under the
+ * lock. */
 static uint8_t choice_find(tn_queue *queue, const tn_matmul_args *mm,
                            unsigned class, tn_status *status)
 {

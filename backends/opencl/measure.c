@@ -1,6 +1,6 @@
-/* measure.c: choices among ways that give the same, made by measuring: how a
- * piece of work is timed, and where what was chosen is kept, which is the disk
- * cache, under the device and its driver's version. */
+/* measure.c: choices between implementations of the same work: how they are
+ * timed, and how a choice is stored in the disk cache, under the device and its
+ * driver's version. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +15,7 @@ static uint32_t load_choice(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* As of a source's binary: another driver measures again. */
+/* Like the key of a binary: another driver measures again. */
 static char *key_of(const tn_plugin_device *device, const char *what,
                     size_t *bytes)
 {

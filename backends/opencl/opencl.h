@@ -156,7 +156,8 @@ void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
 
 /* Runs the work in one variant and returns its seconds, from an idle queue to
  * an idle queue. The result is valid only if *status is TN_OK. */
-typedef tn_status tn_opencl_work(tn_queue *queue, void *context, uint8_t variant);
+typedef tn_status tn_opencl_work(tn_queue *queue, void *context,
+                                 uint8_t variant);
 double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
                        uint8_t variant, tn_status *status);
 

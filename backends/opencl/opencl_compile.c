@@ -1,4 +1,5 @@
-/* opencl_compile.c: from a text to a program, through the core's disk cache. */
+/* opencl_compile.c: from a source to a program, through the core's disk
+ * cache. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,7 +34,7 @@ static tn_status build_failed(const tn_build *build,
     return status;
 }
 
-/* ---- the cache ----------------------------------------------------------- */
+/* ---- binaries ------------------------------------------------------------ */
 
 void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
                            size_t out_bytes)
@@ -50,7 +51,7 @@ typedef struct building {
     cl_program program; /* the result */
 } building;
 
-/* The stored binary as a program; 0: the driver does not want it. */
+/* Loads a stored binary as a program. 0: the driver rejects it. */
 static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -71,7 +72,7 @@ static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* The binary of a program, if the driver gives it. */
+/* The binary of a program; stays empty if the driver does not return one. */
 static void binary_read(cl_program program, tn_binary *out)
 {
     size_t bytes = 0;
@@ -87,7 +88,7 @@ static void binary_read(cl_program program, tn_binary *out)
         free(binary);
 }
 
-/* ---- both ---------------------------------------------------------------- */
+/* ---- compiling ----------------------------------------------------------- */
 
 static tn_status compile_text(void *context, tn_binary *binary)
 {
@@ -113,10 +114,10 @@ static tn_status compile_text(void *context, tn_binary *binary)
     return status;
 }
 
-/* Drivers keep caches of their own, and not every
- * one bears two compilers of the same program: PoCL before 6.0 writes a file
- * of its anew by removing it first, so that the other process reads none and
- * fails, or keeps a binary that lacks it. */
+/* Drivers have caches of their own, and some fail when two processes compile
+ * the same program. PoCL before 6.0 removes a cache file before it writes it
+ * again. Meanwhile the other process reads no file and fails, or stores a
+ * binary without it. */
 int32_t tn__opencl_text_lock(const tn_source *source)
 {
     return TN_HAS(tn_host, tn__host, cache_release)

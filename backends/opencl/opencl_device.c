@@ -1,9 +1,10 @@
-/* opencl_device.c: the devices of all drivers, in one order, and opening one.
+/* opencl_device.c: lists the devices of all drivers in a fixed order, and opens
+ * them.
  *
- * Drivers come from the loader in the order of a folder's entries, which
- * differs from machine to machine: so GPUs stand first, CPUs last, and among
- * equals the platform's name and then the driver's own order decide. Nothing
- * is created to list them: no context, no queue. */
+ * The loader returns drivers in the order of directory entries, which differs
+ * between machines. So devices are sorted: GPUs first, CPUs last; then by the
+ * platform's name; then in the driver's own order. Listing creates no context
+ * and no queue. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static tn_opencl_listed listed[MAX_DEVICES];
 static void list_all(void);
 static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 
-/* ---- what a driver says -------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------- */
 
 static void device_text(cl_device_id device, cl_device_info what, char *out,
                         size_t room)
@@ -27,7 +28,7 @@ static void device_text(cl_device_id device, cl_device_info what, char *out,
     snprintf(out, room, "%s", text + strspn(text, " "));
 }
 
-/* A number of up to 64 bits; 0 where the driver does not tell. */
+/* A number of up to 64 bits; 0 if the driver does not report it. */
 static uint64_t device_number(cl_device_id device, cl_device_info what)
 {
     uint64_t value = 0;
@@ -53,8 +54,8 @@ static uint32_t kind_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? TN_KIND_CPU : TN_KIND_ACCELERATOR;
 }
 
-/* Where the device sits, which does not change when others come and go. The
- * numbers are those of the extensions' own headers. */
+/* The device's location, which does not change when other devices come and go.
+ * The numeric constants are from the headers of the extensions. */
 static void uid_of(tn_opencl_listed *l, char *out, size_t room)
 {
     cl_uint pci[4]; /* domain, bus, device, function */
@@ -79,7 +80,7 @@ static void uid_of(tn_opencl_listed *l, char *out, size_t room)
     }
 }
 
-/* What keeps it from the reference's bits, or from work at all. */
+/* Sets the capabilities, and why the device is unusable or not bit-exact. */
 static void capabilities(tn_opencl_listed *l)
 {
     tn_device_info *info = &l->info;
@@ -106,7 +107,8 @@ static void capabilities(tn_opencl_listed *l)
                  "it is big-endian");
     else if (sscanf(l->device_version, "OpenCL %u.%u", &major, &minor) != 2 ||
              major * 10 + minor < 12)
-        snprintf(info->note, sizeof info->note, "unusable: %.60s, older than 1.2", l->device_version);
+        snprintf(info->note, sizeof info->note, "unusable: %.60s, older than 1.2",
+                 l->device_version);
     else
         l->usable = true;
 }
@@ -230,7 +232,8 @@ tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
 
 /* ---- an open device ------------------------------------------------------ */
 
-/* What a driver says of a context, from a thread of its own. */
+/* A message of the driver about a context; it comes on a thread of the
+ * driver. */
 static void CL_CALLBACK context_says(const char *text, const void *more,
                                      size_t bytes, void *context)
 {
@@ -238,8 +241,8 @@ static void CL_CALLBACK context_says(const char *text, const void *more,
     tn__host->log(2, "opencl: the driver says: %s", text);
 }
 
-/* What kernels are printed for. The options are for tests: a device may be
- * taken for one that has less, or that wants another order of work. */
+/* Fills the target for which kernels are printed. Some options are for tests:
+ * they hide a feature of the device or choose another order of work. */
 static void target_fill(tn_plugin_device *device)
 {
     cl_device_id id = device->listed->device;

@@ -1,4 +1,5 @@
-/* opencl_driver.c: libOpenCL.so.1, names for what it returns, and signals. */
+/* opencl_driver.c: opens libOpenCL.so.1, names its errors, and saves and
+ * restores signal handlers. */
 #include "opencl.h"
 
 #include <dlfcn.h>
@@ -19,7 +20,7 @@ static void driver_open(void)
         return;
     }
     void *symbol;
-    /* POSIX promises what ISO C does not: an object pointer holds it. */
+    /* POSIX guarantees that an object pointer can hold a function's address. */
 #define FIND(name)                                                            \
     if ((symbol = dlsym(library, "cl" #name))) {                              \
         memcpy(&cl.name, &symbol, sizeof symbol);                             \

@@ -1,5 +1,5 @@
-/* opencl_host.c: memory of the host that the driver has made ready for its copies
- * (page-locked, on a GPU): a buffer of its own that stays mapped. */
+/* opencl_host.c: host memory for fast copies (page-locked, on a GPU). It is a
+ * buffer that stays mapped. */
 #include <stdlib.h>
 
 #include "opencl.h"

@@ -1,7 +1,7 @@
-/* opencl_launch.c: work for a queue. The core says for every piece of it which kernel
- * runs, over how many groups and with what arguments (see "Programs and
- * primitives as source" in plugin.h); here is the one way that all of them
- * take. */
+/* opencl_launch.c: launches the core's kernels. The core plans each step: which
+ * kernel runs, how many work-groups, which arguments (see "Programs and
+ * primitives as source" in plugin.h). All kinds of work take the same path
+ * here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
     return i;
 }
 
-/* NULL if it is not there. Under the lock. */
+/* NULL if the table has no such kernel. Under the lock. */
 static cl_kernel kernel_find(const tn_plugin_device *device,
                              const uint64_t key[2])
 {
@@ -58,8 +58,8 @@ void tn__opencl_kernels_release(tn_plugin_device *device)
     device->kernels = NULL;
 }
 
-/* Prints, builds and keeps a plan's kernel. Under the lock, so that each is
- * built once. */
+/* Prints, builds and stores the kernel of a plan. Under the lock, so that each
+ * kernel is built once. */
 static tn_status kernel_make(tn_plugin_device *device,
                              const tn_target *target,
                              const tn_program *program, const tn_plan *plan)
@@ -92,8 +92,8 @@ static tn_status kernel_make(tn_plugin_device *device,
 
 /* ---- arguments ----------------------------------------------------------- */
 
-/* Work of a queue is in order, so one scratch buffer serves all of it. A
- * driver keeps a released one until the work that uses it is done. */
+/* The work of a queue runs in order, so all of it uses one scratch buffer. A
+ * driver keeps a released buffer until the work that uses it is done. */
 static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     cl_int error = CL_SUCCESS;
@@ -114,8 +114,7 @@ static cl_int set_memory(cl_kernel kernel, cl_uint *i, cl_mem memory)
     return cl.SetKernelArg(kernel, (*i)++, sizeof memory, &memory);
 }
 
-/* The argument words: by value, or in a buffer that lives as long as the
- * kernel needs it. */
+/* The argument words, by value or in a buffer of their own. */
 static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
                         const tn_plan *plan, cl_mem *words)
 {
@@ -123,7 +122,7 @@ static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
     if (!(plan->flags & TN_PLAN_WORDS_IN_BUFFER))
         return cl.SetKernelArg(kernel, (*i)++, plan->argument_bytes,
                                plan->argument);
-    /* The driver only reads it. */
+    /* the driver only reads them */
     *words = cl.CreateBuffer(queue->device->context,
                              CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                              plan->argument_bytes,
@@ -149,7 +148,7 @@ static cl_int set_arguments(tn_queue *queue, cl_kernel kernel,
     return error ? error : set_words(queue, kernel, &i, plan, words);
 }
 
-/* ---- the one way --------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_target *target,
                      const tn_program *program, tn_plan *plan)
@@ -195,7 +194,8 @@ static tn_status run_steps(tn_queue *queue, const tn_target *target,
 
 /* ---- the five primitives ------------------------------------------------- */
 
-/* Nothing can be compiled yet: the text depends on the classes of a launch. */
+/* The source depends on the classes of the launches, so nothing can be compiled
+ * yet. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program, tn_built **out)
 {
@@ -215,7 +215,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* its kernels stay, for whoever builds its like */
+    (void)device; /* its kernels stay cached for equal programs */
     free(built);
 }
 
@@ -241,4 +241,4 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
 PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
-PRIMITIVE(conv) /* the extension */
+PRIMITIVE(conv) /* an extension */

@@ -1,12 +1,13 @@
-/* opencl_memory.c: buffers, and copies of bytes to, from and between them. */
+/* opencl_memory.c: buffers, and copies from and to the host and between
+ * buffers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* Drivers allocate late, at the first use, where a failure would be some
- * launch's: moving the buffer to the device, its content undefined, makes them
- * say at once whether there is room. */
+/* Drivers allocate memory at the first use, where a failure would be that of
+ * some launch. Migrating the buffer to the device, with undefined content,
+ * makes the driver allocate now. */
 static cl_int make_resident(tn_plugin_device *device, cl_mem memory)
 {
     cl_int error = cl.EnqueueMigrateMemObjects(
@@ -64,8 +65,8 @@ static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
     }
 }
 
-/* OpenCL knows rectangles whose rows do not overlap, and, within one buffer,
- * have one pitch. */
+/* OpenCL copies rectangles whose rows do not overlap. Within one buffer, both
+ * must have the same pitch. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&

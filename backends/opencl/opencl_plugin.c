@@ -1,4 +1,4 @@
-/* opencl_plugin.c: the table that the core sees, and the one exported symbol. */
+/* opencl_plugin.c: the plugin's table, and the one exported symbol. */
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,18 +6,18 @@
 #include "opencl.h"
 
 
-/* ---- calls that reach a driver ------------------------------------------- */
+/* ---- calls that enter a driver ------------------------------------------- */
 
-/* A driver of CPUs may compute within a call. Then it does so in its
- * caller's rounding mode, and threads that it starts keep the mode of the call
- * that started them: so the slots below run in the state that programs are
- * defined for, and the caller's is put back. And the calls of two threads are
- * of each other's work: PoCL's `basic` device (3.1) waits for itself for ever
- * when a command of one thread depends on another that is just being run by
- * the other's call. So on CPUs calls take turns. */
+/* The driver of a CPU may compute within a call, in the caller's rounding mode,
+ * and threads that it starts inherit that mode. So the slots below set the
+ * floating-point state that programs are defined for, and restore the caller's.
+ *
+ * PoCL's device `basic` (3.1) may run commands of another thread within a call.
+ * It deadlocks if a command of one thread depends on one that another thread's
+ * call is running. So on CPUs, calls hold a lock. */
 typedef struct call_state {
     fenv_t before;
-    pthread_mutex_t *cpu_lock; /* NULL: none */
+    pthread_mutex_t *cpu_lock; /* NULL: not taken */
 } call_state;
 
 static call_state call_begin(tn_plugin_device *device)
@@ -38,8 +38,8 @@ static tn_status call_end(const call_state *made, tn_status status)
     return status;
 }
 
-/* Drivers have threads, and files of the device, that a child of fork has not:
- * calls would wait for ever. So nothing of a device reaches a driver there. */
+/* A child of fork has neither the threads nor the device files of a driver, so
+ * a call would wait for ever. There, no call enters a driver. */
 static bool is_forked;
 
 static void after_fork(void)
@@ -72,7 +72,8 @@ static tn_status refuse(const tn_plugin_device *device)
     }
 static tn_status device_count(uint32_t *count)
 {
-    call_state made = call_begin(NULL); /* listed once, perhaps by the parent */
+    call_state made = call_begin(NULL); /* was filled once, maybe by the
+                                         * parent */
     return call_end(&made, tn__opencl_device_count(count));
 }
 
@@ -119,7 +120,8 @@ DRIVER_CALL(queue_wait, queue->device, (tn_queue * queue, tn_event *event),
 DRIVER_CALL(conv, queue->device, (tn_queue * queue, const tn_conv_args *args),
             (queue, args))
 
-/* What a child of fork gives back is the parent's, but for our own struct. */
+/* In a child of fork, objects belong to the parent. Only our own struct is
+ * freed. */
 static void device_close(tn_plugin_device *device)
 {
     if (!is_forked)
@@ -142,7 +144,7 @@ static void event_close(tn_event *event)
         tn__opencl_event_close(event);
 }
 
-/* No work of a child's is under way. */
+/* A child has no pending work. */
 static tn_status event_query(tn_event *event, uint32_t *done)
 {
     *done = 1;

@@ -1,17 +1,17 @@
-/* opencl_queue.c: queues in order, what fails on them, and events. */
+/* opencl_queue.c: in-order queues, their errors, and events. */
 #include <stdlib.h>
 
 #include "opencl.h"
 
-/* Drivers collect work until they are told to start. After so many pieces they
- * are: seldom enough to cost nothing, often enough that the device does not
- * wait for the host to look at a result. */
+/* Drivers may collect work until a flush. So many pieces are few enough that a
+ * flush costs nothing noticeable, and the device need not wait until the host
+ * reads a result. */
 #define FLUSH_EVERY 16
 
-/* Scratch memory up to this size is kept from one launch to the next. */
+/* Scratch memory up to this size (bytes) survives a sync. */
 #define SCRATCH_CACHED (16u << 20)
 
-/* ---- failures ------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_status status_of(cl_int error)
 {
@@ -40,9 +40,9 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                               : "");
 }
 
-/* Work that was accepted has failed: the driver says no more of it than that,
- * and the context is of no use after it. The tag is known where there was one
- * piece of work. */
+/* Work that was submitted has failed. The driver reports no more than that, and
+ * the context is useless from then on. The operator is known only if one piece
+ * of work was pending. */
 static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
 {
     const tn_plugin_device *device = queue->device;
@@ -179,7 +179,7 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
         if (event->event)
             cl.ReleaseEvent(event->event);
         event->event = recorded;
-        /* Another queue may wait for it: it must be on its way. */
+        /* Another queue may wait for the event, so it has to be submitted. */
         error = cl.Flush(queue->queue);
         queue->unflushed = 0;
     }
@@ -187,7 +187,7 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
                  : TN_OK;
 }
 
-/* An event that was never recorded is done, as CUDA has it. */
+/* An event that was never recorded is done, as in CUDA. */
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
 {
     cl_int state = CL_COMPLETE;

@@ -1,26 +1,27 @@
-/* tune.c: how many work-items a group of a program has, and how many groups
- * a compute unit, on devices that are no CPUs.
+/* tune.c: chooses the work-items of a group and the groups of a compute unit
+ * for programs, on devices other than CPUs.
  *
- * Which is best differs from device to device by a tenth or two, so the first
- * large launch of elements, and the first of rows, runs in each of a few ways;
- * the fastest has all launches of its kind from then on. Bits do not depend on
- * it. A launch is repeated only where that does no harm: nothing it reads is
- * written, and no index of it may be at fault. */
+ * The best choice differs between devices, by 10 to 20 % in time. So the first
+ * large launch over elements, and the first over rows, runs in each of a few
+ * variants, and the fastest variant is used for all launches of that kind.
+ * Results do not depend on it. Only a launch that can be repeated is measured:
+ * it writes nothing that it reads, and it cannot have an index fault. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* Work-items of a group, and how many times the usual number of groups. The
- * first is the one without measuring. */
+/* Work-items of a group, and a factor for the number of groups. The first
+ * variant is the default. */
 static const struct {
     uint32_t items, times;
 } variants[TN_OPENCL_VARIANTS] = {{256, 1}, {128, 2}, {64, 4}, {256, 4}};
 
-enum { LARGE = 1 << 20 }; /* elements: longer than a launch takes */
+enum { LARGE = 1 << 20 }; /* elements; runs longer than its submission */
 enum { ROUNDS = 3 };
-/* Another way must be so much faster, or noise would choose. */
+/* Another variant has to be faster than the first by this factor, so that noise
+ * does not decide. */
 static const double BETTER = 0.95;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,7 +80,7 @@ static tn_status work(tn_queue *queue, void *context, uint8_t variant)
                                  r->built, r->launch);
 }
 
-/* 1 + the number of the fastest. */
+/* 1 + the index of the fastest variant. */
 static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
 {
     double least[TN_OPENCL_VARIANTS];
@@ -106,7 +107,8 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
     return best;
 }
 
-/* The way of that kind, 0 if nothing is known and this launch cannot tell. */
+/* The variant for that kind, from the disk cache or by measuring; 0 if
+ * measuring failed. */
 static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,
                            tn_status *status)
 {

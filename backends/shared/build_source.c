@@ -1,5 +1,5 @@
-/* build_source.c: a kernel's source becomes a binary, by the disk cache or by the
- * driver's compiler; what is reported when that fails. */
+/* build_source.c: a kernel's source becomes a binary, by the disk cache or by
+ * the driver's compiler; what is reported when that fails. */
 #include "shared.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* pending.c: what submitted work reports later: index faults, by the queue's fault
- * buffer, and failures that the driver returns from a wait. */
+/* pending.c: what submitted work reports later: index faults, by the queue's
+ * fault buffer, and failures that the driver returns from a wait. */
 #include "shared.h"
 
 #include <stdlib.h>
@@ -22,8 +22,8 @@ tn_status tn__faults_read(const tn_fault_buffer *buffer, tn_queue *queue,
     pending->may_fault = false;
     if (status != TN_ERR_INDEX)
         return status;
-    /* If the buffer cannot be cleared below, the next launch that needs it tries
-     * again. */
+    /* If the buffer cannot be cleared below, the next launch that needs it
+     * tries again. */
     pending->faults_empty = false;
     void *records = malloc(bytes);
     if (!records)

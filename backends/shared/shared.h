@@ -1,6 +1,6 @@
-/* shared.h: what the plugins have in common whose driver compiles the kernels that
- * the core prints. Its files are compiled into each of these plugins. They know
- * <tenon/plugin.h> alone: a plugin passes in what touches its driver. */
+/* shared.h: what the plugins have in common whose driver compiles the kernels
+ * that the core prints. Its files are compiled into each of these plugins. They
+ * know <tenon/plugin.h> alone: a plugin passes in what touches its driver. */
 #ifndef TN_SHARED_SHARED_H
 #define TN_SHARED_SHARED_H
 
@@ -41,7 +41,8 @@ typedef struct tn_device_list {
     char error[320]; /* why there is no device */
 } tn_device_list;
 
-/* The slot device_count: TN_OK; if there is no device, the reason is recorded. */
+/* The slot device_count: TN_OK; if there is no device, the reason is
+ * recorded. */
 tn_status tn__device_list_count(tn_device_list *list, uint32_t *count);
 
 /* Does device i exist? If not, an error is recorded. */
@@ -67,20 +68,20 @@ typedef struct tn_build {
     const tn_source *source;
     /* Loads a binary of the disk cache; 0: the driver rejects it. */
     uint32_t (*load)(void *context, const void *binary, uint64_t bytes);
-    /* Compiles and loads the source. Fills *binary, unless binary is NULL (there
-     * is no cache); may leave it empty. */
+    /* Compiles and loads the source. Fills *binary, unless binary is NULL
+     * (there is no cache); may leave it empty. */
     tn_status (*compile)(void *context, tn_binary *binary);
     void *context;
 } tn_build;
 
-/* Loads the source's binary from the disk cache; else compiles it and stores the
- * binary there. */
+/* Loads the source's binary from the disk cache; else compiles it and stores
+ * the binary there. */
 tn_status tn__build(const tn_build *build);
 
-/* Records that the source did not compile. compiler names who says so ("NVRTC").
- * The error has the first line of the compiler's output that speaks of an error,
- * and the path of a file with the source and the whole output. log: NULL or ""
- * if the compiler said nothing. */
+/* Records that the source did not compile. compiler names who says so
+ * ("NVRTC"). The error has the first line of the compiler's output that speaks
+ * of an error, and the path of a file with the source and the whole output.
+ * log: NULL or "" if the compiler said nothing. */
 tn_status tn__build_failed(const tn_build *build, const char *compiler,
                            const char *log);
 
@@ -93,7 +94,8 @@ typedef struct tn_pending {
     bool faults_empty; /* the fault buffer holds no record */
 } tn_pending;
 
-/* The fault buffer of a queue: TN_FAULT_BYTES(records) of the device's memory. */
+/* The fault buffer of a queue: TN_FAULT_BYTES(records) of the device's
+ * memory. */
 typedef struct tn_fault_buffer {
     uint32_t records;
     int (*alloc)(tn_queue *queue); /* if it is not there; 0 or an error */
@@ -108,9 +110,9 @@ static inline void tn__pending_add(tn_pending *pending, uint64_t tag)
     pending->count++;
 }
 
-/* Allocates and clears the buffer for a launch that may record an index fault. It
- * clears here only if that failed after the last sync: a launch never finds the
- * records of another. Returns 0, or the error of alloc or clear. */
+/* Allocates and clears the buffer for a launch that may record an index fault.
+ * It clears here only if that failed after the last sync: a launch never finds
+ * the records of another. Returns 0, or the error of alloc or clear. */
 static inline int tn__faults_ready(const tn_fault_buffer *buffer,
                                    tn_queue *queue, tn_pending *pending)
 {
@@ -127,13 +129,13 @@ static inline int tn__faults_ready(const tn_fault_buffer *buffer,
 tn_status tn__faults_check(const tn_fault_buffer *buffer, tn_queue *queue,
                            const tn_pending *pending);
 
-/* At a sync: records the first index fault, if any, in *fault (may be NULL), and
- * clears the buffer. */
+/* At a sync: records the first index fault, if any, in *fault (may be NULL),
+ * and clears the buffer. */
 tn_status tn__faults_read(const tn_fault_buffer *buffer, tn_queue *queue,
                           tn_pending *pending, tn_fault *fault);
 
-/* Fills *fault (may be NULL) for work that failed after it was submitted. Its tag
- * is known only if one piece was pending. */
+/* Fills *fault (may be NULL) for work that failed after it was submitted. Its
+ * tag is known only if one piece was pending. */
 void tn__pending_fault(const tn_pending *pending, tn_status code,
                        tn_fault *fault);
 
@@ -152,7 +154,8 @@ tn_plan_next tn__next_program, tn__next_matmul, tn__next_scatter,
 typedef tn_status tn_plan_launch(tn_queue *queue, const tn_target *target,
                                  const tn_program *program, tn_plan *plan);
 
-/* Plans and launches all steps of a piece of work. program NULL: a primitive. */
+/* Plans and launches all steps of a piece of work. program NULL: a
+ * primitive. */
 static inline tn_status tn__run_steps(tn_queue *queue, const tn_target *target,
                                       tn_plan_next *next,
                                       const tn_program *program,
@@ -173,8 +176,9 @@ static inline tn_status tn__run_steps(tn_queue *queue, const tn_target *target,
 /* Are the rows of a copy contiguous on both sides? */
 bool tn__copy_is_flat(const tn_copy_args *copy);
 
-/* Copies row by row. flat copies bytes from offset src to offset dst; host is the
- * row's memory where one side is the host's. Returns flat's first error, or 0. */
+/* Copies row by row. flat copies bytes from offset src to offset dst; host is
+ * the row's memory where one side is the host's. Returns flat's first error, or
+ * 0. */
 typedef int tn_copy_flat(tn_queue *queue, const tn_copy_args *copy, void *host,
                          uint64_t dst, uint64_t src, uint64_t bytes);
 int tn__copy_rows(tn_queue *queue, const tn_copy_args *copy,

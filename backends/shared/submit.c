@@ -1,5 +1,5 @@
-/* submit.c: the steps of programs, primitives and extensions, as the core plans them;
- * copies row by row. */
+/* submit.c: the steps of programs, primitives and extensions, as the core plans
+ * them; copies row by row. */
 #include "shared.h"
 
 tn_status tn__next_program(const tn_target *target, const tn_program *program,

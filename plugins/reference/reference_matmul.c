@@ -1,8 +1,8 @@
-/* reference_matmul.c: c = alpha * a b + beta * c, for one matrix of the batch after the
- * other, in the plain order: each sum runs over rising k, a product being added
- * with one rounding: in float for f32 and all narrower floats, in double for
- * f64, in wrapping 64 bits for integers. (Summing f32 in double would be nearer
- * the truth, but farther from every other device.)
+/* reference_matmul.c: c = alpha * a b + beta * c, for one matrix of the batch
+ * after the other, in the plain order: each sum runs over rising k, a product
+ * being added with one rounding: in float for f32 and all narrower floats, in
+ * double for f64, in wrapping 64 bits for integers. (Summing f32 in double
+ * would be nearer the truth, but farther from every other device.)
  *
  * A row of sums is built at a time, by adding a[m, k] times row k of b: the
  * order of each sum is the plain one, and a compiler may still take several
@@ -60,7 +60,8 @@ static tn_number blend(const tn_matmul_args *mm, vector sum, int64_t j,
         return (tn_number){.f = mm->beta != 0 ? x + mm->beta * c.f : x};
     }
     if (reference_is_float(dtype)) {
-        float x = (float)mm->alpha * sum.f32[j], y = (float)mm->beta * (float)c.f;
+        float x = (float)mm->alpha * sum.f32[j];
+        float y = (float)mm->beta * (float)c.f;
         return (tn_number){.f = mm->beta != 0 ? x + y : x};
     }
     if (dtype == TN_BOOL)

@@ -1,5 +1,5 @@
-/* reference_scan.c: the inclusive prefix fold along the last dimension: in rising order,
- * and floating sums in that of <tenon/plugin.h>. */
+/* reference_scan.c: the inclusive prefix fold along the last dimension: in
+ * rising order, and floating sums in that of <tenon/plugin.h>. */
 #include "reference.h"
 
 #include <math.h>

@@ -28,7 +28,8 @@ static bool comes_first(const tn_sort_args *s, item a, item b)
 /* Merges sorted runs of `width`, then of twice that ... from one array to the
  * other and back; returns the one that is sorted in the end. The right run's
  * item goes first only if it must, which is what makes the sort stable. */
-static item *merge_sort(const tn_sort_args *s, item *from, item *to, int64_t count)
+static item *merge_sort(const tn_sort_args *s, item *from, item *to,
+                        int64_t count)
 {
     for (int64_t width = 1; width < count; width *= 2) {
         for (int64_t start = 0; start < count; start += 2 * width) {
