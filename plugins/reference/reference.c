@@ -1,14 +1,15 @@
-/* reference.c: the smallest whole plugin. One device, plain scalar C, every
- * call done when it returns. It is what other devices are held against, and a
- * template: copy the folder, rename `reference`, and replace one primitive
- * after the other. */
+/* reference.c: the smallest complete plugin. One device, plain scalar C, and
+ * every call has finished when it returns. Other devices are compared with it.
+ * It is also a template: copy the folder, rename `reference`, and replace one
+ * primitive after the other. */
 #include "reference.h"
 
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A device with state, a queue with work in flight would keep them here. */
+/* A device with state would keep it here; a queue would keep its pending
+ * work. */
 struct tn_plugin_device {
     char unused;
 };
@@ -20,10 +21,10 @@ struct tn_built {
     const tn_program *program; /* lent: outlives its built form */
 };
 
-/* The first index fault since the last sync. Calls of a synchronous device come
- * from several threads at once; the one that failed asks for the details. It
- * is a struct of ours, whole: those of the core may be shorter or longer, and
- * tn_struct_copy fills them. */
+/* The first index fault since the last sync. A synchronous device is called
+ * from several threads at once, and the thread whose call failed asks for the
+ * details. The struct is our own version of tn_fault. The core's may be shorter
+ * or longer: tn_struct_copy fills it. */
 static _Thread_local tn_fault first_fault;
 
 static tn_status allocated(const void *object)
@@ -156,7 +157,8 @@ static void program_free(tn_plugin_device *device, tn_built *built)
     free(built);
 }
 
-/* Remembers the fault of a call that ends with this status. */
+/* Stores the fault of a call that returns TN_ERR_INDEX. Returns the call's
+ * status. */
 static tn_status note_fault(tn_status status, const tn_fault *fault)
 {
     if (status == TN_ERR_INDEX && first_fault.code == TN_OK)
@@ -164,8 +166,8 @@ static tn_status note_fault(tn_status status, const tn_fault *fault)
     return status;
 }
 
-/* The host's interpreter does the work of a launch: a plugin with kernels of
- * its own puts them here. */
+/* The core's interpreter does the work of a launch. A plugin with kernels of
+ * its own calls them here. */
 static tn_status launch(tn_queue *queue, tn_built *built,
                         const tn_launch *launch)
 {
@@ -184,8 +186,8 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     return note_fault(status, &fault);
 }
 
-/* The primitives compute with subnormals and nearest rounding, whatever the
- * calling program has set; its own setting is put back. */
+/* The primitives need subnormal numbers and rounding to nearest, whatever mode
+ * the calling program has set. Its mode is restored afterwards. */
 static fenv_t default_fpu(void)
 {
     fenv_t before;

@@ -1,12 +1,13 @@
-/* reference_scan.c: the inclusive prefix fold along the last dimension: in
- * rising order, and floating sums in that of <tenon/plugin.h>. */
+/* reference_scan.c: inclusive scans along the last dimension, in rising order.
+ * Floating sums are added in the order that <tenon/plugin.h> fixes. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Does x become the extreme whose position is told? The last of equals does
- * (-0 equals +0), and once there is a NaN only another. */
+/* Does x replace the current minimum or maximum, so that its position is
+ * reported? Of equal elements the last one does (-0 equals +0). After a NaN
+ * only another NaN does. */
 static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
                         tn_number best)
 {
@@ -17,8 +18,8 @@ static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
     return kind == TN_REDUCE_MAX ? x.f >= best.f : x.f <= best.f;
 }
 
-/* x[0 .. n) becomes its prefix sums: blocks of TN_LANES by halves, then each
- * goes on where the one before it ends. */
+/* Replaces x[0 .. n) by its prefix sums. Each block of TN_LANES is summed by
+ * doubling; then the last sum of the block before it is added. */
 static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t first = 0; first < n; first += TN_LANES) {
@@ -36,8 +37,9 @@ static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
     }
 }
 
-/* The same of a whole line: chunk after chunk, and then their final elements,
- * total[], tell what comes before each. */
+/* Replaces a whole row by its prefix sums: each chunk separately, then the
+ * prefix sums of the chunks' totals, which are added to the chunks after
+ * them. */
 static void sum_row(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
 {
     int64_t chunks = (n + TN_CHUNK - 1) / TN_CHUNK;
