@@ -251,7 +251,7 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
     describe(&t, c);
     for (int w = 0; w < BOTH; w++)
         t.image[w] = calloc(1, (size_t)t.bytes);
-    *why = "no memory for it";
+    *why = "no memory for the trial";
     if (t.image[OWN] && t.image[DNN] && !begin(queue, &t) &&
         !compute(queue, &t, why)) {
         *why = "its results cannot be read";
@@ -298,7 +298,7 @@ static bool class_check(tn_queue *queue, const class *c)
     double most = INFINITY;
     name_of(c, name, sizeof name);
     if (why) {
-        tn__host->log(3, "cuda: %s is by the own kernels: %s", name, why);
+        tn__host->log(3, "cuda: %s uses the own kernels: %s", name, why);
         return false;
     }
     int length = snprintf(key, sizeof key, "cuda attention 1\n%s %d %zu\n%s %u",
@@ -313,13 +313,13 @@ static bool class_check(tn_queue *queue, const class *c)
     if (!known && !why && caches)
         tn__host->cache_write(key, (uint64_t)length, &most, sizeof most);
     if (why)
-        tn__host->log(2, "cuda: %s is by the own kernels: %s", name, why);
+        tn__host->log(2, "cuda: %s uses the own kernels: %s", name, why);
     else
         tn__host->log(most <= 1 ? 3 : 1,
-                      "cuda: %s is by %s: cuDNN's results are %.2g of the "
-                      "allowed rounding off%s",
+                      "cuda: %s uses %s: cuDNN's error is %.2g of the allowed "
+                      "rounding%s",
                       name, most <= 1 ? "cuDNN" : "the own kernels", most,
-                      known ? ", as was found before" : "");
+                      known ? ", from the disk cache" : "");
     return most <= 1;
 }
 
@@ -332,8 +332,8 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
         if (memcmp(&checks->of[i], &c, sizeof c) == 0)
             return checks->is_right[i];
     if (queue->capture) { /* the core runs work once before it captures it */
-        tn__host->log(2, "cuda: a captured attention is by the own kernels:"
-                         " cuDNN's was not tried before");
+        tn__host->log(2, "cuda: a captured attention uses the own kernels: "
+                         "cuDNN was not checked before the capture");
         return false;
     }
     if (!checks)

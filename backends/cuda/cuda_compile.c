@@ -32,8 +32,8 @@ tn_status tn__cuda_arch_choose(tn_plugin_device *device)
     if (!best)
         return tn__host->fail(
             TN_ERR_NO_DEVICE,
-            "this NVRTC makes no code for %s; install a CUDA toolkit that "
-            "knows compute capability %d.%d",
+            "this NVRTC cannot compile for %s; install a CUDA toolkit that "
+            "supports compute capability %d.%d",
             device->listed->info.name, device->listed->major,
             device->listed->minor);
     const bool is_own = best == own && !device->wants_ptx;
@@ -41,9 +41,9 @@ tn_status tn__cuda_arch_choose(tn_plugin_device *device)
         major * 1000 + minor * 10 > driver)
         return tn__host->fail(
             TN_ERR_NO_DEVICE,
-            "%s needs PTX, and that of NVRTC %d.%d is newer than the driver, "
-            "which is of CUDA %d.%d: install a newer driver, or an NVRTC of "
-            "CUDA %d.%d or before and name its folder, TENON_CUDA_LIBS=FOLDER",
+            "%s needs PTX, but the PTX of NVRTC %d.%d is newer than the driver "
+            "(CUDA %d.%d): install a newer driver, or install NVRTC of CUDA "
+            "%d.%d or earlier and set TENON_CUDA_LIBS to its folder",
             device->listed->info.name, major, minor, driver / 1000,
             driver / 10 % 100, driver / 1000, driver / 10 % 100);
     snprintf(device->arch, sizeof device->arch, "--gpu-architecture=%s_%d",
@@ -76,8 +76,8 @@ static tn_status image_read(const tn_plugin_device *device,
     if (!error)
         error = machine_code ? tn__nvrtc.cubin(program, out->bytes)
                              : tn__nvrtc.ptx(program, out->bytes);
-    return error ? tn__host->fail(TN_ERR_BUILD, "NVRTC gives no code: error %d",
-                                  error)
+    return error ? tn__host->fail(TN_ERR_BUILD,
+                                  "NVRTC returned no code: error %d", error)
                  : TN_OK;
 }
 

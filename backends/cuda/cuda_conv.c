@@ -192,7 +192,7 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
 {
     static const int64_t id[SIDES] = {IN + 1, WEIGHT + 1, OUT + 1};
     tn_plugin_device *device = queue->device;
-    const char *why = "sums of the core's own order";
+    const char *why = "cuDNN is not used for this dtype or option";
     const tn_dnn_plan *plan = NULL;
     TN_CUDA_ENTER(device);
     if (entered.error)
@@ -207,7 +207,7 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
                                         .name = operations[s.kind].name,
                                         .size = s.size[IN],
                                         .workspace_limit = WORKSPACE};
-        why = "a tensor that is no new one's layout";
+        why = "a tensor is neither contiguous nor channels-last";
         if (packed)
             plan = tn__dnn_plan(queue, &problem, &why);
     }
@@ -222,7 +222,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     /* If there is a bias, the core asks again without it. */
     return plan || prefers_columns(device, args) ||
                    !TN_HAS(tn_host, tn__host, plan_conv)
-               ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s", plan ? "a bias" : why)
+               ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s",
+                                plan ? "cuDNN adds no bias" : why)
                : tn__cuda_conv_own(queue, args);
 }
 

@@ -105,7 +105,7 @@ static void log_file(const library *l, void *file)
 {
     char folder[4096];
     if (!dlinfo(file, RTLD_DI_ORIGIN, folder))
-        tn__host->log(3, "cuda: %s is taken from %s", l->name, folder);
+        tn__host->log(3, "cuda: %s is loaded from %s", l->name, folder);
 }
 
 /* POSIX guarantees that an object pointer can hold a function's address; ISO C
@@ -176,7 +176,7 @@ static void driver_init(library *l, void *file)
         return;
     }
     if (tn__cu.error_text(error, &text) || !text)
-        text = "it says no more";
+        text = "the driver gives no reason";
     snprintf(l->why, sizeof l->why, "cuInit: %s: %s%s",
              tn__cuda_error_name(error), text,
              error == TN_CU_STUB_LIBRARY
@@ -195,11 +195,12 @@ static bool nvrtc_accepts(void *file, char *said, size_t room)
     if (!found || version(&major, &minor) || tn__cu.version(&driver) ||
         major <= driver / 1000)
         return true;
-    snprintf(said, room,
-             "NVRTC %d.%d is newer than the driver, which is of CUDA %d.%d and "
-             "loads nothing that it compiles: install a newer driver, or the "
-             "NVRTC of CUDA %d and name its folder, TENON_CUDA_LIBS=FOLDER",
-             major, minor, driver / 1000, driver / 10 % 100, driver / 1000);
+    snprintf(
+        said, room,
+        "NVRTC %d.%d is newer than the driver (CUDA %d.%d), which cannot load "
+        "its code: install a newer driver, or install NVRTC of CUDA %d "
+        "and set TENON_CUDA_LIBS to its folder",
+        major, minor, driver / 1000, driver / 10 % 100, driver / 1000);
     return false;
 }
 
@@ -220,49 +221,48 @@ static void nvrtc_builtins_open(library *l, void *file)
 }
 
 static library libraries[] = {
-    [TN_CUDA_DRIVER] = {
-        .name = "libcuda.so.1",
-        .files = {"libcuda.so.1"},
-        .missing = "%s",
-        .lacks = ": it is older than CUDA 11.4",
-        .entry = driver_entries,
-        .then = driver_init},
-    [TN_CUDA_NVRTC] = {
-        .name = "NVRTC",
-        .option = "nvrtc",
-        .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
-                  "libnvrtc.so"},
-        .missing = "NVRTC, CUDA's run-time compiler, is not found; install the "
-                   "CUDA toolkit, or name its folder: TENON_CUDA_LIBS="
-                   "/usr/local/cuda/lib64 (%s)",
-        .lacks = ": it is older than CUDA 11.2",
-        .entry = nvrtc_entries,
-        .accepts = nvrtc_accepts,
-        .then = nvrtc_builtins_open},
-    [TN_CUDA_LT] = {
-        .name = "cuBLASLt",
-        .option = "cublaslt",
-        .files = {"libcublasLt.so.13", "libcublasLt.so.12",
-                  "libcublasLt.so.11", "libcublasLt.so"},
-        .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or name "
-                   "its folder: TENON_CUDA_LIBS=FOLDER (%s)",
-        .lacks = ": it is older than CUDA 11",
-        .entry = lt_entries},
-    [TN_CUDA_DNN] = {
-        .name = "cuDNN",
-        .option = "cudnn",
-        .files = {"libcudnn.so.9"},
-        .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or name "
-                   "its folder: TENON_CUDA_LIBS=FOLDER (%s)",
-        .lacks = "",
-        .entry = dnn_entries},
+    [TN_CUDA_DRIVER] = {.name = "libcuda.so.1",
+                        .files = {"libcuda.so.1"},
+                        .missing = "%s",
+                        .lacks = ": it is older than CUDA 11.4",
+                        .entry = driver_entries,
+                        .then = driver_init},
+    [TN_CUDA_NVRTC] =
+        {.name = "NVRTC",
+         .option = "nvrtc",
+         .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                   "libnvrtc.so"},
+         .missing =
+             "NVRTC, CUDA's run-time compiler, is not found; install the "
+             "CUDA toolkit, or set TENON_CUDA_LIBS to its folder, "
+             "such as /usr/local/cuda/lib64 (%s)",
+         .lacks = ": it is older than CUDA 11.2",
+         .entry = nvrtc_entries,
+         .accepts = nvrtc_accepts,
+         .then = nvrtc_builtins_open},
+    [TN_CUDA_LT] =
+        {.name = "cuBLASLt",
+         .option = "cublaslt",
+         .files = {"libcublasLt.so.13", "libcublasLt.so.12",
+                   "libcublasLt.so.11", "libcublasLt.so"},
+         .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or set "
+                    "TENON_CUDA_LIBS to its folder (%s)",
+         .lacks = ": it is older than CUDA 11",
+         .entry = lt_entries},
+    [TN_CUDA_DNN] =
+        {.name = "cuDNN",
+         .option = "cudnn",
+         .files = {"libcudnn.so.9"},
+         .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or set "
+                    "TENON_CUDA_LIBS to its folder (%s)",
+         .lacks = "",
+         .entry = dnn_entries},
     [TN_CUDA_SOLVER] = {
         .name = "cuSOLVER",
         .option = "cusolver",
-        .files = {"libcusolver.so.12", "libcusolver.so.11",
-                  "libcusolver.so"},
+        .files = {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"},
         .missing = "cuSOLVER is not found; install NVIDIA's libcusolver, or "
-                   "name its folder: TENON_CUDA_LIBS=FOLDER (%s)",
+                   "set TENON_CUDA_LIBS to its folder (%s)",
         .lacks = ": it is older than CUDA 11",
         .entry = solver_entries}};
 

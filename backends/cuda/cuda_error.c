@@ -61,9 +61,8 @@ tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault)
 {
     tn__pending_fault(&queue->pending, status_of(error), fault);
-    return report(
-        queue->device, "cuStreamSynchronize", error,
-        queue->pending.count > 1
-            ? "; with TENON_CUDA_BLOCKING=1 the operator that did it is named"
-            : "");
+    return report(queue->device, "cuStreamSynchronize", error,
+                  queue->pending.count > 1
+                      ? "; TENON_CUDA_BLOCKING=1 names the operator that failed"
+                      : "");
 }

@@ -252,12 +252,12 @@ static const char *epilogue_fit(product *p, const tn_product_args *with)
     if (!s->epilogue)
         return "cuBLASLt has no such epilogue";
     if (flags && (s->count != 1 || p->outer_ndim))
-        return "an epilogue of several matrices";
+        return "an epilogue for a batch of matrices";
     if (flags & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
         p->bias = &with->bias;
         s->extra_align[0] = align_of(p, p->bias);
         if (with->bias.stride[0] != 1 || s->extra_align[0] < ALIGN)
-            return "a bias that lies apart, or not at 16 bytes";
+            return "a bias that is not contiguous or not aligned to 16 bytes";
     }
     if (flags & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
         const int64_t *stride = with->aux.stride + with->batch_ndim;
@@ -267,7 +267,7 @@ static const char *epilogue_fit(product *p, const tn_product_args *with)
         s->aux_ld = stride[0] * (mask ? 8 : 1);
         if (stride[1] != 1 || s->aux_ld < s->m ||
             s->aux_ld % (mask ? 128 : 8) || s->extra_align[1] < ALIGN)
-            return "an aux whose rows do not begin at 16 bytes";
+            return "an aux whose rows are not aligned to 16 bytes";
     }
     p->scale[A] = a_is_a ? &with->scale_a : &with->scale_b;
     p->scale[B] = a_is_a ? &with->scale_b : &with->scale_a;
@@ -402,10 +402,11 @@ static choice *choice_make(const tn_plugin_device *device,
         e = algorithm_find(handle, c);
     c->usable = !e;
     tn__host->log(3,
-                  "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them, "
-                  "epilogue %d (status %d)",
-                  e ? "has no" : "takes", (long long)s->m, (long long)s->n,
-                  (long long)s->k, (int)s->count, s->epilogue, e);
+                  "cuda: cuBLASLt %s %lld x %lld x %lld, batch %d, epilogue %d "
+                  "(status %d)",
+                  e ? "has no algorithm for" : "computes", (long long)s->m,
+                  (long long)s->n, (long long)s->k, (int)s->count, s->epilogue,
+                  e);
     return c;
 }
 
@@ -489,7 +490,7 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
 {
     tn_plugin_device *device = queue->device;
     product p = {.bias = NULL};
-    *why = "matrices that are not cuBLASLt's";
+    *why = "cuBLASLt does not support these matrices";
     if (device->own_products || !has_points(mm) || !dtypes_fit(mm, with) ||
         !product_of(mm, &p) || (with && (*why = epilogue_fit(&p, with))))
         return TN_ERR_UNSUPPORTED;

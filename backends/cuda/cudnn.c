@@ -219,7 +219,7 @@ static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
                   "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
                   "(status %d, %d operations, engine %lld, notes %#x, "
                   "%lld MiB of workspace)",
-                  p->usable ? "takes" : "declines", of->name,
+                  p->usable ? "computes" : "declines", of->name,
                   (long long)of->size[0], (long long)of->size[1],
                   (long long)of->size[2], (long long)of->size[3], *e,
                   graph->op_count, (long long)p->engine, p->notes,
@@ -262,7 +262,7 @@ static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why)
 {
-    *why = "the queue captures";
+    *why = "a capture makes no new plan";
     tn_cuda_plans *plans =
         queue->capture ? queue->plans : plans_of(queue, why);
     if (!plans)

@@ -238,7 +238,7 @@ static void CL_CALLBACK context_says(const char *text, const void *more,
                                      size_t bytes, void *context)
 {
     (void)more, (void)bytes, (void)context;
-    tn__host->log(2, "opencl: the driver says: %s", text);
+    tn__host->log(2, "opencl: the driver reports: %s", text);
 }
 
 /* Fills the target for which kernels are printed. Some options are for tests:

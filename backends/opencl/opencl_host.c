@@ -28,7 +28,7 @@ tn_status tn__opencl_host_alloc(tn_plugin_device *device, uint64_t bytes,
         if (made && made->memory)
             cl.ReleaseMemObject(made->memory);
         free(made);
-        return tn__opencl_fail(device, "memory of the host for copies", error);
+        return tn__opencl_fail(device, "host memory for copies", error);
     }
     pthread_mutex_lock(&device->lock);
     made->next = device->mapped;

@@ -32,11 +32,12 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         return TN_OK;
     }
     tn__opencl_buffer_free(device, buffer);
-    return tn__host->fail(
-        TN_ERR_MEMORY,
-        "no memory for a buffer of %llu bytes: %s; one buffer may have %llu",
-        (unsigned long long)bytes, tn__opencl_error_name(error),
-        (unsigned long long)device->max_buffer_bytes);
+    return tn__host->fail(TN_ERR_MEMORY,
+                          "no memory for a buffer of %llu bytes: %s; the limit "
+                          "for a buffer is %llu",
+                          (unsigned long long)bytes,
+                          tn__opencl_error_name(error),
+                          (unsigned long long)device->max_buffer_bytes);
 }
 
 void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer)

@@ -52,8 +52,7 @@ static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
         "%s: clFinish: %s; the device is lost to this process%s",
         device->listed->info.name, tn__opencl_error_name(error),
         queue->pending.count > 1
-            ? "; with TENON_OPENCL_BLOCKING=1 the operator "
-              "that did it is named"
+            ? "; TENON_OPENCL_BLOCKING=1 names the operator that failed"
             : "");
 }
 

@@ -81,14 +81,13 @@ tn_status tn__build_failed(const tn_build *b, const char *compiler,
 {
     char path[512];
     if (!log || !*log)
-        log = "the compiler says nothing";
+        log = "the compiler gives no output";
     const char *line = first_error(log);
     source_save(path, sizeof path, b, log);
     tn__host->log(1, "%s: building %s for %s: %s", b->plugin, b->source->kernel,
                   b->device_name, log);
     return tn__host->fail(
         TN_ERR_BUILD, "%s: %.*s%s%s", compiler, (int)strcspn(line, "\r\n"),
-        line,
-        *path ? "; the program and what the compiler says of it are in " : "",
+        line, *path ? "; the source and the compiler's output are in " : "",
         path);
 }

@@ -15,10 +15,11 @@ bool tn__host_accept(const tn_host *host, const char *plugin)
         return true;
     }
     if (TN_HAS(tn_host, host, fail))
-        host->fail(TN_ERR_PLUGIN,
-                   "%s: made for a core that prints kernels, version %u of the "
-                   "plugin interface, not %u.%u",
-                   plugin, TN_ABI_MAJOR, host->abi_major, host->abi_minor);
+        host->fail(
+            TN_ERR_PLUGIN,
+            "%s: needs a core that prints kernels, with version %u of the "
+            "plugin interface, not %u.%u",
+            plugin, TN_ABI_MAJOR, host->abi_major, host->abi_minor);
     return false;
 }
 

@@ -264,7 +264,7 @@ const tn_plugin *tenon_plugin_v1(const tn_host *host)
 {
     reference_host = host;
     if (host->abi_major != TN_ABI_MAJOR) {
-        host->fail(TN_ERR_PLUGIN, "reference: ABI version %u, not %u",
+        host->fail(TN_ERR_PLUGIN, "reference: needs ABI version %u, not %u",
                    TN_ABI_MAJOR, host->abi_major);
         return NULL;
     }

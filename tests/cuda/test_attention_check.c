@@ -225,8 +225,8 @@ static void test_verdicts(void)
         wrong_side = cases[i].side;
         wrong_bits = cases[i].bits;
         ok(fresh(&a) == cases[i].right &&
-               strstr(said, cases[i].right ? " is by cuDNN: "
-                                           : " is by the own kernels: "),
+               strstr(said, cases[i].right ? " uses cuDNN: "
+                                           : " uses the own kernels: "),
            "%s: %s", cases[i].name, said);
     }
     wrong_side = 0;
@@ -241,10 +241,10 @@ static void test_names(void)
                           .stride = {0, 0, 1000, 1}};
     ok(fresh(&a) && strstr(said, "gradient of attention of bfloat16, causal, a "
                                  "mask of float32 for all heads, shared keys, "
-                                 "64 and 32 features is by cuDNN"),
+                                 "64 and 32 features uses cuDNN"),
        "the log says of what: %s", said);
     declined = "cuDNN has no engine";
-    ok(!fresh(&a) && strstr(said, "is by the own kernels: cuDNN has no engine"),
+    ok(!fresh(&a) && strstr(said, "uses the own kernels: cuDNN has no engine"),
        "and why not: %s", said);
     declined = NULL;
     alloc_fails = true;
@@ -268,7 +268,7 @@ static void test_once(void)
     bool second = tn__cuda_attention_is_accurate(&queue, &a);
     ok(first && second && asked == 1, "a class is tried once");
     ok(tn__cuda_attention_is_accurate(&other, &a) && asked == 1 &&
-           strstr(said, "as was found before"),
+           strstr(said, "from the disk cache"),
        "for another queue the cache knows it: %s", said);
     listed.info.name[0] = 'X';
     tn_queue third = {.device = &device};
