@@ -1,6 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am. The driver,
 # NVRTC, cuBLASLt, cuDNN and cuSOLVER are opened at run time and declared in
-# driver.h, cublaslt.h, cudnn.h and cusolver.h: nothing of CUDA is needed here.
+# cuda_driver.h, cublaslt.h, cudnn.h and cusolver.h: the build needs no toolkit.
 
 EXTRA_DIST += backends/cuda/README.md
 if HAVE_CUDA
