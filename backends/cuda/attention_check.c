@@ -22,7 +22,7 @@ typedef struct class {
 #define CLASSES 32
 struct tn_cuda_checks {
     uint32_t count; /* of all classes checked; the last CLASSES are stored */
-    class of[CLASSES];
+    class entry[CLASSES];
     bool is_right[CLASSES];
 };
 
@@ -270,16 +270,16 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
 /* ---- the result ---------------------------------------------------------- */
 
 /* "gradient of attention of float16, causal, 64 and 64 features" */
-static void name_of(const class *c, char *out, size_t room)
+static void name_of(const class *c, char *out, size_t out_bytes)
 {
-    snprintf(out, room, "%s of %s%s%s%s%s, %u and %u features",
+    snprintf(out, out_bytes, "%s of %s%s%s%s%s, %u and %u features",
              c->kind == TN_ATTENTION_BACKWARD ? "gradient of attention"
                                               : "attention",
              c->dtype == TN_F16 ? "float16" : "bfloat16",
              c->is_causal ? ", causal" : "",
-             !c->mask             ? ""
-             : c->mask == TN_F32  ? ", a mask of float32"
-                                  : ", a mask",
+             !c->mask            ? ""
+             : c->mask == TN_F32 ? ", a mask of float32"
+                                 : ", a mask",
              c->shared & 2 ? " for all heads" : "",
              c->is_grouped ? ", shared keys" : "", c->features, c->values);
 }
@@ -329,7 +329,7 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
     tn_cuda_checks *checks = queue->checks;
     const uint32_t count = checks ? checks->count : 0;
     for (uint32_t i = 0; i < count && i < CLASSES; i++)
-        if (memcmp(&checks->of[i], &c, sizeof c) == 0)
+        if (memcmp(&checks->entry[i], &c, sizeof c) == 0)
             return checks->is_right[i];
     if (queue->capture) { /* the core runs work once before it captures it */
         tn__host->log(2, "cuda: a captured attention uses the own kernels: "
@@ -347,7 +347,7 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
     queue->pending.last_tag = pending.last_tag;
     queue->pending.count = pending.count;
     const uint32_t at = checks->count++ % CLASSES;
-    checks->of[at] = c;
+    checks->entry[at] = c;
     checks->is_right[at] = right;
     return right;
 }

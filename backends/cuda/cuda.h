@@ -48,7 +48,7 @@ typedef struct tn_cuda_kernel {
 
 typedef struct tn_cuda_table {
     struct tn_cuda_table *older; /* owned */
-    size_t room, count;          /* room is a power of two */
+    size_t capacity, count;      /* capacity is a power of two */
     tn_cuda_kernel slot[];       /* open addressing by key */
 } tn_cuda_table;
 
@@ -140,7 +140,7 @@ struct tn_recorded {
     tn_cu_pointer scratch;
     uint64_t scratch_bytes;
     bool queue_may_fault;
-    tn_cu_stream aside; /* for copies that are not captured */
+    tn_cu_stream copy_stream; /* for copies that are not captured */
 };
 
 struct tn_event {

@@ -158,7 +158,7 @@ static tn_status module_make(const tn_plugin_device *device,
 
 static size_t slot_of(tn_cuda_table *table, const uint64_t key[2])
 {
-    size_t mask = table->room - 1, i = (size_t)key[0] & mask;
+    size_t mask = table->capacity - 1, i = (size_t)key[0] & mask;
     while (atomic_load_explicit(&table->slot[i].function,
                                 memory_order_acquire) &&
            (table->slot[i].key[0] != key[0] ||
@@ -195,16 +195,16 @@ static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =
         atomic_load_explicit(&device->kernels, memory_order_relaxed);
-    if (old && old->count * 2 < old->room)
+    if (old && old->count * 2 < old->capacity)
         return old;
-    size_t room = old ? old->room * 2 : 64;
+    size_t capacity = old ? old->capacity * 2 : 64;
     tn_cuda_table *grown =
-        calloc(1, sizeof *grown + room * sizeof *grown->slot);
+        calloc(1, sizeof *grown + capacity * sizeof *grown->slot);
     if (!grown)
         return NULL;
     grown->older = old;
-    grown->room = room;
-    for (size_t i = 0; old && i < old->room; i++) {
+    grown->capacity = capacity;
+    for (size_t i = 0; old && i < old->capacity; i++) {
         tn_cu_function function = atomic_load_explicit(
             &old->slot[i].function, memory_order_relaxed);
         if (function)
@@ -231,7 +231,7 @@ void tn__cuda_kernels_unload(tn_plugin_device *device)
 {
     tn_cuda_table *table =
         atomic_load_explicit(&device->kernels, memory_order_relaxed);
-    for (size_t i = 0; table && i < table->room; i++)
+    for (size_t i = 0; table && i < table->capacity; i++)
         if (table->slot[i].module)
             tn__cu.module_unload(table->slot[i].module);
 }

@@ -22,11 +22,11 @@ static int attribute(tn_cu_device device, int which)
 
 /* "GPU-1b2c..."; "MIG-1b2c..." for a MIG instance. These are NVIDIA's forms,
  * which CUDA_VISIBLE_DEVICES accepts. */
-static void uid_of(tn_cu_device device, char *out, size_t room)
+static void uid_of(tn_cu_device device, char *out, size_t out_bytes)
 {
     tn_cu_uuid uuid, gpu;
     if (tn__cu.device_uuid(&uuid, device)) {
-        snprintf(out, room, "%04x:%02x:%02x.0",
+        snprintf(out, out_bytes, "%04x:%02x:%02x.0",
                  (unsigned)attribute(device, TN_CU_PCI_DOMAIN),
                  (unsigned)attribute(device, TN_CU_PCI_BUS),
                  (unsigned)attribute(device, TN_CU_PCI_DEVICE));
@@ -34,9 +34,9 @@ static void uid_of(tn_cu_device device, char *out, size_t room)
     }
     bool is_part =
         !tn__cu.gpu_uuid(&gpu, device) && memcmp(&gpu, &uuid, sizeof gpu) != 0;
-    int at = snprintf(out, room, is_part ? "MIG-" : "GPU-");
+    int at = snprintf(out, out_bytes, is_part ? "MIG-" : "GPU-");
     for (int i = 0; i < 16; i++)
-        at += snprintf(out + at, room - (size_t)at, "%s%02x",
+        at += snprintf(out + at, out_bytes - (size_t)at, "%s%02x",
                        i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                        (unsigned)(unsigned char)uuid.bytes[i]);
 }

@@ -45,22 +45,22 @@ typedef struct library {
     const entry *entry;   /* ends with NULL */
     /* Can this driver use the file? If not, writes why to said, and the search
      * goes on. NULL: any file will do. */
-    bool (*accepts)(void *file, char *said, size_t room);
+    bool (*accepts)(void *file, char *reason, size_t reason_bytes);
     /* further initialisation, or NULL */
-    void (*then)(struct library *l, void *file);
+    void (*init)(struct library *l, void *file);
     atomic_bool tried;
-    char why[512]; /* the error; "" once it is open */
+    char error[512]; /* the error; "" once it is open */
 } library;
 
 /* Opens a file. NULL if it cannot be opened, or, with l->why set, cannot be
  * used. */
 static void *try_file(library *l, const char *path)
 {
-    char said[sizeof l->why];
+    char reason[sizeof l->error];
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!file || !l->accepts || l->accepts(file, said, sizeof said))
+    if (!file || !l->accepts || l->accepts(file, reason, sizeof reason))
         return file;
-    snprintf(l->why, sizeof l->why, "%s", said);
+    snprintf(l->error, sizeof l->error, "%s", reason);
     dlclose(file);
     return NULL;
 }
@@ -114,22 +114,22 @@ static void library_fill(library *l)
 {
     void *file = file_open(l);
     if (file)
-        l->why[0] = 0; /* of files that were rejected before */
-    if (!file && !l->why[0]) {
-        const char *said = dlerror();
-        snprintf(l->why, sizeof l->why, l->missing,
-                 said ? said : "it cannot be opened");
+        l->error[0] = 0; /* of files that were rejected before */
+    if (!file && !l->error[0]) {
+        const char *reason = dlerror();
+        snprintf(l->error, sizeof l->error, l->missing,
+                 reason ? reason : "it cannot be opened");
     }
-    for (const entry *e = l->entry; file && e->symbol && !l->why[0]; e++) {
+    for (const entry *e = l->entry; file && e->symbol && !l->error[0]; e++) {
         void *found = dlsym(file, e->symbol);
         memcpy(e->field, &found, sizeof found);
         if (!found)
-            snprintf(l->why, sizeof l->why, "%s has no %s%s", l->name,
+            snprintf(l->error, sizeof l->error, "%s has no %s%s", l->name,
                      e->symbol, l->lacks);
     }
-    if (!l->why[0] && l->then)
-        l->then(l, file);
-    if (!l->why[0])
+    if (!l->error[0] && l->init)
+        l->init(l, file);
+    if (!l->error[0])
         log_file(l, file);
 }
 
@@ -177,7 +177,7 @@ static void driver_init(library *l, void *file)
     }
     if (tn__cu.error_text(error, &text) || !text)
         text = "the driver gives no reason";
-    snprintf(l->why, sizeof l->why, "cuInit: %s: %s%s",
+    snprintf(l->error, sizeof l->error, "cuInit: %s: %s%s",
              tn__cuda_error_name(error), text,
              error == TN_CU_STUB_LIBRARY
                  ? "; that is the toolkit's library for linking, not the driver"
@@ -186,7 +186,7 @@ static void driver_init(library *l, void *file)
 
 /* A driver cannot load what a later major version of CUDA has compiled. The
  * driver is open when this is called. */
-static bool nvrtc_accepts(void *file, char *said, size_t room)
+static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
 {
     int major, minor, driver;
     tn_nvrtc_result (*version)(int *, int *);
@@ -196,7 +196,7 @@ static bool nvrtc_accepts(void *file, char *said, size_t room)
         major <= driver / 1000)
         return true;
     snprintf(
-        said, room,
+        reason, reason_bytes,
         "NVRTC %d.%d is newer than the driver (CUDA %d.%d), which cannot load "
         "its code: install a newer driver, or install NVRTC of CUDA %d "
         "and set TENON_CUDA_LIBS to its folder",
@@ -220,51 +220,54 @@ static void nvrtc_builtins_open(library *l, void *file)
     dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* clang-format off */
 static library libraries[] = {
-    [TN_CUDA_DRIVER] = {.name = "libcuda.so.1",
-                        .files = {"libcuda.so.1"},
-                        .missing = "%s",
-                        .lacks = ": it is older than CUDA 11.4",
-                        .entry = driver_entries,
-                        .then = driver_init},
-    [TN_CUDA_NVRTC] =
-        {.name = "NVRTC",
-         .option = "nvrtc",
-         .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
-                   "libnvrtc.so"},
-         .missing =
-             "NVRTC, CUDA's run-time compiler, is not found; install the "
-             "CUDA toolkit, or set TENON_CUDA_LIBS to its folder, "
-             "such as /usr/local/cuda/lib64 (%s)",
-         .lacks = ": it is older than CUDA 11.2",
-         .entry = nvrtc_entries,
-         .accepts = nvrtc_accepts,
-         .then = nvrtc_builtins_open},
-    [TN_CUDA_LT] =
-        {.name = "cuBLASLt",
-         .option = "cublaslt",
-         .files = {"libcublasLt.so.13", "libcublasLt.so.12",
-                   "libcublasLt.so.11", "libcublasLt.so"},
-         .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or set "
-                    "TENON_CUDA_LIBS to its folder (%s)",
-         .lacks = ": it is older than CUDA 11",
-         .entry = lt_entries},
-    [TN_CUDA_DNN] =
-        {.name = "cuDNN",
-         .option = "cudnn",
-         .files = {"libcudnn.so.9"},
-         .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or set "
-                    "TENON_CUDA_LIBS to its folder (%s)",
-         .lacks = "",
-         .entry = dnn_entries},
+    [TN_CUDA_DRIVER] = {
+        .name = "libcuda.so.1",
+        .files = {"libcuda.so.1"},
+        .missing = "%s",
+        .lacks = ": it is older than CUDA 11.4",
+        .entry = driver_entries,
+        .init = driver_init},
+    [TN_CUDA_NVRTC] = {
+        .name = "NVRTC",
+        .option = "nvrtc",
+        .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                  "libnvrtc.so"},
+        .missing = "NVRTC, CUDA's run-time compiler, is not found; install the "
+                   "CUDA toolkit, or set TENON_CUDA_LIBS to its folder, such "
+                   "as /usr/local/cuda/lib64 (%s)",
+        .lacks = ": it is older than CUDA 11.2",
+        .entry = nvrtc_entries,
+        .accepts = nvrtc_accepts,
+        .init = nvrtc_builtins_open},
+    [TN_CUDA_LT] = {
+        .name = "cuBLASLt",
+        .option = "cublaslt",
+        .files = {"libcublasLt.so.13", "libcublasLt.so.12",
+                  "libcublasLt.so.11", "libcublasLt.so"},
+        .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or set "
+                   "TENON_CUDA_LIBS to its folder (%s)",
+        .lacks = ": it is older than CUDA 11",
+        .entry = lt_entries},
+    [TN_CUDA_DNN] = {
+        .name = "cuDNN",
+        .option = "cudnn",
+        .files = {"libcudnn.so.9"},
+        .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or set "
+                   "TENON_CUDA_LIBS to its folder (%s)",
+        .lacks = "",
+        .entry = dnn_entries},
     [TN_CUDA_SOLVER] = {
         .name = "cuSOLVER",
         .option = "cusolver",
-        .files = {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"},
+        .files = {"libcusolver.so.12", "libcusolver.so.11",
+                  "libcusolver.so"},
         .missing = "cuSOLVER is not found; install NVIDIA's libcusolver, or "
                    "set TENON_CUDA_LIBS to its folder (%s)",
         .lacks = ": it is older than CUDA 11",
         .entry = solver_entries}};
+/* clang-format on */
 
 const char *tn__cuda_open(tn_cuda_library which)
 {
@@ -277,5 +280,5 @@ const char *tn__cuda_open(tn_cuda_library which)
         atomic_store_explicit(&l->tried, true, memory_order_release);
         pthread_mutex_unlock(&lock);
     }
-    return l->why[0] ? l->why : NULL;
+    return l->error[0] ? l->error : NULL;
 }

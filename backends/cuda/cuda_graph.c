@@ -38,11 +38,11 @@ static tn_status begin(tn_queue *queue)
         error = tn__cuda_faults_ready(queue);
     queue->pending.may_fault = r->queue_may_fault;
     if (!error)
-        error = tn__cu.stream_create(&r->aside, TN_CU_NON_BLOCKING);
+        error = tn__cu.stream_create(&r->copy_stream, TN_CU_NON_BLOCKING);
     if (!error) {
         error = tn__cu.capture_begin(queue->stream, RELAXED);
         if (error)
-            tn__cu.stream_destroy(r->aside);
+            tn__cu.stream_destroy(r->copy_stream);
     }
     if (error) {
         free(r);
@@ -75,7 +75,7 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
     queue->scratch = r->scratch;
     queue->scratch_bytes = r->scratch_bytes;
     queue->capture = NULL;
-    tn__cu.stream_destroy(r->aside);
+    tn__cu.stream_destroy(r->copy_stream);
     if (!error) {
         what = "cuGraphInstantiate";
         /* If the driver cannot update the graph, for example because the number

@@ -40,7 +40,7 @@ typedef struct shape {
 
 /* The algorithm chosen for a shape. */
 typedef struct choice {
-    shape of;
+    shape shape;
     bool usable; /* false: cuBLASLt has no algorithm */
     tn_lt_operation operation; /* owned, like the layouts */
     tn_lt_layout layout[3];
@@ -332,7 +332,7 @@ static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
         e = tn__lt.preference_set(preference, TN_LT_REDUCTIONS, &wide,
                                   sizeof wide);
     for (int i = 0; i < 4 && !e; i++) {
-        uint32_t align = c->of.align[i < C ? i : C];
+        uint32_t align = c->shape.align[i < C ? i : C];
         e = tn__lt.preference_set(preference, attribute[i], &align,
                                   sizeof align);
     }
@@ -363,12 +363,12 @@ static tn_lt_status pointers_set(const choice *c, const product *p)
 
 static tn_lt_status epilogue_set(const choice *c, const product *p)
 {
-    const uint32_t epilogue = c->of.epilogue;
+    const uint32_t epilogue = c->shape.epilogue;
     tn_lt_status e = tn__lt.operation_set(c->operation, TN_LT_EPILOGUE,
                                           &epilogue, sizeof epilogue);
     if (!e && p->aux)
-        e = tn__lt.operation_set(c->operation, TN_LT_AUX_LD, &c->of.aux_ld,
-                                 sizeof c->of.aux_ld);
+        e = tn__lt.operation_set(c->operation, TN_LT_AUX_LD, &c->shape.aux_ld,
+                                 sizeof c->shape.aux_ld);
     return e ? e : pointers_set(c, p);
 }
 
@@ -385,7 +385,7 @@ static choice *choice_make(const tn_plugin_device *device,
     choice *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->of = *s;
+    c->shape = *s;
     tn_lt_status e = tn__lt.operation_create(
         &c->operation, compute, wide ? TN_LT_R_64F : TN_LT_R_32F);
     for (int i = A; i <= B && !e; i++) {
@@ -424,7 +424,7 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
     choice **slot = &queue->choices->slot[first];
     for (size_t i = 0; i < PROBES; i++) {
         choice **at = &queue->choices->slot[(first + i) & (CHOICES - 1)];
-        if (*at && memcmp(&(*at)->of, s, sizeof *s) == 0)
+        if (*at && memcmp(&(*at)->shape, s, sizeof *s) == 0)
             return (*at)->usable ? *at : NULL;
         if (!*at) {
             slot = at;

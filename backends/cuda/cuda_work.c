@@ -57,11 +57,11 @@ static tn_cu_result capture_memory(tn_queue *queue, uint64_t bytes,
 static tn_cu_result capture_words(tn_queue *queue, const void *words,
                                   uint64_t bytes, tn_cu_pointer *out)
 {
-    tn_cu_stream aside = queue->capture->aside;
+    tn_cu_stream copy_stream = queue->capture->copy_stream;
     tn_cu_result error = capture_memory(queue, bytes, out);
     if (!error)
-        error = tn__cu.to_device(*out, words, (size_t)bytes, aside);
-    return error ? error : tn__cu.stream_sync(aside);
+        error = tn__cu.to_device(*out, words, (size_t)bytes, copy_stream);
+    return error ? error : tn__cu.stream_sync(copy_stream);
 }
 
 /* ---- scratch memory, argument words -------------------------------------- */

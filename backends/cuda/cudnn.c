@@ -12,7 +12,7 @@
 #define CONFIGS 16              /* engines tried, for each heuristic */
 
 struct tn_dnn_plan {
-    tn_dnn_problem of; /* its key is stored below */
+    tn_dnn_problem problem; /* its key is stored below */
     bool usable;       /* false: cuDNN has no engine for it */
     tn_dnn_graph graph;
     tn_dnn_descriptor whole, config, plan; /* owned; the choice */
@@ -57,7 +57,7 @@ static void finalize(tn_dnn_status *e, tn_dnn_descriptor descriptor)
 
 tn_dnn_descriptor tn__dnn_begin(tn_dnn_graph *graph, int type)
 {
-    tn_dnn_descriptor *made = &graph->made[graph->descriptor_count++];
+    tn_dnn_descriptor *made = &graph->descriptors[graph->descriptor_count++];
     create(&graph->status, type, made);
     return *made;
 }
@@ -132,7 +132,7 @@ static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
         e = tn__dnn.get(engine, TN_DNN_ENGINE_INDEX, TN_DNN_IS_INT64, 1,
                         &count, &p->engine);
     drop(&engine);
-    return !e && !(p->notes & p->of.refused_notes);
+    return !e && !(p->notes & p->problem.refused_notes);
 }
 
 /* Makes the plan by config. false: that is not possible or not allowed. */
@@ -150,7 +150,7 @@ static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
     if (!e)
         e = tn__dnn.get(p->plan, TN_DNN_PLAN_WORKSPACE, TN_DNN_IS_INT64, 1,
                         &count, &p->workspace_bytes);
-    if (!e && (uint64_t)p->workspace_bytes <= p->of.workspace_limit)
+    if (!e && (uint64_t)p->workspace_bytes <= p->problem.workspace_limit)
         return true;
     drop(&p->plan);
     return false;
@@ -192,7 +192,7 @@ static void plan_free(tn_dnn_plan *p)
     drop(&p->config);
     drop(&p->whole);
     while (p->graph.descriptor_count > 0)
-        drop(&p->graph.made[--p->graph.descriptor_count]);
+        drop(&p->graph.descriptors[--p->graph.descriptor_count]);
     free(p);
 }
 
@@ -204,8 +204,8 @@ static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
         return NULL;
     tn_dnn_graph *graph = &p->graph;
     tn_dnn_status *e = &graph->status;
-    p->of = *of;
-    p->of.key = memcpy(p->key, of->key, of->bytes);
+    p->problem = *of;
+    p->problem.key = memcpy(p->key, of->key, of->bytes);
     of->describe(graph, of->key);
     create(e, TN_DNN_GRAPH, &p->whole);
     set(e, p->whole, TN_DNN_GRAPH_HANDLE, TN_DNN_IS_HANDLE, 1, &handle);
@@ -270,8 +270,8 @@ const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
     tn_dnn_plan **slot = &plans->slot[tn__cuda_hash(problem->key,
                                                     problem->bytes) &
                                       (PLANS - 1)];
-    if (!*slot || (*slot)->of.describe != problem->describe ||
-        (*slot)->of.bytes != problem->bytes ||
+    if (!*slot || (*slot)->problem.describe != problem->describe ||
+        (*slot)->problem.bytes != problem->bytes ||
         memcmp((*slot)->key, problem->key, problem->bytes) != 0) {
         if (queue->capture)
             return NULL;
@@ -294,7 +294,7 @@ tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
                                void *const *pointers)
 {
     void *const workspace =
-        (void *)(uintptr_t)(queue->scratch + plan->of.scratch_bytes);
+        (void *)(uintptr_t)(queue->scratch + plan->problem.scratch_bytes);
     tn_dnn_descriptor pack = NULL;
     tn_dnn_status e = 0;
     create(&e, TN_DNN_PACK, &pack);

@@ -116,7 +116,7 @@ extern tn_dnn tn__dnn;
 typedef struct tn_dnn_graph {
     tn_dnn_status status;
     int descriptor_count, op_count;
-    tn_dnn_descriptor made[TN_DNN_MAX_DESCRIPTORS]; /* owned */
+    tn_dnn_descriptor descriptors[TN_DNN_MAX_DESCRIPTORS]; /* owned */
     tn_dnn_descriptor op[TN_DNN_MAX_OPS];    /* some of those above */
 } tn_dnn_graph;
 

@@ -20,12 +20,12 @@ static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 /* ---- queries ------------------------------------------------------------- */
 
 static void device_text(cl_device_id device, cl_device_info what, char *out,
-                        size_t room)
+                        size_t out_bytes)
 {
     char text[1024] = "";
     if (cl.GetDeviceInfo(device, what, sizeof text, text, NULL))
         text[0] = 0;
-    snprintf(out, room, "%s", text + strspn(text, " "));
+    snprintf(out, out_bytes, "%s", text + strspn(text, " "));
 }
 
 /* A number of up to 64 bits; 0 if the driver does not report it. */
@@ -56,27 +56,27 @@ static uint32_t kind_of(cl_device_type type)
 
 /* The device's location, which does not change when other devices come and go.
  * The numeric constants are from the headers of the extensions. */
-static void uid_of(tn_opencl_listed *l, char *out, size_t room)
+static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
 {
     cl_uint pci[4]; /* domain, bus, device, function */
     unsigned char uuid[16];
     if (has_extension(l->device, "cl_khr_pci_bus_info") &&
         !cl.GetDeviceInfo(l->device, 0x410f, sizeof pci, pci, NULL)) {
-        snprintf(out, room, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2],
+        snprintf(out, out_bytes, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2],
                  pci[3]);
     } else if (has_extension(l->device, "cl_nv_device_attribute_query") &&
                !cl.GetDeviceInfo(l->device, 0x4008, 4, &pci[1], NULL) &&
                !cl.GetDeviceInfo(l->device, 0x4009, 4, &pci[2], NULL) &&
                !cl.GetDeviceInfo(l->device, 0x400a, 4, &pci[0], NULL)) {
-        snprintf(out, room, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2] >> 3,
-                 pci[2] & 7);
+        snprintf(out, out_bytes, "%04x:%02x:%02x.%x", pci[0], pci[1],
+                 pci[2] >> 3, pci[2] & 7);
     } else if (l->info.kind != TN_KIND_CPU &&
                has_extension(l->device, "cl_khr_device_uuid") &&
                !cl.GetDeviceInfo(l->device, 0x106a, sizeof uuid, uuid, NULL)) {
-        for (size_t i = 0; i < sizeof uuid && 2 * i + 2 < room; i++)
-            snprintf(out + 2 * i, room - 2 * i, "%02x", uuid[i]);
+        for (size_t i = 0; i < sizeof uuid && 2 * i + 2 < out_bytes; i++)
+            snprintf(out + 2 * i, out_bytes - 2 * i, "%02x", uuid[i]);
     } else {
-        snprintf(out, room, "%.40s #%u", l->platform_name, l->index);
+        snprintf(out, out_bytes, "%.40s #%u", l->platform_name, l->index);
     }
 }
 

@@ -31,16 +31,16 @@ static cl_kernel kernel_find(const tn_plugin_device *device,
 static bool kernels_grow(tn_plugin_device *device)
 {
     tn_opencl_kernel *old = device->kernels;
-    size_t old_room = device->kernel_capacity;
-    if (device->kernel_count * 2 < old_room)
+    size_t old_capacity = device->kernel_capacity;
+    if (device->kernel_count * 2 < old_capacity)
         return true;
-    size_t room = old_room ? old_room * 2 : 64;
-    tn_opencl_kernel *grown = calloc(room, sizeof *grown);
+    size_t capacity = old_capacity ? old_capacity * 2 : 64;
+    tn_opencl_kernel *grown = calloc(capacity, sizeof *grown);
     if (!grown)
         return false;
     device->kernels = grown;
-    device->kernel_capacity = room;
-    for (size_t i = 0; i < old_room; i++)
+    device->kernel_capacity = capacity;
+    for (size_t i = 0; i < old_capacity; i++)
         if (old[i].program)
             grown[slot_of(device, old[i].key)] = old[i];
     free(old);
