@@ -66,21 +66,21 @@ struct tn_plugin_device {
     const tn_cuda_listed *listed;
     tn_cu_context context; /* the primary one, retained */
     tn_target target;
-    bool blocking;    /* option `blocking`: wait after each piece of work */
-    bool wants_ptx;   /* option `code` is ptx: the driver compiles PTX */
+    bool blocking;  /* option `blocking`: wait after each piece of work */
+    bool wants_ptx; /* option `code` is ptx: the driver compiles PTX */
     /* Option `matmul`: "own" never uses cuBLASLt; "cublaslt" makes a missing
      * cuBLASLt an error. Option `tf32` multiplies float32 in TF32 (19 bits). */
     bool own_products, lt_wanted, tf32;
     /* Option `attention`: "own" never uses cuDNN; "cudnn" uses it without a
      * check. */
     bool own_attention, dnn_attention;
-    _Atomic bool lt_failed; /* cuBLASLt could not be opened */
+    _Atomic bool lt_failed;               /* cuBLASLt could not be opened */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL: not created yet */
     /* For factorisations: owned, NULL until needed, used under build_lock. */
     struct syevjInfo *jacobi;
     struct cusolverDnContext *solver;
     struct cublasContext *blas;
-    char arch[48];    /* "--gpu-architecture=sm_90" */
+    char arch[48];      /* "--gpu-architecture=sm_90" */
     int driver_version; /* 13000 is CUDA 13.0 */
     /* build_lock guards changes to the table of kernels and to the list of
      * kernels that threads compile at this moment. Threads compile without it.
@@ -119,19 +119,20 @@ struct tn_queue {
      * launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
-    tn_recorded *capture; /* owned: the graph that is being captured; NULL: work
-                           * runs */
+    tn_recorded *capture;     /* owned: captures the work; NULL: work runs */
     tn_cuda_choices *choices; /* owned; NULL: none yet */
     tn_cuda_plans *plans;     /* likewise */
     tn_cuda_checks *checks;   /* likewise */
     tn_pending pending;
 };
 
+/* Memory that a captured graph owns. */
 typedef struct tn_cuda_memory {
     struct tn_cuda_memory *next;
     tn_cu_pointer pointer; /* owned */
 } tn_cuda_memory;
 
+/* A captured graph (cuda_graph.c). */
 struct tn_recorded {
     tn_cu_graph_exec exec;  /* owned */
     tn_cuda_memory *memory; /* owned */
@@ -231,10 +232,11 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
-/* Attention by cuDNN, if is_accurate says that its results are right.
- * TN_ERR_UNSUPPORTED, with no error text: use Tenon's own kernel. */
+/* Are cuDNN's results accurate for attentions like this one? */
 typedef bool tn_cuda_is_accurate(tn_queue *queue,
                                  const tn_attention_args *attention);
+/* Attention by cuDNN, if is_accurate returns true for it. TN_ERR_UNSUPPORTED,
+ * with no error text: use Tenon's own kernel. */
 tn_status tn__cuda_attention_cudnn(tn_queue *queue,
                                    const tn_attention_args *attention,
                                    tn_cuda_is_accurate *is_accurate);

@@ -117,7 +117,7 @@ typedef struct tn_dnn_graph {
     tn_dnn_status status;
     int descriptor_count, op_count;
     tn_dnn_descriptor descriptors[TN_DNN_MAX_DESCRIPTORS]; /* owned */
-    tn_dnn_descriptor op[TN_DNN_MAX_OPS];    /* some of those above */
+    tn_dnn_descriptor op[TN_DNN_MAX_OPS]; /* some of those above */
 } tn_dnn_graph;
 
 /* Creates a descriptor that the graph owns; then set its attributes and end
@@ -128,7 +128,7 @@ void tn__dnn_set(tn_dnn_graph *graph, tn_dnn_descriptor descriptor, int name,
 void tn__dnn_set_int(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
                      int name, int type, int value);
 void tn__dnn_set_descriptor(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
-                      int name, tn_dnn_descriptor other);
+                            int name, tn_dnn_descriptor other);
 void tn__dnn_end(tn_dnn_graph *graph, tn_dnn_descriptor descriptor);
 /* Ends a descriptor and appends it to the graph's operations. */
 void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op);
@@ -154,12 +154,12 @@ typedef struct tn_dnn_problem {
     const void *key;
     size_t bytes;
     void (*describe)(tn_dnn_graph *graph, const void *key);
-    size_t min_version;    /* of cuDNN; no plan with an older one */
-    uint64_t scratch_bytes;  /* of scratch memory before its workspace */
-    uint64_t workspace_limit;    /* bytes; no plan that needs more */
-    unsigned refused_notes; /* 1 << note: engines with one are rejected */
-    const char *name;    /* for the log: what it computes */
-    const int64_t *size; /* for the log: 4 extents */
+    size_t min_version;       /* of cuDNN; no plan with an older one */
+    uint64_t scratch_bytes;   /* of scratch memory before its workspace */
+    uint64_t workspace_limit; /* bytes; no plan that needs more */
+    unsigned refused_notes;   /* 1 << note: engines with one are rejected */
+    const char *name;         /* for the log: what it computes */
+    const int64_t *size;      /* for the log: 4 extents */
 } tn_dnn_problem;
 
 typedef struct tn_dnn_plan tn_dnn_plan;

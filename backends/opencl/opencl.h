@@ -48,7 +48,7 @@ struct tn_plugin_device {
     cl_context context;
     cl_command_queue queue; /* for work outside the core's queues */
     uint64_t max_buffer_bytes;
-    bool blocking; /* option `blocking`: wait after each piece of work */
+    bool blocking;     /* option `blocking`: wait after each piece of work */
     char options[256]; /* of the compiler, with those of option `options` */
     tn_target targets[TN_OPENCL_VARIANTS]; /* [0]: all but programs */
     /* 1 + the best variant for each kind; 0: not measured yet */
@@ -79,8 +79,8 @@ struct tn_buffer {
 struct tn_queue {
     tn_plugin_device *device;
     cl_command_queue queue; /* owned, in-order */
-    cl_mem faults;  /* owned; NULL until a launch may fault */
-    cl_mem scratch; /* owned; as large as the largest request */
+    cl_mem faults;          /* owned; NULL until a launch may fault */
+    cl_mem scratch;         /* owned; as large as the largest request */
     uint64_t scratch_bytes;
     unsigned unflushed; /* pieces of work since the last flush */
     tn_pending pending;
