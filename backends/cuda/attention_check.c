@@ -1,7 +1,8 @@
-/* attention_check.c: is cuDNN's attention that of the own kernels? Asked once for
- * each class of shapes, before cuDNN's is first used for it: both compute a small
- * attention of made-up numbers, and the results are compared. The core's cache on
- * disk remembers the answer for this GPU, driver and version of cuDNN. */
+/* attention_check.c: does cuDNN's attention give the results of the core's own
+ * kernels? This is checked once for each class of shapes, before cuDNN is first
+ * used for it: both compute a small attention of random numbers, and the
+ * results are compared. The core's disk cache stores the result for this GPU,
+ * driver and version of cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,18 +11,18 @@
 #include "cuda.h"
 #include "cudnn.h"
 
-/* What the answer depends on. */
+/* What the result depends on. */
 typedef struct class {
     uint32_t kind, dtype, is_causal, mask; /* the mask's dtype; 0: none */
-    uint32_t shared;    /* of the mask: 1 by the batch, 2 by the heads */
+    uint32_t shared;    /* the mask is broadcast: 1 over batch, 2 over heads */
     uint32_t is_grouped; /* heads share keys and values */
     uint32_t features, values;
 } class;
 
 #define CLASSES 32
 struct tn_cuda_checks {
-    uint32_t count; /* of all that were ever asked; the last CLASSES are here */
-    class of[CLASSES];
+    uint32_t count; /* of all classes checked; the last CLASSES are stored */
+    class entry[CLASSES];
     bool is_right[CLASSES];
 };
 
@@ -40,19 +41,19 @@ static class class_of(const tn_attention_args *a)
     return c;
 }
 
-/* ---- a small attention -------------------------------------------------- */
+/* ---- a small attention --------------------------------------------------- */
 
-/* Neither is a multiple of a tile, and with causal some rows see all keys. */
+/* No extent is a multiple of a tile. With causal, some rows see all keys. */
 enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
 enum { Q, K, V, MASK, G, OUT, LSE, DQ, DK, DV, SIDES };
 enum { OWN, DNN, BOTH };
 
 typedef struct trial {
     tn_attention_args args[BOTH];
-    tn_buffer buffer[BOTH]; /* all tensors of one, laid alike */
-    int64_t count[SIDES];   /* elements; 0: it has none */
+    tn_buffer buffer[BOTH]; /* all tensors of one side */
+    int64_t count[SIDES];   /* elements; 0: no such tensor */
     uint64_t begin[SIDES], bytes; /* bytes */
-    unsigned char *image[BOTH];   /* owned; the buffers' bytes on the host */
+    unsigned char *image[BOTH];   /* owned; copies of the buffers on the host */
     uint32_t random;
 } trial;
 
@@ -67,12 +68,12 @@ static tn_strided *side_of(tn_attention_args *a, int side)
 
 static uint64_t bytes_of(uint32_t dtype)
 {
-    return dtype == TN_F32 ? 4 : 2; /* there are no others */
+    return dtype == TN_F32 ? 4 : 2; /* the only dtypes */
 }
 
-/* A tensor in both, behind those before it. */
-static void lay(trial *t, int side, uint32_t dtype, int64_t heads,
-                int64_t length, int64_t width)
+/* Adds a tensor to both buffers, at the same offset. */
+static void tensor_add(trial *t, int side, uint32_t dtype, int64_t heads,
+                       int64_t length, int64_t width)
 {
     const uint64_t bytes = bytes_of(dtype);
     t->begin[side] = t->bytes;
@@ -80,7 +81,8 @@ static void lay(trial *t, int side, uint32_t dtype, int64_t heads,
     t->bytes += ((uint64_t)t->count[side] * bytes + 255) / 256 * 256;
     for (int w = 0; w < BOTH; w++)
         *side_of(&t->args[w], side) = (tn_strided){
-            .buffer = &t->buffer[w], .offset = (int64_t)(t->begin[side] / bytes),
+            .buffer = &t->buffer[w],
+            .offset = (int64_t)(t->begin[side] / bytes),
             .dtype = dtype, .ndim = side == LSE ? 3 : 4,
             .stride = {heads * length * width, length * width, width,
                        side == LSE ? 0 : 1}};
@@ -96,29 +98,30 @@ static void describe(trial *t, const class *c)
             .heads = HEADS, .kv_heads = kv, .queries = QUERIES, .keys = KEYS,
             .features = c->features, .values = c->values,
             .scale = 1 / sqrt((double)c->features)};
-    lay(t, Q, c->dtype, HEADS, QUERIES, c->features);
-    lay(t, K, c->dtype, kv, KEYS, c->features);
-    lay(t, V, c->dtype, kv, KEYS, c->values);
-    lay(t, OUT, c->dtype, HEADS, QUERIES, c->values);
-    lay(t, LSE, TN_F32, HEADS, QUERIES, 1);
+    tensor_add(t, Q, c->dtype, HEADS, QUERIES, c->features);
+    tensor_add(t, K, c->dtype, kv, KEYS, c->features);
+    tensor_add(t, V, c->dtype, kv, KEYS, c->values);
+    tensor_add(t, OUT, c->dtype, HEADS, QUERIES, c->values);
+    tensor_add(t, LSE, TN_F32, HEADS, QUERIES, 1);
     if (c->mask)
-        lay(t, MASK, c->mask, c->shared & 2 ? 1 : HEADS, QUERIES, KEYS);
+        tensor_add(t, MASK, c->mask, c->shared & 2 ? 1 : HEADS, QUERIES, KEYS);
     for (int w = 0; w < BOTH && c->mask; w++)
         for (int d = 0; d < 2; d++)
             if (c->shared >> d & 1)
                 t->args[w].mask.stride[d] = 0;
     if (c->kind != TN_ATTENTION_BACKWARD)
         return;
-    lay(t, G, c->dtype, HEADS, QUERIES, c->values);
-    lay(t, DQ, c->dtype, HEADS, QUERIES, c->features);
-    lay(t, DK, c->dtype, kv, KEYS, c->features);
-    lay(t, DV, c->dtype, kv, KEYS, c->values);
+    tensor_add(t, G, c->dtype, HEADS, QUERIES, c->values);
+    tensor_add(t, DQ, c->dtype, HEADS, QUERIES, c->features);
+    tensor_add(t, DK, c->dtype, kv, KEYS, c->features);
+    tensor_add(t, DV, c->dtype, kv, KEYS, c->values);
 }
 
-/* ---- its numbers -------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------ */
 
-/* Of either sign, from 1/8 to 2: sign, exponent and fraction at random. */
-static uint32_t draw(trial *t, uint32_t dtype)
+/* A number of either sign between 1/8 and 2, with random sign, exponent and
+ * fraction. */
+static uint32_t random_bits(trial *t, uint32_t dtype)
 {
     t->random ^= t->random << 13; /* G. Marsaglia, "Xorshift RNGs" */
     t->random ^= t->random >> 17;
@@ -134,7 +137,7 @@ static void fill(trial *t, int side)
 {
     const uint32_t dtype = side_of(t->args, side)->dtype;
     for (int64_t i = 0; i < t->count[side]; i++) {
-        const uint32_t bits = draw(t, dtype);
+        const uint32_t bits = random_bits(t, dtype);
         const uint16_t half = (uint16_t)bits;
         unsigned char *at = t->image[OWN] + t->begin[side];
         memcpy(at + (uint64_t)i * bytes_of(dtype),
@@ -153,7 +156,7 @@ static float number(const trial *t, int which, int side, int64_t i)
         memcpy(&bits, at + 4 * i, sizeof bits);
     } else {
         memcpy(&half, at + 2 * i, sizeof half);
-        bits = (uint32_t)half << 16; /* a bfloat16 is half a float */
+        bits = (uint32_t)half << 16; /* bfloat16: the upper half of a float */
     }
     if (dtype == TN_F16) {
         const int power = half >> 10 & 31, fraction = half & 0x3ff;
@@ -166,10 +169,11 @@ static float number(const trial *t, int which, int side, int64_t i)
     return x;
 }
 
-/* How far the results of a side are apart, by the roundings of weights and results
- * that each way has in its own place: 1 is the most that these explain. (The same
- * measure as in tests/cuda/test_dnn_attention.c.) */
-static double apart(const trial *t, int side)
+/* The greatest difference between the two results of a tensor. The unit is the
+ * most that rounding of weights and results explains, which happens at
+ * different places in the two. (tests/cuda/test_dnn_attention.c uses the same
+ * measure.) */
+static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
     double most = 0, size = 0;
@@ -184,7 +188,7 @@ static double apart(const trial *t, int side)
     return most / (unit * (1 + size));
 }
 
-/* ---- the trial ---------------------------------------------------------- */
+/* ---- the trial ----------------------------------------------------------- */
 
 static void release(trial *t)
 {
@@ -195,7 +199,7 @@ static void release(trial *t)
     }
 }
 
-/* The same numbers to both, on the queue's stream. */
+/* Copies the same numbers to both buffers, on the queue's stream. */
 static tn_cu_result begin(tn_queue *queue, trial *t)
 {
     tn_cu_result error = 0;
@@ -211,7 +215,7 @@ static tn_cu_result begin(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* Gradients read what the own kernels' forward has written, for both. */
+/* Gradients read the forward results of the own kernels, on both sides. */
 static tn_status compute(tn_queue *queue, trial *t, const char **why)
 {
     tn_status status = TN_OK;
@@ -238,8 +242,8 @@ static tn_cu_result fetch(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* By how much cuDNN is off, as apart() has it; *why: NULL, or it could not be
- * asked. */
+/* The error of cuDNN in the unit of error_of. *why: NULL, or why it cannot be
+ * computed. */
 static double try_class(tn_queue *queue, const class *c, const char **why)
 {
     trial t = {.random = 2463534242u};
@@ -247,7 +251,7 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
     describe(&t, c);
     for (int w = 0; w < BOTH; w++)
         t.image[w] = calloc(1, (size_t)t.bytes);
-    *why = "no memory for it";
+    *why = "no memory for the trial";
     if (t.image[OWN] && t.image[DNN] && !begin(queue, &t) &&
         !compute(queue, &t, why)) {
         *why = "its results cannot be read";
@@ -256,96 +260,94 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
             most = 0;
             for (int side = c->kind == TN_ATTENTION_BACKWARD ? DQ : OUT;
                  side < SIDES; side++)
-                most = fmax(most, apart(&t, side));
+                most = fmax(most, error_of(&t, side));
         }
     }
     release(&t);
     return most;
 }
 
-/* ---- the answer --------------------------------------------------------- */
+/* ---- the result ---------------------------------------------------------- */
 
 /* "gradient of attention of float16, causal, 64 and 64 features" */
-static void name_of(const class *c, char *out, size_t room)
+static void name_of(const class *c, char *out, size_t out_bytes)
 {
-    snprintf(out, room, "%s of %s%s%s%s%s, %u and %u features",
+    snprintf(out, out_bytes, "%s of %s%s%s%s%s, %u and %u features",
              c->kind == TN_ATTENTION_BACKWARD ? "gradient of attention"
                                               : "attention",
              c->dtype == TN_F16 ? "float16" : "bfloat16",
              c->is_causal ? ", causal" : "",
-             !c->mask             ? ""
-             : c->mask == TN_F32  ? ", a mask of float32"
-                                  : ", a mask",
+             !c->mask            ? ""
+             : c->mask == TN_F32 ? ", a mask of float32"
+                                 : ", a mask",
              c->shared & 2 ? " for all heads" : "",
              c->is_grouped ? ", shared keys" : "", c->features, c->values);
 }
 
-static uint32_t take_answer(void *context, const void *value, uint64_t bytes)
+static uint32_t load_error(void *context, const void *value, uint64_t bytes)
 {
     memcpy(context, value, sizeof(double));
     return bytes == sizeof(double);
 }
 
-/* Tries it, unless the cache on disk knows what came of that. */
-static bool ask(tn_queue *queue, const class *c)
+/* Reads the result from the disk cache; else runs the trial. */
+static bool class_check(tn_queue *queue, const class *c)
 {
     char name[128], key[512];
     const char *why = tn__cuda_open(TN_CUDA_DNN);
     double most = INFINITY;
     name_of(c, name, sizeof name);
     if (why) {
-        tn__cuda_host->log(3, "cuda: %s is by the own kernels: %s", name, why);
+        tn__host->log(3, "cuda: %s uses the own kernels: %s", name, why);
         return false;
     }
     int length = snprintf(key, sizeof key, "cuda attention 1\n%s %d %zu\n%s %u",
                           queue->device->listed->info.name,
                           queue->device->driver_version,
                           tn__dnn.version(), name, c->shared);
-    const bool caches = TN_HAS(tn_host, tn__cuda_host, cache_write) &&
-                        tn__cuda_host->cache_read;
-    const bool known =
-        caches && tn__cuda_host->cache_read(key, (uint64_t)length, take_answer,
-                                            &most);
+    const bool caches = tn__cache_exists();
+    const bool known = caches && tn__host->cache_read(key, (uint64_t)length,
+                                                      load_error, &most);
     if (!known)
         most = try_class(queue, c, &why);
     if (!known && !why && caches)
-        tn__cuda_host->cache_write(key, (uint64_t)length, &most, sizeof most);
+        tn__host->cache_write(key, (uint64_t)length, &most, sizeof most);
     if (why)
-        tn__cuda_host->log(2, "cuda: %s is by the own kernels: %s", name, why);
+        tn__host->log(2, "cuda: %s uses the own kernels: %s", name, why);
     else
-        tn__cuda_host->log(most <= 1 ? 3 : 1,
-                           "cuda: %s is by %s: cuDNN's results are %.2g of the "
-                           "allowed rounding off%s",
-                           name, most <= 1 ? "cuDNN" : "the own kernels", most,
-                           known ? ", as was found before" : "");
+        tn__host->log(most <= 1 ? 3 : 1,
+                      "cuda: %s uses %s: cuDNN's error is %.2g of the allowed "
+                      "rounding%s",
+                      name, most <= 1 ? "cuDNN" : "the own kernels", most,
+                      known ? ", from the disk cache" : "");
     return most <= 1;
 }
 
-bool tn__cuda_attention_is_right(tn_queue *queue, const tn_attention_args *a)
+bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
 {
     const class c = class_of(a);
     tn_cuda_checks *checks = queue->checks;
     const uint32_t count = checks ? checks->count : 0;
     for (uint32_t i = 0; i < count && i < CLASSES; i++)
-        if (memcmp(&checks->of[i], &c, sizeof c) == 0)
+        if (memcmp(&checks->entry[i], &c, sizeof c) == 0)
             return checks->is_right[i];
-    if (queue->capture) { /* the core gives work once before it is captured */
-        tn__cuda_host->log(2, "cuda: a captured attention is by the own kernels:"
-                              " cuDNN's was not tried before");
+    if (queue->capture) { /* the core runs work once before it captures it */
+        tn__host->log(2, "cuda: a captured attention uses the own kernels: "
+                         "cuDNN was not checked before the capture");
         return false;
     }
     if (!checks)
         checks = queue->checks = calloc(1, sizeof *checks);
     if (!checks)
         return false;
-    /* The trial has waited for all that was given to the queue; of that and of its
-     * own work the next sync tells. */
-    const uint64_t tag = queue->last_tag, unsynced = queue->unsynced;
-    const bool right = ask(queue, &c);
-    queue->last_tag = tag;
-    queue->unsynced = unsynced;
+    /* The trial has waited for all earlier work of the queue. The next sync
+     * reports the faults of that work and of the trial. */
+    const tn_pending pending = queue->pending;
+    const bool right = class_check(queue, &c);
+    queue->pending.last_tag = pending.last_tag;
+    queue->pending.count = pending.count;
     const uint32_t at = checks->count++ % CLASSES;
-    checks->of[at] = c;
+    checks->entry[at] = c;
     checks->is_right[at] = right;
     return right;
 }

@@ -1,7 +1,7 @@
-/* cublaslt.h: cuBLASLt, opened at the first matrix product (cuda_driver.c). Types
- * and numbers are those of its cublasLt.h, cublas_api.h and library_types.h,
- * CUDA 11 and later; tests/cuda/declarations.c holds them against a toolkit's
- * own headers. Enumerations are ints there. */
+/* cublaslt.h: cuBLASLt, opened at the first matrix product (cuda_driver.c).
+ * Types and numbers are those of its cublasLt.h, cublas_api.h and
+ * library_types.h, CUDA 11 and later. tests/cuda/declarations.c compares them
+ * with a toolkit's headers. Enumerations are ints there. */
 #ifndef TN_CUDA_CUBLASLT_H
 #define TN_CUDA_CUBLASLT_H
 
@@ -26,7 +26,7 @@ typedef struct tn_lt_found {
     int reserved[4];
 } tn_lt_found;
 
-/* cublasStatus_t values that are told apart here */
+/* The cublasStatus_t values that this plugin distinguishes. */
 enum { TN_LT_NOT_INITIALIZED = 1, TN_LT_ALLOC_FAILED = 3,
        TN_LT_INVALID_VALUE = 7, TN_LT_NOT_SUPPORTED = 15 };
 
@@ -34,27 +34,30 @@ enum { TN_LT_NOT_INITIALIZED = 1, TN_LT_ALLOC_FAILED = 3,
 enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14,
        TN_LT_R_E4M3 = 28, TN_LT_R_E5M2 = 29 };
 
-/* cublasComputeType_t: f32 is exact to f32, TF32 is asked for */
+/* cublasComputeType_t. 32F multiplies exactly in float32; TF32 has to be
+ * requested. */
 enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
        TN_LT_COMPUTE_TF32 = 77 };
 
-/* Attributes: of an operation (int32_t, but uint32_t for EPILOGUE, int64_t for
- * AUX_LD, the device's pointers), a layout (int32_t, int64_t), a preference
- * (uint64_t; the others uint32_t); cublasOperation_t. */
-enum { TN_LT_TURN_A = 3, TN_LT_TURN_B = 4, TN_LT_EPILOGUE = 7,
+/* Attributes and their types. Of an operation: int32_t; EPILOGUE uint32_t,
+ * AUX_LD int64_t, device pointers. Of a layout: int32_t, int64_t. Of a
+ * preference: uint64_t for MAX_WORKSPACE, else uint32_t. Last,
+ * cublasOperation_t. */
+enum { TN_LT_TRANSPOSE_A = 3, TN_LT_TRANSPOSE_B = 4, TN_LT_EPILOGUE = 7,
        TN_LT_BIAS_POINTER = 8, TN_LT_AUX_POINTER = 11, TN_LT_AUX_LD = 12,
        TN_LT_SCALE_A = 17, TN_LT_SCALE_B = 18 };
 enum { TN_LT_BATCH_COUNT = 5, TN_LT_BATCH_STRIDE = 6 };
 enum { TN_LT_MAX_WORKSPACE = 1, TN_LT_REDUCTIONS = 3, TN_LT_ALIGN_A = 5,
        TN_LT_ALIGN_B = 6, TN_LT_ALIGN_C = 7, TN_LT_ALIGN_D = 8 };
-enum { TN_LT_PLAIN = 0, TN_LT_TURNED = 1 };
+enum { TN_LT_PLAIN = 0, TN_LT_TRANSPOSED = 1 };
 
-/* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: parts of a sum over k meet in f32,
- * never in the type of the output. */
+/* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: partial sums over k are added in
+ * float32, never in the type of the output. */
 enum { TN_LT_REDUCE_WIDE = 2 };
 
-/* cublasLtEpilogue_t. BIAS, RELU or GELU, and KEEP may be or-ed: the bias has a
- * number for each row (a column, as the core counts). GELU is that by tanh. */
+/* cublasLtEpilogue_t. BIAS, one of RELU and GELU, and KEEP may be combined. The
+ * bias has one element for each row, which is a column for the core. GELU is
+ * the tanh approximation. */
 enum { TN_LT_EPILOGUE_NONE = 1, TN_LT_RELU = 2, TN_LT_BIAS = 4,
        TN_LT_GELU = 32, TN_LT_KEEP = 128, TN_LT_RELU_BACK = 8 | 128,
        TN_LT_GELU_BACK = 64 | 128, TN_LT_SUMS_A = 256, TN_LT_SUMS_B = 512 };

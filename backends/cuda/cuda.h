@@ -1,4 +1,4 @@
-/* cuda.h: what the files of this plugin share. */
+/* cuda.h: types and functions that the files of the CUDA plugin share. */
 #ifndef TN_CUDA_CUDA_H
 #define TN_CUDA_CUDA_H
 
@@ -9,16 +9,13 @@
 #include <string.h>
 #include <tenon/plugin.h>
 
+#include "../shared/shared.h"
 #include "cuda_driver.h"
 
-/* The core's table, given to tenon_plugin_v1. */
-extern const tn_host *tn__cuda_host;
-/* Refuses a kind or a flag of a later version. */
-tn_status tn__cuda_unknown(const char *call);
-
-/* x rounded to the nearest float, whatever the caller's mode is; volatile keeps
- * the conversion between the two changes of it. */
-static inline float tn__cuda_single(double x)
+/* Rounds x to the nearest float, whatever the caller's rounding mode. The
+ * volatile variables keep the compiler from moving the conversion out of the
+ * two mode changes. */
+static inline float tn__cuda_to_float(double x)
 {
     fenv_t before;
     volatile double from = x;
@@ -29,20 +26,20 @@ static inline float tn__cuda_single(double x)
     return single;
 }
 
-/* Records of a queue's fault buffer: 2.5 MiB. */
+/* Records in the fault buffer of a queue: 2.5 MiB. */
 #define TN_CUDA_FAULTS 65536
 
-/* A device that the driver has; nothing of it is open. */
+/* A device that the driver lists. Listing opens nothing. */
 typedef struct tn_cuda_listed {
     tn_cu_device device;
     int major, minor; /* compute capability */
-    bool usable;      /* else info.note says why not */
+    bool usable;      /* if not, info.note says why */
     tn_device_info info;
 } tn_cuda_listed;
 
-/* A built kernel. The table of them is read without a lock: a slot's function
- * is stored last, and a table that has become too small stays until the device
- * is closed. */
+/* A compiled kernel in a hash table that is read without a lock. A slot's
+ * function is stored last. A table that has become too small is freed only when
+ * the device is closed. */
 typedef struct tn_cuda_kernel {
     uint64_t key[2];
     tn_cu_module module; /* owned */
@@ -51,46 +48,49 @@ typedef struct tn_cuda_kernel {
 
 typedef struct tn_cuda_table {
     struct tn_cuda_table *older; /* owned */
-    size_t room, count;          /* room: a power of two */
+    size_t capacity, count;      /* capacity is a power of two */
     tn_cuda_kernel slot[];       /* open addressing by key */
 } tn_cuda_table;
 
-/* What was chosen for a queue's products (cuda_product.c), of cuDNN (cudnn.c). */
+/* Algorithms that cuBLASLt chose (cuda_product.c) and plans of cuDNN (cudnn.c),
+ * each for one queue. */
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
-/* For which attentions cuDNN was compared with the own kernels
+/* For which classes of attention cuDNN was compared with Tenon's own kernels
  * (attention_check.c). */
 typedef struct tn_cuda_checks tn_cuda_checks;
 
-typedef struct tn_cuda_making tn_cuda_making; /* cuda_compile.c */
+typedef struct tn_cuda_compilation tn_cuda_compilation; /* cuda_compile.c */
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
     tn_cu_context context; /* the primary one, retained */
     tn_target target;
-    bool blocking;    /* option `blocking`: each piece of work is waited for */
-    bool wants_ptx;   /* option `code`: ptx, which the driver compiles */
-    /* Matrix products: option `matmul` is own, or cublaslt, whose absence is an
-     * error then; option `tf32` has f32 multiplied in 19 bits. */
+    bool blocking;  /* option `blocking`: wait after each piece of work */
+    bool wants_ptx; /* option `code` is ptx: the driver compiles PTX */
+    /* Option `matmul`: "own" never uses cuBLASLt; "cublaslt" makes a missing
+     * cuBLASLt an error. Option `tf32` multiplies float32 in TF32 (19 bits). */
     bool own_products, lt_wanted, tf32;
-    /* Option `attention`: own, or cudnn, which is not checked then. */
+    /* Option `attention`: "own" never uses cuDNN; "cudnn" uses it without a
+     * check. */
     bool own_attention, dnn_attention;
-    _Atomic bool lt_failed; /* it was looked for in vain */
-    _Atomic(struct cublasLtContext *) lt; /* owned; NULL: none yet */
-    /* Factorisations: owned, NULL until needed, used under build_lock. */
-    struct syevjInfo *sweeps;
+    _Atomic bool lt_failed;               /* cuBLASLt could not be opened */
+    _Atomic(struct cublasLtContext *) lt; /* owned; NULL: not created yet */
+    /* For factorisations: owned, NULL until needed, used under build_lock. */
+    struct syevjInfo *jacobi;
     struct cusolverDnContext *solver;
     struct cublasContext *blas;
-    char arch[48];    /* "--gpu-architecture=sm_90" */
-    int driver_version; /* 13000: 13.0 */
-    /* The table of kernels changes under it; those that threads make now, without
-     * it, and the news that one has been made. */
+    char arch[48];      /* "--gpu-architecture=sm_90" */
+    int driver_version; /* 13000 is CUDA 13.0 */
+    /* build_lock guards changes to the table of kernels and to the list of
+     * kernels that threads compile at this moment. Threads compile without it.
+     * `compiled` is signalled when a kernel is done. */
     pthread_mutex_t build_lock;
-    pthread_cond_t made;
-    struct tn_cuda_making *making;
-    _Atomic(tn_cuda_table *) kernels; /* owned; NULL: none yet */
-    _Atomic uint64_t peers; /* a bit for each device that was copied from */
-    /* A buffer was refused: the next sync gives back scratch memory. */
+    pthread_cond_t compiled;
+    struct tn_cuda_compilation *compilations;
+    _Atomic(tn_cuda_table *) kernels; /* owned; NULL: no kernel yet */
+    _Atomic uint64_t peers; /* bit i: peer access to device i was requested */
+    /* A buffer could not be allocated: the next sync frees scratch memory. */
     _Atomic bool short_of_memory;
 };
 
@@ -100,9 +100,9 @@ struct tn_buffer {
     uint64_t bytes;
 };
 
-/* Where an element of x lies, counted from its offset on: the host never looks
- * there. */
-static inline void *tn__cuda_place(const tn_strided *x, int64_t element)
+/* The device address of an element of x, counted from x->offset. The host never
+ * reads it. */
+static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 {
 #define TN_CUDA_BYTES(name, code, text, bytes, kind, reg) [code] = bytes,
     static const uint8_t bytes[TN_DTYPE_END] = {TN_DTYPE_MAP(TN_CUDA_BYTES)};
@@ -114,18 +114,34 @@ static inline void *tn__cuda_place(const tn_strided *x, int64_t element)
 struct tn_queue {
     tn_plugin_device *device;
     tn_cu_stream stream; /* owned */
-    /* On the device, owned, 0 until needed: the list of index faults, the
-     * greatest scratch that was needed, argument words too long for a
+    /* On the device, owned, 0 until needed: the fault buffer; scratch memory,
+     * as large as the largest request; argument words that are too long for a
      * launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
-    tn_recorded *capture; /* owned: what is recorded; NULL: work runs */
+    tn_recorded *capture;     /* owned: captures the work; NULL: work runs */
     tn_cuda_choices *choices; /* owned; NULL: none yet */
     tn_cuda_plans *plans;     /* likewise */
     tn_cuda_checks *checks;   /* likewise */
-    bool checked; /* a launch since the last sync may have found a fault */
-    bool clean;   /* the list of faults is empty */
-    uint64_t last_tag, unsynced; /* of work since the last sync */
+    tn_pending pending;
+};
+
+/* Memory that a captured graph owns. */
+typedef struct tn_cuda_memory {
+    struct tn_cuda_memory *next;
+    tn_cu_pointer pointer; /* owned */
+} tn_cuda_memory;
+
+/* A captured graph (cuda_graph.c). */
+struct tn_recorded {
+    tn_cu_graph_exec exec;  /* owned */
+    tn_cuda_memory *memory; /* owned */
+    bool may_fault;         /* a kernel of it may record index faults */
+    /* The queue's values, restored when the capture ends. */
+    tn_cu_pointer scratch;
+    uint64_t scratch_bytes;
+    bool queue_may_fault;
+    tn_cu_stream copy_stream; /* for copies that are not captured */
 };
 
 struct tn_event {
@@ -133,19 +149,20 @@ struct tn_event {
     tn_cu_event event; /* owned */
 };
 
-/* ---- failures (cuda_queue.c) ------------------------------------------------- */
+/* ---- errors (cuda_error.c) ----------------------------------------------- */
 
-/* Records what a call of the driver returned, what = "cuMemAlloc"; TN_OK, and
- * nothing is recorded, for 0. */
-tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
+/* TN_OK for error 0. Else records the error of the driver's function `what`
+ * ("cuMemAlloc") and returns its status. */
+tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
-/* After a piece of work was given to the queue: waits if `blocking`. */
-tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag);
+tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
+                                 tn_fault *fault);
 
-/* From TN_CUDA_ENTER(device) to the end of the block the calling thread's
- * current context is that of the device, and then what it was before: others in
- * the process may use CUDA, too. entered.error: 0, or what the driver says. */
+/* Between TN_CUDA_ENTER(device) and the end of the block, the device's context
+ * is the thread's current one. Then the previous context is restored, because
+ * other code in the process may use CUDA. entered.error is 0 or the driver's
+ * error. */
 typedef struct tn_cuda_entered {
     tn_cu_context before;
     tn_cu_result error;
@@ -174,30 +191,31 @@ static inline void tn__cuda_leave(const tn_cuda_entered *e)
     __attribute__((cleanup(tn__cuda_leave), unused))                          \
     const tn_cuda_entered entered = tn__cuda_enter(device)
 
-/* ---- kernels (cuda_compile.c) ------------------------------------------------ */
+/* ---- kernels (cuda_compile.c) -------------------------------------------- */
 
-/* For which architecture is compiled; an error if this NVRTC makes nothing that
- * the driver would load. */
+/* Chooses the architecture to compile for. An error if this NVRTC makes no code
+ * that the driver can load. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device);
-/* The function of a plan, built if need be. program NULL: of a primitive. */
+/* The function of a plan, compiled if it is not in the table. program is NULL
+ * for a primitive. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out);
 void tn__cuda_kernels_unload(tn_plugin_device *device);
 void tn__cuda_kernels_free(tn_plugin_device *device);
 
-/* ---- matrix products (cuda_product.c) ---------------------------------------- */
+/* ---- matrix products (cuda_product.c) ------------------------------------ */
 
-/* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
+/* TN_ERR_UNSUPPORTED, with no error text: use Tenon's own kernel. */
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
 extern const tn_product_extension tn__cuda_product_extension;
-/* Are products cuBLASLt's? */
-bool tn__cuda_product_has(tn_plugin_device *device);
-/* Why there is no cuBLASLt; NULL: there is, or nobody has asked yet. */
-const char *tn__cuda_product_note(void);
-void tn__cuda_product_close(tn_plugin_device *device);
+/* Does cuBLASLt compute this device's products? */
+bool tn__cuda_has_cublaslt(tn_plugin_device *device);
+/* Why cuBLASLt cannot be opened. NULL: it is open, or was not needed yet. */
+const char *tn__cuda_cublaslt_error(void);
+void tn__cuda_cublaslt_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
-/* Of a shape: bytes, a multiple of eight. */
+/* A hash of a shape. bytes is a multiple of 8. */
 static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 {
     const unsigned char *at = words;
@@ -210,69 +228,82 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
     return (size_t)(hash >> 40);
 }
 
-/* ---- by cuDNN (cudnn.c, cuda_conv.c, cuda_attention.c) ---------------------------- */
+/* ---- cuDNN (cudnn.c, cuda_conv.c, cuda_attention.c) ---------------------- */
 
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
-/* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
-tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
-                                    const tn_attention_args *attention);
-/* By cuDNN, whether that is right or not, with the device's context current;
- * TN_ERR_UNSUPPORTED, without words but with *why set, if that cannot be. */
+/* Are cuDNN's results accurate for attentions like this one? */
+typedef bool tn_cuda_is_accurate(tn_queue *queue,
+                                 const tn_attention_args *attention);
+/* Attention by cuDNN, if is_accurate returns true for it. TN_ERR_UNSUPPORTED,
+ * with no error text: use Tenon's own kernel. */
+tn_status tn__cuda_attention_cudnn(tn_queue *queue,
+                                   const tn_attention_args *attention,
+                                   tn_cuda_is_accurate *is_accurate);
+/* Attention by cuDNN without that check; the device's context is current.
+ * TN_ERR_UNSUPPORTED, with *why set and no error text, if cuDNN cannot compute
+ * it. */
 tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const tn_attention_args *attention,
                                  const char **why);
-/* Has cuDNN the own kernels' results for attentions like this one? Tries it the
- * first time, with the device's context current. */
-bool tn__cuda_attention_is_right(tn_queue *queue,
-                                 const tn_attention_args *attention);
+/* Does cuDNN give the results of Tenon's own kernels for attentions of this
+ * class? Runs a test attention the first time. The device's context is
+ * current. */
+tn_cuda_is_accurate tn__cuda_attention_is_accurate;
 void tn__cuda_checks_free(tn_cuda_checks *checks);
+extern const tn_attention_extension tn__cuda_attention; /* attention_choose.c */
 
-/* ---- factorisations (cuda_factor.c) ------------------------------------------ */
+/* ---- factorisations (cuda_factor.c) -------------------------------------- */
 
 extern const tn_lapack_extension tn__cuda_lapack;
 void tn__cuda_factor_close(tn_plugin_device *device);
 
-/* ---- what launches need (cuda_launch.c) --------------------------------------- */
+/* ---- what work needs of its queue (cuda_work.c) -------------------------- */
 
-/* The queue has a list of faults; its scratch memory has so many bytes. */
-tn_cu_result tn__cuda_faults(tn_queue *queue);
-tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes);
+/* How the fault buffer of a queue is allocated, cleared and read. */
+extern const tn_fault_buffer tn__cuda_faults;
 
-/* ---- graphs (cuda_graph.c) --------------------------------------------------- */
+/* Before a launch that may record index faults. */
+static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
+{
+    return tn__faults_ready(&tn__cuda_faults, queue, &queue->pending);
+}
+tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
+tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
+                                  tn_cu_pointer *out);
+
+/* After a piece of work was submitted. With option `blocking`: waits, and
+ * reports its failure. */
+tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);
+
+/* ---- graphs (cuda_graph.c) ----------------------------------------------- */
 
 extern const tn_graph_replay_extension tn__cuda_graph_replay;
 
-/* Memory that goes with what the queue records; words that lie there. */
-tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
-                                     tn_cu_pointer *out);
-tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
-                                    uint64_t bytes, tn_cu_pointer *out);
-
-/* ---- by the core's kernels (cuda_launch.c) ------------------------------------- */
+/* ---- Tenon's own kernels (cuda_launch.c) --------------------------------- */
 
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *attention);
-extern const tn_attention_extension tn__cuda_attention;
 
-/* ---- slots of the plugin's table, by the file that fills them ----------- */
+/* ---- slots of the plugin's table, by the file that fills them ------------ */
 
 #define TN_CUDA_SLOTS(X)                                                      \
-    /* cuda_device.c */                                                            \
+    /* cuda_device.c */                                                       \
     X(device_count) X(device_info) X(device_open) X(device_close)             \
-    /* cuda_memory.c */                                                            \
+    /* cuda_memory.c */                                                       \
     X(buffer_alloc) X(buffer_free) X(host_alloc) X(host_free) X(copy)         \
-    /* cuda_queue.c */                                                             \
+    /* cuda_queue.c */                                                        \
     X(queue_open) X(queue_close) X(queue_sync) X(queue_wait)                  \
     X(event_open) X(event_close) X(event_record) X(event_query)               \
     X(event_open_timed) X(event_elapsed)                                      \
-    /* cuda_launch.c */                                                            \
+    /* cuda_launch.c */                                                       \
     X(program_build) X(program_free) X(launch) X(matmul) X(scatter) X(scan)   \
     X(sort)
 
-/* tn__cuda_<slot>, of the type that plugin.h gives the slot. */
-#define TN_CUDA_DECLARE(slot) __typeof__(*((tn_plugin *)0)->slot) tn__cuda_##slot;
+/* Declares tn__cuda_<slot> with the type that plugin.h gives to the slot. */
+#define TN_CUDA_DECLARE(slot)                                                 \
+    __typeof__(*((tn_plugin *)0)->slot) tn__cuda_##slot;
 TN_CUDA_SLOTS(TN_CUDA_DECLARE)
 
 #endif

@@ -1,85 +1,88 @@
-/* cuda_attention.c: attention by cuDNN: operations that it knows to be an attention
- * and does in one kernel, in the order by which NVIDIA's cudnn-frontend describes
- * one to cuDNN 9; backwards that whose sums have one order. What is declined, and
- * all that drops, is the own kernels'; so is what attention_check.c finds wrong. */
+/* cuda_attention.c: attention by cuDNN. The graph has the operations in the
+ * order in which NVIDIA's cudnn-frontend describes attention to cuDNN 9; cuDNN
+ * recognises them and runs one kernel. Backward, only engines with a fixed
+ * order of summation are used. The core's own kernels compute what is declined,
+ * all attention with dropout, and what attention_check.c finds wrong. */
 #include <math.h>
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-/* Before it the gradient wants lengths told where keys are no multiple of 128,
- * and some versions are known to err. */
+/* Earlier versions need explicit sequence lengths for the gradient if the
+ * number of keys is no multiple of 128. Some are known to compute wrong
+ * results. */
 #define OLDEST 91600
 
 #define ALIGN 16
 
-/* Tensors that have an address, by id; from BETWEEN on those that have none. */
-enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, HIDDEN, ONE,
-       BETWEEN };
+/* Ids of tensors: up to ONE they have an address, from FIRST_VIRTUAL on they
+ * are virtual. */
+enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
+       FIRST_VIRTUAL };
 
-/* All that a plan depends on, without gaps: bytes are compared. */
+/* All that a plan depends on, without padding: its bytes are compared. */
 typedef struct shape {
     int64_t size[LSE][4], stride[LSE][4]; /* of Q to DV */
-    int64_t all[4], row[4]; /* sizes of the scores, and of a number for each of
-                             * their rows */
+    int64_t all[4], row[4]; /* extents of the scores; of one number for each row
+                             * of them */
     uint32_t kind, type, mask_type, causal;
 } shape;
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
-/* ---- the graph ---------------------------------------------------------- */
+/* ---- the graph ----------------------------------------------------------- */
 
-typedef tn_dnn_descriptor made;
+typedef tn_dnn_descriptor tensor;
 
 typedef struct builder {
     tn_dnn_graph *g;
     const shape *s;
-    int64_t id; /* of what is made next between operations */
-    made scale;
+    int64_t id; /* of the next virtual tensor */
+    tensor scale;
 } builder;
 
-static void packed(const int64_t *size, int64_t *stride)
+static void contiguous_strides(const int64_t *size, int64_t *stride)
 {
     stride[3] = 1;
     for (int d = 3; d-- > 0;)
         stride[d] = stride[d + 1] * size[d + 1];
 }
 
-static made between(builder *b, uint32_t type, const int64_t *size)
+static tensor virtual_tensor(builder *b, uint32_t type, const int64_t *size)
 {
     int64_t stride[4];
-    packed(size, stride);
+    contiguous_strides(size, stride);
     return tn__dnn_tensor(b->g, (int)type, size, stride, b->id++, ALIGN,
                           TN_DNN_VIRTUAL);
 }
 
 /* One of Q to DV, or its transpose. */
-static made stored(builder *b, int id, bool turned)
+static tensor stored_tensor(builder *b, int id, bool transposed)
 {
     const int64_t *n = b->s->size[id], *m = b->s->stride[id];
-    const int64_t size[] = {n[0], n[1], n[2 + turned], n[3 - turned]};
-    const int64_t stride[] = {m[0], m[1], m[2 + turned], m[3 - turned]};
+    const int64_t size[] = {n[0], n[1], n[2 + transposed], n[3 - transposed]};
+    const int64_t stride[] = {m[0], m[1], m[2 + transposed], m[3 - transposed]};
     return tn__dnn_tensor(b->g,
                           (int)(id == MASK ? b->s->mask_type : b->s->type),
                           size, stride, id, ALIGN, TN_DNN_STORED);
 }
 
-/* LSE and SUMS; or the numbers of SCALE and behind it. */
-static made floats(builder *b, int id)
+/* LSE or SUMS; from SCALE on, a number by value. */
+static tensor float_tensor(builder *b, int id)
 {
     static const int64_t one[] = {1, 1, 1, 1};
     const int64_t *size = id >= SCALE ? one : b->s->row;
     int64_t stride[4];
-    packed(size, stride);
+    contiguous_strides(size, stride);
     return tn__dnn_tensor(b->g, TN_DNN_FLOAT, size, stride, id, ALIGN,
                           size == one ? TN_DNN_BY_VALUE : TN_DNN_STORED);
 }
 
-/* The type of an operation and of what describes it, and the names of what both
- * are given; one of the other layout has no description. */
+/* For each kind of operation: its type, the type of its descriptor and the
+ * names of their attributes. LAYOUT has no descriptor. */
 enum { POINT, REDUCE, PRODUCT, LAYOUT };
 static const struct {
-    int op, how, mode, mode_type, compute, desc, x, other, y;
+    int op, description, mode, mode_type, compute, desc, x, other, y;
 } operations[] = {
     [POINT] = {TN_DNN_OP_POINT, TN_DNN_POINT, TN_DNN_POINT_MODE,
                TN_DNN_IS_POINT_MODE, TN_DNN_POINT_COMPUTE, TN_DNN_POINT_DESC,
@@ -93,100 +96,105 @@ static const struct {
     [LAYOUT] = {TN_DNN_OP_RESHAPE, 0, 0, 0, 0, 0, TN_DNN_RESHAPE_X, 0,
                 TN_DNN_RESHAPE_Y}};
 
-/* The number of a row or a column: the mode, and its axis. */
+/* Index of the row or the column: the mode, and its axis. */
 enum { ROW = TN_DNN_INDEX | 2 << 16, COLUMN = TN_DNN_INDEX | 3 << 16 };
 
-/* y = that of x and other: y. With picks it is x where that is true. */
-static made op(builder *b, int kind, int mode, made x, made other, made picks,
-               made y)
+/* Appends y = operation(x, other) and returns y. With a condition, y is x where
+ * the condition is true, else other. */
+static tensor op(builder *b, int kind, int mode, tensor x, tensor other,
+                 tensor condition, tensor y)
 {
     const int64_t axis = mode >> 16;
-    made how = NULL;
+    tensor description = NULL;
     if (operations[kind].desc) {
-        how = tn__dnn_begin(b->g, operations[kind].how);
-        tn__dnn_set_int(b->g, how, operations[kind].compute,
-                        TN_DNN_IS_DATA_TYPE,
-                        mode == TN_DNN_AT_LEAST ? TN_DNN_BOOLEAN
-                                                : TN_DNN_FLOAT);
+        description = tn__dnn_begin(b->g, operations[kind].description);
+        tn__dnn_set_int(
+            b->g, description, operations[kind].compute, TN_DNN_IS_DATA_TYPE,
+            mode == TN_DNN_GREATER_EQUAL ? TN_DNN_BOOLEAN : TN_DNN_FLOAT);
         if (operations[kind].mode_type)
-            tn__dnn_set_int(b->g, how, operations[kind].mode,
+            tn__dnn_set_int(b->g, description, operations[kind].mode,
                             operations[kind].mode_type, mode & 0xffff);
         if (axis)
-            tn__dnn_set(b->g, how, TN_DNN_POINT_AXIS, TN_DNN_IS_INT64, 1,
-                        &axis);
-        tn__dnn_end(b->g, how);
+            tn__dnn_set(b->g, description, TN_DNN_POINT_AXIS, TN_DNN_IS_INT64,
+                        1, &axis);
+        tn__dnn_end(b->g, description);
     }
-    made op = tn__dnn_begin(b->g, operations[kind].op);
-    if (how)
-        tn__dnn_set_made(b->g, op, operations[kind].desc, how);
-    tn__dnn_set_made(b->g, op, operations[kind].x, x);
+    tensor op = tn__dnn_begin(b->g, operations[kind].op);
+    if (description)
+        tn__dnn_set_descriptor(b->g, op, operations[kind].desc, description);
+    tn__dnn_set_descriptor(b->g, op, operations[kind].x, x);
     if (other)
-        tn__dnn_set_made(b->g, op, operations[kind].other, other);
-    if (picks)
-        tn__dnn_set_made(b->g, op, TN_DNN_POINT_T, picks);
-    tn__dnn_set_made(b->g, op, operations[kind].y, y);
+        tn__dnn_set_descriptor(b->g, op, operations[kind].other, other);
+    if (condition)
+        tn__dnn_set_descriptor(b->g, op, TN_DNN_POINT_T, condition);
+    tn__dnn_set_descriptor(b->g, op, operations[kind].y, y);
     tn__dnn_end_op(b->g, op);
     return y;
 }
 
-/* One of the scores' size, element by element. */
-static made point(builder *b, int mode, made x, made other)
+/* A pointwise operation of the scores' extents. */
+static tensor point(builder *b, int mode, tensor x, tensor other)
 {
     return op(b, POINT, mode, x, other, NULL,
-              between(b, TN_DNN_FLOAT, b->s->all));
+              virtual_tensor(b, TN_DNN_FLOAT, b->s->all));
 }
 
-/* Q K^T, scaled, and the mask. */
-static made scores(builder *b, made q, made keys)
+/* Q K^T * scale + mask */
+static tensor scores(builder *b, tensor q, tensor keys)
 {
-    made x = op(b, PRODUCT, 0, q, keys, NULL,
-                between(b, TN_DNN_FLOAT, b->s->all));
+    tensor x = op(b, PRODUCT, 0, q, keys, NULL,
+                  virtual_tensor(b, TN_DNN_FLOAT, b->s->all));
     x = point(b, TN_DNN_MUL, x, b->scale);
-    return b->s->mask_type ? point(b, TN_DNN_ADD, x, stored(b, MASK, false))
-                           : x;
+    return b->s->mask_type
+               ? point(b, TN_DNN_ADD, x, stored_tensor(b, MASK, false))
+               : x;
 }
 
-/* -inf where the key is behind the query. */
-static made causal(builder *b, made x)
+/* Minus infinity where the key comes after the query. */
+static tensor causal(builder *b, tensor x)
 {
     const int64_t *all = b->s->all;
     if (!b->s->causal)
         return x;
-    made row = op(b, POINT, ROW, x, NULL, NULL, between(b, TN_DNN_INT32, all));
-    made column =
-        op(b, POINT, COLUMN, x, NULL, NULL, between(b, TN_DNN_INT32, all));
-    made sees = op(b, POINT, TN_DNN_AT_LEAST, row, column, NULL,
-                   between(b, TN_DNN_BOOLEAN, all));
-    return op(b, POINT, TN_DNN_SELECT, x, floats(b, HIDDEN), sees,
-              between(b, TN_DNN_FLOAT, all));
+    tensor row =
+        op(b, POINT, ROW, x, NULL, NULL, virtual_tensor(b, TN_DNN_INT32, all));
+    tensor column = op(b, POINT, COLUMN, x, NULL, NULL,
+                       virtual_tensor(b, TN_DNN_INT32, all));
+    tensor is_visible = op(b, POINT, TN_DNN_GREATER_EQUAL, row, column, NULL,
+                           virtual_tensor(b, TN_DNN_BOOLEAN, all));
+    return op(b, POINT, TN_DNN_SELECT, x, float_tensor(b, MINUS_INF),
+              is_visible, virtual_tensor(b, TN_DNN_FLOAT, all));
 }
 
 static void forward(builder *b)
 {
     const shape *s = b->s;
-    made x = causal(b, scores(b, stored(b, Q, false), stored(b, K, true)));
-    made most = op(b, REDUCE, TN_DNN_GREATEST, x, NULL, NULL,
-                   between(b, TN_DNN_FLOAT, s->row));
+    tensor x = causal(
+        b, scores(b, stored_tensor(b, Q, false), stored_tensor(b, K, true)));
+    tensor most = op(b, REDUCE, TN_DNN_MAX, x, NULL, NULL,
+                     virtual_tensor(b, TN_DNN_FLOAT, s->row));
     x = point(b, TN_DNN_EXP, point(b, TN_DNN_SUB, x, most), NULL);
-    made sum = op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL,
-                  between(b, TN_DNN_FLOAT, s->row));
-    made log = op(b, POINT, TN_DNN_LOG, sum, NULL, NULL,
-                  between(b, TN_DNN_FLOAT, s->row));
-    op(b, POINT, TN_DNN_ADD, most, log, NULL, floats(b, LSE));
-    x = op(b, POINT, TN_DNN_DIV, x, sum, NULL, between(b, s->type, s->all));
-    op(b, PRODUCT, 0, x, stored(b, V, false), NULL, stored(b, OUT, false));
+    tensor sum = op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL,
+                    virtual_tensor(b, TN_DNN_FLOAT, s->row));
+    tensor log = op(b, POINT, TN_DNN_LOG, sum, NULL, NULL,
+                    virtual_tensor(b, TN_DNN_FLOAT, s->row));
+    op(b, POINT, TN_DNN_ADD, most, log, NULL, float_tensor(b, LSE));
+    x = op(b, POINT, TN_DNN_DIV, x, sum, NULL,
+           virtual_tensor(b, s->type, s->all));
+    op(b, PRODUCT, 0, x, stored_tensor(b, V, false), NULL,
+       stored_tensor(b, OUT, false));
 }
 
-/* A gradient of keys or values: x, turned, times other, summed over the heads
+/* A gradient of keys or values: transpose(x) * other, summed over the heads
  * that share them. */
-static void gather(builder *b, made x, made other, int id)
+static void shared_gradient(builder *b, tensor x, tensor other, int id)
 {
     const int64_t *all = b->s->all, *of = b->s->size[id];
     const int64_t size[] = {all[0], all[1], all[3], all[2]};
     const int64_t stride[] = {all[1] * all[2] * all[3], all[2] * all[3], 1,
                               all[3]};
     const int64_t each[] = {all[0], all[1], all[3], of[3]};
-    made y = stored(b, id, false);
+    tensor y = stored_tensor(b, id, false);
     x = op(b, LAYOUT, 0, x, NULL, NULL,
            tn__dnn_tensor(b->g, (int)b->s->type, size, stride, b->id++, ALIGN,
                           TN_DNN_VIRTUAL));
@@ -194,59 +202,59 @@ static void gather(builder *b, made x, made other, int id)
         op(b, PRODUCT, 0, x, other, NULL, y);
         return;
     }
-    x = op(b, PRODUCT, 0, x, other, NULL, between(b, b->s->type, each));
+    x = op(b, PRODUCT, 0, x, other, NULL, virtual_tensor(b, b->s->type, each));
     op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL, y);
 }
 
-/* The sums of each row of g * out lie beside the workspace. */
+/* SUMS, the row sums of g * out, is in scratch memory before the workspace. */
 static void backward(builder *b)
 {
     const shape *s = b->s;
-    made g = stored(b, G, false), q = stored(b, Q, false);
-    made keys = stored(b, K, true);
-    made x = op(b, POINT, TN_DNN_MUL, g, stored(b, OUT, false), NULL,
-                between(b, TN_DNN_FLOAT, s->size[G]));
+    tensor g = stored_tensor(b, G, false), q = stored_tensor(b, Q, false);
+    tensor keys = stored_tensor(b, K, true);
+    tensor x = op(b, POINT, TN_DNN_MUL, g, stored_tensor(b, OUT, false), NULL,
+                  virtual_tensor(b, TN_DNN_FLOAT, s->size[G]));
     x = op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL,
-           between(b, TN_DNN_FLOAT, s->row));
-    made sums = op(b, POINT, TN_DNN_MUL, x, floats(b, ONE), NULL,
-                   floats(b, SUMS));
-    x = point(b, TN_DNN_SUB, scores(b, q, keys), floats(b, LSE));
-    made w = point(b, TN_DNN_EXP, causal(b, x), NULL);
-    gather(b, w, g, DV);
-    x = op(b, PRODUCT, 0, g, stored(b, V, true), NULL,
-           between(b, TN_DNN_FLOAT, s->all));
+           virtual_tensor(b, TN_DNN_FLOAT, s->row));
+    tensor sums = op(b, POINT, TN_DNN_MUL, x, float_tensor(b, ONE), NULL,
+                     float_tensor(b, SUMS));
+    x = point(b, TN_DNN_SUB, scores(b, q, keys), float_tensor(b, LSE));
+    tensor w = point(b, TN_DNN_EXP, causal(b, x), NULL);
+    shared_gradient(b, w, g, DV);
+    x = op(b, PRODUCT, 0, g, stored_tensor(b, V, true), NULL,
+           virtual_tensor(b, TN_DNN_FLOAT, s->all));
     x = point(b, TN_DNN_SUB, x, sums);
     x = point(b, TN_DNN_MUL, point(b, TN_DNN_MUL, x, w), b->scale);
-    gather(b, x, q, DK);
+    shared_gradient(b, x, q, DK);
     keys = op(b, LAYOUT, 0, keys, NULL, NULL,
               tn__dnn_tensor(b->g, (int)s->type, s->size[K], s->stride[K],
                              b->id++, ALIGN, TN_DNN_VIRTUAL));
-    op(b, PRODUCT, 0, x, keys, NULL, stored(b, DQ, false));
+    op(b, PRODUCT, 0, x, keys, NULL, stored_tensor(b, DQ, false));
 }
 
 static void describe(tn_dnn_graph *graph, const void *key)
 {
-    builder b = {.g = graph, .s = key, .id = BETWEEN};
-    b.scale = floats(&b, SCALE);
+    builder b = {.g = graph, .s = key, .id = FIRST_VIRTUAL};
+    b.scale = float_tensor(&b, SCALE);
     (b.s->kind == TN_ATTENTION_FORWARD ? forward : backward)(&b);
 }
 
-/* ---- what it takes ------------------------------------------------------ */
+/* ---- what is supported --------------------------------------------------- */
 
-/* Size and strides of x; false if it does not lie as cuDNN wants it: rows side by
- * side, each at a multiple of ALIGN bytes. A mask has size 1 along batch and heads
- * where its stride is 0. */
-static bool put(shape *s, int id, const tn_strided *x, int64_t heads,
-                int64_t length, int64_t width)
+/* Sets extents and strides of x. false: cuDNN does not support its layout; rows
+ * must be contiguous, each at a multiple of ALIGN bytes. A mask has extent 1
+ * for batch and heads where its stride is 0. */
+static bool side_fit(shape *s, int id, const tn_strided *x, int64_t heads,
+                     int64_t length, int64_t width)
 {
     const int64_t of[] = {s->all[0], heads, length, width};
     const int64_t whole = x->dtype == TN_F32 ? 4 : 8;
     int64_t *size = s->size[id], *stride = s->stride[id];
-    bool fits = (uintptr_t)tn__cuda_place(x, 0) % ALIGN == 0 &&
-                x->stride[3] == 1;
+    bool fits =
+        (uintptr_t)tn__cuda_address(x, 0) % ALIGN == 0 && x->stride[3] == 1;
     for (int d = 0; d < 4; d++)
         size[d] = id == MASK && d < 2 && x->stride[d] == 0 ? 1 : of[d];
-    packed(size, stride);
+    contiguous_strides(size, stride);
     for (int d = 0; d < 4; d++) {
         if (size[d] > 1)
             stride[d] = x->stride[d];
@@ -268,38 +276,39 @@ static bool shape_of(const tn_attention_args *a, shape *s)
     if (a->mask.buffer) {
         s->mask_type = a->mask.dtype == TN_F32 ? TN_DNN_FLOAT : s->type;
         if (a->mask.dtype == TN_BOOL ||
-            !put(s, MASK, &a->mask, a->heads, a->queries, a->keys))
+            !side_fit(s, MASK, &a->mask, a->heads, a->queries, a->keys))
             return false;
     }
-    return (uintptr_t)tn__cuda_place(&a->lse, 0) % ALIGN == 0 &&
-           put(s, Q, &a->q, a->heads, a->queries, a->features) &&
-           put(s, K, &a->k, a->kv_heads, a->keys, a->features) &&
-           put(s, V, &a->v, a->kv_heads, a->keys, a->values) &&
-           put(s, OUT, &a->out, a->heads, a->queries, a->values) &&
+    return (uintptr_t)tn__cuda_address(&a->lse, 0) % ALIGN == 0 &&
+           side_fit(s, Q, &a->q, a->heads, a->queries, a->features) &&
+           side_fit(s, K, &a->k, a->kv_heads, a->keys, a->features) &&
+           side_fit(s, V, &a->v, a->kv_heads, a->keys, a->values) &&
+           side_fit(s, OUT, &a->out, a->heads, a->queries, a->values) &&
            (!back ||
-            (put(s, G, &a->g, a->heads, a->queries, a->values) &&
-             put(s, DQ, &a->dq, a->heads, a->queries, a->features) &&
-             put(s, DK, &a->dk, a->kv_heads, a->keys, a->features) &&
-             put(s, DV, &a->dv, a->kv_heads, a->keys, a->values)));
+            (side_fit(s, G, &a->g, a->heads, a->queries, a->values) &&
+             side_fit(s, DQ, &a->dq, a->heads, a->queries, a->features) &&
+             side_fit(s, DK, &a->dk, a->kv_heads, a->keys, a->features) &&
+             side_fit(s, DV, &a->dv, a->kv_heads, a->keys, a->values)));
 }
 
 static tn_dnn_status run(tn_queue *queue, const tn_dnn_plan *plan,
                          const tn_attention_args *a)
 {
     const bool back = a->kind == TN_ATTENTION_BACKWARD;
-    float scale = tn__cuda_single(a->scale), hidden = -INFINITY, one = 1;
+    float scale = tn__cuda_to_float(a->scale), minus_inf = -INFINITY, one = 1;
     const tn_strided *const side[LSE + 1] = {
         [Q] = &a->q, [K] = &a->k, [V] = &a->v, [MASK] = &a->mask,
         [OUT] = &a->out, [LSE] = &a->lse, [G] = &a->g, [DQ] = &a->dq,
         [DK] = &a->dk, [DV] = &a->dv};
-    void *at[BETWEEN] = {
+    void *at[FIRST_VIRTUAL] = {
         [SUMS] = back ? (void *)(uintptr_t)queue->scratch : NULL,
-        [SCALE] = &scale, [ONE] = back ? &one : NULL,
-        [HIDDEN] = a->flags & TN_ATTENTION_CAUSAL ? &hidden : NULL};
-    int64_t id[BETWEEN], count = 0;
-    for (int i = Q; i < BETWEEN; i++) {
+        [SCALE] = &scale,
+        [ONE] = back ? &one : NULL,
+        [MINUS_INF] = a->flags & TN_ATTENTION_CAUSAL ? &minus_inf : NULL};
+    int64_t id[FIRST_VIRTUAL], count = 0;
+    for (int i = Q; i < FIRST_VIRTUAL; i++) {
         if (i <= LSE && side[i]->buffer && (back || i < G || i == LSE))
-            at[i] = tn__cuda_place(side[i], 0);
+            at[i] = tn__cuda_address(side[i], 0);
         if (!at[i])
             continue;
         at[count] = at[i];
@@ -308,27 +317,31 @@ static tn_dnn_status run(tn_queue *queue, const tn_dnn_plan *plan,
     return tn__dnn_plan_run(queue, plan, count, id, at);
 }
 
-/* The plan for shape s of it. */
+/* The plan for shape s of this attention. */
 static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
                                   const tn_attention_args *a, const char **why)
 {
     const bool back = a->kind == TN_ATTENTION_BACKWARD;
     const uint64_t rows = (uint64_t)(a->batch * a->heads * a->queries);
     const tn_dnn_problem problem = {
-        .key = s, .bytes = sizeof *s, .describe = describe, .oldest = OLDEST,
-        .refused = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS,
-        .beside = back ? (rows * 4 + 255) / 256 * 256 : 0,
+        .key = s,
+        .bytes = sizeof *s,
+        .describe = describe,
+        .min_version = OLDEST,
+        .refused_notes =
+            1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS,
+        .scratch_bytes = back ? (rows * 4 + 255) / 256 * 256 : 0,
         .name = back ? "gradient of attention" : "attention",
         .size = s->size[Q],
-        /* Gradients whose sums have one order are summed in parts: bench/cuda's
-         * take 0.5 and 1 GiB. */
-        .room = queue->device->listed->info.memory_total / 16};
+        /* Deterministic gradients are summed in parts: 0.5 and 1 GiB in
+         * bench/cuda. */
+        .workspace_limit = queue->device->listed->info.memory_total / 16};
     return tn__dnn_plan(queue, &problem, why);
 }
 
-/* Since Blackwell no heuristic names the engine whose sums have one order. */
-static bool is_taken(const tn_queue *queue, const tn_attention_args *a,
-                     shape *s)
+/* From Blackwell on, no heuristic recommends the deterministic engine. */
+static bool is_supported(const tn_queue *queue, const tn_attention_args *a,
+                         shape *s)
 {
     return shape_of(a, s) && (a->kind != TN_ATTENTION_BACKWARD ||
                               queue->device->listed->major < 10);
@@ -338,8 +351,8 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
                                  const char **why)
 {
     shape s;
-    *why = "cuDNN is not asked";
-    if (!is_taken(queue, a, &s))
+    *why = "cuDNN does not support it";
+    if (!is_supported(queue, a, &s))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, why);
     if (!plan)
@@ -348,23 +361,24 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
     return run(queue, plan, a) ? TN_ERR_UNSUPPORTED : TN_OK;
 }
 
-tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
-                                    const tn_attention_args *a)
+tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
+                                  tn_cuda_is_accurate *is_accurate)
 {
-    const char *why; /* the log has it: the own kernel does it then */
+    const char *why; /* is in the log */
     shape s;
     const tn_plugin_device *device = queue->device;
-    if (device->own_attention || !is_taken(queue, a, &s))
+    if (device->own_attention || !is_supported(queue, a, &s))
         return TN_ERR_UNSUPPORTED;
     TN_CUDA_ENTER(device);
     if (entered.error)
-        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
-    /* Before the plan, which the trial's own might take the place of. */
-    if (!device->dnn_attention && !tn__cuda_attention_is_right(queue, a))
+        return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
+    /* Before plan_of: the plan of the trial may evict this one. */
+    if (!device->dnn_attention && !is_accurate(queue, a))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, &why);
     if (!plan)
         return TN_ERR_UNSUPPORTED;
     tn_dnn_status e = run(queue, plan, a);
-    return e ? tn__dnn_failed(queue, e) : tn__cuda_queue_given(queue, a->tag);
+    return e ? tn__dnn_failed(queue, e)
+             : tn__cuda_queue_submitted(queue, a->tag);
 }

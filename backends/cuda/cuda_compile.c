@@ -1,26 +1,24 @@
-/* cuda_compile.c: from a plan to a kernel: the table of those that are there, the
- * core's disk cache, NVRTC. */
+/* cuda_compile.c: the kernel of a plan, from the table of compiled kernels, the
+ * core's disk cache, or NVRTC. */
 #include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cuda.h"
 
-/* What the reference's bits ask for: no contraction, correctly rounded
- * division and square root, subnormal numbers. */
+/* Required for the reference's bits: no contraction, correctly rounded division
+ * and square root, subnormal numbers. */
 static const char *const options[] = {"--fmad=false", "--prec-div=true",
                                       "--prec-sqrt=true", "--ftz=false"};
 #define OPTIONS (sizeof options / sizeof *options)
 
-/* ---- NVRTC -------------------------------------------------------------- */
+/* ---- NVRTC --------------------------------------------------------------- */
 
-/* The device's own architecture if this NVRTC knows it, and machine code, which a
- * driver loads that is of the same major version of CUDA or a later one; else the
- * greatest architecture before it, and PTX, which the driver compiles: no driver
- * knows that of a later version than its own. */
+/* Chooses machine code for the device's own architecture if this NVRTC knows
+ * it. A driver loads machine code of the same major version of CUDA or an
+ * earlier one. Otherwise chooses PTX for the latest architecture before it. The
+ * driver compiles PTX, but not of a later version of CUDA than its own. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device)
 {
     int archs[64], count = 0, best = 0, major = 0, minor = 0;
@@ -32,20 +30,20 @@ tn_status tn__cuda_arch_choose(tn_plugin_device *device)
         if (archs[i] <= own && archs[i] > best)
             best = archs[i];
     if (!best)
-        return tn__cuda_host->fail(
+        return tn__host->fail(
             TN_ERR_NO_DEVICE,
-            "this NVRTC makes no code for %s; install a CUDA toolkit that "
-            "knows compute capability %d.%d",
+            "this NVRTC cannot compile for %s; install a CUDA toolkit that "
+            "supports compute capability %d.%d",
             device->listed->info.name, device->listed->major,
             device->listed->minor);
     const bool is_own = best == own && !device->wants_ptx;
     if (!is_own && driver && !tn__nvrtc.version(&major, &minor) &&
         major * 1000 + minor * 10 > driver)
-        return tn__cuda_host->fail(
+        return tn__host->fail(
             TN_ERR_NO_DEVICE,
-            "%s needs PTX, and that of NVRTC %d.%d is newer than the driver, "
-            "which is of CUDA %d.%d: install a newer driver, or an NVRTC of "
-            "CUDA %d.%d or before and name its folder, TENON_CUDA_LIBS=FOLDER",
+            "%s needs PTX, but the PTX of NVRTC %d.%d is newer than the driver "
+            "(CUDA %d.%d): install a newer driver, or install NVRTC of CUDA "
+            "%d.%d or earlier and set TENON_CUDA_LIBS to its folder",
             device->listed->info.name, major, minor, driver / 1000,
             driver / 10 % 100, driver / 1000, driver / 10 % 100);
     snprintf(device->arch, sizeof device->arch, "--gpu-architecture=%s_%d",
@@ -64,53 +62,9 @@ static char *build_log(tn_nvrtc_program program)
     return log;
 }
 
-/* The text, and under it what the compiler said, in a file that is left for
- * whoever reports it; "" if there is no place for one. */
-static void leave_text(char *path, size_t room, const tn_source *source,
-                       const char *log)
-{
-    const char *folder = getenv("TMPDIR");
-    int length = snprintf(path, room, "%s/tenon-cuda-XXXXXX.cu",
-                          folder && *folder == '/' ? folder : "/tmp");
-    int fd = length > 0 && (size_t)length < room ? mkstemps(path, 3) : -1;
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file) {
-        if (fd >= 0)
-            close(fd);
-        path[0] = 0;
-        return;
-    }
-    fprintf(file, "%s\n/* %s */\n", source->text, log);
-    fclose(file);
-}
-
-static tn_status build_failed(const tn_plugin_device *device,
-                              const tn_source *source, const char *log)
-{
-    char path[512];
-    if (!log || !*log)
-        log = "the compiler says nothing";
-    const char *error = strstr(log, "error");
-    const char *line = error ? error : log;
-    while (line > log && line[-1] != '\n')
-        line--;
-    leave_text(path, sizeof path, source, log);
-    tn__cuda_host->log(1, "cuda: building %s for %s: %s", source->kernel,
-                       device->listed->info.name, log);
-    return tn__cuda_host->fail(
-        TN_ERR_BUILD, "NVRTC: %.*s%s%s", (int)strcspn(line, "\r\n"), line,
-        *path ? "; the program and what the compiler says of it are in " : "",
-        path);
-}
-
-/* What was compiled, as cuModuleLoadData takes it. */
-typedef struct image {
-    char *bytes; /* owned */
-    size_t count;
-} image;
-
-static tn_status take_image(const tn_plugin_device *device,
-                            tn_nvrtc_program program, image *out)
+/* Reads the compiled code in the form that cuModuleLoadData accepts. */
+static tn_status image_read(const tn_plugin_device *device,
+                            tn_nvrtc_program program, tn_binary *out)
 {
     bool machine_code = strstr(device->arch, "=sm_") != NULL;
     tn_nvrtc_result error =
@@ -118,111 +72,93 @@ static tn_status take_image(const tn_plugin_device *device,
                      : tn__nvrtc.ptx_size(program, &out->count);
     out->bytes = error ? NULL : malloc(out->count + 1);
     if (!error && !out->bytes)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
     if (!error)
         error = machine_code ? tn__nvrtc.cubin(program, out->bytes)
                              : tn__nvrtc.ptx(program, out->bytes);
-    return error ? tn__cuda_host->fail(TN_ERR_BUILD,
-                                       "NVRTC gives no code: error %d", error)
+    return error ? tn__host->fail(TN_ERR_BUILD,
+                                  "NVRTC returned no code: error %d", error)
                  : TN_OK;
 }
 
-static tn_status compile_text(tn_plugin_device *device,
-                              const tn_source *source, image *out)
+typedef struct building {
+    tn_build build;
+    const tn_plugin_device *device;
+    tn_cu_module module; /* the result */
+} building;
+
+static tn_status compile_text(const building *b, tn_binary *out)
 {
     tn_nvrtc_program program = NULL;
     const char *option[OPTIONS + 1];
     tn_status status = TN_OK;
-    option[0] = device->arch;
+    option[0] = b->device->arch;
     memcpy(&option[1], options, sizeof options);
-    if (tn__nvrtc.create(&program, source->text, "tenon.cu", 0, NULL, NULL))
-        return tn__cuda_host->fail(TN_ERR_MEMORY,
-                                   "nvrtcCreateProgram fails");
+    if (tn__nvrtc.create(&program, b->build.source->text, "tenon.cu", 0, NULL,
+                         NULL))
+        return tn__host->fail(TN_ERR_MEMORY, "nvrtcCreateProgram fails");
     if (tn__nvrtc.compile(program, (int)OPTIONS + 1, option)) {
         char *log = build_log(program);
-        status = build_failed(device, source, log);
+        status = tn__build_failed(&b->build, "NVRTC", log);
         free(log);
     } else {
-        status = take_image(device, program, out);
+        status = image_read(b->device, program, out);
     }
     tn__nvrtc.destroy(&program);
     return status;
 }
 
-/* ---- the cache on disk -------------------------------------------------- */
-
-/* All that the code depends on. Which NVRTC made it changes no bit. */
-static char *key_of(const tn_plugin_device *device, const tn_source *source,
-                    size_t *bytes)
+static tn_status module_compile(void *context, tn_binary *binary)
 {
-    static const char form[] = "cuda 1\n%d.%d %s\n%s %s %s %s\n";
-    char head[256];
-    int length = snprintf(head, sizeof head, form, device->listed->major,
-                          device->listed->minor,
-                          device->wants_ptx ? "ptx" : "cubin", options[0],
-                          options[1], options[2], options[3]);
-    *bytes = (size_t)length + (size_t)source->text_bytes;
-    char *key = malloc(*bytes);
-    if (key) {
-        memcpy(key, head, (size_t)length);
-        memcpy(key + length, source->text, (size_t)source->text_bytes);
-    }
-    return key;
-}
-
-/* The stored code as a module; 0: the driver does not want it. */
-static uint32_t take_module(void *context, const void *value, uint64_t bytes)
-{
-    (void)bytes;
-    return !tn__cu.module_load(context, value);
-}
-
-static double seconds_since(const struct timespec *begun)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - begun->tv_sec) +
-           (double)(now.tv_nsec - begun->tv_nsec) * 1e-9;
-}
-
-static tn_status module_make(tn_plugin_device *device,
-                             const tn_source *source, tn_cu_module *out)
-{
-    struct timespec begun;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    size_t key_bytes = 0;
-    char *key = TN_HAS(tn_host, tn__cuda_host, cache_write) &&
-                        tn__cuda_host->cache_read
-                    ? key_of(device, source, &key_bytes)
-                    : NULL;
-    image made = {.bytes = NULL};
-    tn_status status = TN_OK;
-    bool kept = key && tn__cuda_host->cache_read(key, key_bytes, take_module,
-                                                 out);
-    if (!kept)
-        status = compile_text(device, source, &made);
-    if (!kept && !status) {
-        tn_cu_result error = tn__cu.module_load(out, made.bytes);
-        if (error)
-            status = tn__cuda_told(device, "cuModuleLoadData", error);
-        else if (key)
-            tn__cuda_host->cache_write(key, key_bytes, made.bytes,
-                                       made.count);
-    }
-    free(made.bytes);
-    free(key);
+    building *b = context;
+    tn_binary image = {.bytes = NULL};
+    tn_status status = compile_text(b, &image);
     if (!status)
-        tn__cuda_host->log(3, "cuda: %s: %s in %.1f ms", source->kernel,
-                           kept ? "read" : "compiled",
-                           1e3 * seconds_since(&begun));
+        status = tn__cuda_check(b->device, "cuModuleLoadData",
+                                tn__cu.module_load(&b->module, image.bytes));
+    if (!status && binary)
+        *binary = image;
+    else
+        free(image.bytes);
     return status;
 }
 
-/* ---- the table ---------------------------------------------------------- */
+/* Loads stored code as a module. 0: the driver rejects it. */
+static uint32_t module_load(void *context, const void *value, uint64_t bytes)
+{
+    building *b = context;
+    (void)bytes;
+    return !tn__cu.module_load(&b->module, value);
+}
+
+static tn_status module_make(const tn_plugin_device *device,
+                             const tn_source *source, tn_cu_module *out)
+{
+    char head[256];
+    building b = {.build = {.plugin = "cuda",
+                            .suffix = ".cu",
+                            .device_name = device->listed->info.name,
+                            .key_head = head,
+                            .source = source,
+                            .load = module_load,
+                            .compile = module_compile,
+                            .context = &b},
+                  .device = device};
+    /* All that the code depends on. The version of NVRTC changes no bit. */
+    snprintf(head, sizeof head, "cuda 1\n%d.%d %s\n%s %s %s %s\n",
+             device->listed->major, device->listed->minor,
+             device->wants_ptx ? "ptx" : "cubin", options[0], options[1],
+             options[2], options[3]);
+    tn_status status = tn__build(&b.build);
+    *out = b.module;
+    return status;
+}
+
+/* ---- the table ----------------------------------------------------------- */
 
 static size_t slot_of(tn_cuda_table *table, const uint64_t key[2])
 {
-    size_t mask = table->room - 1, i = (size_t)key[0] & mask;
+    size_t mask = table->capacity - 1, i = (size_t)key[0] & mask;
     while (atomic_load_explicit(&table->slot[i].function,
                                 memory_order_acquire) &&
            (table->slot[i].key[0] != key[0] ||
@@ -231,8 +167,9 @@ static size_t slot_of(tn_cuda_table *table, const uint64_t key[2])
     return i;
 }
 
-/* NULL if it is not there. */
-static tn_cu_function find(tn_plugin_device *device, const uint64_t key[2])
+/* NULL if the table has no such kernel. */
+static tn_cu_function table_find(tn_plugin_device *device,
+                                 const uint64_t key[2])
 {
     tn_cuda_table *table =
         atomic_load_explicit(&device->kernels, memory_order_acquire);
@@ -242,8 +179,8 @@ static tn_cu_function find(tn_plugin_device *device, const uint64_t key[2])
                  : NULL;
 }
 
-static void put(tn_cuda_table *table, const uint64_t key[2],
-                tn_cu_module module, tn_cu_function function)
+static void table_put(tn_cuda_table *table, const uint64_t key[2],
+                      tn_cu_module module, tn_cu_function function)
 {
     tn_cuda_kernel *slot = &table->slot[slot_of(table, key)];
     memcpy(slot->key, key, sizeof slot->key);
@@ -252,40 +189,41 @@ static void put(tn_cuda_table *table, const uint64_t key[2],
     atomic_store_explicit(&slot->function, function, memory_order_release);
 }
 
-/* A table with a free slot, which others may be reading. NULL: no memory. */
-static tn_cuda_table *table_with_room(tn_plugin_device *device)
+/* A table with a free slot. Other threads may read it at the same time. NULL:
+ * no memory. */
+static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =
         atomic_load_explicit(&device->kernels, memory_order_relaxed);
-    if (old && old->count * 2 < old->room)
+    if (old && old->count * 2 < old->capacity)
         return old;
-    size_t room = old ? old->room * 2 : 64;
+    size_t capacity = old ? old->capacity * 2 : 64;
     tn_cuda_table *grown =
-        calloc(1, sizeof *grown + room * sizeof *grown->slot);
+        calloc(1, sizeof *grown + capacity * sizeof *grown->slot);
     if (!grown)
         return NULL;
     grown->older = old;
-    grown->room = room;
-    for (size_t i = 0; old && i < old->room; i++) {
+    grown->capacity = capacity;
+    for (size_t i = 0; old && i < old->capacity; i++) {
         tn_cu_function function = atomic_load_explicit(
             &old->slot[i].function, memory_order_relaxed);
         if (function)
-            put(grown, old->slot[i].key, old->slot[i].module, function);
+            table_put(grown, old->slot[i].key, old->slot[i].module, function);
     }
     atomic_store_explicit(&device->kernels, grown, memory_order_release);
     return grown;
 }
 
-/* The module is the table's, or unloaded. */
-static tn_status put_grown(tn_plugin_device *device, const uint64_t key[2],
-                           tn_cu_module module, tn_cu_function function)
+/* Stores the module in the table, or unloads it. */
+static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
+                              tn_cu_module module, tn_cu_function function)
 {
-    tn_cuda_table *table = table_with_room(device);
+    tn_cuda_table *table = table_reserve(device);
     if (!table) {
         tn__cu.module_unload(module);
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
     }
-    put(table, key, module, function);
+    table_put(table, key, module, function);
     return TN_OK;
 }
 
@@ -293,7 +231,7 @@ void tn__cuda_kernels_unload(tn_plugin_device *device)
 {
     tn_cuda_table *table =
         atomic_load_explicit(&device->kernels, memory_order_relaxed);
-    for (size_t i = 0; table && i < table->room; i++)
+    for (size_t i = 0; table && i < table->capacity; i++)
         if (table->slot[i].module)
             tn__cu.module_unload(table->slot[i].module);
 }
@@ -309,82 +247,84 @@ void tn__cuda_kernels_free(tn_plugin_device *device)
     }
 }
 
-/* ---- making one --------------------------------------------------------- */
+/* ---- compiling a kernel -------------------------------------------------- */
 
-/* Without a lock: NVRTC and the driver take several texts at once. */
-static tn_status make(tn_plugin_device *device, const tn_program *program,
-                      const tn_plan *plan, tn_cu_module *module,
-                      tn_cu_function *out)
+/* Called without a lock: NVRTC and the driver can compile several sources at
+ * once. */
+static tn_status plan_compile(tn_plugin_device *device,
+                              const tn_program *program, const tn_plan *plan,
+                              tn_cu_module *module, tn_cu_function *out)
 {
     tn_source source = {.size = sizeof source};
     fenv_t callers;
-    /* The printer and the compiler round constants as the thread does. */
+    /* The printer and the compiler round constants in the thread's mode. */
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
-    tn_status status =
-        tn__cuda_host->print(&device->target, program, plan, &source);
+    tn_status status = tn__host->print(&device->target, program, plan, &source);
     if (!status) {
         status = module_make(device, &source, module);
         tn_cu_result error =
             status ? 0
                    : tn__cu.module_function(out, *module, source.kernel);
         if (error) {
-            status = tn__cuda_told(device, "cuModuleGetFunction", error);
+            status = tn__cuda_check(device, "cuModuleGetFunction", error);
             tn__cu.module_unload(*module);
         }
-        tn__cuda_host->print_free(&source);
+        tn__host->print_free(&source);
     }
     fesetenv(&callers);
     return status;
 }
 
-/* A kernel that some thread makes; it lies in that thread's stack. */
-struct tn_cuda_making {
-    struct tn_cuda_making *next;
+/* A kernel that a thread compiles at this moment, on that thread's stack. */
+struct tn_cuda_compilation {
+    struct tn_cuda_compilation *next;
     const uint64_t *key;
 };
 
-static bool is_being_made(const tn_plugin_device *device,
-                          const uint64_t key[2])
+static bool is_being_compiled(const tn_plugin_device *device,
+                              const uint64_t key[2])
 {
-    const tn_cuda_making *m = device->making;
+    const tn_cuda_compilation *m = device->compilations;
     while (m && (m->key[0] != key[0] || m->key[1] != key[1]))
         m = m->next;
     return m != NULL;
 }
 
-static void making_end(tn_plugin_device *device, tn_cuda_making *ended)
+static void compilation_end(tn_plugin_device *device,
+                            tn_cuda_compilation *ended)
 {
-    tn_cuda_making **at = &device->making;
+    tn_cuda_compilation **at = &device->compilations;
     while (*at != ended)
         at = &(*at)->next;
     *at = ended->next;
-    pthread_cond_broadcast(&device->made);
+    pthread_cond_broadcast(&device->compiled);
 }
 
-/* Each kernel once; a thread that needs one which another makes waits, and makes
- * it itself where that failed, to say why. */
+/* Compiles each kernel once. A thread that needs a kernel which another thread
+ * compiles waits for it. If that fails, it compiles the kernel itself to report
+ * the error. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out)
 {
-    *out = find(device, plan->key);
+    *out = table_find(device, plan->key);
     if (*out)
         return TN_OK;
     tn_status status = TN_OK;
     tn_cu_module module = NULL;
     pthread_mutex_lock(&device->build_lock);
-    while (!(*out = find(device, plan->key)) &&
-           is_being_made(device, plan->key))
-        pthread_cond_wait(&device->made, &device->build_lock);
+    while (!(*out = table_find(device, plan->key)) &&
+           is_being_compiled(device, plan->key))
+        pthread_cond_wait(&device->compiled, &device->build_lock);
     if (!*out) {
-        tn_cuda_making mine = {device->making, plan->key};
-        device->making = &mine;
+        tn_cuda_compilation mine = {device->compilations, plan->key};
+        device->compilations = &mine;
         pthread_mutex_unlock(&device->build_lock);
-        status = make(device, program, plan, &module, out);
+        status = plan_compile(device, program, plan, &module, out);
         pthread_mutex_lock(&device->build_lock);
         if (!status)
-            status = put_grown(device, plan->key, module, *out);
-        making_end(device, &mine);
+            status = kernel_store(device, plan->key, module, *out);
+        compilation_end(device, &mine);
     }
     pthread_mutex_unlock(&device->build_lock);
     return status;

@@ -1,20 +1,20 @@
-/* cuda_conv.c: the extension "conv" by cuDNN's graphs of one operation: a
- * convolution, or one of its adjoints. Engines whose sums change from run to
- * run, or that round what they multiply, are left out. What is declined is the
- * core's own kernel's (conv.cl), as is all where the library is missing. */
+/* cuda_conv.c: the extension "conv" by cuDNN graphs of one operation: a
+ * convolution or one of its adjoints. Engines are excluded whose sums change
+ * from run to run or that round their factors. The core's own kernel (conv.cl)
+ * computes what is declined, and everything where cuDNN is missing. */
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-#define WORKSPACE (256ull << 20) /* bytes; no plan that takes more is taken */
+#define WORKSPACE (256ull << 20) /* bytes; the limit for a plan */
 
 enum { IN, WEIGHT, OUT, SIDES };
 
-/* All that a plan depends on, without gaps: bytes are compared. */
+/* All that a plan depends on, without padding: its bytes are compared. */
 typedef struct shape {
     int64_t size[SIDES][4], stride[SIDES][4];
-    int64_t step[2], dilation[2], before[2], behind[2];
+    int64_t step[2], dilation[2], before[2], padding_after[2];
     uint32_t kind, dtype;
     uint16_t align[SIDES], tf32;
 } shape;
@@ -26,7 +26,7 @@ static const struct {
                          [TN_F16] = {2, TN_DNN_HALF},
                          [TN_BF16] = {2, TN_DNN_BF16}};
 
-/* ---- the graph ---------------------------------------------------------- */
+/* ---- the graph ----------------------------------------------------------- */
 
 static tn_dnn_descriptor conv_make(tn_dnn_graph *g, const shape *s)
 {
@@ -40,13 +40,14 @@ static tn_dnn_descriptor conv_make(tn_dnn_graph *g, const shape *s)
     tn__dnn_set(g, conv, TN_DNN_CONV_DILATIONS, TN_DNN_IS_INT64, 2,
                 s->dilation);
     tn__dnn_set(g, conv, TN_DNN_CONV_STRIDES, TN_DNN_IS_INT64, 2, s->step);
-    tn__dnn_set(g, conv, TN_DNN_CONV_BEFORE, TN_DNN_IS_INT64, 2, s->before);
-    tn__dnn_set(g, conv, TN_DNN_CONV_BEHIND, TN_DNN_IS_INT64, 2, s->behind);
+    tn__dnn_set(g, conv, TN_DNN_CONV_PAD_BEFORE, TN_DNN_IS_INT64, 2, s->before);
+    tn__dnn_set(g, conv, TN_DNN_CONV_PAD_AFTER, TN_DNN_IS_INT64, 2,
+                s->padding_after);
     tn__dnn_end(g, conv);
     return conv;
 }
 
-/* By kind: the operation's type, and the names of what it is given. */
+/* For each kind: the operation's type and the names of its attributes. */
 static const struct {
     const char *name;
     int type, alpha, beta, conv, side[SIDES];
@@ -81,8 +82,8 @@ static void describe(tn_dnn_graph *g, const void *key)
     tn_dnn_descriptor conv = conv_make(g, s);
     tn_dnn_descriptor op = tn__dnn_begin(g, operations[s->kind].type);
     for (int i = IN; i < SIDES; i++)
-        tn__dnn_set_made(g, op, operations[s->kind].side[i], side[i]);
-    tn__dnn_set_made(g, op, operations[s->kind].conv, conv);
+        tn__dnn_set_descriptor(g, op, operations[s->kind].side[i], side[i]);
+    tn__dnn_set_descriptor(g, op, operations[s->kind].conv, conv);
     tn__dnn_set(g, op, operations[s->kind].alpha, type, 1,
                 wide ? (const void *)&both[0] : &single[0]);
     tn__dnn_set(g, op, operations[s->kind].beta, type, 1,
@@ -90,26 +91,28 @@ static void describe(tn_dnn_graph *g, const void *key)
     tn__dnn_end_op(g, op);
 }
 
-/* ---- a convolution ------------------------------------------------------ */
+/* ---- a convolution ------------------------------------------------------- */
 
-/* Padding behind an axis: as before it where that gives as many places, which
- * more engines take; else what the last place reaches over. */
-static int64_t behind(const tn_conv_args *args, int axis)
+/* Padding after an axis. The same as before it, where that gives as many
+ * outputs: more engines support that. Else as much as the last window reaches
+ * beyond the input. */
+static int64_t padding_after(const tn_conv_args *args, int axis)
 {
     const int64_t reach = args->dilation[axis] * (args->kernel[axis] - 1) + 1;
     const int64_t step = args->stride[axis], pad = args->pad[axis];
-    const int64_t room = args->in_size[axis] + pad - reach;
+    const int64_t behind = args->in_size[axis] + pad - reach;
     const int64_t last = (args->out_size[axis] - 1) * step;
-    if (room + pad >= last && room + pad < last + step)
+    if (behind + pad >= last && behind + pad < last + step)
         return pad;
-    return last > room ? last - room : 0;
+    return last > behind ? last - behind : 0;
 }
 
-/* The strides of a tensor without gaps, whose channels lie second or last; of a
- * dimension of one place the view's say nothing. False: it lies otherwise, which
- * engines take and get wrong (seen with cuDNN 9.19 on an H200). */
-static bool pack(int64_t stride[4], const int64_t size[4],
-                 const int64_t given[4])
+/* The strides of a contiguous tensor whose channels come second or last. The
+ * strides of a dimension of extent 1 are computed, not taken from the view.
+ * false: other strides; engines accept these but compute wrong results (seen
+ * with cuDNN 9.19 on an H200). */
+static bool packed_strides(int64_t stride[4], const int64_t size[4],
+                           const int64_t given[4])
 {
     static const int order[][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}};
     for (int o = 0; o < 2; o++) {
@@ -127,7 +130,7 @@ static bool pack(int64_t stride[4], const int64_t size[4],
     return false;
 }
 
-/* False: a tensor lies as no engine is asked for. */
+/* false: a tensor has strides for which no engine is tried. */
 static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
                      shape *out)
 {
@@ -145,19 +148,20 @@ static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
         s.step[a] = args->stride[a];
         s.dilation[a] = args->dilation[a];
         s.before[a] = args->pad[a];
-        s.behind[a] = behind(args, a);
+        s.padding_after[a] = padding_after(args, a);
     }
     for (int i = IN; i < SIDES; i++) {
-        const uintptr_t at = 16 | (uintptr_t)tn__cuda_place(side[i], 0);
-        packed = packed && pack(s.stride[i], s.size[i], side[i]->stride);
+        const uintptr_t at = 16 | (uintptr_t)tn__cuda_address(side[i], 0);
+        packed =
+            packed && packed_strides(s.stride[i], s.size[i], side[i]->stride);
         s.align[i] = (uint16_t)(at & (0 - at));
     }
     *out = s;
     return packed;
 }
 
-/* Notes of engines that would break the promises of plugin.h. */
-static unsigned refused(const shape *s)
+/* Notes of engines that violate what plugin.h guarantees. */
+static unsigned refused_notes(const shape *s)
 {
     unsigned notes = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS;
     if (!s->tf32)
@@ -169,55 +173,59 @@ static unsigned refused(const shape *s)
 
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
-/* The core's kernel multiplies half types without tensor cores, which cuBLASLt
- * has: then writing columns and reading them again (4 bytes an element: 1 ps of
- * an H200's memory) is less than so many multiplications of each element by the
- * slower of the two (some 25 TFLOP/s: 0.08 ps). Computed, not measured. */
+/* For half types the core's kernel has no tensor cores; cuBLASLt has. Writing
+ * and reading columns costs 4 bytes for each element, 1 ps of an H200's memory
+ * bandwidth. The slower of the two kernels (some 25 TFLOP/s) takes 0.08 ps for
+ * each multiplication of an element. Above this number of filters columns are
+ * faster. Computed, not measured. */
 #define FEW_FILTERS 16
 
-static bool is_for_columns(tn_plugin_device *device, const tn_conv_args *args)
+static bool prefers_columns(tn_plugin_device *device, const tn_conv_args *args)
 {
     return kinds[args->in.dtype].bytes == 2 &&
            device->target.flags & TN_TARGET_MMA &&
            args->out_channels / args->groups > FEW_FILTERS &&
-           tn__cuda_product_has(device);
+           tn__cuda_has_cublaslt(device);
 }
 
 static tn_status run(tn_queue *queue, const tn_conv_args *args)
 {
     static const int64_t id[SIDES] = {IN + 1, WEIGHT + 1, OUT + 1};
     tn_plugin_device *device = queue->device;
-    const char *why = "sums of the core's own order";
+    const char *why = "cuDNN is not used for this dtype or option";
     const tn_dnn_plan *plan = NULL;
     if (!tn_conv_is_known(args))
-        return tn__cuda_unknown("conv");
+        return tn__refuse_unknown("conv");
     TN_CUDA_ENTER(device);
     if (entered.error)
-        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
+        return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
     if (!device->own_products && kinds[args->in.dtype].bytes) {
         shape s;
         const bool packed = shape_of(device, args, &s);
-        const tn_dnn_problem problem = {
-            .key = &s, .bytes = sizeof s, .describe = describe,
-            .refused = refused(&s), .name = operations[s.kind].name,
-            .size = s.size[IN], .room = WORKSPACE};
-        why = "a tensor that is no new one's layout";
+        const tn_dnn_problem problem = {.key = &s,
+                                        .bytes = sizeof s,
+                                        .describe = describe,
+                                        .refused_notes = refused_notes(&s),
+                                        .name = operations[s.kind].name,
+                                        .size = s.size[IN],
+                                        .workspace_limit = WORKSPACE};
+        why = "a tensor is neither contiguous nor channels-last";
         if (packed)
             plan = tn__dnn_plan(queue, &problem, &why);
     }
     if (plan && !args->bias.buffer) {
-        void *const pointer[SIDES] = {tn__cuda_place(&args->in, 0),
-                                      tn__cuda_place(&args->weight, 0),
-                                      tn__cuda_place(&args->out, 0)};
+        void *const pointer[SIDES] = {tn__cuda_address(&args->in, 0),
+                                      tn__cuda_address(&args->weight, 0),
+                                      tn__cuda_address(&args->out, 0)};
         tn_dnn_status e = tn__dnn_plan_run(queue, plan, SIDES, id, pointer);
         return e ? tn__dnn_failed(queue, e)
-                 : tn__cuda_queue_given(queue, args->tag);
+                 : tn__cuda_queue_submitted(queue, args->tag);
     }
-    /* With a bias, the core asks once more without it. */
-    return plan || is_for_columns(device, args) ||
-                   !TN_HAS(tn_host, tn__cuda_host, plan_conv)
-               ? tn__cuda_host->fail(TN_ERR_UNSUPPORTED, "%s",
-                                     plan ? "a bias" : why)
+    /* If there is a bias, the core asks again without it. */
+    return plan || prefers_columns(device, args) ||
+                   !TN_HAS(tn_host, tn__host, plan_conv)
+               ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s",
+                                plan ? "cuDNN adds no bias" : why)
                : tn__cuda_conv_own(queue, args);
 }
 

@@ -1,18 +1,18 @@
-/* cuda_device.c: the devices of the driver, in its order, and opening one. Listing
- * them creates nothing: cuInit is all that runs. */
+/* cuda_device.c: lists the devices in the driver's order and opens them.
+ * Listing calls cuInit and creates nothing else. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda.h"
 
-#define MOST 64
+#define MAX_DEVICES 64
 
-static tn_cuda_listed listed[MOST];
-static uint32_t listed_count;
-static char listed_note[320]; /* why there is none */
+static tn_cuda_listed listed[MAX_DEVICES];
+static void list_all(void);
+static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 
-/* ---- the list ----------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 static int attribute(tn_cu_device device, int which)
 {
@@ -20,13 +20,13 @@ static int attribute(tn_cu_device device, int which)
     return tn__cu.device_attribute(&value, which, device) ? 0 : value;
 }
 
-/* "GPU-1b2c...", and "MIG-1b2c..." of a part of a GPU: NVIDIA's own forms, which
- * CUDA_VISIBLE_DEVICES takes too. */
-static void uid_of(tn_cu_device device, char *out, size_t room)
+/* "GPU-1b2c..."; "MIG-1b2c..." for a MIG instance. These are NVIDIA's forms,
+ * which CUDA_VISIBLE_DEVICES accepts. */
+static void uid_of(tn_cu_device device, char *out, size_t out_bytes)
 {
     tn_cu_uuid uuid, gpu;
     if (tn__cu.device_uuid(&uuid, device)) {
-        snprintf(out, room, "%04x:%02x:%02x.0",
+        snprintf(out, out_bytes, "%04x:%02x:%02x.0",
                  (unsigned)attribute(device, TN_CU_PCI_DOMAIN),
                  (unsigned)attribute(device, TN_CU_PCI_BUS),
                  (unsigned)attribute(device, TN_CU_PCI_DEVICE));
@@ -34,9 +34,9 @@ static void uid_of(tn_cu_device device, char *out, size_t room)
     }
     bool is_part =
         !tn__cu.gpu_uuid(&gpu, device) && memcmp(&gpu, &uuid, sizeof gpu) != 0;
-    int at = snprintf(out, room, is_part ? "MIG-" : "GPU-");
+    int at = snprintf(out, out_bytes, is_part ? "MIG-" : "GPU-");
     for (int i = 0; i < 16; i++)
-        at += snprintf(out + at, room - (size_t)at, "%s%02x",
+        at += snprintf(out + at, out_bytes - (size_t)at, "%s%02x",
                        i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                        (unsigned)(unsigned char)uuid.bytes[i]);
 }
@@ -52,7 +52,7 @@ static void describe(tn_cuda_listed *l)
     tn__cu.device_memory(&bytes, l->device);
     info->kind = TN_KIND_GPU;
     info->caps = TN_CAP_ASYNC | TN_CAP_BIT_EXACT | TN_CAP_PEER;
-    info->align = 256; /* of cuMemAlloc */
+    info->align = 256; /* the alignment of cuMemAlloc */
     info->register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
                            1u << TN_I64 | 1u << TN_BOOL;
     info->storage_types = (1u << TN_DTYPE_END) - 2;
@@ -60,7 +60,7 @@ static void describe(tn_cuda_listed *l)
     snprintf(info->name, sizeof info->name, "%.48s (sm_%d%d)", name, l->major,
              l->minor);
     uid_of(l->device, info->uid, sizeof info->uid);
-    /* What the oldest compiler with which programs are tested can make. */
+    /* The oldest architecture that the oldest tested NVRTC can compile for. */
     if (l->major * 10 + l->minor < 75)
         snprintf(info->note, sizeof info->note,
                  "unusable: compute capability %d.%d, older than 7.5",
@@ -77,66 +77,42 @@ static void list_all(void)
     int count = 0;
     const char *why = tn__cuda_open(TN_CUDA_DRIVER);
     if (why) {
-        snprintf(listed_note, sizeof listed_note, "%s", why);
+        snprintf(list.error, sizeof list.error, "%s", why);
         return;
     }
     tn_cu_result error = tn__cu.device_count(&count);
     if (error || count <= 0)
-        snprintf(listed_note, sizeof listed_note,
+        snprintf(list.error, sizeof list.error,
                  "the CUDA driver has no device%s%s",
                  error ? ": cuDeviceGetCount: " : "",
                  error ? tn__cuda_error_name(error) : "");
-    for (int i = 0; i < count && listed_count < MOST && !error; i++) {
-        tn_cuda_listed *l = &listed[listed_count];
+    for (int i = 0; i < count && list.count < MAX_DEVICES && !error; i++) {
+        tn_cuda_listed *l = &listed[list.count];
         if (tn__cu.device_get(&l->device, i))
             continue;
         describe(l);
-        listed_count++;
+        list.count++;
     }
 }
 
 tn_status tn__cuda_device_count(uint32_t *count)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, list_all);
-    *count = listed_count;
-    if (!listed_count)
-        tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", listed_note);
-    return TN_OK;
-}
-
-static const tn_cuda_listed *listed_at(uint32_t i)
-{
-    uint32_t count;
-    tn__cuda_device_count(&count);
-    if (i < count)
-        return &listed[i];
-    tn__cuda_host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i,
-                        count);
-    return NULL;
+    return tn__device_list_count(&list, count);
 }
 
 tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
 {
-    const tn_cuda_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
-    tn_device_info full = l->info;
-    const char *why = tn__cuda_product_note();
+    tn_device_info full = listed[i].info;
+    const char *why = tn__cuda_cublaslt_error();
     if (why && !full.note[0])
         snprintf(full.note, sizeof full.note, "%s", why);
-    full.size = sizeof full;
-    tn_struct_copy(info, &full);
+    tn__device_info_copy(&full, info);
     return TN_OK;
 }
 
-/* ---- an open device ----------------------------------------------------- */
-
-static bool option_is(const char *key, const char *value)
-{
-    const char *text = tn__cuda_host->option(key);
-    return text && strcmp(text, value) == 0;
-}
+/* ---- an open device ------------------------------------------------------ */
 
 static void target_fill(tn_plugin_device *device)
 {
@@ -155,60 +131,61 @@ static void target_fill(tn_plugin_device *device)
 
 tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
 {
-    const tn_cuda_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
+    const tn_cuda_listed *l = &listed[i];
     if (!l->usable)
-        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
-                                   l->info.note);
+        return tn__host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
+                              l->info.note);
     if (tn__cuda_forked)
-        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
-    /* Without it nothing can run: `auto` takes another device then. */
+        return tn__host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
+    /* Without NVRTC nothing can run. With an error here, `auto` chooses another
+     * device. */
     const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)
-        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", why);
+        return tn__host->fail(TN_ERR_NO_DEVICE, "%s", why);
     tn_plugin_device *device = calloc(1, sizeof *device);
     if (!device)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a device");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a device");
     device->listed = l;
-    device->blocking = option_is("blocking", "1");
-    device->wants_ptx = option_is("code", "ptx");
-    device->own_products = option_is("matmul", "own");
-    device->lt_wanted = option_is("matmul", "cublaslt");
-    device->tf32 = option_is("tf32", "1");
-    device->own_attention = option_is("attention", "own");
-    device->dnn_attention = option_is("attention", "cudnn");
+    device->blocking = tn__option_is("blocking", "1");
+    device->wants_ptx = tn__option_is("code", "ptx");
+    device->own_products = tn__option_is("matmul", "own");
+    device->lt_wanted = tn__option_is("matmul", "cublaslt");
+    device->tf32 = tn__option_is("tf32", "1");
+    device->own_attention = tn__option_is("attention", "own");
+    device->dnn_attention = tn__option_is("attention", "cudnn");
     target_fill(device);
     tn__cu.version(&device->driver_version);
     tn_status status = tn__cuda_arch_choose(device);
     tn_cu_result error =
         status ? 0 : tn__cu.context_retain(&device->context, l->device);
     if (error)
-        status = tn__cuda_host->fail(TN_ERR_NO_DEVICE,
-                                     "%s: cuDevicePrimaryCtxRetain: %s",
-                                     l->info.name, tn__cuda_error_name(error));
+        status =
+            tn__host->fail(TN_ERR_NO_DEVICE, "%s: cuDevicePrimaryCtxRetain: %s",
+                           l->info.name, tn__cuda_error_name(error));
     if (status) {
         free(device);
         return status;
     }
     pthread_mutex_init(&device->build_lock, NULL);
-    pthread_cond_init(&device->made, NULL);
+    pthread_cond_init(&device->compiled, NULL);
     *out = device;
     return TN_OK;
 }
 
 void tn__cuda_device_close(tn_plugin_device *device)
 {
-    if (!tn__cuda_forked) { /* else all of it is the parent's */
+    if (!tn__cuda_forked) { /* else the parent process owns all of it */
         TN_CUDA_ENTER(device);
-        tn__cuda_product_close(device);
+        tn__cuda_cublaslt_close(device);
         tn__cuda_factor_close(device);
         tn__cuda_kernels_unload(device);
     }
     tn__cuda_kernels_free(device);
     if (!tn__cuda_forked)
         tn__cu.context_release(device->listed->device);
-    pthread_cond_destroy(&device->made);
+    pthread_cond_destroy(&device->compiled);
     pthread_mutex_destroy(&device->build_lock);
     free(device);
 }

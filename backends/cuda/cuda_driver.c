@@ -1,6 +1,7 @@
-/* cuda_driver.c: libcuda.so.1, NVRTC, cuBLASLt, cuDNN and cuSOLVER, and names for
- * what the driver returns. Options `nvrtc`, `cublaslt`, `cudnn` and `cusolver`
- * name the files of the latter four, option `libs` folders that may hold them. */
+/* cuda_driver.c: opens libcuda.so.1, NVRTC, cuBLASLt, cuDNN and cuSOLVER, and
+ * names the driver's errors. Options `nvrtc`, `cublaslt`, `cudnn` and
+ * `cusolver` name a file of those libraries. Option `libs` names folders to
+ * search. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +13,6 @@
 #include "cudnn.h"
 #include "cusolver.h"
 
-const tn_host *tn__cuda_host;
 tn_cuda_driver tn__cu;
 tn_nvrtc tn__nvrtc;
 tn_lt tn__lt;
@@ -29,7 +29,7 @@ const char *tn__cuda_error_name(tn_cu_result error)
     return number;
 }
 
-/* ---- a library ---------------------------------------------------------- */
+/* ---- a library ----------------------------------------------------------- */
 
 typedef struct entry {
     const char *symbol;
@@ -38,34 +38,35 @@ typedef struct entry {
 
 typedef struct library {
     const char *name;
-    const char *option;   /* may name its file; NULL: none of the toolkit's */
-    const char *files[4]; /* else the first of these that there is */
-    const char *missing;  /* is said where there is none; %s: by the loader */
-    const char *lacks;    /* is said behind a function that it has not */
+    const char *option;   /* names its file; NULL: not part of the toolkit */
+    const char *files[4]; /* file names, tried in this order */
+    const char *missing;  /* error if none is found; %s: dlerror() */
+    const char *lacks;    /* follows "has no FUNCTION" in the error */
     const entry *entry;   /* ends with NULL */
-    /* May it be used with this driver? Else said is why not, and another one is
-     * looked for. NULL: any may. */
-    bool (*accepts)(void *file, char *said, size_t room);
-    void (*then)(struct library *l, void *file); /* NULL: no more is to do */
+    /* Can this driver use the file? If not, writes why to said, and the search
+     * goes on. NULL: any file will do. */
+    bool (*accepts)(void *file, char *reason, size_t reason_bytes);
+    /* further initialisation, or NULL */
+    void (*init)(struct library *l, void *file);
     atomic_bool tried;
-    char why[512]; /* "": it is open */
+    char error[512]; /* the error; "" once it is open */
 } library;
 
-/* A file that may be used; NULL, with l->why set where there is one that may
- * not. */
+/* Opens a file. NULL if it cannot be opened, or, with l->why set, cannot be
+ * used. */
 static void *try_file(library *l, const char *path)
 {
-    char said[sizeof l->why];
+    char reason[sizeof l->error];
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!file || !l->accepts || l->accepts(file, said, sizeof said))
+    if (!file || !l->accepts || l->accepts(file, reason, sizeof reason))
         return file;
-    snprintf(l->why, sizeof l->why, "%s", said);
+    snprintf(l->error, sizeof l->error, "%s", reason);
     dlclose(file);
     return NULL;
 }
 
-/* The first of its names in a folder of length bytes; 0: where the loader
- * looks. */
+/* Tries the file names in a folder, which has length bytes. Length 0 stands for
+ * the loader's search path. */
 static void *try_folder(library *l, const char *folder, size_t length)
 {
     char path[4096];
@@ -79,11 +80,12 @@ static void *try_folder(library *l, const char *folder, size_t length)
     return file;
 }
 
-/* Where the loader looks, in the folders of option `libs`, in the toolkit's. */
+/* Searches the loader's path, then the folders of option `libs`, then the
+ * toolkit's folder. */
 static void *file_open(library *l)
 {
-    const char *asked = l->option ? tn__cuda_host->option(l->option) : NULL;
-    const char *libs = l->option ? tn__cuda_host->option("libs") : NULL;
+    const char *asked = l->option ? tn__host->option(l->option) : NULL;
+    const char *libs = l->option ? tn__host->option("libs") : NULL;
     if (asked && *asked)
         return try_file(l, asked);
     void *file = try_folder(l, "", 0);
@@ -99,35 +101,36 @@ static void *file_open(library *l)
     return file;
 }
 
-static void say_file(const library *l, void *file)
+static void log_file(const library *l, void *file)
 {
     char folder[4096];
     if (!dlinfo(file, RTLD_DI_ORIGIN, folder))
-        tn__cuda_host->log(3, "cuda: %s is taken from %s", l->name, folder);
+        tn__host->log(3, "cuda: %s is loaded from %s", l->name, folder);
 }
 
-/* POSIX promises what ISO C does not: an object pointer holds a function's. */
+/* POSIX guarantees that an object pointer can hold a function's address; ISO C
+ * does not. */
 static void library_fill(library *l)
 {
     void *file = file_open(l);
     if (file)
-        l->why[0] = 0; /* of those before it */
-    if (!file && !l->why[0]) {
-        const char *said = dlerror();
-        snprintf(l->why, sizeof l->why, l->missing,
-                 said ? said : "it cannot be opened");
+        l->error[0] = 0; /* of files that were rejected before */
+    if (!file && !l->error[0]) {
+        const char *reason = dlerror();
+        snprintf(l->error, sizeof l->error, l->missing,
+                 reason ? reason : "it cannot be opened");
     }
-    for (const entry *e = l->entry; file && e->symbol && !l->why[0]; e++) {
+    for (const entry *e = l->entry; file && e->symbol && !l->error[0]; e++) {
         void *found = dlsym(file, e->symbol);
         memcpy(e->field, &found, sizeof found);
         if (!found)
-            snprintf(l->why, sizeof l->why, "%s has no %s%s", l->name,
+            snprintf(l->error, sizeof l->error, "%s has no %s%s", l->name,
                      e->symbol, l->lacks);
     }
-    if (!l->why[0] && l->then)
-        l->then(l, file);
-    if (!l->why[0])
-        say_file(l, file);
+    if (!l->error[0] && l->init)
+        l->init(l, file);
+    if (!l->error[0])
+        log_file(l, file);
 }
 
 #define AT(field, symbol, parameters) {#symbol, &tn__cu.field},
@@ -143,7 +146,8 @@ static const entry lt_entries[] = {TN_LT_MAP(AT){NULL, NULL}};
 static const entry dnn_entries[] = {
     TN_DNN_MAP(AT){"cudnnGetVersion", &tn__dnn.version}, {NULL, NULL}};
 #undef AT
-/* cuBLAS's functions are looked for in what cuSOLVER's library has loaded. */
+/* dlsym finds the functions of cuBLAS, too: cuSOLVER's library has loaded
+ * it. */
 #define AT(field, symbol, parameters) {#symbol, &tn__solver.field},
 #define BOTH(field, before, behind, parameters)                               \
     {#before "D" #behind, &tn__solver.field[0]},                              \
@@ -153,7 +157,7 @@ static const entry solver_entries[] = {
 #undef BOTH
 #undef AT
 
-/* ---- those that there are ----------------------------------------------- */
+/* ---- the libraries ------------------------------------------------------- */
 
 bool tn__cuda_forked;
 
@@ -172,17 +176,17 @@ static void driver_init(library *l, void *file)
         return;
     }
     if (tn__cu.error_text(error, &text) || !text)
-        text = "it says no more";
-    snprintf(l->why, sizeof l->why, "cuInit: %s: %s%s",
+        text = "the driver gives no reason";
+    snprintf(l->error, sizeof l->error, "cuInit: %s: %s%s",
              tn__cuda_error_name(error), text,
              error == TN_CU_STUB_LIBRARY
                  ? "; that is the toolkit's library for linking, not the driver"
                  : "");
 }
 
-/* A driver loads nothing that a later major version of CUDA has compiled. Asked
- * for after the driver is open. */
-static bool nvrtc_accepts(void *file, char *said, size_t room)
+/* A driver cannot load what a later major version of CUDA has compiled. The
+ * driver is open when this is called. */
+static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
 {
     int major, minor, driver;
     tn_nvrtc_result (*version)(int *, int *);
@@ -191,17 +195,18 @@ static bool nvrtc_accepts(void *file, char *said, size_t room)
     if (!found || version(&major, &minor) || tn__cu.version(&driver) ||
         major <= driver / 1000)
         return true;
-    snprintf(said, room,
-             "NVRTC %d.%d is newer than the driver, which is of CUDA %d.%d and "
-             "loads nothing that it compiles: install a newer driver, or the "
-             "NVRTC of CUDA %d and name its folder, TENON_CUDA_LIBS=FOLDER",
-             major, minor, driver / 1000, driver / 10 % 100, driver / 1000);
+    snprintf(
+        reason, reason_bytes,
+        "NVRTC %d.%d is newer than the driver (CUDA %d.%d), which cannot load "
+        "its code: install a newer driver, or install NVRTC of CUDA %d "
+        "and set TENON_CUDA_LIBS to its folder",
+        major, minor, driver / 1000, driver / 10 % 100, driver / 1000);
     return false;
 }
 
-/* NVRTC opens its second file by name, where the loader looks, and that need
- * not be the folder it lies in itself. Open already, the file is found; one that
- * is nowhere is told by the first compilation. */
+/* NVRTC opens its second file by name on the loader's path, which need not have
+ * the folder that NVRTC itself is in. NVRTC finds the file if it is open
+ * already. If it is missing, the first compilation reports that. */
 static void nvrtc_builtins_open(library *l, void *file)
 {
     (void)l;
@@ -215,6 +220,7 @@ static void nvrtc_builtins_open(library *l, void *file)
     dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* clang-format off */
 static library libraries[] = {
     [TN_CUDA_DRIVER] = {
         .name = "libcuda.so.1",
@@ -222,34 +228,34 @@ static library libraries[] = {
         .missing = "%s",
         .lacks = ": it is older than CUDA 11.4",
         .entry = driver_entries,
-        .then = driver_init},
+        .init = driver_init},
     [TN_CUDA_NVRTC] = {
         .name = "NVRTC",
         .option = "nvrtc",
         .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
                   "libnvrtc.so"},
         .missing = "NVRTC, CUDA's run-time compiler, is not found; install the "
-                   "CUDA toolkit, or name its folder: TENON_CUDA_LIBS="
-                   "/usr/local/cuda/lib64 (%s)",
+                   "CUDA toolkit, or set TENON_CUDA_LIBS to its folder, such "
+                   "as /usr/local/cuda/lib64 (%s)",
         .lacks = ": it is older than CUDA 11.2",
         .entry = nvrtc_entries,
         .accepts = nvrtc_accepts,
-        .then = nvrtc_builtins_open},
+        .init = nvrtc_builtins_open},
     [TN_CUDA_LT] = {
         .name = "cuBLASLt",
         .option = "cublaslt",
         .files = {"libcublasLt.so.13", "libcublasLt.so.12",
                   "libcublasLt.so.11", "libcublasLt.so"},
-        .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or name "
-                   "its folder: TENON_CUDA_LIBS=FOLDER (%s)",
+        .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or set "
+                   "TENON_CUDA_LIBS to its folder (%s)",
         .lacks = ": it is older than CUDA 11",
         .entry = lt_entries},
     [TN_CUDA_DNN] = {
         .name = "cuDNN",
         .option = "cudnn",
         .files = {"libcudnn.so.9"},
-        .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or name "
-                   "its folder: TENON_CUDA_LIBS=FOLDER (%s)",
+        .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or set "
+                   "TENON_CUDA_LIBS to its folder (%s)",
         .lacks = "",
         .entry = dnn_entries},
     [TN_CUDA_SOLVER] = {
@@ -258,9 +264,10 @@ static library libraries[] = {
         .files = {"libcusolver.so.12", "libcusolver.so.11",
                   "libcusolver.so"},
         .missing = "cuSOLVER is not found; install NVIDIA's libcusolver, or "
-                   "name its folder: TENON_CUDA_LIBS=FOLDER (%s)",
+                   "set TENON_CUDA_LIBS to its folder (%s)",
         .lacks = ": it is older than CUDA 11",
         .entry = solver_entries}};
+/* clang-format on */
 
 const char *tn__cuda_open(tn_cuda_library which)
 {
@@ -273,5 +280,5 @@ const char *tn__cuda_open(tn_cuda_library which)
         atomic_store_explicit(&l->tried, true, memory_order_release);
         pthread_mutex_unlock(&lock);
     }
-    return l->why[0] ? l->why : NULL;
+    return l->error[0] ? l->error : NULL;
 }

@@ -1,11 +1,12 @@
-/* cuda_driver.h: the CUDA driver and its run-time compiler, opened when first asked
- * for. Every function of them that is used stands once in a list, with its
- * type: nothing of CUDA is needed to build this plugin, and nothing is linked.
+/* cuda_driver.h: the CUDA driver and its run-time compiler. They are opened
+ * when they are first needed; nothing is linked, and the build needs nothing of
+ * CUDA. Each function that the plugin uses stands in a list once, with its
+ * type.
  *
- * The types are those of the driver's binary interface (cuda.h, nvrtc.h of
- * CUDA 11.4 and later), which NVIDIA keeps: a changed function gets a new
- * symbol (cuMemAlloc_v2). tests/cuda/declarations.c holds them against a
- * toolkit's own headers where there is one. */
+ * The types are those of the driver's ABI (cuda.h and nvrtc.h of CUDA 11.4 and
+ * later). NVIDIA keeps it: a changed function gets a new symbol
+ * (cuMemAlloc_v2). tests/cuda/declarations.c compares the types with a
+ * toolkit's headers, if there are any. */
 #ifndef TN_CUDA_DRIVER_H
 #define TN_CUDA_DRIVER_H
 
@@ -30,7 +31,7 @@ typedef struct tn_cu_uuid {
 
 enum { TN_CU_HOST = 1, TN_CU_DEVICE = 2 }; /* CUmemorytype */
 
-/* CUDA_MEMCPY2D: a rectangle of height rows of width bytes. */
+/* CUDA_MEMCPY2D: a rectangle of `height` rows of `width` bytes. */
 typedef struct tn_cu_rectangle {
     size_t src_x, src_y;
     int src_type;
@@ -47,8 +48,8 @@ typedef struct tn_cu_rectangle {
     size_t width, height;
 } tn_cu_rectangle;
 
-/* CUresult values that are told apart here; cuda_queue.c has those after which a
- * device is lost */
+/* The CUresult values that this plugin distinguishes. cuda_error.c lists those
+ * after which a device is lost. */
 enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
        TN_CU_NOT_INITIALIZED = 3, TN_CU_DEINITIALIZED = 4,
        TN_CU_STUB_LIBRARY = 34, TN_CU_NO_DEVICE = 100,
@@ -63,8 +64,8 @@ enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
        TN_CU_INVALID_PC = 718, TN_CU_LAUNCH_FAILED = 719,
        TN_CU_TENSOR_MEMORY_LEAK = 721, TN_CU_MPS_CLIENT_TERMINATED = 810,
        TN_CU_UPDATE_FAILURE = 910, TN_CU_EXTERNAL_DEVICE = 911,
-       /* None of the driver's: this process was forked from one that had
-        * started it (cuda_driver.c). */
+       /* Not a code of the driver: the process was forked from one that had
+        * initialised the driver (cuda_driver.c). */
        TN_CU_FORKED = -1 };
 
 /* CUdevice_attribute */
@@ -87,7 +88,7 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(device_get, cuDeviceGet, (tn_cu_device *device, int ordinal))           \
     X(device_name, cuDeviceGetName,                                           \
       (char *name, int room, tn_cu_device device))                            \
-    /* _v2 has a MIG instance's own, the other the UUID of the GPU it is of. */ \
+    /* For a MIG instance: the UUID of its GPU; by _v2, its own. */           \
     X(gpu_uuid, cuDeviceGetUuid, (tn_cu_uuid *uuid, tn_cu_device device))     \
     X(device_uuid, cuDeviceGetUuid_v2,                                        \
       (tn_cu_uuid *uuid, tn_cu_device device))                                \
@@ -103,7 +104,7 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(memory_info, cuMemGetInfo_v2, (size_t *left, size_t *total))            \
     X(alloc, cuMemAlloc_v2, (tn_cu_pointer *pointer, size_t bytes))           \
     X(free, cuMemFree_v2, (tn_cu_pointer pointer))                            \
-    X(host_alloc, cuMemHostAlloc,                                            \
+    X(host_alloc, cuMemHostAlloc,                                             \
       (void **out, size_t bytes, unsigned flags))                             \
     X(host_free, cuMemFreeHost, (void *pointer))                              \
     X(to_device, cuMemcpyHtoDAsync_v2,                                        \
@@ -141,7 +142,7 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
       (tn_cu_stream stream, tn_cu_graph *graph))                              \
     X(graph_instantiate, cuGraphInstantiateWithFlags,                         \
       (tn_cu_graph_exec *exec, tn_cu_graph graph, unsigned long long flags))  \
-    /* As before CUDA 12, whose own is _v2: drivers of either have it. */     \
+    /* The form of CUDA 11; CUDA 12 has its own as _v2. Both have this one. */\
     X(graph_update, cuGraphExecUpdate,                                        \
       (tn_cu_graph_exec exec, tn_cu_graph graph, void **node, int *result))   \
     X(graph_launch, cuGraphLaunch,                                            \
@@ -160,26 +161,27 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
        void **extra))
 
 typedef struct tn_cuda_driver {
-#define TN_CUDA_FIELD(field, symbol, parameters) tn_cu_result(*field) parameters;
+#define TN_CUDA_FIELD(field, symbol, parameters)                              \
+    tn_cu_result(*field) parameters;
     TN_CUDA_DRIVER_MAP(TN_CUDA_FIELD)
 } tn_cuda_driver;
 
 extern tn_cuda_driver tn__cu;
 
-/* The libraries, each a struct of functions: tn__cu, tn__nvrtc; tn__lt, tn__dnn
- * and tn__solver of the headers cublaslt.h, cudnn.h and cusolver.h. */
+/* The libraries, each a struct of functions: tn__cu, tn__nvrtc, and tn__lt,
+ * tn__dnn and tn__solver of cublaslt.h, cudnn.h and cusolver.h. */
 typedef enum tn_cuda_library {
-    TN_CUDA_DRIVER, /* cuInit has run, too */
+    TN_CUDA_DRIVER, /* opening it also calls cuInit */
     TN_CUDA_NVRTC, TN_CUDA_LT, TN_CUDA_DNN, TN_CUDA_SOLVER
 } tn_cuda_library;
 
-/* NULL once its struct is filled, else why that cannot be. */
+/* Opens the library and fills its struct. NULL, or why that failed. */
 const char *tn__cuda_open(tn_cuda_library which);
 
-/* This process was forked from one in which cuInit had run: the driver refuses
- * every call of it. */
+/* The process was forked from one that had called cuInit. The driver refuses
+ * every call here. */
 extern bool tn__cuda_forked;
-/* What its callers are told. */
+/* The error of each call in such a process. */
 #define TN_CUDA_FORKED                                                        \
     "the process was forked after CUDA was initialised; open devices in the " \
     "child only, or start it with exec"
@@ -187,7 +189,7 @@ extern bool tn__cuda_forked;
 /* "CUDA_ERROR_OUT_OF_MEMORY" */
 const char *tn__cuda_error_name(tn_cu_result error);
 
-/* ---- NVRTC -------------------------------------------------------------- */
+/* ---- NVRTC --------------------------------------------------------------- */
 
 typedef int tn_nvrtc_result;
 typedef struct _nvrtcProgram *tn_nvrtc_program;

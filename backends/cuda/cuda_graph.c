@@ -1,38 +1,22 @@
-/* cuda_graph.c: the extension "graph-replay" by CUDA graphs: what is given to a
- * stream that captures becomes the nodes of a graph.
+/* cuda_graph.c: the extension "graph-replay" by CUDA graphs. Work that is
+ * submitted to a stream in capture mode becomes the nodes of a graph.
  *
- * A graph's kernels have the addresses of then. So while a queue captures, what
- * a launch needs beside its buffers (scratch memory, words that are too long
- * for it) is not the queue's, which may grow or go, but the graph's own. */
+ * The kernels of a graph keep the addresses that they were captured with. The
+ * queue's scratch memory and argument words may move later, so while a queue
+ * captures, the graph owns such memory. */
 #include <stdlib.h>
 
 #include "cuda.h"
 
-/* Calls of this thread that a capture might forbid, such as cuMemAlloc, mean
- * nothing to it. */
+/* In this mode the driver allows calls such as cuMemAlloc during a capture, and
+ * does not capture them. */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
-
-typedef struct memory {
-    struct memory *next;
-    tn_cu_pointer pointer; /* owned */
-} memory;
-
-struct tn_recorded {
-    tn_cu_graph_exec exec; /* owned */
-    memory *memory;        /* owned */
-    bool checks;           /* a kernel of it may tell faults */
-    /* The queue's own, while it captures. */
-    tn_cu_pointer scratch;
-    uint64_t scratch_bytes;
-    bool checked;
-    tn_cu_stream aside; /* for what is done while it captures */
-};
 
 static void recorded_free(tn_recorded *r)
 {
     if (r->exec)
         tn__cu.graph_exec_destroy(r->exec);
-    for (memory *m = r->memory, *next; m; m = next) {
+    for (tn_cuda_memory *m = r->memory, *next; m; m = next) {
         next = m->next;
         tn__cu.free(m->pointer);
         free(m);
@@ -40,67 +24,41 @@ static void recorded_free(tn_recorded *r)
     free(r);
 }
 
-tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
-                                     tn_cu_pointer *out)
-{
-    memory *m = calloc(1, sizeof *m);
-    if (!m)
-        return TN_CU_OUT_OF_MEMORY;
-    tn_cu_result error = tn__cu.alloc(&m->pointer, (size_t)bytes);
-    if (error) {
-        free(m);
-        return error;
-    }
-    m->next = queue->capture->memory;
-    queue->capture->memory = m;
-    *out = m->pointer;
-    return 0;
-}
-
-/* The words lie there before the graph runs: they are copied at once. */
-tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
-                                    uint64_t bytes, tn_cu_pointer *out)
-{
-    tn_cu_stream aside = queue->capture->aside;
-    tn_cu_result error = tn__cuda_capture_memory(queue, bytes, out);
-    if (!error)
-        error = tn__cu.to_device(*out, words, (size_t)bytes, aside);
-    return error ? error : tn__cu.stream_sync(aside);
-}
-
 static tn_status begin(tn_queue *queue)
 {
     tn_recorded *r = calloc(1, sizeof *r);
     if (!r)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a graph");
-    /* A list of faults is zeroed by the stream: before. */
-    r->checked = queue->checked;
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a graph");
+    /* Clearing the fault buffer is work of the stream, so it has to precede the
+     * capture. */
+    r->queue_may_fault = queue->pending.may_fault;
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
     if (!error)
-        error = tn__cuda_faults(queue);
-    queue->checked = r->checked;
+        error = tn__cuda_faults_ready(queue);
+    queue->pending.may_fault = r->queue_may_fault;
     if (!error)
-        error = tn__cu.stream_create(&r->aside, TN_CU_NON_BLOCKING);
+        error = tn__cu.stream_create(&r->copy_stream, TN_CU_NON_BLOCKING);
     if (!error) {
         error = tn__cu.capture_begin(queue->stream, RELAXED);
         if (error)
-            tn__cu.stream_destroy(r->aside);
+            tn__cu.stream_destroy(r->copy_stream);
     }
     if (error) {
         free(r);
-        return tn__cuda_told(queue->device, "cuStreamBeginCapture", error);
+        return tn__cuda_check(queue->device, "cuStreamBeginCapture", error);
     }
     r->scratch = queue->scratch;
     r->scratch_bytes = queue->scratch_bytes;
     queue->scratch = 0;
     queue->scratch_bytes = 0;
-    queue->checked = false;
+    queue->pending.may_fault = false;
     queue->capture = r;
     return TN_OK;
 }
 
-/* In the place of what `into` holds; NULL: of nothing. */
+/* Ends a capture. into: the graph to update; NULL: returns a new one in
+ * *out. */
 static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
 {
     tn_recorded *r = queue->capture;
@@ -112,16 +70,16 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
     tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.capture_end(queue->stream, &graph);
-    r->checks = queue->checked;
-    queue->checked = r->checked;
+    r->may_fault = queue->pending.may_fault;
+    queue->pending.may_fault = r->queue_may_fault;
     queue->scratch = r->scratch;
     queue->scratch_bytes = r->scratch_bytes;
     queue->capture = NULL;
-    tn__cu.stream_destroy(r->aside);
+    tn__cu.stream_destroy(r->copy_stream);
     if (!error) {
         what = "cuGraphInstantiate";
-        /* What the driver does not update, such as another number of kernels,
-         * is as it was. */
+        /* If the driver cannot update the graph, for example because the number
+         * of kernels differs, a new one is instantiated. */
         if (into &&
             !tn__cu.graph_update(into->exec, graph, &node, &result)) {
             r->exec = into->exec;
@@ -134,9 +92,9 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
         tn__cu.graph_destroy(graph);
     if (error) {
         recorded_free(r);
-        return tn__cuda_told(queue->device, what, error);
+        return tn__cuda_check(queue->device, what, error);
     }
-    /* Nothing refers to the old one's memory now: it goes. */
+    /* No graph uses the old memory now. Free it. */
     if (into) {
         const tn_recorded old = *into;
         *into = *r;
@@ -162,13 +120,13 @@ static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
 {
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
-    if (!error && recorded->checks)
-        error = tn__cuda_faults(queue);
+    if (!error && recorded->may_fault)
+        error = tn__cuda_faults_ready(queue);
     if (!error)
         error = tn__cu.graph_launch(recorded->exec, queue->stream);
     if (error)
-        return tn__cuda_told(queue->device, "cuGraphLaunch", error);
-    return tn__cuda_queue_given(queue, tag);
+        return tn__cuda_check(queue->device, "cuGraphLaunch", error);
+    return tn__cuda_queue_submitted(queue, tag);
 }
 
 static void release(tn_plugin_device *device, tn_recorded *recorded)

@@ -1,70 +1,15 @@
-/* cuda_launch.c: work for a queue. The core says for every piece of it which kernel
- * runs, over how many groups and with what arguments (see "Programs and
- * primitives as source" in plugin.h); here is the one way that all of them
- * take. */
+/* cuda_launch.c: launches the core's kernels. The core plans each step: which
+ * kernel runs, how many thread blocks, which arguments (see "Programs and
+ * primitives as source" in plugin.h). All kinds of work take the same path
+ * here. */
 #include "cuda.h"
 
-/* ---- what a launch needs beside its buffers ----------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
-/* A queue's list of faults, for a launch that may have one. It is emptied here
- * where that has failed before: a launch never finds the faults of another. */
-tn_cu_result tn__cuda_faults(tn_queue *queue)
+static tn_status run(tn_queue *queue, const tn_target *target,
+                     const tn_program *program, tn_plan *plan)
 {
-    tn_cu_result error = 0;
-    if (!queue->faults)
-        error = tn__cu.alloc(&queue->faults, TN_FAULT_BYTES(TN_CUDA_FAULTS));
-    if (!error && !queue->clean)
-        error = tn__cu.fill(queue->faults, 0, TN_FAULT_BYTES(TN_CUDA_FAULTS),
-                            queue->stream);
-    queue->clean = !error;
-    queue->checked |= !error;
-    return error;
-}
-
-/* Work of a stream is in order, so one scratch serves all of it: as much as was
- * ever needed, until memory is short (cuda_queue.c). cuMemFree waits for the work that
- * uses the smaller one. */
-tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes)
-{
-    if (queue->scratch_bytes >= bytes)
-        return 0;
-    if (queue->scratch && !queue->capture)
-        tn__cu.free(queue->scratch);
-    queue->scratch = 0;
-    queue->scratch_bytes = 0;
-    tn_cu_result error =
-        queue->capture
-            ? tn__cuda_capture_memory(queue, bytes, &queue->scratch)
-            : tn__cu.alloc(&queue->scratch, (size_t)bytes);
-    if (!error)
-        queue->scratch_bytes = bytes;
-    return error;
-}
-
-/* Words that are too long for a launch lie on the device. The copy is in the
- * stream's order, and it is from pageable memory: the driver has taken them
- * when it returns. */
-static tn_cu_result words_ready(tn_queue *queue, const tn_plan *plan,
-                                tn_cu_pointer *out)
-{
-    if (queue->capture)
-        return tn__cuda_capture_words(queue, plan->argument,
-                                      plan->argument_bytes, out);
-    tn_cu_result error =
-        queue->words ? 0
-                     : tn__cu.alloc(&queue->words,
-                                    TN_PLAN_WORDS * sizeof *plan->argument);
-    *out = queue->words;
-    return error ? error
-                 : tn__cu.to_device(queue->words, plan->argument,
-                                    plan->argument_bytes, queue->stream);
-}
-
-/* ---- the one way -------------------------------------------------------- */
-
-static tn_status run(tn_queue *queue, const tn_program *program,
-                     tn_plan *plan)
-{
+    (void)target; /* device->target */
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
     tn_cu_pointer nothing = 0, words = 0;
@@ -79,15 +24,15 @@ static tn_status run(tn_queue *queue, const tn_program *program,
         parameters[count++] =
             plan->buffer[b] ? &plan->buffer[b]->pointer : &nothing;
     if (plan->flags & TN_PLAN_SCRATCH) {
-        error = tn__cuda_scratch(queue, plan->scratch_bytes);
+        error = tn__cuda_scratch_ready(queue, plan->scratch_bytes);
         parameters[count++] = &queue->scratch;
     }
     if (!error && plan->flags & TN_PLAN_FAULTS) {
-        error = tn__cuda_faults(queue);
+        error = tn__cuda_faults_ready(queue);
         parameters[count++] = &queue->faults;
     }
     if (!error && plan->flags & TN_PLAN_WORDS_IN_BUFFER) {
-        error = words_ready(queue, plan, &words);
+        error = tn__cuda_words_ready(queue, plan, &words);
         parameters[count++] = &words;
     } else {
         parameters[count++] = plan->argument;
@@ -98,47 +43,26 @@ static tn_status run(tn_queue *queue, const tn_program *program,
                               plan->group_size, 1, 1, 0, queue->stream,
                               parameters, NULL);
     }
-    return tn__cuda_told(device, what, error);
+    return tn__cuda_check(device, what, error);
 }
 
-/* What the core is asked for the next step of a piece of work. */
-typedef tn_status plan_step(const tn_target *target, const tn_program *program,
-                            const void *args, tn_plan *plan);
-
-static tn_status run_steps(tn_queue *queue, plan_step *ask,
+static tn_status run_steps(tn_queue *queue, tn_plan_next *next,
                            const tn_program *program, const void *args,
                            uint64_t tag)
 {
-    tn_plan plan; /* 8 KiB, filled as far as it is used */
     TN_CUDA_ENTER(queue->device);
     tn_status status =
-        tn__cuda_told(queue->device, "cuCtxSetCurrent", entered.error);
-    if (status)
-        return status;
-    plan.size = sizeof plan;
-    plan.step = 0;
-    do {
-        status = ask(&queue->device->target, program, args, &plan);
-        if (!status && plan.group_count)
-            status = run(queue, program, &plan);
-    } while (!status && ++plan.step < plan.step_count);
-    return status ? status : tn__cuda_queue_given(queue, tag);
+        tn__cuda_check(queue->device, "cuCtxSetCurrent", entered.error);
+    if (!status)
+        status = tn__run_steps(queue, &queue->device->target, next, program,
+                               args, run);
+    return status ? status : tn__cuda_queue_submitted(queue, tag);
 }
 
-/* What the core plans without a program, as a step is asked for. */
-#define PLAN(name)                                                            \
-    static tn_status plan_##name(const tn_target *target,                     \
-                                 const tn_program *program, const void *args, \
-                                 tn_plan *plan)                               \
-    {                                                                         \
-        (void)program;                                                        \
-        return tn__cuda_host->plan_##name(target, args, plan);                \
-    }
+/* ---- the five primitives ------------------------------------------------- */
 
-/* ---- the five primitives ------------------------------------------------ */
-
-/* Nothing can be compiled yet: the text depends on the classes of a launch. So
- * what is built is the program itself, which outlives that. */
+/* The source depends on the classes of the launches, so nothing can be compiled
+ * yet. The built form is the program itself, which outlives it. */
 tn_status tn__cuda_program_build(tn_plugin_device *device,
                                  const tn_program *program, tn_built **out)
 {
@@ -149,83 +73,45 @@ tn_status tn__cuda_program_build(tn_plugin_device *device,
 
 void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* its kernels stay, for whoever builds its like */
+    (void)device; /* its kernels stay cached for equal programs */
     (void)built;
-}
-
-static tn_status plan_launch(const tn_target *target,
-                             const tn_program *program, const void *args,
-                             tn_plan *plan)
-{
-    return tn__cuda_host->plan_program(target, program, args, plan);
 }
 
 tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
                           const tn_launch *launch)
 {
-    return run_steps(queue, plan_launch, (const tn_program *)built, launch,
+    return run_steps(queue, tn__next_program, (const tn_program *)built, launch,
                      launch->tag);
 }
 
 #define PRIMITIVE(name)                                                       \
-    PLAN(name)                                                                \
     tn_status tn__cuda_##name(tn_queue *queue, const tn_##name##_args *args)  \
     {                                                                         \
-        return run_steps(queue, plan_##name, NULL, args, args->tag);          \
+        return run_steps(queue, tn__next_##name, NULL, args, args->tag);      \
     }
 PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
 
-/* ---- attention, convolutions -------------------------------------------- */
-
-PLAN(attention)
-
-static tn_status attention_fits(tn_plugin_device *device,
-                                const tn_attention_args *args)
-{
-    tn_plan plan;
-    plan.size = sizeof plan;
-    plan.step = 0;
-    return plan_attention(&device->target, NULL, args, &plan);
-}
+/* ---- attention, convolutions --------------------------------------------- */
 
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *args)
 {
-    return run_steps(queue, plan_attention, NULL, args, args->tag);
+    return run_steps(queue, tn__next_attention, NULL, args, args->tag);
 }
-
-static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)
-{
-    tn_status status = tn_attention_is_known(args)
-                           ? tn__cuda_attention_by_dnn(queue, args)
-                           : tn__cuda_unknown("attention");
-    return status == TN_ERR_UNSUPPORTED ? tn__cuda_attention_own(queue, args)
-                                        : status;
-}
-
-const tn_attention_extension tn__cuda_attention = {
-    .size = sizeof tn__cuda_attention,
-    .fits = attention_fits,
-    .run = attention_run,
-};
-
-PLAN(conv)
 
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
 {
-    return run_steps(queue, plan_conv, NULL, args, args->tag);
+    return run_steps(queue, tn__next_conv, NULL, args, args->tag);
 }
 
-/* ---- matrix products ---------------------------------------------------- */
-
-PLAN(matmul)
+/* ---- matrix products ----------------------------------------------------- */
 
 tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *args)
 {
     tn_status status = tn__cuda_product(queue, args);
     return status == TN_ERR_UNSUPPORTED
-               ? run_steps(queue, plan_matmul, NULL, args, args->tag)
+               ? run_steps(queue, tn__next_matmul, NULL, args, args->tag)
                : status;
 }

@@ -1,6 +1,6 @@
-/* cuda_memory.c: buffers, and copies of bytes to, from and between them. The core
- * asks for slabs of megabytes, seldom, and shares them out itself: cuMemAlloc
- * serves it. */
+/* cuda_memory.c: buffers, and copies from and to the host and between buffers.
+ * The core allocates slabs of megabytes, seldom, and divides them itself: plain
+ * cuMemAlloc is good enough for it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     size_t left = 0, total = 0;
     tn_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a buffer");
     buffer->device = device;
     TN_CUDA_ENTER(device);
     tn_cu_result error = entered.error;
@@ -28,14 +28,14 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         atomic_store(&device->short_of_memory, true);
     if (error != TN_CU_OUT_OF_MEMORY ||
         tn__cu.memory_info(&left, &total))
-        return tn__cuda_told(device, "cuMemAlloc", error);
-    return tn__cuda_host->fail(
+        return tn__cuda_check(device, "cuMemAlloc", error);
+    return tn__host->fail(
         TN_ERR_MEMORY,
         "%s: no memory for a buffer of %llu bytes: %zu of %zu are free",
         device->listed->info.name, (unsigned long long)bytes, left, total);
 }
 
-/* cuMemFree waits for the work that may use the memory. */
+/* cuMemFree waits for work that may use the memory. */
 void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
 {
     TN_CUDA_ENTER(device);
@@ -44,7 +44,7 @@ void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
     free(buffer);
 }
 
-/* Page-locked: its copies run by themselves. */
+/* Page-locked memory, whose copies are asynchronous. */
 tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
                               void **memory)
 {
@@ -52,7 +52,7 @@ tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
     tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.host_alloc(memory, bytes ? (size_t)bytes : 1, 0);
-    return tn__cuda_told(device, "cuMemHostAlloc", error);
+    return tn__cuda_check(device, "cuMemHostAlloc", error);
 }
 
 void tn__cuda_host_free(tn_plugin_device *device, void *memory)
@@ -62,15 +62,8 @@ void tn__cuda_host_free(tn_plugin_device *device, void *memory)
         tn__cu.host_free(memory);
 }
 
-/* Rows that lie one behind the other on both sides are one. */
-static bool is_flat(const tn_copy_args *c)
-{
-    return c->rows == 1 ||
-           (c->dst_pitch == c->bytes && c->src_pitch == c->bytes);
-}
-
-/* From another device. The first time its memory is opened to this one; where
- * that cannot be, the driver carries the bytes through the host. */
+/* Copies from another device. The first copy enables peer access; if the
+ * devices do not support that, the driver copies through the host. */
 static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
                               const tn_copy_args *c, uint64_t dst,
                               uint64_t src, uint64_t bytes)
@@ -84,16 +77,16 @@ static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
                             (size_t)bytes, stream);
 }
 
-static tn_cu_result copy_flat(tn_plugin_device *device, tn_cu_stream stream, const tn_copy_args *c,
-                              void *host, uint64_t dst, uint64_t src,
-                              uint64_t bytes)
+static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
+                     uint64_t dst, uint64_t src, uint64_t bytes)
 {
+    const tn_cu_stream stream = queue->stream;
     switch (c->direction) {
     case TN_COPY_TO_DEVICE:
         return tn__cu.to_device(c->dst->pointer + dst, host, (size_t)bytes,
                                 stream);
     case TN_COPY_PEER:
-        return copy_peer(device, stream, c, dst, src, bytes);
+        return copy_peer(queue->device, stream, c, dst, src, bytes);
     case TN_COPY_TO_HOST:
         return tn__cu.to_host(host, c->src->pointer + src, (size_t)bytes,
                               stream);
@@ -103,8 +96,8 @@ static tn_cu_result copy_flat(tn_plugin_device *device, tn_cu_stream stream, con
     }
 }
 
-/* cuMemcpy2D knows rectangles whose rows do not overlap, of a pitch that
- * hardware can hold. */
+/* cuMemcpy2D copies rectangles whose rows do not overlap. The limit on pitches
+ * is the hardware's. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&
@@ -130,44 +123,22 @@ static tn_cu_result copy_rectangle(tn_cu_stream stream, const tn_copy_args *c)
     return tn__cu.copy_rectangle(&r, stream);
 }
 
-static tn_cu_result copy_rows(tn_plugin_device *device, tn_cu_stream stream,
-                              const tn_copy_args *c)
-{
-    tn_cu_result error = 0;
-    uint64_t host_pitch =
-        c->direction == TN_COPY_TO_HOST ? c->dst_pitch : c->src_pitch;
-    for (uint64_t row = 0; row < c->rows && !error; row++)
-        error = copy_flat(device, stream, c,
-                          c->host ? (char *)c->host + row * host_pitch : NULL,
-                          c->dst_offset + row * c->dst_pitch,
-                          c->src_offset + row * c->src_pitch, c->bytes);
-    return error;
-}
-
-tn_status tn__cuda_unknown(const char *call)
-{
-    return tn__cuda_host->fail(TN_ERR_UNSUPPORTED,
-                               "%s: a kind or a flag that this version of the "
-                               "plugin does not know",
-                               call);
-}
-
 tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *c)
 {
     if (!tn_copy_is_known(c))
-        return tn__cuda_unknown("copy");
+        return tn__refuse_unknown("copy");
     if (!c->bytes || !c->rows)
         return TN_OK;
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
-    if (!error && is_flat(c))
-        error = copy_flat(queue->device, queue->stream, c, c->host, c->dst_offset,
-                          c->src_offset, c->rows * c->bytes);
+    if (!error && tn__copy_is_flat(c))
+        error = copy_flat(queue, c, c->host, c->dst_offset, c->src_offset,
+                          c->rows * c->bytes);
     else if (!error && c->direction != TN_COPY_PEER && is_rectangle(c))
         error = copy_rectangle(queue->stream, c);
     else if (!error)
-        error = copy_rows(queue->device, queue->stream, c);
+        error = tn__copy_rows(queue, c, copy_flat);
     if (error)
-        return tn__cuda_told(queue->device, "a copy", error);
-    return tn__cuda_queue_given(queue, c->tag);
+        return tn__cuda_check(queue->device, "a copy", error);
+    return tn__cuda_queue_submitted(queue, c->tag);
 }

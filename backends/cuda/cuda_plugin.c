@@ -1,4 +1,4 @@
-/* cuda_plugin.c: the table that the core sees, and the one exported symbol. */
+/* cuda_plugin.c: the plugin's table, and the one exported symbol. */
 #include <string.h>
 
 #include "cuda.h"
@@ -16,8 +16,8 @@ static const void *extension(const char *name, uint32_t version)
     if (strcmp(name, "lapack") == 0)
         return &tn__cuda_lapack;
     return strcmp(name, "attention") == 0 &&
-                   TN_HAS(tn_host, tn__cuda_host, plan_attention) &&
-                   tn__cuda_host->plan_attention
+                   TN_HAS(tn_host, tn__host, plan_attention) &&
+                   tn__host->plan_attention
                ? &tn__cuda_attention
                : NULL;
 }
@@ -36,15 +36,5 @@ static const tn_plugin plugin = {
 
 const tn_plugin *tenon_plugin_v1(const tn_host *host)
 {
-    if (host->abi_major != TN_ABI_MAJOR ||
-        !TN_HAS(tn_host, host, fault_read) || !host->print) {
-        if (TN_HAS(tn_host, host, fail))
-            host->fail(TN_ERR_PLUGIN,
-                       "cuda: made for a core that prints kernels, version "
-                       "%u of the plugin interface, not %u.%u",
-                       TN_ABI_MAJOR, host->abi_major, host->abi_minor);
-        return NULL;
-    }
-    tn__cuda_host = host;
-    return &plugin;
+    return tn__host_accept(host, plugin.name) ? &plugin : NULL;
 }

@@ -1,66 +1,66 @@
-/* cuda_product.c: matrix products by cuBLASLt, with what stands around them (the
- * extension "product"). What it cannot have (integers, matrices without
- * neighbouring elements, no sum at all) goes the core's way, as everything does
- * where the library is missing.
+/* cuda_product.c: matrix products by cuBLASLt, with bias, activation and scales
+ * (the extension "product"). What cuBLASLt does not support (integers, matrices
+ * that are contiguous in neither dimension, empty sums) is left to the core's
+ * own kernel, as is everything where the library is missing.
  *
- * cuBLASLt counts columns: a matrix whose rows lie together is the transpose of
- * one whose columns do. So c' = b' a' is computed, and a, b and c are handed
- * over as they lie.
+ * cuBLASLt is column-major: a matrix whose rows are contiguous is for it the
+ * transpose of one whose columns are. So c' = b' a' is computed, and a, b and c
+ * are passed without copies.
  *
- * Which of its algorithms takes a shape is asked once; the answer is kept by
- * the queue, whose calls the core makes one at a time. Algorithms that add
- * parts of a sum in the output's type, or in an order that changes from run to
- * run, are left out. */
+ * The algorithm for a shape is chosen once and cached by the queue, whose calls
+ * the core makes one at a time. Two kinds of algorithms are excluded: those
+ * that add partial sums in the output's type, and those whose order of
+ * summation changes from run to run. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cublaslt.h"
 #include "cuda.h"
 
-/* What NVIDIA advises for compute capability 9.0, whose algorithms want most;
- * what one asks for is what it gets. */
+/* Bytes. NVIDIA's recommendation for compute capability 9.0, the largest of
+ * all. The algorithms use what they are given. */
 #define WORKSPACE (32u << 20)
 #define CHOICES 512 /* a power of two */
-#define NEAR 4      /* places at which a shape may be */
-#define ALIGN 16    /* of bias and aux */
+#define PROBES 4    /* slots tried for a shape */
+#define ALIGN 16    /* bytes, of bias and aux */
 
 enum { A, B, C };
 
-/* All that a choice depends on, without gaps: bytes are compared. */
+/* All that a choice depends on, without padding: its bytes are compared. */
 typedef struct shape {
     int64_t m, n, k;              /* of c' */
-    int64_t ld[3], stride[3];     /* from column to column, matrix to matrix */
-    int64_t aux_ld;               /* in elements; bits of a mask */
+    int64_t ld[3], stride[3];     /* between columns; between matrices */
+    int64_t aux_ld;               /* elements, or bits of a mask */
     int32_t count;                /* of matrices */
-    uint8_t dtype[3], turned[3];  /* turned[C] is 0 */
-    uint16_t align[3], near[2];   /* near: of bias and aux */
-    uint16_t epilogue;            /* cuBLASLt's number; 0: no words about it */
+    uint8_t dtype[3], transposed[3];   /* transposed[C] is 0 */
+    uint16_t align[3], extra_align[2]; /* extra: of bias and aux */
+    uint16_t epilogue;            /* cuBLASLt's number; 0: not set */
     uint8_t scaled[2];
 } shape;
 
-/* What was chosen for a shape. */
+/* The algorithm chosen for a shape. */
 typedef struct choice {
-    shape of;
-    bool usable; /* else cuBLASLt has no algorithm for it */
-    tn_lt_operation operation; /* owned, as the layouts are */
+    shape shape;
+    bool usable; /* false: cuBLASLt has no algorithm */
+    tn_lt_operation operation; /* owned, like the layouts */
     tn_lt_layout layout[3];
     tn_lt_found found;
 } choice;
 
 struct tn_cuda_choices {
-    choice *slot[CHOICES]; /* owned; the latest ones of their hashes */
+    choice *slot[CHOICES]; /* owned; the latest for each hash */
 };
 
-/* ---- the library -------------------------------------------------------- */
+/* ---- the library --------------------------------------------------------- */
 
-static _Atomic(const char *) missing; /* why there is none, once it is known */
+static _Atomic(const char *) missing; /* why there is no cuBLASLt */
 
-const char *tn__cuda_product_note(void)
+const char *tn__cuda_cublaslt_error(void)
 {
     return atomic_load(&missing);
 }
 
-/* The device's handle, made at its first product; NULL: there is none. */
+/* The device's handle, created at its first product. NULL: no cuBLASLt. */
 static tn_lt_handle handle_of(tn_plugin_device *device)
 {
     tn_lt_handle handle =
@@ -73,7 +73,7 @@ static tn_lt_handle handle_of(tn_plugin_device *device)
     if (!handle && !why && tn__lt.create(&handle))
         why = "cublasLtCreate fails: is the driver older than the library?";
     if (why && !device->lt_failed)
-        tn__cuda_host->log(1, "cuda: matrix products are slow: %s", why);
+        tn__host->log(1, "cuda: matrix products are slow: %s", why);
     if (why) {
         atomic_store(&missing, why);
         handle = NULL;
@@ -84,27 +84,28 @@ static tn_lt_handle handle_of(tn_plugin_device *device)
     return handle;
 }
 
-bool tn__cuda_product_has(tn_plugin_device *device)
+bool tn__cuda_has_cublaslt(tn_plugin_device *device)
 {
     return !device->own_products && handle_of(device);
 }
 
-void tn__cuda_product_close(tn_plugin_device *device)
+void tn__cuda_cublaslt_close(tn_plugin_device *device)
 {
     tn_lt_handle handle = atomic_load(&device->lt);
     if (handle)
         tn__lt.destroy(handle);
 }
 
-/* ---- what it can have --------------------------------------------------- */
+/* ---- what is supported --------------------------------------------------- */
 
-/* A product as cuBLASLt computes it, and the calls that it takes. */
+/* A product as cuBLASLt computes it, in one or several calls. */
 typedef struct product {
     shape shape;
-    const tn_strided *view[3]; /* by A, B, C of c' */
+    const tn_strided *view[3]; /* by the roles A, B, C of c' */
     const tn_strided *bias, *aux, *scale[2]; /* NULL: none */
-    uint32_t looped;           /* of the batch dimensions, the first ones */
-    bool by_column;            /* c itself is computed */
+    uint32_t outer_ndim;       /* leading batch dimensions, one call for each
+                                * point */
+    bool by_column;            /* computes c, not its transpose c' */
 } product;
 
 static const struct {
@@ -114,28 +115,31 @@ static const struct {
     [TN_F16] = {2, TN_LT_R_16F},     [TN_BF16] = {2, TN_LT_R_16BF},
     [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
 
-/* x' as columns, or the turned one of such. rows and columns are x's. */
-static bool lies(const tn_matmul_args *mm, const tn_strided *x, bool turn,
-                 int64_t rows, int64_t columns, int64_t *ld, uint8_t *turned)
+/* The leading dimension of x' for cuBLASLt, and whether it is transposed. rows
+ * and columns are those of x. false: neither dimension is contiguous. */
+static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
+                      int64_t rows, int64_t columns, int64_t *ld,
+                      uint8_t *transposed)
 {
     int64_t down = x->stride[mm->batch_ndim + turn];
     int64_t across = x->stride[mm->batch_ndim + !turn];
     if ((across == 1 || columns == 1) && (down >= columns || rows == 1)) {
         *ld = rows == 1 ? columns : down;
-        *turned = 0;
+        *transposed = 0;
         return true;
     }
     *ld = columns == 1 ? rows : across;
-    *turned = 1;
+    *transposed = 1;
     return (down == 1 || rows == 1) && (across >= rows || columns == 1);
 }
 
-/* As many of the inner batch dimensions as are one stride for a, b and c. */
-static void take_batch(const tn_matmul_args *mm, product *p)
+/* Merges inner batch dimensions into one as long as a, b and c each have a
+ * single stride for them. */
+static void batch_collapse(const tn_matmul_args *mm, product *p)
 {
     int64_t count = 1;
-    p->looped = 0;
-    for (uint32_t d = mm->batch_ndim; d-- > 0 && !p->looped;) {
+    p->outer_ndim = 0;
+    for (uint32_t d = mm->batch_ndim; d-- > 0 && !p->outer_ndim;) {
         bool fits = true;
         if (mm->batch[d] == 1)
             continue;
@@ -146,7 +150,7 @@ static void take_batch(const tn_matmul_args *mm, product *p)
         }
         fits = fits && mm->batch[d] <= INT32_MAX / count;
         if (!fits)
-            p->looped = d + 1;
+            p->outer_ndim = d + 1;
         for (int i = A; i <= C && fits && count == 1; i++)
             p->shape.stride[i] = p->view[i]->stride[d];
         if (fits)
@@ -155,12 +159,12 @@ static void take_batch(const tn_matmul_args *mm, product *p)
     p->shape.count = (int32_t)count;
 }
 
-/* The greatest power of two, 256 at most, of which every place of x is a
- * multiple, but for the strides that cuBLASLt sees itself. */
+/* The alignment of x in bytes, 256 at most, over all calls. cuBLASLt checks the
+ * strides within a call itself. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
-    uint64_t places = 256 | (uintptr_t)tn__cuda_place(x, 0);
-    for (uint32_t d = 0; d < p->looped; d++)
+    uint64_t places = 256 | (uintptr_t)tn__cuda_address(x, 0);
+    for (uint32_t d = 0; d < p->outer_ndim; d++)
         places |= (uint64_t)x->stride[d] * kinds[x->dtype].bytes;
     return (uint16_t)(places & (0 - places));
 }
@@ -170,13 +174,13 @@ static bool is_f8(uint32_t dtype)
     return kinds[dtype].bytes == 1;
 }
 
-/* f8 is multiplied with its scales alone, and to something wider. */
-static bool dtypes_go(const tn_matmul_args *mm, const tn_product_args *with)
+/* An f8 product needs its scales and a wider output. */
+static bool dtypes_fit(const tn_matmul_args *mm, const tn_product_args *with)
 {
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
     if (!kinds[c].bytes || is_f8(c))
         return false;
-    /* Its gelu of float64 has float32's precision. */
+    /* cuBLASLt's GELU of float64 has only float32's precision. */
     if (with && c == TN_F64 &&
         with->epilogue & (TN_PRODUCT_GELU | TN_PRODUCT_GELU_TANH))
         return false;
@@ -188,25 +192,27 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     shape *s = &p->shape;
     int64_t ld;
     uint8_t by_column;
-    if (mm->m > INT32_MAX || mm->n > INT32_MAX ||
-        mm->k > INT32_MAX || mm->m < 1 || mm->n < 1 || mm->k < 1 ||
-        !lies(mm, &mm->c, false, mm->m, mm->n, &ld, &by_column))
+    if (mm->m > INT32_MAX || mm->n > INT32_MAX || mm->k > INT32_MAX ||
+        mm->m < 1 || mm->n < 1 || mm->k < 1 ||
+        !layout_of(mm, &mm->c, false, mm->m, mm->n, &ld, &by_column))
         return false;
     memset(s, 0, sizeof *s);
     s->ld[C] = ld;
     s->k = mm->k;
     p->by_column = by_column;
-    /* Rows of c are columns of c'; else c itself is what has columns. */
+    /* If rows of c are contiguous, they are the columns of c'. Else the columns
+     * of c are contiguous, and c itself is computed. */
     p->view[A] = by_column ? &mm->a : &mm->b;
     p->view[B] = by_column ? &mm->b : &mm->a;
     p->view[C] = &mm->c;
     s->m = by_column ? mm->m : mm->n;
     s->n = by_column ? mm->n : mm->m;
-    if (!lies(mm, p->view[A], by_column, s->k, s->m, &s->ld[A],
-              &s->turned[A]) ||
-        !lies(mm, p->view[B], by_column, s->n, s->k, &s->ld[B], &s->turned[B]))
+    if (!layout_of(mm, p->view[A], by_column, s->k, s->m, &s->ld[A],
+                   &s->transposed[A]) ||
+        !layout_of(mm, p->view[B], by_column, s->n, s->k, &s->ld[B],
+                   &s->transposed[B]))
         return false;
-    take_batch(mm, p);
+    batch_collapse(mm, p);
     for (int i = A; i <= C; i++) {
         s->align[i] = align_of(p, p->view[i]);
         s->dtype[i] = (uint8_t)p->view[i]->dtype;
@@ -214,52 +220,54 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     return true;
 }
 
-/* cuBLASLt's number for words of TN_PRODUCT_...; 0: it has none. */
-static uint16_t epilogue_of(uint32_t words, bool by_column)
+/* cuBLASLt's epilogue for flags of TN_PRODUCT_...; 0: it has none. */
+static uint16_t epilogue_of(uint32_t flags, bool by_column)
 {
-    const bool relu = words & TN_PRODUCT_RELU;
-    if (!words)
+    const bool relu = flags & TN_PRODUCT_RELU;
+    if (!flags)
         return TN_LT_EPILOGUE_NONE;
-    if (words & TN_PRODUCT_SUMS)
+    if (flags & TN_PRODUCT_SUMS)
         return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
-    /* The bias would be one for each row; its gelu is that by tanh. */
-    if (by_column || words & TN_PRODUCT_GELU)
+    /* A bias would have one element for each row. cuBLASLt's GELU is the tanh
+     * approximation. */
+    if (by_column || flags & TN_PRODUCT_GELU)
         return 0;
-    if (words & TN_PRODUCT_BACK)
+    if (flags & TN_PRODUCT_BACK)
         return relu ? TN_LT_RELU_BACK : TN_LT_GELU_BACK;
-    return (uint16_t)((words & TN_PRODUCT_BIAS ? TN_LT_BIAS : 0) |
+    return (uint16_t)((flags & TN_PRODUCT_BIAS ? TN_LT_BIAS : 0) |
                       (relu                           ? TN_LT_RELU
-                       : words & TN_PRODUCT_GELU_TANH ? TN_LT_GELU
+                       : flags & TN_PRODUCT_GELU_TANH ? TN_LT_GELU
                                                       : 0) |
-                      (words & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
+                      (flags & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
 }
 
-/* What stands around the product; why it cannot be had, or NULL. */
-static const char *take_around(product *p, const tn_product_args *with)
+/* Adds the epilogue to the product. Returns why cuBLASLt cannot compute it, or
+ * NULL. */
+static const char *epilogue_fit(product *p, const tn_product_args *with)
 {
     shape *s = &p->shape;
-    const uint32_t words = with->epilogue;
+    const uint32_t flags = with->epilogue;
     const bool a_is_a = p->view[A] == &with->a;
-    s->epilogue = epilogue_of(words, p->by_column);
+    s->epilogue = epilogue_of(flags, p->by_column);
     if (!s->epilogue)
         return "cuBLASLt has no such epilogue";
-    if (words && (s->count != 1 || p->looped))
-        return "an epilogue of several matrices";
-    if (words & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
+    if (flags && (s->count != 1 || p->outer_ndim))
+        return "an epilogue for a batch of matrices";
+    if (flags & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
         p->bias = &with->bias;
-        s->near[0] = align_of(p, p->bias);
-        if (with->bias.stride[0] != 1 || s->near[0] < ALIGN)
-            return "a bias that lies apart, or not at 16 bytes";
+        s->extra_align[0] = align_of(p, p->bias);
+        if (with->bias.stride[0] != 1 || s->extra_align[0] < ALIGN)
+            return "a bias that is not contiguous or not aligned to 16 bytes";
     }
-    if (words & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
+    if (flags & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
         const int64_t *stride = with->aux.stride + with->batch_ndim;
-        const bool mask = words & TN_PRODUCT_RELU;
+        const bool mask = flags & TN_PRODUCT_RELU;
         p->aux = &with->aux;
-        s->near[1] = align_of(p, p->aux);
+        s->extra_align[1] = align_of(p, p->aux);
         s->aux_ld = stride[0] * (mask ? 8 : 1);
         if (stride[1] != 1 || s->aux_ld < s->m ||
-            s->aux_ld % (mask ? 128 : 8) || s->near[1] < ALIGN)
-            return "an aux whose rows do not begin at 16 bytes";
+            s->aux_ld % (mask ? 128 : 8) || s->extra_align[1] < ALIGN)
+            return "an aux whose rows are not aligned to 16 bytes";
     }
     p->scale[A] = a_is_a ? &with->scale_a : &with->scale_b;
     p->scale[B] = a_is_a ? &with->scale_b : &with->scale_a;
@@ -271,7 +279,7 @@ static const char *take_around(product *p, const tn_product_args *with)
     return NULL;
 }
 
-/* ---- algorithms --------------------------------------------------------- */
+/* ---- algorithms ---------------------------------------------------------- */
 
 static void choice_free(choice *c)
 {
@@ -293,10 +301,10 @@ void tn__cuda_choices_free(tn_cuda_choices *choices)
 static tn_lt_status layout_make(const shape *s, int i, int type,
                                 tn_lt_layout *out)
 {
-    /* As it lies: before it is turned. */
+    /* Extents as stored, before a transposition. */
     int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
-    uint64_t down = (uint64_t)(s->turned[i] ? columns : rows);
-    uint64_t across = (uint64_t)(s->turned[i] ? rows : columns);
+    uint64_t down = (uint64_t)(s->transposed[i] ? columns : rows);
+    uint64_t across = (uint64_t)(s->transposed[i] ? rows : columns);
     tn_lt_status e = tn__lt.layout_create(out, type, down, across, s->ld[i]);
     if (!e && s->count > 1)
         e = tn__lt.layout_set(*out, TN_LT_BATCH_COUNT, &s->count,
@@ -324,7 +332,7 @@ static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
         e = tn__lt.preference_set(preference, TN_LT_REDUCTIONS, &wide,
                                   sizeof wide);
     for (int i = 0; i < 4 && !e; i++) {
-        uint32_t align = c->of.align[i < C ? i : C];
+        uint32_t align = c->shape.align[i < C ? i : C];
         e = tn__lt.preference_set(preference, attribute[i], &align,
                                   sizeof align);
     }
@@ -336,8 +344,8 @@ static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
     return e ? e : count ? c->found.state : TN_LT_NOT_SUPPORTED;
 }
 
-/* Tells the operation where bias, aux and scales lie now. */
-static tn_lt_status point(const choice *c, const product *p)
+/* Sets the addresses of bias, aux and scales for this call. */
+static tn_lt_status pointers_set(const choice *c, const product *p)
 {
     static const int attribute[] = {TN_LT_BIAS_POINTER, TN_LT_AUX_POINTER,
                                     TN_LT_SCALE_A, TN_LT_SCALE_B};
@@ -346,7 +354,7 @@ static tn_lt_status point(const choice *c, const product *p)
     for (int i = 0; i < 4 && !e; i++) {
         if (!at[i])
             continue;
-        const void *pointer = tn__cuda_place(at[i], 0);
+        const void *pointer = tn__cuda_address(at[i], 0);
         e = tn__lt.operation_set(c->operation, attribute[i], &pointer,
                                  sizeof pointer);
     }
@@ -355,13 +363,13 @@ static tn_lt_status point(const choice *c, const product *p)
 
 static tn_lt_status epilogue_set(const choice *c, const product *p)
 {
-    const uint32_t epilogue = c->of.epilogue;
+    const uint32_t epilogue = c->shape.epilogue;
     tn_lt_status e = tn__lt.operation_set(c->operation, TN_LT_EPILOGUE,
                                           &epilogue, sizeof epilogue);
     if (!e && p->aux)
-        e = tn__lt.operation_set(c->operation, TN_LT_AUX_LD, &c->of.aux_ld,
-                                 sizeof c->of.aux_ld);
-    return e ? e : point(c, p);
+        e = tn__lt.operation_set(c->operation, TN_LT_AUX_LD, &c->shape.aux_ld,
+                                 sizeof c->shape.aux_ld);
+    return e ? e : pointers_set(c, p);
 }
 
 /* NULL: no memory. */
@@ -377,13 +385,13 @@ static choice *choice_make(const tn_plugin_device *device,
     choice *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->of = *s;
+    c->shape = *s;
     tn_lt_status e = tn__lt.operation_create(
         &c->operation, compute, wide ? TN_LT_R_64F : TN_LT_R_32F);
     for (int i = A; i <= B && !e; i++) {
-        int32_t turn = s->turned[i] ? TN_LT_TURNED : TN_LT_PLAIN;
-        e = tn__lt.operation_set(c->operation, i == A ? TN_LT_TURN_A
-                                                      : TN_LT_TURN_B,
+        int32_t turn = s->transposed[i] ? TN_LT_TRANSPOSED : TN_LT_PLAIN;
+        e = tn__lt.operation_set(c->operation,
+                                 i == A ? TN_LT_TRANSPOSE_A : TN_LT_TRANSPOSE_B,
                                  &turn, sizeof turn);
     }
     for (int i = A; i <= C && !e; i++)
@@ -393,10 +401,12 @@ static choice *choice_make(const tn_plugin_device *device,
     if (!e)
         e = algorithm_find(handle, c);
     c->usable = !e;
-    tn__cuda_host->log(3, "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them, "
-                       "epilogue %d (status %d)", e ? "has no" : "takes",
-                       (long long)s->m, (long long)s->n, (long long)s->k,
-                       (int)s->count, s->epilogue, e);
+    tn__host->log(3,
+                  "cuda: cuBLASLt %s %lld x %lld x %lld, batch %d, epilogue %d "
+                  "(status %d)",
+                  e ? "has no algorithm for" : "computes", (long long)s->m,
+                  (long long)s->n, (long long)s->k, (int)s->count, s->epilogue,
+                  e);
     return c;
 }
 
@@ -412,9 +422,9 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
         return NULL;
     const size_t first = tn__cuda_hash(s, sizeof *s) & (CHOICES - 1);
     choice **slot = &queue->choices->slot[first];
-    for (size_t i = 0; i < NEAR; i++) {
+    for (size_t i = 0; i < PROBES; i++) {
         choice **at = &queue->choices->slot[(first + i) & (CHOICES - 1)];
-        if (*at && memcmp(&(*at)->of, s, sizeof *s) == 0)
+        if (*at && memcmp(&(*at)->shape, s, sizeof *s) == 0)
             return (*at)->usable ? *at : NULL;
         if (!*at) {
             slot = at;
@@ -426,32 +436,33 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
     return *slot && (*slot)->usable ? *slot : NULL;
 }
 
-/* ---- a product ---------------------------------------------------------- */
+/* ---- a product ----------------------------------------------------------- */
 
-/* The calls of a product, one for each point of the looped dimensions. */
+/* Runs the product, with one call for each point of the outer batch
+ * dimensions. */
 static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
                          const tn_matmul_args *mm, const product *p,
                          const choice *c)
 {
-    const float alpha32 = tn__cuda_single(mm->alpha),
-                beta32 = tn__cuda_single(mm->beta);
+    const float alpha32 = tn__cuda_to_float(mm->alpha),
+                beta32 = tn__cuda_to_float(mm->beta);
     const bool wide = p->shape.dtype[C] == TN_F64;
     const void *alpha = wide ? (const void *)&mm->alpha : &alpha32;
     const void *beta = wide ? (const void *)&mm->beta : &beta32;
     int64_t at[TN_MAX_NDIM] = {0}, element[3] = {0};
     uint32_t d;
     do {
-        void *out = tn__cuda_place(p->view[C], element[C]);
+        void *out = tn__cuda_address(p->view[C], element[C]);
         tn_lt_status e = tn__lt.matmul(
             handle, c->operation, alpha,
-            tn__cuda_place(p->view[A], element[A]), c->layout[A],
-            tn__cuda_place(p->view[B], element[B]), c->layout[B], beta, out,
+            tn__cuda_address(p->view[A], element[A]), c->layout[A],
+            tn__cuda_address(p->view[B], element[B]), c->layout[B], beta, out,
             c->layout[C], out, c->layout[C], &c->found.algorithm,
             (void *)(uintptr_t)queue->scratch, c->found.workspace_bytes,
             queue->stream);
         if (e)
             return e;
-        for (d = p->looped; d-- > 0;) {
+        for (d = p->outer_ndim; d-- > 0;) {
             bool more = ++at[d] < mm->batch[d];
             for (int i = A; i <= C; i++)
                 element[i] += p->view[i]->stride[d] *
@@ -472,42 +483,42 @@ static bool has_points(const tn_matmul_args *mm)
     return true;
 }
 
-/* with: NULL where there is the product alone. *why is set where it is not for
- * cuBLASLt, TN_ERR_UNSUPPORTED. */
+/* with: NULL for a plain product. If cuBLASLt does not support it, returns
+ * TN_ERR_UNSUPPORTED with *why set. */
 static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
                           const tn_product_args *with, const char **why)
 {
     tn_plugin_device *device = queue->device;
     product p = {.bias = NULL};
-    *why = "matrices that are not cuBLASLt's";
-    if (device->own_products || !has_points(mm) || !dtypes_go(mm, with) ||
-        !product_of(mm, &p) || (with && (*why = take_around(&p, with))))
+    *why = "cuBLASLt does not support these matrices";
+    if (device->own_products || !has_points(mm) || !dtypes_fit(mm, with) ||
+        !product_of(mm, &p) || (with && (*why = epilogue_fit(&p, with))))
         return TN_ERR_UNSUPPORTED;
     TN_CUDA_ENTER(device);
     if (entered.error)
-        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
+        return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
     tn_lt_handle handle = handle_of(device);
     if (!handle) {
         *why = atomic_load(&missing);
         return device->lt_wanted
-                   ? tn__cuda_host->fail(TN_ERR_NO_DEVICE,
-                                         "TENON_CUDA_MATMUL=cublaslt: %s",
-                                         *why)
+                   ? tn__host->fail(TN_ERR_NO_DEVICE,
+                                    "TENON_CUDA_MATMUL=cublaslt: %s", *why)
                    : TN_ERR_UNSUPPORTED;
     }
     const choice *c = choice_of(queue, handle, &p);
     *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
-    /* Without room for its workspace the own kernel, which has none, serves. */
-    if (!c || tn__cuda_scratch(queue, c->found.workspace_bytes))
+    /* Without memory for the workspace, the own kernel computes the product; it
+     * needs none. */
+    if (!c || tn__cuda_scratch_ready(queue, c->found.workspace_bytes))
         return TN_ERR_UNSUPPORTED;
-    tn_lt_status e = point(c, &p);
+    tn_lt_status e = pointers_set(c, &p);
     if (!e)
         e = call(queue, handle, mm, &p, c);
     if (e)
-        return tn__cuda_host->fail(
+        return tn__host->fail(
             e == TN_LT_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
             "%s: cublasLtMatmul: status %d", device->listed->info.name, e);
-    return tn__cuda_queue_given(queue, mm->tag);
+    return tn__cuda_queue_submitted(queue, mm->tag);
 }
 
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)
@@ -516,7 +527,7 @@ tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)
     return multiply(queue, mm, NULL, &why);
 }
 
-/* ---- the extension "product" -------------------------------------------- */
+/* ---- the extension "product" --------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_product_args *args)
 {
@@ -526,12 +537,11 @@ static tn_status run(tn_queue *queue, const tn_product_args *args)
                          .a = args->a, .b = args->b, .c = args->c,
                          .alpha = args->alpha, .tag = args->tag};
     if (!tn_product_is_known(args))
-        return tn__cuda_unknown("product");
+        return tn__refuse_unknown("product");
     memcpy(mm.batch, args->batch, sizeof mm.batch);
     tn_status status = multiply(queue, &mm, args, &why);
-    return status == TN_ERR_UNSUPPORTED
-               ? tn__cuda_host->fail(status, "%s", why)
-               : status;
+    return status == TN_ERR_UNSUPPORTED ? tn__host->fail(status, "%s", why)
+                                        : status;
 }
 
 const tn_product_extension tn__cuda_product_extension = {

@@ -1,7 +1,7 @@
-/* cudnn.c: graphs of cuDNN's operations, and the plans that its own heuristics
- * name for them. A plan is kept by the queue, as algorithms are in cuda_product.c.
- * What cuDNN has no engine for is declined, and everything is where the library
- * is missing: the core computes it then. */
+/* cudnn.c: graphs of cuDNN's operations, and plans for them that cuDNN's
+ * heuristics recommend. The queue caches plans, as it does algorithms in
+ * cuda_product.c. Where cuDNN has no engine, or is missing, the core's own
+ * kernel is used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,24 +9,24 @@
 #include "cudnn.h"
 
 #define PLANS 256               /* a power of two */
-#define CONFIGS 16              /* engines that are tried, by each heuristic */
+#define CONFIGS 16              /* engines tried, for each heuristic */
 
 struct tn_dnn_plan {
-    tn_dnn_problem of; /* its key: owned, behind this */
-    bool usable;       /* else cuDNN has no engine for it */
+    tn_dnn_problem problem; /* its key is stored below */
+    bool usable;       /* false: cuDNN has no engine for it */
     tn_dnn_graph graph;
-    tn_dnn_descriptor whole, config, plan; /* owned; what was chosen */
-    int64_t workspace_bytes, engine; /* its number, for the log */
-    unsigned notes;                  /* that it has, bit by bit */
+    tn_dnn_descriptor whole, config, plan; /* owned; the choice */
+    int64_t workspace_bytes, engine; /* engine: its number, for the log */
+    unsigned notes;                  /* of the engine, a bit each */
     uint64_t key[];
 };
 
 struct tn_cuda_plans {
     tn_dnn_handle handle;     /* owned */
-    tn_dnn_plan *slot[PLANS]; /* owned; the latest ones of their hashes */
+    tn_dnn_plan *slot[PLANS]; /* owned; the latest for each hash */
 };
 
-/* ---- descriptors -------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 static void drop(tn_dnn_descriptor *descriptor)
 {
@@ -35,7 +35,7 @@ static void drop(tn_dnn_descriptor *descriptor)
     *descriptor = NULL;
 }
 
-/* An attribute, unless one before it was refused. */
+/* Sets an attribute, unless an error came before. */
 static void set(tn_dnn_status *e, tn_dnn_descriptor descriptor, int name,
                 int type, int64_t count, const void *elements)
 {
@@ -57,7 +57,7 @@ static void finalize(tn_dnn_status *e, tn_dnn_descriptor descriptor)
 
 tn_dnn_descriptor tn__dnn_begin(tn_dnn_graph *graph, int type)
 {
-    tn_dnn_descriptor *made = &graph->made[graph->made_count++];
+    tn_dnn_descriptor *made = &graph->descriptors[graph->descriptor_count++];
     create(&graph->status, type, made);
     return *made;
 }
@@ -74,8 +74,8 @@ void tn__dnn_set_int(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
     set(&graph->status, descriptor, name, type, 1, &value);
 }
 
-void tn__dnn_set_made(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
-                      int name, tn_dnn_descriptor other)
+void tn__dnn_set_descriptor(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
+                            int name, tn_dnn_descriptor other)
 {
     set(&graph->status, descriptor, name, TN_DNN_IS_DESCRIPTOR, 1, &other);
 }
@@ -93,7 +93,8 @@ void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op)
 
 tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
                                  const int64_t *size, const int64_t *stride,
-                                 int64_t id, int64_t align, tn_dnn_place place)
+                                 int64_t id, int64_t align,
+                                 tn_dnn_storage place)
 {
     const bool yes = true;
     tn_dnn_descriptor x = tn__dnn_begin(graph, TN_DNN_TENSOR);
@@ -108,10 +109,10 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
     return x;
 }
 
-/* ---- engines ------------------------------------------------------------ */
+/* ---- engines ------------------------------------------------------------- */
 
-/* Does it keep the promises of plugin.h, as far as it says? */
-static bool is_exact(tn_dnn_plan *p, tn_dnn_descriptor config)
+/* Do the engine's notes allow it, by what plugin.h guarantees? */
+static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
     int note[TN_DNN_NOTES];
     int64_t count = 0;
@@ -131,16 +132,16 @@ static bool is_exact(tn_dnn_plan *p, tn_dnn_descriptor config)
         e = tn__dnn.get(engine, TN_DNN_ENGINE_INDEX, TN_DNN_IS_INT64, 1,
                         &count, &p->engine);
     drop(&engine);
-    return !e && !(p->notes & p->of.refused);
+    return !e && !(p->notes & p->problem.refused_notes);
 }
 
-/* Takes config for the plan, if it goes. */
-static bool take(tn_dnn_plan *p, tn_dnn_handle handle,
-                 tn_dnn_descriptor config)
+/* Makes the plan by config. false: that is not possible or not allowed. */
+static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
+                     tn_dnn_descriptor config)
 {
     int64_t count = 0;
     tn_dnn_status e = 0;
-    if (!is_exact(p, config))
+    if (!notes_allow(p, config))
         return false;
     create(&e, TN_DNN_PLAN, &p->plan);
     set(&e, p->plan, TN_DNN_PLAN_HANDLE, TN_DNN_IS_HANDLE, 1, &handle);
@@ -149,13 +150,13 @@ static bool take(tn_dnn_plan *p, tn_dnn_handle handle,
     if (!e)
         e = tn__dnn.get(p->plan, TN_DNN_PLAN_WORKSPACE, TN_DNN_IS_INT64, 1,
                         &count, &p->workspace_bytes);
-    if (!e && (uint64_t)p->workspace_bytes <= p->of.room)
+    if (!e && (uint64_t)p->workspace_bytes <= p->problem.workspace_limit)
         return true;
     drop(&p->plan);
     return false;
 }
 
-/* The first that goes of those which a heuristic names. */
+/* Chooses the first usable engine among those that a heuristic recommends. */
 static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
 {
     tn_dnn_descriptor heuristic = NULL, config[CONFIGS] = {NULL};
@@ -171,7 +172,7 @@ static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
         e = tn__dnn.get(heuristic, TN_DNN_HEUR_RESULTS, TN_DNN_IS_DESCRIPTOR,
                         CONFIGS, &count, config);
     for (int64_t i = 0; i < count && i < CONFIGS && !e && !p->config; i++)
-        if (take(p, handle, config[i])) {
+        if (plan_try(p, handle, config[i])) {
             p->config = config[i];
             config[i] = NULL;
         }
@@ -181,7 +182,7 @@ static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
     return p->config != NULL;
 }
 
-/* ---- what is kept ------------------------------------------------------- */
+/* ---- the cache of plans -------------------------------------------------- */
 
 static void plan_free(tn_dnn_plan *p)
 {
@@ -190,8 +191,8 @@ static void plan_free(tn_dnn_plan *p)
     drop(&p->plan);
     drop(&p->config);
     drop(&p->whole);
-    while (p->graph.made_count > 0)
-        drop(&p->graph.made[--p->graph.made_count]);
+    while (p->graph.descriptor_count > 0)
+        drop(&p->graph.descriptors[--p->graph.descriptor_count]);
     free(p);
 }
 
@@ -203,25 +204,26 @@ static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
         return NULL;
     tn_dnn_graph *graph = &p->graph;
     tn_dnn_status *e = &graph->status;
-    p->of = *of;
-    p->of.key = memcpy(p->key, of->key, of->bytes);
+    p->problem = *of;
+    p->problem.key = memcpy(p->key, of->key, of->bytes);
     of->describe(graph, of->key);
     create(e, TN_DNN_GRAPH, &p->whole);
     set(e, p->whole, TN_DNN_GRAPH_HANDLE, TN_DNN_IS_HANDLE, 1, &handle);
     set(e, p->whole, TN_DNN_GRAPH_OPS, TN_DNN_IS_DESCRIPTOR, graph->op_count,
         graph->op);
     finalize(e, p->whole);
-    p->usable = !*e && tn__dnn.version() >= of->oldest &&
+    p->usable = !*e && tn__dnn.version() >= of->min_version &&
                 (choose(p, handle, TN_DNN_HEUR_A) ||
                  choose(p, handle, TN_DNN_HEUR_FALLBACK));
-    tn__cuda_host->log(3, "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
-                       "(status %d, %d operations, engine %lld, notes %#x, "
-                       "%lld MiB of workspace)",
-                       p->usable ? "takes" : "declines", of->name,
-                       (long long)of->size[0], (long long)of->size[1],
-                       (long long)of->size[2], (long long)of->size[3], *e,
-                       graph->op_count, (long long)p->engine, p->notes,
-                       (long long)p->workspace_bytes >> 20);
+    tn__host->log(3,
+                  "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
+                  "(status %d, %d operations, engine %lld, notes %#x, "
+                  "%lld MiB of workspace)",
+                  p->usable ? "computes" : "declines", of->name,
+                  (long long)of->size[0], (long long)of->size[1],
+                  (long long)of->size[2], (long long)of->size[3], *e,
+                  graph->op_count, (long long)p->engine, p->notes,
+                  (long long)p->workspace_bytes >> 20);
     return p;
 }
 
@@ -234,7 +236,8 @@ void tn__cuda_plans_free(tn_cuda_plans *plans)
     free(plans);
 }
 
-/* The queue's, with a handle for its stream; NULL with *why set. */
+/* The queue's plans, with a handle for its stream. NULL with *why set if that
+ * fails. */
 static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 {
     if (queue->plans || (*why = tn__cuda_open(TN_CUDA_DNN)))
@@ -259,7 +262,7 @@ static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why)
 {
-    *why = "the queue captures";
+    *why = "a capture makes no new plan";
     tn_cuda_plans *plans =
         queue->capture ? queue->plans : plans_of(queue, why);
     if (!plans)
@@ -267,8 +270,8 @@ const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
     tn_dnn_plan **slot = &plans->slot[tn__cuda_hash(problem->key,
                                                     problem->bytes) &
                                       (PLANS - 1)];
-    if (!*slot || (*slot)->of.describe != problem->describe ||
-        (*slot)->of.bytes != problem->bytes ||
+    if (!*slot || (*slot)->problem.describe != problem->describe ||
+        (*slot)->problem.bytes != problem->bytes ||
         memcmp((*slot)->key, problem->key, problem->bytes) != 0) {
         if (queue->capture)
             return NULL;
@@ -280,8 +283,8 @@ const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
     if (!p || !p->usable)
         return NULL;
     *why = "no memory for its workspace";
-    return tn__cuda_scratch(queue, problem->beside +
-                                       (uint64_t)p->workspace_bytes)
+    return tn__cuda_scratch_ready(queue, problem->scratch_bytes +
+                                             (uint64_t)p->workspace_bytes)
                ? NULL
                : p;
 }
@@ -291,7 +294,7 @@ tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
                                void *const *pointers)
 {
     void *const workspace =
-        (void *)(uintptr_t)(queue->scratch + plan->of.beside);
+        (void *)(uintptr_t)(queue->scratch + plan->problem.scratch_bytes);
     tn_dnn_descriptor pack = NULL;
     tn_dnn_status e = 0;
     create(&e, TN_DNN_PACK, &pack);
@@ -307,7 +310,6 @@ tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
 
 tn_status tn__dnn_failed(const tn_queue *queue, tn_dnn_status status)
 {
-    return tn__cuda_host->fail(TN_ERR_INTERNAL,
-                               "%s: cudnnBackendExecute: status %d",
-                               queue->device->listed->info.name, status);
+    return tn__host->fail(TN_ERR_INTERNAL, "%s: cudnnBackendExecute: status %d",
+                          queue->device->listed->info.name, status);
 }

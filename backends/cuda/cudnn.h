@@ -1,7 +1,7 @@
-/* cudnn.h: cuDNN's backend interface, opened when first needed (cuda_driver.c), and
- * what cudnn.c makes of it. Types and numbers are those of cudnn_graph.h, cuDNN
- * 9; tests/cuda/declarations.c holds them against NVIDIA's own header.
- * Enumerations are ints there. */
+/* cudnn.h: cuDNN's backend interface, opened when it is first needed
+ * (cuda_driver.c), and the functions of cudnn.c. Types and numbers are those of
+ * cudnn_graph.h, cuDNN 9. tests/cuda/declarations.c compares them with NVIDIA's
+ * header. Enumerations are ints there. */
 #ifndef TN_CUDA_CUDNN_H
 #define TN_CUDA_CUDNN_H
 
@@ -21,13 +21,13 @@ enum { TN_DNN_CROSS_CORRELATION = 1, TN_DNN_HEUR_FALLBACK = 2,
        TN_DNN_HEUR_A = 3 };
 enum { TN_DNN_TENSOR_CORE = 0, TN_DNN_DOWN_CONVERTS = 1,
        TN_DNN_REDUCED_SUMS = 2, TN_DNN_NONDETERMINISTIC = 4,
-       TN_DNN_NOTES = 16 /* room for them */ };
+       TN_DNN_NOTES = 16 /* the most that are read */ };
 
 /* cudnnPointwiseMode_t, cudnnReduceTensorOp_t */
 enum { TN_DNN_ADD = 0, TN_DNN_MUL = 1, TN_DNN_DIV = 6, TN_DNN_SUB = 9,
-       TN_DNN_EXP = 13, TN_DNN_LOG = 15, TN_DNN_AT_LEAST = 303,
+       TN_DNN_EXP = 13, TN_DNN_LOG = 15, TN_DNN_GREATER_EQUAL = 303,
        TN_DNN_INDEX = 501, TN_DNN_SELECT = 601 };
-enum { TN_DNN_SUM = 0, TN_DNN_GREATEST = 3 };
+enum { TN_DNN_SUM = 0, TN_DNN_MAX = 3 };
 
 /* cudnnBackendDescriptorType_t */
 enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
@@ -37,7 +37,7 @@ enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
        TN_DNN_TENSOR = 17, TN_DNN_PRODUCT = 18, TN_DNN_OP_PRODUCT = 19,
        TN_DNN_REDUCE = 21, TN_DNN_OP_REDUCE = 22, TN_DNN_OP_RESHAPE = 31 };
 
-/* cudnnBackendAttributeType_t: of what the pointer points to. */
+/* cudnnBackendAttributeType_t: the type of the elements. */
 enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_BOOL = 2,
        TN_DNN_IS_INT64 = 3, TN_DNN_IS_FLOAT = 4, TN_DNN_IS_DOUBLE = 5,
        TN_DNN_IS_POINTER = 6, TN_DNN_IS_CONV_MODE = 7,
@@ -50,8 +50,8 @@ enum { TN_DNN_POINT_MODE = 0, TN_DNN_POINT_COMPUTE = 1, TN_DNN_POINT_AXIS = 9,
        TN_DNN_POINT_DESC = 750, TN_DNN_POINT_X = 751, TN_DNN_POINT_B = 752,
        TN_DNN_POINT_Y = 753, TN_DNN_POINT_T = 758, TN_DNN_CONV_COMPUTE = 100,
        TN_DNN_CONV_MODE = 101, TN_DNN_CONV_DILATIONS = 102,
-       TN_DNN_CONV_STRIDES = 103, TN_DNN_CONV_BEHIND = 104,
-       TN_DNN_CONV_BEFORE = 105, TN_DNN_CONV_NDIM = 106,
+       TN_DNN_CONV_STRIDES = 103, TN_DNN_CONV_PAD_AFTER = 104,
+       TN_DNN_CONV_PAD_BEFORE = 105, TN_DNN_CONV_NDIM = 106,
        TN_DNN_HEUR_MODE = 200, TN_DNN_HEUR_GRAPH = 201,
        TN_DNN_HEUR_RESULTS = 202, TN_DNN_CONFIG_ENGINE = 300,
        TN_DNN_PLAN_HANDLE = 400, TN_DNN_PLAN_CONFIG = 401,
@@ -101,76 +101,79 @@ typedef struct tn_dnn {
 #define TN_DNN_FIELD(field, symbol, parameters)                               \
     tn_dnn_status(*field) parameters;
     TN_DNN_MAP(TN_DNN_FIELD)
-    size_t (*version)(void); /* cudnnGetVersion: 91900 is 9.19.0 */
+    size_t (*version)(void); /* 91900 is 9.19.0 */
 } tn_dnn;
 
 extern tn_dnn tn__dnn;
 
-/* ---- graphs (cudnn.c) --------------------------------------------------- */
+/* ---- graphs (cudnn.c) ---------------------------------------------------- */
 
-#define TN_DNN_MADE 96 /* descriptors of a graph, and operations of them */
-#define TN_DNN_OPS 32
+#define TN_DNN_MAX_DESCRIPTORS 96 /* the most of a graph */
+#define TN_DNN_MAX_OPS 32
 
-/* A graph that is described: what is made of it, and the first refusal, behind
- * which nothing is called any more. */
+/* A graph under construction. After the first error, status, no more functions
+ * are called. */
 typedef struct tn_dnn_graph {
     tn_dnn_status status;
-    int made_count, op_count;
-    tn_dnn_descriptor made[TN_DNN_MADE]; /* owned */
-    tn_dnn_descriptor op[TN_DNN_OPS];    /* of those made */
+    int descriptor_count, op_count;
+    tn_dnn_descriptor descriptors[TN_DNN_MAX_DESCRIPTORS]; /* owned */
+    tn_dnn_descriptor op[TN_DNN_MAX_OPS]; /* some of those above */
 } tn_dnn_graph;
 
-/* A descriptor of the graph's own, to be set and ended. */
+/* Creates a descriptor that the graph owns; then set its attributes and end
+ * it. */
 tn_dnn_descriptor tn__dnn_begin(tn_dnn_graph *graph, int type);
 void tn__dnn_set(tn_dnn_graph *graph, tn_dnn_descriptor descriptor, int name,
                  int type, int64_t count, const void *elements);
 void tn__dnn_set_int(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
                      int name, int type, int value);
-void tn__dnn_set_made(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
-                      int name, tn_dnn_descriptor other);
+void tn__dnn_set_descriptor(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
+                            int name, tn_dnn_descriptor other);
 void tn__dnn_end(tn_dnn_graph *graph, tn_dnn_descriptor descriptor);
-/* Ended, as an operation of the graph, after those before it. */
+/* Ends a descriptor and appends it to the graph's operations. */
 void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op);
 
-/* A tensor of four axes, ended. A virtual one is between operations alone, one
- * by value is a number on the host. */
+/* A finished tensor of four dimensions. A virtual tensor exists between
+ * operations only; one by value is a number on the host. */
 typedef enum {
     TN_DNN_STORED,
     TN_DNN_VIRTUAL = TN_DNN_TENSOR_IS_VIRTUAL,
     TN_DNN_BY_VALUE = TN_DNN_TENSOR_IS_BY_VALUE
-} tn_dnn_place;
+} tn_dnn_storage;
 tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
                                  const int64_t *size, const int64_t *stride,
                                  int64_t id, int64_t align,
-                                 tn_dnn_place place);
+                                 tn_dnn_storage place);
 
-/* ---- plans -------------------------------------------------------------- */
+/* ---- plans --------------------------------------------------------------- */
 
-/* All that a plan depends on: a key, without gaps, whose bytes are compared (a
- * multiple of eight), and how a graph is described by it. */
+/* What a plan depends on: a key without padding, whose bytes are compared
+ * (their count is a multiple of 8), and the function that describes a graph by
+ * it. */
 typedef struct tn_dnn_problem {
     const void *key;
     size_t bytes;
     void (*describe)(tn_dnn_graph *graph, const void *key);
-    size_t oldest;    /* version of cuDNN that is asked */
-    uint64_t beside;  /* bytes of scratch memory before its workspace */
-    uint64_t room;    /* bytes of workspace that it may take */
-    unsigned refused; /* 1 << note: engines that have it are left out */
-    const char *name;    /* what it is, and */
-    const int64_t *size; /* of what: for the log */
+    size_t min_version;       /* of cuDNN; no plan with an older one */
+    uint64_t scratch_bytes;   /* of scratch memory before its workspace */
+    uint64_t workspace_limit; /* bytes; no plan that needs more */
+    unsigned refused_notes;   /* 1 << note: engines with one are rejected */
+    const char *name;         /* for the log: what it computes */
+    const int64_t *size;      /* for the log: 4 extents */
 } tn_dnn_problem;
 
 typedef struct tn_dnn_plan tn_dnn_plan;
 
-/* The queue's plan for it, made at the first time, with room for its workspace;
- * NULL with *why set. While the queue captures none is made. */
+/* The queue's plan for a problem, made the first time, with its workspace
+ * allocated. NULL with *why set if there is none. A queue that captures makes
+ * no new plan. */
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why);
-/* With the tensors of these ids at these addresses. */
+/* Runs a plan on the tensors of these ids at these addresses. */
 tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
                                int64_t count, const int64_t *ids,
                                void *const *pointers);
-/* The error that a run of a plan has returned. */
+/* Records the error that the run of a plan returned. */
 tn_status tn__dnn_failed(const tn_queue *queue, tn_dnn_status status);
 
 #endif

@@ -1,7 +1,7 @@
-/* cusolver.h: cuSOLVER's dense part, opened at the first factorisation
- * (cuda_driver.c), and, of the cuBLAS that it links, what solves by triangles. Types
- * and numbers are those of cusolverDn.h and cublas_api.h, CUDA 11 and later;
- * tests/cuda/declarations.c holds them against a toolkit's own headers.
+/* cusolver.h: the dense part of cuSOLVER, opened at the first factorisation
+ * (cuda_driver.c), and the triangular solver of cuBLAS, which cuSOLVER links.
+ * Types and numbers are those of cusolverDn.h and cublas_api.h, CUDA 11 and
+ * later. tests/cuda/declarations.c compares them with a toolkit's headers.
  * Enumerations are ints there. */
 #ifndef TN_CUDA_CUSOLVER_H
 #define TN_CUDA_CUSOLVER_H
@@ -11,7 +11,8 @@
 typedef int tn_solver_status; /* cusolverStatus_t, cublasStatus_t; 0: success */
 typedef struct cusolverDnContext *tn_solver_handle;
 typedef struct cublasContext *tn_blas_handle;
-typedef struct syevjInfo *tn_solver_sweeps; /* how eigenvalues are found */
+typedef struct syevjInfo *tn_solver_jacobi; /* parameters of the Jacobi method
+                                             * for eigenvalues */
 
 /* CUSOLVER_STATUS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED */
 enum { TN_SOLVER_ALLOC_FAILED = 2, TN_BLAS_ALLOC_FAILED = 3 };
@@ -19,7 +20,7 @@ enum { TN_SOLVER_ALLOC_FAILED = 2, TN_BLAS_ALLOC_FAILED = 3 };
 /* cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cublasDiagType_t,
  * cusolverEigMode_t */
 enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
-       TN_SOLVER_TURNED = 1, TN_SOLVER_LEFT = 0, TN_SOLVER_RIGHT = 1,
+       TN_SOLVER_TRANSPOSED = 1, TN_SOLVER_LEFT = 0, TN_SOLVER_RIGHT = 1,
        TN_SOLVER_ANY_DIAGONAL = 0, TN_SOLVER_UNIT = 1, TN_SOLVER_VALUES = 0,
        TN_SOLVER_VECTORS = 1 };
 
@@ -29,66 +30,66 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
     X(destroy, cusolverDnDestroy, (tn_solver_handle handle))                  \
     X(stream_set, cusolverDnSetStream,                                        \
       (tn_solver_handle handle, tn_cu_stream stream))                         \
-    X(sweeps_create, cusolverDnCreateSyevjInfo, (tn_solver_sweeps *sweeps))   \
-    X(sweeps_destroy, cusolverDnDestroySyevjInfo, (tn_solver_sweeps sweeps))  \
+    X(jacobi_create, cusolverDnCreateSyevjInfo, (tn_solver_jacobi *jacobi))   \
+    X(jacobi_destroy, cusolverDnDestroySyevjInfo, (tn_solver_jacobi jacobi))  \
     X(blas_create, cublasCreate_v2, (tn_blas_handle *handle))                 \
     X(blas_destroy, cublasDestroy_v2, (tn_blas_handle handle))                \
     X(blas_stream_set, cublasSetStream_v2,                                    \
       (tn_blas_handle handle, tn_cu_stream stream))
 
-/* name of the field, how the symbol begins and goes on behind the letter of its
- * type (D, S), parameters. Rooms are elements of that type. */
+/* name of the field; the symbol before and after the letter of its type (D, S);
+ * parameters. lwork counts elements of that type. */
 #define TN_SOLVER_TYPED_MAP(X)                                                \
-    X(potrf_room, cusolverDn, potrf_bufferSize,                               \
+    X(potrf_workspace, cusolverDn, potrf_bufferSize,                          \
       (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \
-       int *room))                                                            \
+       int *lwork))                                                           \
     X(potrf, cusolverDn, potrf,                                               \
       (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \
-       void *work, int room, int *info))                                      \
-    X(getrf_room, cusolverDn, getrf_bufferSize,                               \
-      (tn_solver_handle handle, int m, int n, void *a, int lda, int *room))   \
+       void *work, int lwork, int *info))                                     \
+    X(getrf_workspace, cusolverDn, getrf_bufferSize,                          \
+      (tn_solver_handle handle, int m, int n, void *a, int lda, int *lwork))  \
     X(getrf, cusolverDn, getrf,                                               \
       (tn_solver_handle handle, int m, int n, void *a, int lda, void *work,   \
        int *pivots, int *info))                                               \
     X(getrs, cusolverDn, getrs,                                               \
-      (tn_solver_handle handle, int turn, int n, int sides, const void *a,    \
+      (tn_solver_handle handle, int transpose, int n, int nrhs, const void *a,\
        int lda, const int *pivots, void *b, int ldb, int *info))              \
-    X(geqrf_room, cusolverDn, geqrf_bufferSize,                               \
-      (tn_solver_handle handle, int m, int n, void *a, int lda, int *room))   \
+    X(geqrf_workspace, cusolverDn, geqrf_bufferSize,                          \
+      (tn_solver_handle handle, int m, int n, void *a, int lda, int *lwork))  \
     X(geqrf, cusolverDn, geqrf,                                               \
       (tn_solver_handle handle, int m, int n, void *a, int lda, void *tau,    \
-       void *work, int room, int *info))                                      \
-    X(orgqr_room, cusolverDn, orgqr_bufferSize,                               \
+       void *work, int lwork, int *info))                                     \
+    X(orgqr_workspace, cusolverDn, orgqr_bufferSize,                          \
       (tn_solver_handle handle, int m, int n, int k, const void *a, int lda,  \
-       const void *tau, int *room))                                           \
+       const void *tau, int *lwork))                                          \
     X(orgqr, cusolverDn, orgqr,                                               \
       (tn_solver_handle handle, int m, int n, int k, void *a, int lda,        \
-       const void *tau, void *work, int room, int *info))                     \
-    X(syevj_room, cusolverDn, syevj_bufferSize,                               \
+       const void *tau, void *work, int lwork, int *info))                    \
+    X(syevj_workspace, cusolverDn, syevj_bufferSize,                          \
       (tn_solver_handle handle, int vectors, int triangle, int n,             \
-       const void *a, int lda, const void *values, int *room,                 \
-       tn_solver_sweeps sweeps))                                              \
+       const void *a, int lda, const void *values, int *lwork,                \
+       tn_solver_jacobi jacobi))                                              \
     X(syevj, cusolverDn, syevj,                                               \
       (tn_solver_handle handle, int vectors, int triangle, int n, void *a,    \
-       int lda, void *values, void *work, int room, int *info,                \
-       tn_solver_sweeps sweeps))                                              \
-    X(gesvd_room, cusolverDn, gesvd_bufferSize,                               \
-      (tn_solver_handle handle, int m, int n, int *room))                     \
+       int lda, void *values, void *work, int lwork, int *info,               \
+       tn_solver_jacobi jacobi))                                              \
+    X(gesvd_workspace, cusolverDn, gesvd_bufferSize,                          \
+      (tn_solver_handle handle, int m, int n, int *lwork))                    \
     X(gesvd, cusolverDn, gesvd,                                               \
       (tn_solver_handle handle, signed char u_job, signed char vt_job, int m, \
        int n, void *a, int lda, void *values, void *u, int ldu, void *vt,     \
-       int ldvt, void *work, int room, void *beside, int *info))              \
+       int ldvt, void *work, int lwork, void *extra, int *info))              \
     X(trsm, cublas, trsm_v2,                                                  \
-      (tn_blas_handle handle, int side, int triangle, int turn, int diagonal, \
-       int m, int n, const void *alpha, const void *a, int lda, void *b,      \
-       int ldb))
+      (tn_blas_handle handle, int side, int triangle, int transpose,          \
+       int diagonal, int m, int n, const void *alpha, const void *a, int lda, \
+       void *b, int ldb))
 
 typedef struct tn_solver {
 #define TN_SOLVER_FIELD(field, symbol, parameters)                            \
     tn_solver_status(*field) parameters;
     TN_SOLVER_MAP(TN_SOLVER_FIELD)
 #define TN_SOLVER_TYPED_FIELD(field, before, behind, parameters)              \
-    tn_solver_status(*field[2]) parameters; /* of F64, of F32 */
+    tn_solver_status(*field[2]) parameters; /* [0] F64, [1] F32 */
     TN_SOLVER_TYPED_MAP(TN_SOLVER_TYPED_FIELD)
 } tn_solver;
 

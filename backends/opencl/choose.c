@@ -1,12 +1,12 @@
-/* choose.c: which of the two does a matrix product, the core's own kernel or
- * CLBlast.
+/* choose.c: chooses between the core's own kernel and CLBlast for a matrix
+ * product.
  *
- * Which is the faster one depends on the device, its driver, and the product's
- * shape, so it is measured: the first product of a class (type, how the
- * operands lie, each extent within a factor of four, one matrix or many) runs
- * both ways, three times each, and the faster has all of that class. What was
- * measured is kept in the disk cache. A product that adds to c cannot be
- * repeated: it goes by what is known, else to CLBlast. */
+ * Which is faster depends on the device, its driver and the product's shape, so
+ * it is measured. The first product of a class (type, transpositions, each
+ * extent within a factor of four, one matrix or a batch) runs three times in
+ * both ways. The faster one computes all products of that class from then on.
+ * The result is stored in the disk cache. A product that adds to c cannot be
+ * repeated: it uses a known result, or CLBlast. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,23 +14,23 @@
 
 enum { UNKNOWN, OWN, CLBLAST };
 enum { ROUNDS = 3 };
-#define LACKS TN_ERR_UNSUPPORTED /* CLBlast has declined */
+#define DECLINED TN_ERR_UNSUPPORTED /* CLBlast has declined */
 
-/* Around what is measured and kept. */
+/* Held while a result is measured and stored. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_products_init(tn_plugin_device *device)
 {
-    const char *option = tn__opencl_host->option("matmul");
+    const char *option = tn__host->option("matmul");
     device->measures = option ? strcmp(option, "measured") == 0
                               : device->listed->info.kind != TN_KIND_CPU;
     device->clblast = device->measures ||
                       (option && strcmp(option, "clblast") == 0);
 }
 
-/* ---- classes ------------------------------------------------------------ */
+/* ---- classes ------------------------------------------------------------- */
 
-/* 0: up to 16, 1: up to 64, ..., 4: beyond 1,024 */
+/* 0: up to 16, 1: up to 64, ..., 4: above 1024 */
 static unsigned size_class(int64_t extent)
 {
     unsigned class = 0;
@@ -56,50 +56,52 @@ static unsigned class_of(const tn_matmul_args *mm)
 _Static_assert(TN_OPENCL_PRODUCTS == 2 * 2 * 2 * 2 * 5 * 5 * 5,
                "a number for each class");
 
-/* ---- measuring ---------------------------------------------------------- */
+/* ---- measuring ----------------------------------------------------------- */
 
-static tn_status work(tn_queue *queue, void *context, uint8_t way)
+static tn_status work(tn_queue *queue, void *context, uint8_t variant)
 {
     const tn_matmul_args *mm = context;
-    return way == CLBLAST ? tn__opencl_clblast(queue, mm) ? TN_OK : LACKS
-                          : tn__opencl_matmul_own(queue, mm);
+    return variant == CLBLAST ? tn__opencl_clblast(queue, mm) ? TN_OK : DECLINED
+                              : tn__opencl_matmul_own(queue, mm);
 }
 
-/* UNKNOWN where CLBlast cannot have the product, or something failed. */
+/* UNKNOWN if CLBlast does not support the product, or if something failed. */
 static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
                        tn_status *status)
 {
     double least[3] = {0};
-    void *context = (void *)(uintptr_t)mm; /* `work` only reads it */
-    for (int round = -1; round < ROUNDS; round++) /* the first compiles */
-        for (uint8_t way = CLBLAST; way >= OWN; way--) {
-            double time = tn__opencl_time(queue, work, context, way,
-                                          status);
+    void *context = (void *)(uintptr_t)mm; /* `work` does not write it */
+    for (int round = -1; round < ROUNDS; round++) /* round -1 compiles */
+        for (uint8_t variant = CLBLAST; variant >= OWN; variant--) {
+            double time =
+                tn__opencl_time(queue, work, context, variant, status);
             if (*status) {
-                *status = *status == LACKS ? TN_OK : *status;
+                *status = *status == DECLINED ? TN_OK : *status;
                 return UNKNOWN;
             }
-            if (round <= 0 || time < least[way])
-                least[way] = time;
+            if (round <= 0 || time < least[variant])
+                least[variant] = time;
         }
-    tn__opencl_host->log(3, "opencl: measured products like %lld x %lld x "
-                            "%lld: own kernel %.3f ms, CLBlast %.3f ms",
-                         (long long)mm->m, (long long)mm->n, (long long)mm->k,
-                         1e3 * least[OWN], 1e3 * least[CLBLAST]);
+    tn__host->log(3,
+                  "opencl: measured products like %lld x %lld x "
+                  "%lld: own kernel %.3f ms, CLBlast %.3f ms",
+                  (long long)mm->m, (long long)mm->n, (long long)mm->k,
+                  1e3 * least[OWN], 1e3 * least[CLBLAST]);
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 
-/* Reads or measures what is not known yet. Under the lock. */
-static uint8_t learn(tn_queue *queue, const tn_matmul_args *mm, unsigned class,
-                     tn_status *status)
+/* The choice for a class, from the disk cache or by measuring. Under the
+ * lock. */
+static uint8_t choice_find(tn_queue *queue, const tn_matmul_args *mm,
+                           unsigned class, tn_status *status)
 {
     char what[64];
     snprintf(what, sizeof what, "products 1, class %u", class);
-    uint8_t choice = tn__opencl_choice_kept(queue->device, what, CLBLAST);
+    uint8_t choice = tn__opencl_choice_load(queue->device, what, CLBLAST);
     if (choice == UNKNOWN && mm->beta == 0) {
         choice = measure(queue, mm, status);
         if (choice != UNKNOWN)
-            tn__opencl_choice_keep(queue->device, what, choice);
+            tn__opencl_choice_store(queue->device, what, choice);
     }
     return choice;
 }
@@ -114,7 +116,7 @@ static bool prefers_own(tn_queue *queue, const tn_matmul_args *mm,
         pthread_mutex_lock(&lock);
         choice = atomic_load_explicit(known, memory_order_relaxed);
         if (choice == UNKNOWN) {
-            choice = learn(queue, mm, class, status);
+            choice = choice_find(queue, mm, class, status);
             atomic_store_explicit(known, choice, memory_order_relaxed);
         }
         pthread_mutex_unlock(&lock);
@@ -130,6 +132,6 @@ tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *mm)
     if (status)
         return status;
     return !own && tn__opencl_clblast(queue, mm)
-               ? tn__opencl_queue_given(queue, mm->tag)
+               ? tn__opencl_queue_submitted(queue, mm->tag)
                : tn__opencl_matmul_own(queue, mm);
 }

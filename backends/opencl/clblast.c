@@ -1,18 +1,18 @@
-/* clblast.c: matrix products by CLBlast, where choose.c wants them.
+/* clblast.c: matrix products by CLBlast, where choose.c chooses it.
  *
- * CLBlast comes with kernels tuned for some hundred GPUs. On CPUs the core's
- * own product has the reference's bits, compiles in half a second where
- * CLBlast's takes 5 to 40, and is the faster one (measured in docs/opencl.md):
- * so it is for the other devices, unless option `matmul` says otherwise.
+ * CLBlast has kernels tuned for some hundred GPUs. On CPUs the core's own
+ * product is better: it has the reference's bits, compiles in 0.5 s where
+ * CLBlast takes 5 to 40 s, and is faster (docs/opencl.md). So CPUs use CLBlast
+ * only if option `matmul` says so.
  *
- * What it cannot have goes the core's way: other types (its half sums in half,
- * where products of half types sum in float), matrices without neighbouring
- * elements, batches that are no one stride.
+ * The core's own kernel computes what CLBlast does not support: other types
+ * (CLBlast sums half products in half, the core in float), matrices that are
+ * contiguous in neither dimension, and batches without a single stride.
  *
- * Its first calls may not be concurrent (its data base of devices is filled
- * without a lock: threads that begin together crash, CNugteren/CLBlast#486),
- * and later ones look programs up in lists that all share: a lock is around
- * each. A call only gives work to a queue. */
+ * A lock is held around each call, which only submits work. First calls may not
+ * be concurrent, because CLBlast fills its database of devices without a lock
+ * and crashes (CNugteren/CLBlast#486). Later calls use shared lists of
+ * programs. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -32,9 +32,9 @@ enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112 };
 static GEMM(gemm_f32, float);
 static GEMM(gemm_f64, double);
 static int (*clear_cache)(void);
-static bool there;
+static bool is_open;
 
-/* Around every call of CLBlast. */
+/* Held around every call of CLBlast. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool find(void *library, const char *name, void *function)
@@ -46,43 +46,45 @@ static bool find(void *library, const char *name, void *function)
 
 static void open_library(void)
 {
-    const char *name = tn__opencl_host->option("clblast");
+    const char *name = tn__host->option("clblast");
     if (!name)
         name = "libclblast.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    there = library &&
-            find(library, "CLBlastSgemmStridedBatched", &gemm_f32) &&
-            find(library, "CLBlastDgemmStridedBatched", &gemm_f64) &&
-            find(library, "CLBlastClearCache", &clear_cache);
-    if (!there)
-        tn__opencl_host->log(1, "opencl: %s cannot be opened: matrix products "
-                                "are slow (Debian: apt-get install "
-                                "libclblast1)", name);
+    is_open = library &&
+              find(library, "CLBlastSgemmStridedBatched", &gemm_f32) &&
+              find(library, "CLBlastDgemmStridedBatched", &gemm_f64) &&
+              find(library, "CLBlastClearCache", &clear_cache);
+    if (!is_open)
+        tn__host->log(1,
+                      "opencl: %s cannot be opened: matrix products "
+                      "are slow (Debian: apt-get install "
+                      "libclblast1)",
+                      name);
 }
 
-/* Its programs keep the context: they go with the device, and those of others
- * are read again from their drivers' caches. */
+/* CLBlast's programs keep the context alive, so they are freed with the device.
+ * Programs of other devices are loaded again from their drivers' caches. */
 void tn__opencl_clblast_close(tn_plugin_device *device)
 {
     pthread_mutex_lock(&lock);
-    if (device->clblast_warm)
+    if (device->clblast_compiled)
         clear_cache();
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- what it can have --------------------------------------------------- */
+/* ---- what is supported --------------------------------------------------- */
 
-/* A matrix of a batch as CLBlast has it. */
+/* A matrix of a batch in CLBlast's terms. */
 typedef struct matrix {
-    size_t ld, stride; /* of the batch */
-    bool by_row;       /* neighbours lie in a row, else in a column */
+    size_t ld, stride; /* stride: between matrices */
+    bool by_row;       /* rows are contiguous, else columns */
 } matrix;
 
-/* One stride for the whole batch, if there is one. */
+/* The single stride of the whole batch. false: there is none. */
 static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
                          int64_t *out)
 {
-    int64_t next = 0; /* what the next dimension outwards should have */
+    int64_t next = 0; /* expected stride of the next outer dimension */
     bool first = true;
     *out = 0;
     for (uint32_t d = mm->batch_ndim; d-- > 0;) {
@@ -98,7 +100,7 @@ static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
     return *out >= 0;
 }
 
-/* `prefer_row` where both would do. */
+/* prefer_row decides if both layouts are possible. */
 static bool matrix_of(const tn_matmul_args *mm, const tn_strided *x,
                       int64_t rows, int64_t columns, bool prefer_row,
                       matrix *out)
@@ -137,7 +139,7 @@ static bool fits(const tn_matmul_args *mm, matrix *a, matrix *b, matrix *c,
     return does;
 }
 
-/* ---- a product ---------------------------------------------------------- */
+/* ---- a product ----------------------------------------------------------- */
 
 static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
                 const matrix *b, const matrix *c, size_t count)
@@ -157,21 +159,22 @@ static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
 #undef CALL
 }
 
-/* The first of a type compiles, which wants what opencl_compile.c does around it. */
+/* The first product of each type compiles. So it needs the lock and the signal
+ * handling of opencl_compile.c. */
 static int call_first(tn_queue *queue, const tn_matmul_args *mm,
                       const matrix *a, const matrix *b, const matrix *c,
                       size_t count)
 {
     static const tn_source name = {.text = "clblast", .text_bytes = 7};
     tn_opencl_signals signals;
-    tn__opencl_signals_keep(&signals);
-    int32_t hold = tn__opencl_text_hold(&name);
+    tn__opencl_signals_save(&signals);
+    int32_t hold = tn__opencl_text_lock(&name);
     int status = call(queue, mm, a, b, c, count);
-    tn__opencl_text_release(hold);
+    tn__opencl_text_unlock(hold);
     tn__opencl_signals_restore(&signals);
     if (!status)
-        tn__opencl_host->log(3, "opencl: CLBlast multiplies on %s",
-                             queue->device->listed->info.name);
+        tn__host->log(3, "opencl: CLBlast multiplies on %s",
+                      queue->device->listed->info.name);
     return status;
 }
 
@@ -193,21 +196,22 @@ bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *mm)
     if (!fits(mm, &a, &b, &c, &count))
         return false;
     pthread_once(&once, open_library);
-    if (!there)
+    if (!is_open)
         return false;
     pthread_mutex_lock(&lock);
     int status = -1;
-    if (device->clblast_warm & type)
+    if (device->clblast_compiled & type)
         status = call(queue, mm, &a, &b, &c, count);
-    else if (!(device->clblast_lacks & type))
+    else if (!(device->clblast_failed & type))
         status = call_first(queue, mm, &a, &b, &c, count);
     if (!status) {
-        device->clblast_warm |= type;
-    } else if (!((device->clblast_warm | device->clblast_lacks) & type)) {
-        device->clblast_lacks |= type;
-        tn__opencl_host->log(1, "opencl: CLBlast fails on %s (status %d): "
-                                "matrix products are slow",
-                             device->listed->info.name, status);
+        device->clblast_compiled |= type;
+    } else if (!((device->clblast_compiled | device->clblast_failed) & type)) {
+        device->clblast_failed |= type;
+        tn__host->log(1,
+                      "opencl: CLBlast fails on %s (status %d): "
+                      "matrix products are slow",
+                      device->listed->info.name, status);
     }
     pthread_mutex_unlock(&lock);
     return !status;

@@ -5,7 +5,7 @@ EXTRA_DIST += backends/opencl/README.md tests/opencl/full.sh
 if HAVE_OPENCL
 tenonplugin_LTLIBRARIES += tn_opencl.la
 dist_tenonplugin_DATA += backends/opencl/tn_opencl.conf
-tn_opencl_la_SOURCES = \
+tn_opencl_la_SOURCES = $(shared_plugin_sources) \
 	backends/opencl/opencl_plugin.c \
 	backends/opencl/opencl.h \
 	backends/opencl/opencl_driver.c backends/opencl/opencl_driver.h \
@@ -22,14 +22,14 @@ tn_opencl_la_SOURCES = \
 tn_opencl_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_opencl_la_LIBADD = $(TN_LIBS)
 
-# A driver that crashes, for the test: loaded by the OpenCL loader.
+# A driver that crashes, for a test; the OpenCL loader loads it.
 check_LTLIBRARIES += crashing_icd.la
 crashing_icd_la_SOURCES = tests/opencl/crashing_icd.c
 crashing_icd_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 crashing_icd_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
 	-no-undefined
-# A layer that makes a driver's calls fail, likewise. Headers have known of
-# layers since 2020.
+# A layer that makes calls of the driver fail. Headers have supported layers
+# since 2020.
 if HAVE_OPENCL_LAYERS
 check_LTLIBRARIES += failing_layer.la
 failing_layer_la_SOURCES = tests/opencl/failing_layer.c
@@ -61,7 +61,7 @@ tests_opencl_test_matmul_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/opencl/test_programs.sh \
 	tests/opencl/test_oclgrind.sh
 
-# Everything, which takes PoCL too long for `make check`.
+# All tests; with PoCL they take too long for `make check`.
 check-opencl-full:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/opencl/full.sh TEST_SECONDS=0
 endif

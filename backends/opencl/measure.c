@@ -1,14 +1,13 @@
-/* measure.c: choices among ways that give the same, made by measuring: how a
- * piece of work is timed, and where what was chosen is kept, which is the disk
- * cache, under the device and its driver's version. */
-#include <stdio.h>
+/* measure.c: choices between implementations of the same work: how they are
+ * timed, and how a choice is stored in the disk cache, under the device and its
+ * driver's version. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "opencl.h"
 
-static uint32_t take(void *context, const void *value, uint64_t bytes)
+static uint32_t load_choice(void *context, const void *value, uint64_t bytes)
 {
     if (bytes != 1)
         return 0;
@@ -16,46 +15,43 @@ static uint32_t take(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* As of a text's binary: another driver measures again. */
+/* Like the key of a binary: another driver measures again. */
 static char *key_of(const tn_plugin_device *device, const char *what,
                     size_t *bytes)
 {
-    const tn_source source = {.text = what, .text_bytes = strlen(what)};
-    return TN_HAS(tn_host, tn__opencl_host, cache_write) &&
-                   tn__opencl_host->cache_read
-               ? tn__opencl_cache_key(device, &source, bytes)
-               : NULL;
+    char head[TN_OPENCL_HEAD];
+    tn__opencl_cache_head(device, head, sizeof head);
+    return tn__cache_key(head, what, strlen(what), bytes);
 }
 
-uint8_t tn__opencl_choice_kept(const tn_plugin_device *device,
-                               const char *what, uint8_t most)
+uint8_t tn__opencl_choice_load(const tn_plugin_device *device, const char *what,
+                               uint8_t most)
 {
     size_t bytes = 0;
     uint8_t choice = 0;
     char *key = key_of(device, what, &bytes);
-    bool known =
-        key && tn__opencl_host->cache_read(key, bytes, take, &choice);
+    bool known = key && tn__host->cache_read(key, bytes, load_choice, &choice);
     free(key);
     return known && choice <= most ? choice : 0;
 }
 
-void tn__opencl_choice_keep(const tn_plugin_device *device, const char *what,
-                            uint8_t choice)
+void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
+                             uint8_t choice)
 {
     size_t bytes = 0;
     char *key = key_of(device, what, &bytes);
     if (key)
-        tn__opencl_host->cache_write(key, bytes, &choice, 1);
+        tn__host->cache_write(key, bytes, &choice, 1);
     free(key);
 }
 
 double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
-                       uint8_t way, tn_status *status)
+                       uint8_t variant, tn_status *status)
 {
     struct timespec begun, done;
     cl_int error = cl.Finish(queue->queue);
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    *status = error ? TN_OK : work(queue, context, way);
+    *status = error ? TN_OK : work(queue, context, variant);
     if (!error && !*status)
         error = cl.Finish(queue->queue);
     clock_gettime(CLOCK_MONOTONIC, &done);

@@ -1,4 +1,4 @@
-/* opencl.h: what the files of this plugin share. */
+/* opencl.h: types and functions that the files of the OpenCL plugin share. */
 #ifndef TN_OPENCL_OPENCL_H
 #define TN_OPENCL_OPENCL_H
 
@@ -8,30 +8,29 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
+#include "../shared/shared.h"
 #include "opencl_driver.h"
 
-/* The core's table, given to tenon_plugin_v1. */
-extern const tn_host *tn__opencl_host;
-
-/* Records of a queue's fault buffer: the most groups of a launch that may
- * find a bad index. 64 Ki of them are 2.5 MiB, and more than any GPU runs at
- * once. */
+/* Records in the fault buffer of a queue, and so the most work-groups of a
+ * launch that may fault. 65536 records are 2.5 MiB; no GPU runs so many groups
+ * at once. */
 #define TN_OPENCL_FAULTS 65536
 
 /* Classes of matrix products (choose.c). */
 #define TN_OPENCL_PRODUCTS 2000
 
-/* Ways to lay out a launch, and kinds of launches: elements, rows (tune.c). */
-enum { TN_OPENCL_WAYS = 4, TN_OPENCL_KINDS = 2 };
+/* Variants of a launch's layout, and kinds of launches: elements, rows
+ * (tune.c). */
+enum { TN_OPENCL_VARIANTS = 4, TN_OPENCL_KINDS = 2 };
 
-/* A device that a driver offers; nothing of it is open. */
+/* A device that a driver lists. Listing opens nothing. */
 typedef struct tn_opencl_listed {
     cl_platform_id platform;
     cl_device_id device;
     cl_uint index; /* among the devices of its platform */
     char platform_name[128], device_name[128];
     char device_version[128], driver_version[128];
-    bool usable; /* else info.note says why not */
+    bool usable; /* if not, info.note says why */
     tn_device_info info;
 } tn_opencl_listed;
 
@@ -47,29 +46,30 @@ typedef struct tn_opencl_mapped tn_opencl_mapped; /* opencl_host.c */
 struct tn_plugin_device {
     const tn_opencl_listed *listed;
     cl_context context;
-    cl_command_queue queue; /* for what belongs to no queue of the core's */
+    cl_command_queue queue; /* for work outside the core's queues */
     uint64_t max_buffer_bytes;
-    bool blocking; /* option `blocking`: each piece of work is waited for */
-    char options[256]; /* of the compiler; some are option `options` */
-    tn_target targets[TN_OPENCL_WAYS]; /* the first is what all else is for */
-    /* 1 + which of them a kind has; 0: not measured yet */
-    _Atomic uint8_t way[TN_OPENCL_KINDS];
-    bool clblast;  /* has matrix products where it can, or, */
-    bool measures; /* where that is faster */
-    /* Which is, for each class; 0: not measured yet (choose.c). */
+    bool blocking;     /* option `blocking`: wait after each piece of work */
+    char options[256]; /* of the compiler, with those of option `options` */
+    tn_target targets[TN_OPENCL_VARIANTS]; /* [0]: all but programs */
+    /* 1 + the best variant for each kind; 0: not measured yet */
+    _Atomic uint8_t variant[TN_OPENCL_KINDS];
+    bool clblast;  /* use CLBlast for matrix products that it supports */
+    bool measures; /* ... only where it is faster than the own kernel */
+    /* The faster one for each class of products; 0: not measured yet
+     * (choose.c). */
     _Atomic uint8_t product[TN_OPENCL_PRODUCTS];
-    /* Types (1 << dtype) that it has multiplied, or failed to; under its own
-     * lock (clblast.c). */
-    uint32_t clblast_warm, clblast_lacks;
+    /* Types (1 << dtype) for which CLBlast has compiled its kernels, and types
+     * for which it failed. Under the lock of clblast.c. */
+    uint32_t clblast_compiled, clblast_failed;
 
-    pthread_mutex_t turn; /* held by calls, on a CPU (opencl_plugin.c) */
+    pthread_mutex_t cpu_lock; /* one call at a time, on CPUs */
 
-    /* Guards what follows, and the arguments of the kernels, which are part
-     * of them until a launch has taken them. */
+    /* Guards the fields below, and the arguments of kernels: an argument is
+     * part of the kernel object until a launch has read it. */
     pthread_mutex_t lock;
-    tn_opencl_kernel *kernels; /* owned: open addressing by key, room of them */
-    size_t kernel_count, kernel_room;
-    tn_opencl_mapped *mapped; /* memory of the host that is lent */
+    tn_opencl_kernel *kernels; /* owned: a hash table, open addressing */
+    size_t kernel_count, kernel_capacity;
+    tn_opencl_mapped *mapped; /* mapped host memory in use */
 };
 
 struct tn_buffer {
@@ -78,91 +78,94 @@ struct tn_buffer {
 
 struct tn_queue {
     tn_plugin_device *device;
-    cl_command_queue queue; /* owned, in order */
-    cl_mem faults;  /* owned; NULL until a launch may fail */
-    bool clean;     /* it is empty */
-    bool checked;   /* one of those came since the last sync */
-    cl_mem scratch; /* owned; the greatest that was needed */
+    cl_command_queue queue; /* owned, in-order */
+    cl_mem faults;          /* owned; NULL until a launch may fault */
+    cl_mem scratch;         /* owned; as large as the largest request */
     uint64_t scratch_bytes;
-    /* Work since the last flush; the tag of the last since the last sync, and
-     * how many there were. */
-    unsigned unflushed;
-    uint64_t last_tag, unsynced;
+    unsigned unflushed; /* pieces of work since the last flush */
+    tn_pending pending;
+};
+
+struct tn_built {
+    const tn_program *program; /* lent: outlives its built form */
 };
 
 struct tn_event {
     cl_event event; /* owned; NULL: not recorded yet */
 };
 
-/* ---- failures (opencl_queue.c) ------------------------------------------------- */
+/* ---- errors (opencl_queue.c) --------------------------------------------- */
 
-/* Records what a call of the driver returned; what = "clFinish". */
+/* Records the error of a driver's call, such as what = "clFinish", and returns
+ * its status. */
 tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                           cl_int error);
 
-/* After a piece of work was given to the queue: flushes now and then, or
- * waits (`blocking`). */
-tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag);
+/* How the fault buffer of a queue is allocated, cleared and read. */
+extern const tn_fault_buffer tn__opencl_faults;
 
-/* ---- signals (opencl_driver.c) -------------------------------------------------- */
+/* After a piece of work was submitted: flushes now and then. With option
+ * `blocking`: waits, and reports its failure. */
+tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag);
 
-/* Compilers within drivers put handlers of their own on the program's signals
- * (LLVM does): what stands between these two changes none. */
+/* ---- signals (opencl_driver.c) ------------------------------------------- */
+
+/* Compilers inside drivers install signal handlers in the process (LLVM does).
+ * Calls that may compile are enclosed by these two, which restore the program's
+ * own handlers. */
 typedef struct tn_opencl_signals {
     struct sigaction action[32];
 } tn_opencl_signals;
-void tn__opencl_signals_keep(tn_opencl_signals *signals);
+void tn__opencl_signals_save(tn_opencl_signals *signals);
 void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 
-/* ---- programs (opencl_launch.c, opencl_compile.c) ------------------------------------- */
+/* ---- programs (opencl_launch.c, opencl_compile.c) ------------------------ */
 
-/* The program of a text, from the disk cache or the compiler. */
+/* The program of a source, from the disk cache or the compiler. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
-/* The text's key in the disk cache, the caller's; NULL without memory. */
-char *tn__opencl_cache_key(const tn_plugin_device *device,
-                           const tn_source *source, size_t *bytes);
-/* One at a time, in all processes, for one text; a hold of -1 is none. */
-int32_t tn__opencl_text_hold(const tn_source *source);
-void tn__opencl_text_release(int32_t hold);
+/* The head of a cache key: all that a binary depends on besides its source. */
+void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
+                           size_t out_bytes);
+enum { TN_OPENCL_HEAD = 1024 }; /* bytes */
+/* A lock for one source among all processes. -1: no lock was taken. */
+int32_t tn__opencl_text_lock(const tn_source *source);
+void tn__opencl_text_unlock(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
 
-/* ---- matrix products (choose.c, clblast.c, opencl_launch.c) --------------------- */
+/* ---- matrix products (choose.c, clblast.c, opencl_launch.c) -------------- */
 
 void tn__opencl_products_init(tn_plugin_device *device);
 void tn__opencl_clblast_close(tn_plugin_device *device);
 
-/* May CLBlast have it, as far as options, type and strides say? */
+/* Does CLBlast support this product, by option, dtype and strides? */
 bool tn__opencl_clblast_fits(const tn_plugin_device *device,
                              const tn_matmul_args *matmul);
 
-/* Gives the product to the queue; false: it is for the core's own kernel. */
+/* Submits the product by CLBlast. false: use the core's own kernel. */
 bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *matmul);
 tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul);
 
 /* ---- choices (measure.c, tune.c) ----------------------------------------- */
 
-/* What was chosen for `what`: 1 to most, 0 if nothing is known. */
-uint8_t tn__opencl_choice_kept(const tn_plugin_device *device,
+/* The choice stored in the disk cache for `what`, 1 to most; 0: none. */
+uint8_t tn__opencl_choice_load(const tn_plugin_device *device,
                                const char *what, uint8_t most);
-void tn__opencl_choice_keep(const tn_plugin_device *device, const char *what,
+void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
                             uint8_t choice);
 
-/* The seconds of work done in that way, waited for before and after; of no
- * meaning unless *status is TN_OK. */
-typedef tn_status tn_opencl_work(tn_queue *queue, void *context, uint8_t way);
+/* Runs the work in one variant and returns its seconds, from an idle queue to
+ * an idle queue. The result is valid only if *status is TN_OK. */
+typedef tn_status tn_opencl_work(tn_queue *queue, void *context,
+                                 uint8_t variant);
 double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
-                       uint8_t way, tn_status *status);
+                       uint8_t variant, tn_status *status);
 
 void tn__opencl_tune_init(tn_plugin_device *device);
-/* What to launch for. */
-tn_status tn__opencl_tune(tn_queue *queue, const tn_program *program,
-                          tn_built *built, const tn_launch *launch,
-                          const tn_target **out);
 tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
                                 tn_built *built, const tn_launch *launch);
 
-/* ---- slots of the plugin's table, by the file that fills them ----------- */
+/* ---- slots of the plugin's table, by the file that fills them ------------ */
 
 /* opencl_device.c */
 tn_status tn__opencl_device_count(uint32_t *count);
@@ -191,6 +194,10 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event);
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done);
 tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event);
 
+/* tune.c */
+tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
+                            const tn_launch *launch);
+
 /* choose.c */
 tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
 
@@ -199,8 +206,6 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program,
                                    tn_built **built);
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built);
-tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
-                            const tn_launch *launch);
 tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv);
 tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter);
 tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan);

@@ -1,33 +1,34 @@
-/* opencl_device.c: the devices of all drivers, in one order, and opening one.
+/* opencl_device.c: lists the devices of all drivers in a fixed order, and opens
+ * them.
  *
- * Drivers come from the loader in the order of a folder's entries, which
- * differs from machine to machine: so GPUs stand first, CPUs last, and among
- * equals the platform's name and then the driver's own order decide. Nothing
- * is created to list them: no context, no queue. */
+ * The loader returns drivers in the order of directory entries, which differs
+ * between machines. So devices are sorted: GPUs first, CPUs last; then by the
+ * platform's name; then in the driver's own order. Listing creates no context
+ * and no queue. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-#define MOST 32
+#define MAX_DEVICES 32
 
-static tn_opencl_listed listed[MOST];
-static uint32_t listed_count;
-static char listed_note[256]; /* why there is none */
+static tn_opencl_listed listed[MAX_DEVICES];
+static void list_all(void);
+static tn_device_list list = {.fill = list_all, .once = PTHREAD_ONCE_INIT};
 
-/* ---- what a driver says ------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------- */
 
 static void device_text(cl_device_id device, cl_device_info what, char *out,
-                        size_t room)
+                        size_t out_bytes)
 {
     char text[1024] = "";
     if (cl.GetDeviceInfo(device, what, sizeof text, text, NULL))
         text[0] = 0;
-    snprintf(out, room, "%s", text + strspn(text, " "));
+    snprintf(out, out_bytes, "%s", text + strspn(text, " "));
 }
 
-/* A number of up to 64 bits; 0 where the driver does not tell. */
+/* A number of up to 64 bits; 0 if the driver does not report it. */
 static uint64_t device_number(cl_device_id device, cl_device_info what)
 {
     uint64_t value = 0;
@@ -46,13 +47,6 @@ static bool has_extension(cl_device_id device, const char *name)
     return strstr(text, with_blanks) != NULL;
 }
 
-/* Is the option set to this? */
-static bool option_is(const char *key, const char *value)
-{
-    const char *text = tn__opencl_host->option(key);
-    return text && strcmp(text, value) == 0;
-}
-
 static uint32_t kind_of(cl_device_type type)
 {
     if (type & CL_DEVICE_TYPE_GPU)
@@ -60,33 +54,33 @@ static uint32_t kind_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? TN_KIND_CPU : TN_KIND_ACCELERATOR;
 }
 
-/* Where the device sits, which does not change when others come and go. The
- * numbers are those of the extensions' own headers. */
-static void uid_of(tn_opencl_listed *l, char *out, size_t room)
+/* The device's location, which does not change when other devices come and go.
+ * The numeric constants are from the headers of the extensions. */
+static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
 {
     cl_uint pci[4]; /* domain, bus, device, function */
     unsigned char uuid[16];
     if (has_extension(l->device, "cl_khr_pci_bus_info") &&
         !cl.GetDeviceInfo(l->device, 0x410f, sizeof pci, pci, NULL)) {
-        snprintf(out, room, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2],
+        snprintf(out, out_bytes, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2],
                  pci[3]);
     } else if (has_extension(l->device, "cl_nv_device_attribute_query") &&
                !cl.GetDeviceInfo(l->device, 0x4008, 4, &pci[1], NULL) &&
                !cl.GetDeviceInfo(l->device, 0x4009, 4, &pci[2], NULL) &&
                !cl.GetDeviceInfo(l->device, 0x400a, 4, &pci[0], NULL)) {
-        snprintf(out, room, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2] >> 3,
-                 pci[2] & 7);
+        snprintf(out, out_bytes, "%04x:%02x:%02x.%x", pci[0], pci[1],
+                 pci[2] >> 3, pci[2] & 7);
     } else if (l->info.kind != TN_KIND_CPU &&
                has_extension(l->device, "cl_khr_device_uuid") &&
                !cl.GetDeviceInfo(l->device, 0x106a, sizeof uuid, uuid, NULL)) {
-        for (size_t i = 0; i < sizeof uuid && 2 * i + 2 < room; i++)
-            snprintf(out + 2 * i, room - 2 * i, "%02x", uuid[i]);
+        for (size_t i = 0; i < sizeof uuid && 2 * i + 2 < out_bytes; i++)
+            snprintf(out + 2 * i, out_bytes - 2 * i, "%02x", uuid[i]);
     } else {
-        snprintf(out, room, "%.40s #%u", l->platform_name, l->index);
+        snprintf(out, out_bytes, "%.40s #%u", l->platform_name, l->index);
     }
 }
 
-/* What keeps it from the reference's bits, or from work at all. */
+/* Sets the capabilities, and why the device is unusable or not bit-exact. */
 static void capabilities(tn_opencl_listed *l)
 {
     tn_device_info *info = &l->info;
@@ -113,7 +107,9 @@ static void capabilities(tn_opencl_listed *l)
                  "it is big-endian");
     else if (sscanf(l->device_version, "OpenCL %u.%u", &major, &minor) != 2 ||
              major * 10 + minor < 12)
-        snprintf(info->note, sizeof info->note, "unusable: %.60s, older than 1.2", l->device_version);
+        snprintf(info->note, sizeof info->note,
+                 "unusable: %.60s, older than 1.2",
+                 l->device_version);
     else
         l->usable = true;
 }
@@ -130,7 +126,7 @@ static void describe(tn_opencl_listed *l)
         1u << TN_F32 | 1u << TN_I32 | 1u << TN_I64 | 1u << TN_BOOL;
     info->storage_types = (1u << TN_DTYPE_END) - 2;
     if (device_number(device, CL_DEVICE_DOUBLE_FP_CONFIG) &&
-        !option_is("f64", "0"))
+        !tn__option_is("f64", "0"))
         info->register_types |= 1u << TN_F64;
     else
         info->storage_types &= ~(1u << TN_F64);
@@ -148,7 +144,7 @@ static void describe(tn_opencl_listed *l)
     capabilities(l);
 }
 
-/* ---- the list ----------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 static int by_rank(const void *left, const void *right)
 {
@@ -164,116 +160,99 @@ static int by_rank(const void *left, const void *right)
 
 static void list_platform(cl_platform_id platform)
 {
-    cl_device_id devices[MOST];
+    cl_device_id devices[MAX_DEVICES];
     cl_uint count = 0;
     char name[128] = "";
     cl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name,
                        NULL);
-    cl_int error =
-        cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MOST, devices, &count);
+    cl_int error = cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES,
+                                   devices, &count);
     if (error) {
-        snprintf(listed_note, sizeof listed_note,
+        snprintf(list.error, sizeof list.error,
                  "platform %.100s: clGetDeviceIDs: %s", name,
                  tn__opencl_error_name(error));
         return;
     }
-    for (cl_uint i = 0; i < count && i < MOST && listed_count < MOST; i++) {
-        tn_opencl_listed *l = &listed[listed_count];
+    for (cl_uint i = 0;
+         i < count && i < MAX_DEVICES && list.count < MAX_DEVICES; i++) {
+        tn_opencl_listed *l = &listed[list.count];
         if (device_number(devices[i], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CUSTOM)
             continue;
         *l = (tn_opencl_listed){
             .platform = platform, .device = devices[i], .index = i};
         snprintf(l->platform_name, sizeof l->platform_name, "%s", name);
         describe(l);
-        listed_count++;
+        list.count++;
     }
 }
 
 static void list_drivers(void)
 {
     const char *why = tn__opencl_driver_open();
-    cl_platform_id platforms[MOST];
+    cl_platform_id platforms[MAX_DEVICES];
     cl_uint count = 0;
     if (why) {
-        snprintf(listed_note, sizeof listed_note, "%s", why);
+        snprintf(list.error, sizeof list.error, "%s", why);
         return;
     }
-    cl_int error = cl.GetPlatformIDs(MOST, platforms, &count);
+    cl_int error = cl.GetPlatformIDs(MAX_DEVICES, platforms, &count);
     if (error || !count) {
-        snprintf(listed_note, sizeof listed_note,
+        snprintf(list.error, sizeof list.error,
                  "no OpenCL driver is installed (%s)",
                  error ? tn__opencl_error_name(error) : "0 platforms");
         return;
     }
-    for (cl_uint i = 0; i < count && i < MOST; i++)
+    for (cl_uint i = 0; i < count && i < MAX_DEVICES; i++)
         list_platform(platforms[i]);
 }
 
 static void list_all(void)
 {
     tn_opencl_signals signals;
-    tn__opencl_signals_keep(&signals);
+    tn__opencl_signals_save(&signals);
     list_drivers();
     tn__opencl_signals_restore(&signals);
-    qsort(listed, listed_count, sizeof *listed, by_rank);
-    if (!listed_count && !listed_note[0])
-        snprintf(listed_note, sizeof listed_note,
+    qsort(listed, list.count, sizeof *listed, by_rank);
+    if (!list.count && !list.error[0])
+        snprintf(list.error, sizeof list.error,
                  "the OpenCL drivers have no device");
 }
 
 tn_status tn__opencl_device_count(uint32_t *count)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, list_all);
-    *count = listed_count;
-    if (!listed_count)
-        tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s", listed_note);
-    return TN_OK;
-}
-
-static const tn_opencl_listed *listed_at(uint32_t i)
-{
-    uint32_t count;
-    tn__opencl_device_count(&count);
-    if (i < count)
-        return &listed[i];
-    tn__opencl_host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i,
-                          count);
-    return NULL;
+    return tn__device_list_count(&list, count);
 }
 
 tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
 {
-    const tn_opencl_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
-    tn_device_info full = l->info;
-    full.size = sizeof full;
-    tn_struct_copy(info, &full);
+    tn__device_info_copy(&listed[i].info, info);
     return TN_OK;
 }
 
-/* ---- an open device ----------------------------------------------------- */
+/* ---- an open device ------------------------------------------------------ */
 
-/* What a driver says of a context, from a thread of its own. */
+/* A message of the driver about a context; it comes on a thread of the
+ * driver. */
 static void CL_CALLBACK context_says(const char *text, const void *more,
                                      size_t bytes, void *context)
 {
     (void)more, (void)bytes, (void)context;
-    tn__opencl_host->log(2, "opencl: the driver says: %s", text);
+    tn__host->log(2, "opencl: the driver reports: %s", text);
 }
 
-/* What kernels are printed for. The options are for tests: a device may be
- * taken for one that has less, or that wants another order of work. */
+/* Fills the target for which kernels are printed. Some options are for tests:
+ * they hide a feature of the device or choose another order of work. */
 static void target_fill(tn_plugin_device *device)
 {
     cl_device_id id = device->listed->device;
     uint64_t single = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG);
     bool divides = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT &&
-                   !option_is("divide", "0");
+                   !tn__option_is("divide", "0");
     bool chunked = device->listed->info.kind == TN_KIND_CPU;
-    if (option_is("order", "grid") || option_is("order", "chunked"))
-        chunked = option_is("order", "chunked");
+    if (tn__option_is("order", "grid") || tn__option_is("order", "chunked"))
+        chunked = tn__option_is("order", "chunked");
     tn_target *target = &device->targets[0];
     *target = (tn_target){
         .size = sizeof *target,
@@ -291,7 +270,7 @@ static void target_fill(tn_plugin_device *device)
         target->flags |= TN_TARGET_CHUNKED;
     if (divides)
         target->flags |= TN_TARGET_EXACT_DIVIDE;
-    const char *more = tn__opencl_host->option("options");
+    const char *more = tn__host->option("options");
     snprintf(device->options, sizeof device->options, "-cl-std=CL1.2%s %s",
              divides ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
              more ? more : "");
@@ -301,22 +280,22 @@ static void target_fill(tn_plugin_device *device)
 
 tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
 {
-    const tn_opencl_listed *l = listed_at(i);
-    if (!l)
+    if (!tn__device_list_has(&list, i))
         return TN_ERR_ARGUMENT;
+    const tn_opencl_listed *l = &listed[i];
     if (!l->usable)
-        return tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s is %s",
-                                     l->info.name, l->info.note);
+        return tn__host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
+                              l->info.note);
     tn_plugin_device *device = calloc(1, sizeof *device);
     if (!device)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a device");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a device");
     const cl_context_properties properties[] = {
         CL_CONTEXT_PLATFORM, (cl_context_properties)l->platform, 0};
     const char *step = "clCreateContext";
     cl_int error;
     device->listed = l;
-    device->blocking = option_is("blocking", "1");
-    pthread_mutex_init(&device->turn, NULL);
+    device->blocking = tn__option_is("blocking", "1");
+    pthread_mutex_init(&device->cpu_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
     target_fill(device);
     tn__opencl_tune_init(device);
@@ -333,8 +312,8 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
         return TN_OK;
     }
     tn__opencl_device_close(device);
-    return tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s: %s: %s", l->info.name,
-                                 step, tn__opencl_error_name(error));
+    return tn__host->fail(TN_ERR_NO_DEVICE, "%s: %s: %s", l->info.name, step,
+                          tn__opencl_error_name(error));
 }
 
 void tn__opencl_device_close(tn_plugin_device *device)
@@ -346,6 +325,6 @@ void tn__opencl_device_close(tn_plugin_device *device)
     if (device->context)
         cl.ReleaseContext(device->context);
     pthread_mutex_destroy(&device->lock);
-    pthread_mutex_destroy(&device->turn);
+    pthread_mutex_destroy(&device->cpu_lock);
     free(device);
 }

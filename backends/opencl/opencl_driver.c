@@ -1,4 +1,5 @@
-/* opencl_driver.c: libOpenCL.so.1, names for what it returns, and signals. */
+/* opencl_driver.c: opens libOpenCL.so.1, names its errors, and saves and
+ * restores signal handlers. */
 #include "opencl.h"
 
 #include <dlfcn.h>
@@ -6,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const tn_host *tn__opencl_host;
 tn_opencl_driver cl;
 static char why_not[256];
 
@@ -20,7 +20,7 @@ static void driver_open(void)
         return;
     }
     void *symbol;
-    /* POSIX promises what ISO C does not: an object pointer holds it. */
+    /* POSIX guarantees that an object pointer can hold a function's address. */
 #define FIND(name)                                                            \
     if ((symbol = dlsym(library, "cl" #name))) {                              \
         memcpy(&cl.name, &symbol, sizeof symbol);                             \
@@ -91,7 +91,7 @@ const char *tn__opencl_error_name(cl_int error)
     return number;
 }
 
-void tn__opencl_signals_keep(tn_opencl_signals *signals)
+void tn__opencl_signals_save(tn_opencl_signals *signals)
 {
     for (int i = 1; i < 32; i++)
         if (sigaction(i, NULL, &signals->action[i]))

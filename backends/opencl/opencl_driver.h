@@ -1,5 +1,6 @@
-/* opencl_driver.h: the OpenCL driver, opened when first asked for. Every function of
- * it that is used stands once in the list; nothing is linked. */
+/* opencl_driver.h: the functions of the OpenCL driver. libOpenCL is opened when
+ * it is first needed; nothing is linked. The list names each function that the
+ * plugin uses, once. */
 #ifndef TN_OPENCL_DRIVER_H
 #define TN_OPENCL_DRIVER_H
 
@@ -22,7 +23,7 @@
     X(CreateKernel) X(ReleaseKernel) X(SetKernelArg)                          \
     X(GetKernelWorkGroupInfo) X(EnqueueNDRangeKernel)
 
-/* cl.Finish is clFinish. */
+/* cl.Finish is clFinish, and so on. */
 typedef struct tn_opencl_driver {
 #define TN_OPENCL_DRIVER_FIELD(name) __typeof__(&cl##name) name;
     TN_OPENCL_DRIVER_MAP(TN_OPENCL_DRIVER_FIELD)
@@ -31,7 +32,7 @@ typedef struct tn_opencl_driver {
 
 extern tn_opencl_driver cl;
 
-/* NULL once cl is filled, else why it cannot be. */
+/* Opens the driver and fills cl. NULL, or why that failed. */
 const char *tn__opencl_driver_open(void);
 
 /* "CL_OUT_OF_RESOURCES" */

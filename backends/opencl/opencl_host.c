@@ -1,5 +1,5 @@
-/* opencl_host.c: memory of the host that the driver has made ready for its copies
- * (page-locked, on a GPU): a buffer of its own that stays mapped. */
+/* opencl_host.c: host memory for fast copies (page-locked, on a GPU). It is a
+ * buffer that stays mapped. */
 #include <stdlib.h>
 
 #include "opencl.h"
@@ -28,7 +28,7 @@ tn_status tn__opencl_host_alloc(tn_plugin_device *device, uint64_t bytes,
         if (made && made->memory)
             cl.ReleaseMemObject(made->memory);
         free(made);
-        return tn__opencl_fail(device, "memory of the host for copies", error);
+        return tn__opencl_fail(device, "host memory for copies", error);
     }
     pthread_mutex_lock(&device->lock);
     made->next = device->mapped;

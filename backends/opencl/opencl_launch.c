@@ -1,17 +1,17 @@
-/* opencl_launch.c: work for a queue. The core says for every piece of it which kernel
- * runs, over how many groups and with what arguments (see "Programs and
- * primitives as source" in plugin.h); here is the one way that all of them
- * take. */
+/* opencl_launch.c: launches the core's kernels. The core plans each step: which
+ * kernel runs, how many work-groups, which arguments (see "Programs and
+ * primitives as source" in plugin.h). All kinds of work take the same path
+ * here. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* ---- kernels ------------------------------------------------------------ */
+/* ---- kernels ------------------------------------------------------------- */
 
 static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
 {
-    size_t mask = device->kernel_room - 1, i = (size_t)key[0] & mask;
+    size_t mask = device->kernel_capacity - 1, i = (size_t)key[0] & mask;
     while (device->kernels[i].program &&
            (device->kernels[i].key[0] != key[0] ||
             device->kernels[i].key[1] != key[1]))
@@ -19,27 +19,28 @@ static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
     return i;
 }
 
-/* NULL if it is not there. Under the lock. */
+/* NULL if the table has no such kernel. Under the lock. */
 static cl_kernel kernel_find(const tn_plugin_device *device,
                              const uint64_t key[2])
 {
-    return device->kernel_room ? device->kernels[slot_of(device, key)].kernel
-                               : NULL;
+    return device->kernel_capacity
+               ? device->kernels[slot_of(device, key)].kernel
+               : NULL;
 }
 
 static bool kernels_grow(tn_plugin_device *device)
 {
     tn_opencl_kernel *old = device->kernels;
-    size_t old_room = device->kernel_room;
-    if (device->kernel_count * 2 < old_room)
+    size_t old_capacity = device->kernel_capacity;
+    if (device->kernel_count * 2 < old_capacity)
         return true;
-    size_t room = old_room ? old_room * 2 : 64;
-    tn_opencl_kernel *grown = calloc(room, sizeof *grown);
+    size_t capacity = old_capacity ? old_capacity * 2 : 64;
+    tn_opencl_kernel *grown = calloc(capacity, sizeof *grown);
     if (!grown)
         return false;
     device->kernels = grown;
-    device->kernel_room = room;
-    for (size_t i = 0; i < old_room; i++)
+    device->kernel_capacity = capacity;
+    for (size_t i = 0; i < old_capacity; i++)
         if (old[i].program)
             grown[slot_of(device, old[i].key)] = old[i];
     free(old);
@@ -48,7 +49,7 @@ static bool kernels_grow(tn_plugin_device *device)
 
 void tn__opencl_kernels_release(tn_plugin_device *device)
 {
-    for (size_t i = 0; i < device->kernel_room; i++)
+    for (size_t i = 0; i < device->kernel_capacity; i++)
         if (device->kernels[i].program) {
             cl.ReleaseKernel(device->kernels[i].kernel);
             cl.ReleaseProgram(device->kernels[i].program);
@@ -57,8 +58,8 @@ void tn__opencl_kernels_release(tn_plugin_device *device)
     device->kernels = NULL;
 }
 
-/* Prints, builds and keeps a plan's kernel. Under the lock, so that each is
- * built once. */
+/* Prints, builds and stores the kernel of a plan. Under the lock, so that each
+ * kernel is built once. */
 static tn_status kernel_make(tn_plugin_device *device,
                              const tn_target *target,
                              const tn_program *program, const tn_plan *plan)
@@ -67,9 +68,8 @@ static tn_status kernel_make(tn_plugin_device *device,
     cl_program built = NULL;
     cl_int error = CL_SUCCESS;
     if (!kernels_grow(device))
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
-    tn_status status =
-        tn__opencl_host->print(target, program, plan, &source);
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+    tn_status status = tn__host->print(target, program, plan, &source);
     if (status)
         return status;
     tn_opencl_kernel *k = &device->kernels[slot_of(device, plan->key)];
@@ -86,32 +86,14 @@ static tn_status kernel_make(tn_plugin_device *device,
         memcpy(k->key, plan->key, sizeof k->key);
         device->kernel_count++;
     }
-    tn__opencl_host->print_free(&source);
+    tn__host->print_free(&source);
     return status;
 }
 
-/* ---- arguments ---------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
-/* A queue's fault buffer, for a launch that may have one. It is emptied here where
- * that has failed before: a launch never finds the faults of another. */
-static cl_int faults_ready(tn_queue *queue)
-{
-    const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
-    const cl_uint zero = 0;
-    cl_int error = CL_SUCCESS;
-    if (!queue->faults)
-        queue->faults = cl.CreateBuffer(queue->device->context,
-                                        CL_MEM_READ_WRITE, bytes, NULL, &error);
-    if (!error && !queue->clean)
-        error = cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
-                                     sizeof zero, 0, bytes, 0, NULL, NULL);
-    queue->clean = !error;
-    queue->checked |= !error;
-    return error;
-}
-
-/* Work of a queue is in order, so one scratch buffer serves all of it. A
- * driver keeps a released one until the work that uses it is done. */
+/* The work of a queue runs in order, so all of it uses one scratch buffer. A
+ * driver keeps a released buffer until the work that uses it is done. */
 static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     cl_int error = CL_SUCCESS;
@@ -132,8 +114,7 @@ static cl_int set_memory(cl_kernel kernel, cl_uint *i, cl_mem memory)
     return cl.SetKernelArg(kernel, (*i)++, sizeof memory, &memory);
 }
 
-/* The argument words: by value, or in a buffer that lives as long as the
- * kernel needs it. */
+/* The argument words, by value or in a buffer of their own. */
 static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
                         const tn_plan *plan, cl_mem *words)
 {
@@ -141,7 +122,7 @@ static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
     if (!(plan->flags & TN_PLAN_WORDS_IN_BUFFER))
         return cl.SetKernelArg(kernel, (*i)++, plan->argument_bytes,
                                plan->argument);
-    /* The driver only reads it. */
+    /* the driver only reads them */
     *words = cl.CreateBuffer(queue->device->context,
                              CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                              plan->argument_bytes,
@@ -161,15 +142,16 @@ static cl_int set_arguments(tn_queue *queue, cl_kernel kernel,
         if (!(error = scratch_ready(queue, plan->scratch_bytes)))
             error = set_memory(kernel, &i, queue->scratch);
     if (!error && plan->flags & TN_PLAN_FAULTS)
-        if (!(error = faults_ready(queue)))
+        if (!(error =
+                  tn__faults_ready(&tn__opencl_faults, queue, &queue->pending)))
             error = set_memory(kernel, &i, queue->faults);
     return error ? error : set_words(queue, kernel, &i, plan, words);
 }
 
-/* ---- the one way -------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 static tn_status run(tn_queue *queue, const tn_target *target,
-                     const tn_program *program, const tn_plan *plan)
+                     const tn_program *program, tn_plan *plan)
 {
     tn_plugin_device *device = queue->device;
     const size_t local = plan->group_size;
@@ -182,7 +164,7 @@ static tn_status run(tn_queue *queue, const tn_target *target,
     cl_kernel kernel = kernel_find(device, plan->key);
     bool is_new = !kernel; /* some drivers compile at the first launch */
     if (is_new) {
-        tn__opencl_signals_keep(&signals);
+        tn__opencl_signals_save(&signals);
         status = kernel_make(device, target, program, plan);
         kernel = status ? NULL : kernel_find(device, plan->key);
     }
@@ -202,45 +184,30 @@ static tn_status run(tn_queue *queue, const tn_target *target,
     return error ? tn__opencl_fail(device, what, error) : status;
 }
 
-/* What the core is asked for the next step of a piece of work. */
-typedef tn_status plan_step(const tn_target *target, const tn_program *program,
-                            const void *args, tn_plan *plan);
-
 static tn_status run_steps(tn_queue *queue, const tn_target *target,
-                           plan_step *ask, const tn_program *program, const void *args,
-                           uint64_t tag)
+                           tn_plan_next *next, const tn_program *program,
+                           const void *args, uint64_t tag)
 {
-    tn_plan plan; /* 8 KiB, filled as far as it is used */
-    tn_status status;
-    plan.size = sizeof plan;
-    plan.step = 0;
-    do {
-        status = ask(target, program, args, &plan);
-        if (!status && plan.group_count)
-            status = run(queue, target, program, &plan);
-    } while (!status && ++plan.step < plan.step_count);
-    return status ? status : tn__opencl_queue_given(queue, tag);
+    tn_status status = tn__run_steps(queue, target, next, program, args, run);
+    return status ? status : tn__opencl_queue_submitted(queue, tag);
 }
 
-/* ---- the five primitives ------------------------------------------------ */
+/* ---- the five primitives ------------------------------------------------- */
 
-struct tn_built {
-    const tn_program *program; /* lent: outlives its built form */
-};
-
-/* Nothing can be compiled yet: the text depends on the classes of a launch. */
+/* The source depends on the classes of the launches, so nothing can be compiled
+ * yet. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program, tn_built **out)
 {
     for (uint32_t i = 0; i < program->ins_count; i++)
         if (program->ins[i].dtype == TN_F64 &&
             !(device->targets[0].flags & TN_TARGET_F64))
-            return tn__opencl_host->fail(TN_ERR_UNSUPPORTED,
-                                         "%s has no double precision",
-                                         device->listed->info.name);
+            return tn__host->fail(TN_ERR_UNSUPPORTED,
+                                  "%s has no double precision",
+                                  device->listed->info.name);
     tn_built *built = malloc(sizeof *built);
     if (!built)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a program");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a program");
     built->program = program;
     *out = built;
     return TN_OK;
@@ -248,92 +215,30 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* its kernels stay, for whoever builds its like */
+    (void)device; /* its kernels stay cached for equal programs */
     free(built);
-}
-
-static tn_status plan_launch(const tn_target *target, const tn_program *program,
-                             const void *args, tn_plan *plan)
-{
-    return tn__opencl_host->plan_program(target, program, args, plan);
 }
 
 tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
                                 tn_built *built, const tn_launch *launch)
 {
-    return run_steps(queue, target, plan_launch, built->program, launch,
+    return run_steps(queue, target, tn__next_program, built->program, launch,
                      launch->tag);
 }
 
-tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
-                            const tn_launch *launch)
+tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
 {
-    const tn_target *target;
-    tn_status status =
-        tn__opencl_tune(queue, built->program, built, launch, &target);
-    return status ? status
-                  : tn__opencl_launch_for(queue, target, built, launch);
+    return run_steps(queue, queue->device->targets, tn__next_matmul, NULL, args,
+                     args->tag);
 }
 
-static tn_status plan_matmul(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__opencl_host->plan_matmul(target, args, plan);
-}
-
-tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul)
-{
-    return run_steps(queue, queue->device->targets, plan_matmul, NULL, matmul, matmul->tag);
-}
-
-static tn_status plan_scatter(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__opencl_host->plan_scatter(target, args, plan);
-}
-
-tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter)
-{
-    return run_steps(queue, queue->device->targets, plan_scatter, NULL, scatter, scatter->tag);
-}
-
-static tn_status plan_scan(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__opencl_host->plan_scan(target, args, plan);
-}
-
-tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan)
-{
-    return run_steps(queue, queue->device->targets, plan_scan, NULL, scan, scan->tag);
-}
-
-static tn_status plan_sort(const tn_target *target, const tn_program *program,
-                    const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__opencl_host->plan_sort(target, args, plan);
-}
-
-tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort)
-{
-    return run_steps(queue, queue->device->targets, plan_sort, NULL, sort, sort->tag);
-}
-
-/* ---- the extension "conv" ----------------------------------------------- */
-
-static tn_status plan_conv(const tn_target *target, const tn_program *program,
-                           const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__opencl_host->plan_conv(target, args, plan);
-}
-
-tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv)
-{
-    return run_steps(queue, queue->device->targets, plan_conv, NULL, conv,
-                     conv->tag);
-}
+#define PRIMITIVE(name)                                                       \
+    tn_status tn__opencl_##name(tn_queue *queue, const tn_##name##_args *args)\
+    {                                                                         \
+        return run_steps(queue, queue->device->targets, tn__next_##name, NULL,\
+                         args, args->tag);                                    \
+    }
+PRIMITIVE(scatter)
+PRIMITIVE(scan)
+PRIMITIVE(sort)
+PRIMITIVE(conv) /* an extension */

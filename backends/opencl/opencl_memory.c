@@ -1,12 +1,13 @@
-/* opencl_memory.c: buffers, and copies of bytes to, from and between them. */
+/* opencl_memory.c: buffers, and copies from and to the host and between
+ * buffers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* Drivers allocate late, at the first use, where a failure would be some
- * launch's: moving the buffer to the device, its content undefined, makes them
- * say at once whether there is room. */
+/* Drivers allocate memory at the first use, where a failure would be that of
+ * some launch. Migrating the buffer to the device, with undefined content,
+ * makes the driver allocate now. */
 static cl_int make_resident(tn_plugin_device *device, cl_mem memory)
 {
     cl_int error = cl.EnqueueMigrateMemObjects(
@@ -21,7 +22,7 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     cl_int error = CL_INVALID_BUFFER_SIZE;
     tn_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a buffer");
     if (bytes <= device->max_buffer_bytes)
         buffer->memory = cl.CreateBuffer(device->context, CL_MEM_READ_WRITE,
                                          bytes ? (size_t)bytes : 1, NULL,
@@ -31,11 +32,12 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         return TN_OK;
     }
     tn__opencl_buffer_free(device, buffer);
-    return tn__opencl_host->fail(
-        TN_ERR_MEMORY,
-        "no memory for a buffer of %llu bytes: %s; one buffer may have %llu",
-        (unsigned long long)bytes, tn__opencl_error_name(error),
-        (unsigned long long)device->max_buffer_bytes);
+    return tn__host->fail(TN_ERR_MEMORY,
+                          "no memory for a buffer of %llu bytes: %s; the limit "
+                          "for a buffer is %llu",
+                          (unsigned long long)bytes,
+                          tn__opencl_error_name(error),
+                          (unsigned long long)device->max_buffer_bytes);
 }
 
 void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
@@ -46,16 +48,10 @@ void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
     free(buffer);
 }
 
-/* Rows that lie one behind the other on both sides are one. */
-static bool is_flat(const tn_copy_args *c)
+static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
+                     uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    return c->rows == 1 ||
-           (c->dst_pitch == c->bytes && c->src_pitch == c->bytes);
-}
-
-static cl_int copy_flat(cl_command_queue q, const tn_copy_args *c, void *host,
-                        uint64_t dst, uint64_t src, uint64_t bytes)
-{
+    const cl_command_queue q = queue->queue;
     switch (c->direction) {
     case TN_COPY_TO_DEVICE:
         return cl.EnqueueWriteBuffer(q, c->dst->memory, CL_FALSE, (size_t)dst,
@@ -70,8 +66,8 @@ static cl_int copy_flat(cl_command_queue q, const tn_copy_args *c, void *host,
     }
 }
 
-/* OpenCL knows rectangles whose rows do not overlap, and, within one buffer,
- * have one pitch. */
+/* OpenCL copies rectangles whose rows do not overlap. Within one buffer, both
+ * must have the same pitch. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&
@@ -104,36 +100,21 @@ static cl_int copy_rectangle(cl_command_queue q, const tn_copy_args *c)
     }
 }
 
-static cl_int copy_rows(cl_command_queue q, const tn_copy_args *c)
-{
-    cl_int error = CL_SUCCESS;
-    uint64_t host_pitch =
-        c->direction == TN_COPY_TO_HOST ? c->dst_pitch : c->src_pitch;
-    for (uint64_t row = 0; row < c->rows && !error; row++)
-        error = copy_flat(q, c,
-                          c->host ? (char *)c->host + row * host_pitch : NULL,
-                          c->dst_offset + row * c->dst_pitch,
-                          c->src_offset + row * c->src_pitch, c->bytes);
-    return error;
-}
-
 tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *c)
 {
     cl_int error;
     if (!tn_copy_is_known(c))
-        return tn__opencl_host->fail(TN_ERR_UNSUPPORTED,
-                                     "copy: a direction that this version of "
-                                     "the plugin does not know");
+        return tn__refuse_unknown("copy");
     if (!c->bytes || !c->rows)
         return TN_OK;
-    if (is_flat(c))
-        error = copy_flat(queue->queue, c, c->host, c->dst_offset,
-                          c->src_offset, c->rows * c->bytes);
+    if (tn__copy_is_flat(c))
+        error = copy_flat(queue, c, c->host, c->dst_offset, c->src_offset,
+                          c->rows * c->bytes);
     else if (is_rectangle(c))
         error = copy_rectangle(queue->queue, c);
     else
-        error = copy_rows(queue->queue, c);
+        error = tn__copy_rows(queue, c, copy_flat);
     if (error)
         return tn__opencl_fail(queue->device, "a copy", error);
-    return tn__opencl_queue_given(queue, c->tag);
+    return tn__opencl_queue_submitted(queue, c->tag);
 }

@@ -1,4 +1,4 @@
-/* opencl_plugin.c: the table that the core sees, and the one exported symbol. */
+/* opencl_plugin.c: the plugin's table, and the one exported symbol. */
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,40 +6,40 @@
 #include "opencl.h"
 
 
-/* ---- calls that reach a driver ---------------------------------------- */
+/* ---- calls that enter a driver ------------------------------------------- */
 
-/* A driver of CPUs may compute within a call. Then it does so in its
- * caller's rounding mode, and threads that it starts keep the mode of the call
- * that started them: so the slots below run in the state that programs are
- * defined for, and the caller's is put back. And the calls of two threads are
- * of each other's work: PoCL's `basic` device (3.1) waits for itself for ever
- * when a command of one thread depends on another that is just being run by
- * the other's call. So on CPUs calls take turns. */
-typedef struct call {
+/* The driver of a CPU may compute within a call, in the caller's rounding mode,
+ * and threads that it starts inherit that mode. So the slots below set the
+ * floating-point state that programs are defined for, and restore the caller's.
+ *
+ * PoCL's device `basic` (3.1) may run commands of another thread within a call.
+ * It deadlocks if a command of one thread depends on one that another thread's
+ * call is running. So on CPUs, calls hold a lock. */
+typedef struct call_state {
     fenv_t before;
-    pthread_mutex_t *turn; /* NULL: none */
-} call;
+    pthread_mutex_t *cpu_lock; /* NULL: not taken */
+} call_state;
 
-static call call_begin(tn_plugin_device *device)
+static call_state call_begin(tn_plugin_device *device)
 {
-    call made = {.turn = NULL};
+    call_state made = {.cpu_lock = NULL};
     if (device && device->listed->info.kind == TN_KIND_CPU)
-        pthread_mutex_lock(made.turn = &device->turn);
+        pthread_mutex_lock(made.cpu_lock = &device->cpu_lock);
     fegetenv(&made.before);
     fesetenv(FE_DFL_ENV);
     return made;
 }
 
-static tn_status call_end(const call *made, tn_status status)
+static tn_status call_end(const call_state *made, tn_status status)
 {
     fesetenv(&made->before);
-    if (made->turn)
-        pthread_mutex_unlock(made->turn);
+    if (made->cpu_lock)
+        pthread_mutex_unlock(made->cpu_lock);
     return status;
 }
 
-/* Drivers have threads, and files of the device, that a child of fork has not:
- * calls would wait for ever. So nothing of a device reaches a driver there. */
+/* A child of fork has neither the threads nor the device files of a driver, so
+ * a call would wait for ever. There, no call enters a driver. */
 static bool is_forked;
 
 static void after_fork(void)
@@ -54,7 +54,7 @@ static void fork_watch(void)
 
 static tn_status refuse(const tn_plugin_device *device)
 {
-    return tn__opencl_host->fail(
+    return tn__host->fail(
         device ? TN_ERR_DEVICE_LOST : TN_ERR_NO_DEVICE,
         "%s%sthe process was forked after OpenCL was initialised; open devices "
         "in the child only, or start it with exec",
@@ -62,17 +62,18 @@ static tn_status refuse(const tn_plugin_device *device)
 }
 
 /* `slot`, of a device or NULL, as a call: tn__opencl_<slot> */
-#define AS_CALL(slot, device, declared, passed)                               \
+#define DRIVER_CALL(slot, device, declared, passed)                           \
     static tn_status slot declared                                            \
     {                                                                         \
         if (is_forked)                                                        \
             return refuse(device);                                            \
-        call made = call_begin(device);                                       \
+        call_state made = call_begin(device);                                 \
         return call_end(&made, tn__opencl_##slot passed);                     \
     }
 static tn_status device_count(uint32_t *count)
 {
-    call made = call_begin(NULL); /* listed once, perhaps by the parent */
+    call_state made = call_begin(NULL); /* was filled once, maybe by the
+                                         * parent */
     return call_end(&made, tn__opencl_device_count(count));
 }
 
@@ -81,45 +82,46 @@ static tn_status device_open(uint32_t i, tn_plugin_device **device)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (is_forked)
         return refuse(NULL);
-    call made = call_begin(NULL);
+    call_state made = call_begin(NULL);
     tn_status status = tn__opencl_device_open(i, device);
     if (!status)
         pthread_once(&once, fork_watch);
     return call_end(&made, status);
 }
 
-AS_CALL(queue_open, device, (tn_plugin_device *device, tn_queue **queue),
-        (device, queue))
-AS_CALL(buffer_alloc, device,
-        (tn_plugin_device *device, uint64_t bytes, tn_buffer **out),
-        (device, bytes, out))
-AS_CALL(host_alloc, device,
-        (tn_plugin_device *device, uint64_t bytes, void **memory),
-        (device, bytes, memory))
-AS_CALL(queue_sync, queue->device, (tn_queue *queue, tn_fault *fault),
-        (queue, fault))
-AS_CALL(copy, queue->device, (tn_queue *queue, const tn_copy_args *args),
-        (queue, args))
-AS_CALL(launch, queue->device,
-        (tn_queue *queue, tn_built *built, const tn_launch *args),
-        (queue, built, args))
-AS_CALL(matmul, queue->device, (tn_queue *queue, const tn_matmul_args *args),
-        (queue, args))
-AS_CALL(scatter, queue->device, (tn_queue *queue, const tn_scatter_args *args),
-        (queue, args))
-AS_CALL(scan, queue->device, (tn_queue *queue, const tn_scan_args *args),
-        (queue, args))
-AS_CALL(sort, queue->device, (tn_queue *queue, const tn_sort_args *args),
-        (queue, args))
-AS_CALL(event_record, queue->device, (tn_queue *queue, tn_event *event),
-        (queue, event))
-AS_CALL(queue_wait, queue->device, (tn_queue *queue, tn_event *event),
-        (queue, event))
+DRIVER_CALL(queue_open, device, (tn_plugin_device * device, tn_queue **queue),
+            (device, queue))
+DRIVER_CALL(buffer_alloc, device,
+            (tn_plugin_device * device, uint64_t bytes, tn_buffer **out),
+            (device, bytes, out))
+DRIVER_CALL(host_alloc, device,
+            (tn_plugin_device * device, uint64_t bytes, void **memory),
+            (device, bytes, memory))
+DRIVER_CALL(queue_sync, queue->device, (tn_queue * queue, tn_fault *fault),
+            (queue, fault))
+DRIVER_CALL(copy, queue->device, (tn_queue * queue, const tn_copy_args *args),
+            (queue, args))
+DRIVER_CALL(launch, queue->device,
+            (tn_queue * queue, tn_built *built, const tn_launch *args),
+            (queue, built, args))
+DRIVER_CALL(matmul, queue->device,
+            (tn_queue * queue, const tn_matmul_args *args), (queue, args))
+DRIVER_CALL(scatter, queue->device,
+            (tn_queue * queue, const tn_scatter_args *args), (queue, args))
+DRIVER_CALL(scan, queue->device, (tn_queue * queue, const tn_scan_args *args),
+            (queue, args))
+DRIVER_CALL(sort, queue->device, (tn_queue * queue, const tn_sort_args *args),
+            (queue, args))
+DRIVER_CALL(event_record, queue->device, (tn_queue * queue, tn_event *event),
+            (queue, event))
+DRIVER_CALL(queue_wait, queue->device, (tn_queue * queue, tn_event *event),
+            (queue, event))
 
-AS_CALL(conv, queue->device, (tn_queue *queue, const tn_conv_args *args),
-        (queue, args))
+DRIVER_CALL(conv, queue->device, (tn_queue * queue, const tn_conv_args *args),
+            (queue, args))
 
-/* What a child of fork gives back is the parent's, but for our own struct. */
+/* In a child of fork, objects belong to the parent. Only our own struct is
+ * freed. */
 static void device_close(tn_plugin_device *device)
 {
     if (!is_forked)
@@ -142,7 +144,7 @@ static void event_close(tn_event *event)
         tn__opencl_event_close(event);
 }
 
-/* No work of a child's is under way. */
+/* A child has no pending work. */
 static tn_status event_query(tn_event *event, uint32_t *done)
 {
     *done = 1;
@@ -153,7 +155,7 @@ static void host_free(tn_plugin_device *device, void *memory)
 {
     if (is_forked)
         return;
-    call made = call_begin(device);
+    call_state made = call_begin(device);
     tn__opencl_host_free(device, memory);
     call_end(&made, TN_OK);
 }
@@ -164,7 +166,7 @@ static void queue_close(tn_queue *queue)
         free(queue);
         return;
     }
-    call made = call_begin(queue->device);
+    call_state made = call_begin(queue->device);
     tn__opencl_queue_close(queue);
     call_end(&made, TN_OK);
 }
@@ -173,13 +175,12 @@ static const void *extension(const char *name, uint32_t version)
 {
     static const tn_conv_extension table = {.size = sizeof table, .run = conv};
     return version == 1 && strcmp(name, "conv") == 0 &&
-                   TN_HAS(tn_host, tn__opencl_host, plan_conv) &&
-                   tn__opencl_host->plan_conv
+                   TN_HAS(tn_host, tn__host, plan_conv) && tn__host->plan_conv
                ? &table
                : NULL;
 }
 
-/* ---- the table ------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------- */
 
 static const tn_plugin plugin = {
     .size = sizeof(tn_plugin),
@@ -216,15 +217,5 @@ static const tn_plugin plugin = {
 
 const tn_plugin *tenon_plugin_v1(const tn_host *host)
 {
-    if (host->abi_major != TN_ABI_MAJOR ||
-        !TN_HAS(tn_host, host, fault_read) || !host->print) {
-        if (TN_HAS(tn_host, host, fail))
-            host->fail(TN_ERR_PLUGIN,
-                       "opencl: made for a core that prints kernels, version "
-                       "%u of the plugin interface, not %u.%u",
-                       TN_ABI_MAJOR, host->abi_major, host->abi_minor);
-        return NULL;
-    }
-    tn__opencl_host = host;
-    return &plugin;
+    return tn__host_accept(host, plugin.name) ? &plugin : NULL;
 }

@@ -1,17 +1,17 @@
-/* opencl_queue.c: queues in order, what fails on them, and events. */
+/* opencl_queue.c: in-order queues, their errors, and events. */
 #include <stdlib.h>
 
 #include "opencl.h"
 
-/* Drivers collect work until they are told to start. After so many pieces they
- * are: seldom enough to cost nothing, often enough that the device does not
- * wait for the host to look at a result. */
+/* Drivers may collect work until a flush. So many pieces are few enough that a
+ * flush costs nothing noticeable, and the device need not wait until the host
+ * reads a result. */
 #define FLUSH_EVERY 16
 
-/* Scratch memory up to this size is kept from one launch to the next. */
-#define SCRATCH_KEPT (16u << 20)
+/* Scratch memory up to this size (bytes) survives a sync. */
+#define SCRATCH_CACHED (16u << 20)
 
-/* ---- failures ----------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_status status_of(cl_int error)
 {
@@ -33,41 +33,37 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                           cl_int error)
 {
     tn_status status = status_of(error);
-    return tn__opencl_host->fail(
-        status, "%s: %s: %s%s", device->listed->info.name, what,
-        tn__opencl_error_name(error),
-        status == TN_ERR_DEVICE_LOST ? "; the device is lost to this process"
-                                     : "");
+    return tn__host->fail(status, "%s: %s: %s%s", device->listed->info.name,
+                          what, tn__opencl_error_name(error),
+                          status == TN_ERR_DEVICE_LOST
+                              ? "; the device is lost to this process"
+                              : "");
 }
 
-/* Work that was accepted has failed: the driver says no more of it than that,
- * and the context is of no use after it. The tag is known where there was one
- * piece of work. */
-static tn_status fail_late(tn_queue *queue, cl_int error, tn_fault *fault)
+/* Work that was submitted has failed. The driver reports no more than that, and
+ * the context is useless from then on. The operator is known only if one piece
+ * of work was pending. */
+static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
 {
     const tn_plugin_device *device = queue->device;
-    const tn_fault own = {.size = sizeof own,
-                          .code = TN_ERR_DEVICE_LOST,
-                          .tag = queue->unsynced == 1 ? queue->last_tag : 0};
-    if (fault)
-        tn_struct_copy(fault, &own);
-    return tn__opencl_host->fail(
+    tn__pending_fault(&queue->pending, TN_ERR_DEVICE_LOST, fault);
+    return tn__host->fail(
         TN_ERR_DEVICE_LOST,
         "%s: clFinish: %s; the device is lost to this process%s",
         device->listed->info.name, tn__opencl_error_name(error),
-        queue->unsynced > 1 ? "; with TENON_OPENCL_BLOCKING=1 the operator "
-                              "that did it is named"
-                            : "");
+        queue->pending.count > 1
+            ? "; TENON_OPENCL_BLOCKING=1 names the operator that failed"
+            : "");
 }
 
-/* ---- queues ------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **out)
 {
     cl_int error;
     tn_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a queue");
+        return tn__host->fail(TN_ERR_MEMORY, "no memory for a queue");
     queue->device = device;
     queue->queue = cl.CreateCommandQueue(device->context,
                                          device->listed->device, 0, &error);
@@ -90,58 +86,49 @@ void tn__opencl_queue_close(tn_queue *queue)
     free(queue);
 }
 
-/* Does the fault buffer hold anything? Waits. */
-static tn_status faults_look(tn_queue *queue, cl_uint *any)
+/* ---- the fault buffer ---------------------------------------------------- */
+
+static int faults_alloc(tn_queue *queue)
 {
-    *any = 0;
-    if (!queue->checked)
-        return TN_OK;
-    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
-                                        0, sizeof *any, any, 0, NULL, NULL);
+    cl_int error = CL_SUCCESS;
+    if (!queue->faults)
+        queue->faults =
+            cl.CreateBuffer(queue->device->context, CL_MEM_READ_WRITE,
+                            TN_FAULT_BYTES(TN_OPENCL_FAULTS), NULL, &error);
+    return error;
+}
+
+static int faults_clear(tn_queue *queue)
+{
+    const cl_uint zero = 0;
+    return cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero, sizeof zero,
+                                0, TN_FAULT_BYTES(TN_OPENCL_FAULTS), 0, NULL,
+                                NULL);
+}
+
+static tn_status faults_copy(tn_queue *queue, void *to, size_t bytes)
+{
+    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE, 0,
+                                        bytes, to, 0, NULL, NULL);
     return error ? tn__opencl_fail(queue->device, "reading faults", error)
                  : TN_OK;
 }
 
-/* The first index fault, if there is one. The buffer is empty after it; where it
- * cannot be emptied, the next launch that needs it tries again. */
-static tn_status faults_take(tn_queue *queue, tn_fault *fault)
-{
-    const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
-    const cl_uint zero = 0;
-    cl_uint any;
-    tn_status status = faults_look(queue, &any);
-    queue->checked = false;
-    if (status || !any)
-        return status;
-    queue->clean = false;
-    void *records = malloc(bytes);
-    if (!records)
-        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for faults");
-    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
-                                        0, bytes, records, 0, NULL, NULL);
-    if (!error)
-        queue->clean = !cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
-                                             sizeof zero, 0, bytes, 0, NULL,
-                                             NULL);
-    tn_fault unused = {.size = sizeof unused};
-    status = error ? tn__opencl_fail(queue->device, "reading faults", error)
-                   : tn__opencl_host->fault_read(records, TN_OPENCL_FAULTS,
-                                                 fault ? fault : &unused);
-    free(records);
-    return status;
-}
+const tn_fault_buffer tn__opencl_faults = {.records = TN_OPENCL_FAULTS,
+                                           .alloc = faults_alloc,
+                                           .clear = faults_clear,
+                                           .read = faults_copy};
 
-tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag)
+/* ---- submission and sync ------------------------------------------------- */
+
+tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag)
 {
     cl_int error = CL_SUCCESS;
-    queue->last_tag = tag;
-    queue->unsynced++;
+    tn__pending_add(&queue->pending, tag);
     if (queue->device->blocking) {
-        cl_uint any;
         if ((error = cl.Finish(queue->queue)))
-            return fail_late(queue, error, NULL);
-        tn_status status = faults_look(queue, &any);
-        return status || !any ? status : TN_ERR_INDEX; /* told at the sync */
+            return fail_deferred(queue, error, NULL);
+        return tn__faults_check(&tn__opencl_faults, queue, &queue->pending);
     }
     if (++queue->unflushed >= FLUSH_EVERY) {
         queue->unflushed = 0;
@@ -154,26 +141,25 @@ tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault)
 {
     cl_int error = cl.Finish(queue->queue);
     if (error)
-        return fail_late(queue, error, fault);
+        return fail_deferred(queue, error, fault);
     queue->unflushed = 0;
-    queue->unsynced = 0;
-    if (queue->scratch_bytes > SCRATCH_KEPT) {
+    queue->pending.count = 0;
+    if (queue->scratch_bytes > SCRATCH_CACHED) {
         cl.ReleaseMemObject(queue->scratch);
         queue->scratch = NULL;
         queue->scratch_bytes = 0;
     }
-    return faults_take(queue, fault);
+    return tn__faults_read(&tn__opencl_faults, queue, &queue->pending, fault);
 }
 
-/* ---- events ------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 tn_status tn__opencl_event_open(tn_plugin_device *device, tn_event **event)
 {
     (void)device;
     *event = calloc(1, sizeof **event);
     return *event ? TN_OK
-                  : tn__opencl_host->fail(TN_ERR_MEMORY,
-                                          "no memory for an event");
+                  : tn__host->fail(TN_ERR_MEMORY, "no memory for an event");
 }
 
 void tn__opencl_event_close(tn_event *event)
@@ -192,7 +178,7 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
         if (event->event)
             cl.ReleaseEvent(event->event);
         event->event = recorded;
-        /* Another queue may wait for it: it must be on its way. */
+        /* Another queue may wait for the event, so it has to be submitted. */
         error = cl.Flush(queue->queue);
         queue->unflushed = 0;
     }
@@ -200,7 +186,7 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
                  : TN_OK;
 }
 
-/* An event that was never recorded is done, as CUDA has it. */
+/* An event that was never recorded is done, as in CUDA. */
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
 {
     cl_int state = CL_COMPLETE;
@@ -209,10 +195,8 @@ tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
             cl.GetEventInfo(event->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
                             sizeof state, &state, NULL);
         if (error || state < 0)
-            return tn__opencl_host->fail(TN_ERR_DEVICE_LOST,
-                                         "an event failed: %s",
-                                         tn__opencl_error_name(
-                                             error ? error : state));
+            return tn__host->fail(TN_ERR_DEVICE_LOST, "an event failed: %s",
+                                  tn__opencl_error_name(error ? error : state));
     }
     *done = state == CL_COMPLETE;
     return TN_OK;

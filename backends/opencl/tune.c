@@ -1,47 +1,49 @@
-/* tune.c: how many work-items a group of a program has, and how many groups
- * a compute unit, on devices that are no CPUs.
+/* tune.c: chooses the work-items of a group and the groups of a compute unit
+ * for programs, on devices other than CPUs.
  *
- * Which is best differs from device to device by a tenth or two, so the first
- * large launch of elements, and the first of rows, runs in each of a few ways;
- * the fastest has all launches of its kind from then on. Bits do not depend on
- * it. A launch is repeated only where that does no harm: nothing it reads is
- * written, and no index of it may be at fault. */
+ * The best choice differs between devices, by 10 to 20 % in time. So the first
+ * large launch over elements, and the first over rows, runs in each of a few
+ * variants, and the fastest variant is used for all launches of that kind.
+ * Results do not depend on it. Only a launch that can be repeated is measured:
+ * it writes nothing that it reads, and it cannot have an index fault. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* Work-items of a group, and how many times the usual number of groups. The
- * first is the one without measuring. */
+/* Work-items of a group, and a factor for the number of groups. The first
+ * variant is the default. */
 static const struct {
     uint32_t items, times;
-} ways[TN_OPENCL_WAYS] = {{256, 1}, {128, 2}, {64, 4}, {256, 4}};
+} variants[TN_OPENCL_VARIANTS] = {{256, 1}, {128, 2}, {64, 4}, {256, 4}};
 
-enum { LARGE = 1 << 20 }; /* elements: longer than a launch takes */
+enum { LARGE = 1 << 20 }; /* elements; runs longer than its submission */
 enum { ROUNDS = 3 };
-/* Another way must be so much faster, or noise would choose. */
+/* Another variant has to be faster than the first by this factor, so that noise
+ * does not decide. */
 static const double BETTER = 0.95;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_tune_init(tn_plugin_device *device)
 {
-    const char *option = tn__opencl_host->option("tune");
+    const char *option = tn__host->option("tune");
     const tn_target plain = device->targets[0];
     const bool chunked = plain.flags & TN_TARGET_CHUNKED;
-    for (int w = 0; w < TN_OPENCL_WAYS && !chunked; w++) {
+    for (int w = 0; w < TN_OPENCL_VARIANTS && !chunked; w++) {
         tn_target *target = &device->targets[w];
         *target = plain;
-        if (target->group_limit > ways[w].items)
-            target->group_limit = ways[w].items;
-        target->units *= ways[w].times;
+        if (target->group_limit > variants[w].items)
+            target->group_limit = variants[w].items;
+        target->units *= variants[w].times;
     }
     const int fixed = option ? atoi(option) : chunked ? 0 : -1;
-    const bool known = fixed >= 0 && fixed < TN_OPENCL_WAYS && !chunked;
+    const bool known = fixed >= 0 && fixed < TN_OPENCL_VARIANTS && !chunked;
     for (int kind = 0; kind < TN_OPENCL_KINDS; kind++)
-        atomic_init(&device->way[kind],
-                    (uint8_t)(known ? 1 + fixed : chunked ? 1 : 0));
+        atomic_init(&device->variant[kind], (uint8_t)(known     ? 1 + fixed
+                                                      : chunked ? 1
+                                                                : 0));
 }
 
 static bool is_repeatable(const tn_program *program, const tn_launch *launch)
@@ -71,69 +73,83 @@ typedef struct repeat {
     const tn_launch *launch;
 } repeat;
 
-static tn_status work(tn_queue *queue, void *context, uint8_t way)
+static tn_status work(tn_queue *queue, void *context, uint8_t variant)
 {
     const repeat *r = context;
-    return tn__opencl_launch_for(queue, &queue->device->targets[way - 1],
+    return tn__opencl_launch_for(queue, &queue->device->targets[variant - 1],
                                  r->built, r->launch);
 }
 
-/* 1 + the number of the fastest. */
+/* 1 + the index of the fastest variant. */
 static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
 {
-    double least[TN_OPENCL_WAYS];
+    double least[TN_OPENCL_VARIANTS];
     uint8_t best = 1;
-    for (uint8_t way = 1; way <= TN_OPENCL_WAYS && !*status; way++)
+    for (uint8_t variant = 1; variant <= TN_OPENCL_VARIANTS && !*status;
+         variant++)
         for (int round = -1; round < ROUNDS && !*status; round++) {
-            double time = tn__opencl_time(queue, work, r, way, status);
+            double time = tn__opencl_time(queue, work, r, variant, status);
             /* Round -1 compiles. */
-            if (round <= 0 || time < least[way - 1])
-                least[way - 1] = time;
+            if (round <= 0 || time < least[variant - 1])
+                least[variant - 1] = time;
         }
-    for (uint8_t way = 2; way <= TN_OPENCL_WAYS && !*status; way++)
-        if (least[way - 1] < least[best - 1] * BETTER)
-            best = way;
+    for (uint8_t variant = 2; variant <= TN_OPENCL_VARIANTS && !*status;
+         variant++)
+        if (least[variant - 1] < least[best - 1] * BETTER)
+            best = variant;
     if (!*status)
-        tn__opencl_host->log(3, "opencl: measured launches of %s: groups of %u "
-                                "in %.3f ms, of %u in %.3f ms",
-                             r->launch->row_ndim ? "rows" : "elements",
-                             ways[0].items, 1e3 * least[0],
-                             ways[best - 1].items, 1e3 * least[best - 1]);
+        tn__host->log(3,
+                      "opencl: measured launches of %s: groups of %u "
+                      "in %.3f ms, of %u in %.3f ms",
+                      r->launch->row_ndim ? "rows" : "elements",
+                      variants[0].items, 1e3 * least[0],
+                      variants[best - 1].items, 1e3 * least[best - 1]);
     return best;
 }
 
-/* The way of that kind, 0 if nothing is known and this launch cannot tell. */
-static uint8_t learn(tn_queue *queue, repeat *r, int kind, tn_status *status)
+/* The variant for that kind, from the disk cache or by measuring; 0 if
+ * measuring failed. */
+static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,
+                           tn_status *status)
 {
     const tn_plugin_device *device = queue->device;
     const char *what = kind ? "ways 1, rows" : "ways 1, elements";
-    uint8_t way = tn__opencl_choice_kept(device, what, TN_OPENCL_WAYS);
-    if (!way) {
-        way = measure(queue, r, status);
+    uint8_t variant = tn__opencl_choice_load(device, what, TN_OPENCL_VARIANTS);
+    if (!variant) {
+        variant = measure(queue, r, status);
         if (!*status)
-            tn__opencl_choice_keep(device, what, way);
+            tn__opencl_choice_store(device, what, variant);
     }
-    return way;
+    return variant;
 }
 
-tn_status tn__opencl_tune(tn_queue *queue, const tn_program *program,
-                          tn_built *built, const tn_launch *launch,
-                          const tn_target **out)
+static tn_status tune(tn_queue *queue, const tn_program *program,
+                      tn_built *built, const tn_launch *launch,
+                      const tn_target **out)
 {
     const int kind = launch->row_ndim > 0;
     tn_status status = TN_OK;
-    _Atomic uint8_t *known = &queue->device->way[kind];
-    uint8_t way = atomic_load_explicit(known, memory_order_relaxed);
-    if (!way && is_large(launch) && is_repeatable(program, launch)) {
+    _Atomic uint8_t *known = &queue->device->variant[kind];
+    uint8_t variant = atomic_load_explicit(known, memory_order_relaxed);
+    if (!variant && is_large(launch) && is_repeatable(program, launch)) {
         repeat r = {built, launch};
         pthread_mutex_lock(&lock);
-        way = atomic_load_explicit(known, memory_order_relaxed);
-        if (!way)
-            way = learn(queue, &r, kind, &status);
+        variant = atomic_load_explicit(known, memory_order_relaxed);
+        if (!variant)
+            variant = choice_find(queue, &r, kind, &status);
         if (!status)
-            atomic_store_explicit(known, way, memory_order_relaxed);
+            atomic_store_explicit(known, variant, memory_order_relaxed);
         pthread_mutex_unlock(&lock);
     }
-    *out = &queue->device->targets[way && !status ? way - 1 : 0];
+    *out = &queue->device->targets[variant && !status ? variant - 1 : 0];
     return status;
+}
+
+tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
+                            const tn_launch *launch)
+{
+    const tn_target *target;
+    tn_status status = tune(queue, built->program, built, launch, &target);
+    return status ? status
+                  : tn__opencl_launch_for(queue, target, built, launch);
 }

@@ -1,14 +1,16 @@
-/* numbers.c: loads, stores and the four folds for any dtype, and walking over
- * strided views. */
+/* numbers.c: what the other files build on: the core's table; loads, stores and
+ * the four reductions for any dtype; iteration over strided views. */
 #include "reference.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- narrow floats ----------------------------------------------------- */
+const tn_host *reference_host;
 
-/* A narrow float is a mantissa width, a smallest normal exponent, and the
- * codes at the top of its range. */
+/* ---- narrow floats ------------------------------------------------------- */
+
+/* A narrow float format: the width of its mantissa, its smallest normal
+ * exponent, and the codes at the top of its range. */
 typedef struct narrow {
     int mantissa_bits, min_exponent;
     uint32_t sign, max_finite, infinity, overflow, nan;
@@ -35,14 +37,15 @@ static uint32_t encode(narrow n, float x)
         return sign | n.nan;
     if (isinf(x))
         return sign | n.infinity;
-    /* Round to the grid at x, which below the smallest normal number gets no
-     * finer. Scaled to that grid, rint rounds to nearest even. */
+    /* Rounds to the spacing of numbers at x, which does not shrink below the
+     * smallest normal number. x is scaled so that the spacing is 1; then rint
+     * rounds to nearest even. */
     int exponent = x == 0 ? n.min_exponent : ilogb(x);
     if (exponent < n.min_exponent)
         exponent = n.min_exponent;
     uint32_t steps =
         (uint32_t)rint(ldexp(fabs((double)x), n.mantissa_bits - exponent));
-    /* The leading one, if any, adds itself to the exponent's field. */
+    /* If there is a leading one, it adds 1 to the exponent field. */
     uint32_t code =
         steps + ((uint32_t)(exponent - n.min_exponent) << n.mantissa_bits);
     return sign | (code > n.max_finite ? n.overflow : code);
@@ -60,7 +63,7 @@ static tn_number decode(narrow n, uint32_t code)
     return (tn_number){.f = code & n.sign ? -x : x};
 }
 
-/* ---- elements ---------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------ */
 
 bool reference_is_float(tn_dtype dtype)
 {
@@ -143,7 +146,7 @@ void reference_store(const tn_strided *view, int64_t at, tn_number x)
     }
 }
 
-static double extreme(bool greater, double x, double y)
+static double min_or_max(bool greater, double x, double y)
 {
     if (isnan(x) || isnan(y))
         return NAN;
@@ -155,7 +158,7 @@ static double extreme(bool greater, double x, double y)
 tn_number reference_combine(unsigned kind, tn_dtype dtype, tn_number x,
                             tn_number y)
 {
-    uint64_t xi = (uint64_t)x.i, yi = (uint64_t)y.i; /* wrap */
+    uint64_t xi = (uint64_t)x.i, yi = (uint64_t)y.i; /* unsigned: wraps */
     bool is_float = reference_is_float(dtype);
     switch (kind) {
     case TN_REDUCE_SUM:
@@ -173,12 +176,12 @@ tn_number reference_combine(unsigned kind, tn_dtype dtype, tn_number x,
     default:
         if (!is_float)
             return (x.i > y.i) == (kind == TN_REDUCE_MAX) ? x : y;
-        x.f = extreme(kind == TN_REDUCE_MAX, x.f, y.f);
+        x.f = min_or_max(kind == TN_REDUCE_MAX, x.f, y.f);
         return x;
     }
 }
 
-/* ---- views ------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 int64_t reference_offset(const tn_strided *view, const int64_t *point,
                          uint32_t ndim)

@@ -1,16 +1,15 @@
-/* reference.c: the smallest whole plugin. One device, plain scalar C, every
- * call done when it returns. It is what other devices are held against, and a
- * template: copy the folder, rename `reference`, and replace one primitive
- * after the other. */
+/* reference.c: the smallest complete plugin. One device, plain scalar C, and
+ * every call has finished when it returns. Other devices are compared with it.
+ * It is also a template: copy the folder, rename `reference`, and replace one
+ * primitive after the other. */
 #include "reference.h"
 
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
-const tn_host *reference_host;
-
-/* A device with state, a queue with work in flight would keep them here. */
+/* A device with state would keep it here; a queue would keep its pending
+ * work. */
 struct tn_plugin_device {
     char unused;
 };
@@ -22,13 +21,13 @@ struct tn_built {
     const tn_program *program; /* lent: outlives its built form */
 };
 
-/* The first index fault since the last sync. Calls of a synchronous device come
- * from several threads at once; the one that failed asks for the details. It
- * is a struct of ours, whole: those of the core may be shorter or longer, and
- * tn_struct_copy fills them. */
+/* The first index fault since the last sync. A synchronous device is called
+ * from several threads at once, and the thread whose call failed asks for the
+ * details. The struct is our own version of tn_fault. The core's may be shorter
+ * or longer: tn_struct_copy fills it. */
 static _Thread_local tn_fault first_fault;
 
-static tn_status made(const void *object)
+static tn_status allocated(const void *object)
 {
     return object ? TN_OK : reference_host->fail(TN_ERR_MEMORY, "no memory");
 }
@@ -40,7 +39,7 @@ static tn_status unknown(const char *call)
                                 "plugin does not know", call);
 }
 
-/* ---- the device -------------------------------------------------------- */
+/* ---- the device ---------------------------------------------------------- */
 
 static tn_status device_count(uint32_t *count)
 {
@@ -69,7 +68,7 @@ static tn_status device_info(uint32_t i, tn_device_info *info)
 static tn_status device_open(uint32_t i, tn_plugin_device **device)
 {
     (void)i;
-    return made(*device = calloc(1, sizeof **device));
+    return allocated(*device = calloc(1, sizeof **device));
 }
 
 static void device_close(tn_plugin_device *device)
@@ -77,7 +76,7 @@ static void device_close(tn_plugin_device *device)
     free(device);
 }
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                               tn_buffer **out)
@@ -87,7 +86,7 @@ static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     void *data = NULL;
     if (!buffer || posix_memalign(&data, 64, bytes ? (size_t)bytes : 1) != 0) {
         free(buffer);
-        return made(NULL);
+        return allocated(NULL);
     }
     buffer->data = data;
     *out = buffer;
@@ -127,12 +126,12 @@ static tn_status copy(tn_queue *queue, const tn_copy_args *c)
     return TN_OK;
 }
 
-/* ---- work -------------------------------------------------------------- */
+/* ---- work ---------------------------------------------------------------- */
 
 static tn_status queue_open(tn_plugin_device *device, tn_queue **queue)
 {
     (void)device;
-    return made(*queue = calloc(1, sizeof **queue));
+    return allocated(*queue = calloc(1, sizeof **queue));
 }
 
 static void queue_close(tn_queue *queue)
@@ -158,7 +157,7 @@ static tn_status program_build(tn_plugin_device *device,
     if (built)
         built->program = program;
     *out = built;
-    return made(built);
+    return allocated(built);
 }
 
 static void program_free(tn_plugin_device *device, tn_built *built)
@@ -167,16 +166,17 @@ static void program_free(tn_plugin_device *device, tn_built *built)
     free(built);
 }
 
-/* Remembers the fault of a call that ends with this status. */
-static tn_status ended(tn_status status, const tn_fault *fault)
+/* Stores the fault of a call that returns TN_ERR_INDEX. Returns the call's
+ * status. */
+static tn_status note_fault(tn_status status, const tn_fault *fault)
 {
     if (status == TN_ERR_INDEX && first_fault.code == TN_OK)
         first_fault = *fault;
     return status;
 }
 
-/* The host's interpreter does the work of a launch: a plugin with kernels of
- * its own puts them here. */
+/* The core's interpreter does the work of a launch. A plugin with kernels of
+ * its own calls them here. */
 static tn_status launch(tn_queue *queue, tn_built *built,
                         const tn_launch *launch)
 {
@@ -184,7 +184,7 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     uint32_t count = built->program->operand_count;
     void **memory = calloc(count + 1, sizeof *memory);
     if (!memory)
-        return made(NULL);
+        return allocated(NULL);
     for (uint32_t k = 0; k < count; k++)
         if (launch->operand[k].buffer)
             memory[k] = launch->operand[k].buffer->data;
@@ -192,11 +192,11 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     tn_status status =
         reference_host->interpret(built->program, launch, memory, &fault);
     free(memory);
-    return ended(status, &fault);
+    return note_fault(status, &fault);
 }
 
-/* The primitives compute with subnormals and nearest rounding, whatever the
- * calling program has set; its own setting is put back. */
+/* The primitives need subnormal numbers and rounding to nearest, whatever mode
+ * the calling program has set. Its mode is restored afterwards. */
 static fenv_t default_fpu(void)
 {
     fenv_t before;
@@ -225,7 +225,8 @@ static tn_status scatter(tn_queue *queue, const tn_scatter_args *scatter)
         return unknown("scatter");
     tn_fault fault = {.size = sizeof fault};
     fenv_t before = default_fpu();
-    return ended(with_fpu(&before, reference_scatter(scatter, &fault)), &fault);
+    return note_fault(with_fpu(&before, reference_scatter(scatter, &fault)),
+                      &fault);
 }
 
 static tn_status scan(tn_queue *queue, const tn_scan_args *scan)
@@ -246,7 +247,7 @@ static tn_status sort(tn_queue *queue, const tn_sort_args *sort)
     return with_fpu(&before, reference_sort(sort));
 }
 
-/* ---- the table --------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 static const tn_plugin plugin = {
     .size = sizeof plugin,
@@ -278,7 +279,7 @@ const tn_plugin *tenon_plugin_v1(const tn_host *host)
 {
     reference_host = host;
     if (host->abi_major != TN_ABI_MAJOR) {
-        host->fail(TN_ERR_PLUGIN, "reference: ABI version %u, not %u",
+        host->fail(TN_ERR_PLUGIN, "reference: needs ABI version %u, not %u",
                    TN_ABI_MAJOR, host->abi_major);
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* reference.h: what the files of this plugin share. */
+/* reference.h: types and functions that the files of this plugin share. */
 #ifndef REFERENCE_H
 #define REFERENCE_H
 
@@ -12,29 +12,29 @@ struct tn_buffer {
     unsigned char *data; /* owned: host memory */
 };
 
-/* ---- numbers.c: one element of any dtype ------------------------------- */
+/* ---- numbers.c: one element of any dtype --------------------------------- */
 
-/* Floats of every width are held in .f (exactly), all others in .i. */
+/* Floats of every width are in .f, exactly; all other numbers are in .i. */
 bool reference_is_float(tn_dtype dtype);
 size_t reference_bytes(tn_dtype dtype);
 tn_number reference_load(const tn_strided *view, int64_t at);
 void reference_store(const tn_strided *view, int64_t at, tn_number x);
-/* x + y, x * y, min, max of what dtype computes in (kind: TN_REDUCE_SUM PROD
- * MAX MIN): f64 in double, other floats in float, integers wrapping. */
+/* x + y, x * y, max or min (kind: TN_REDUCE_SUM PROD MAX MIN), computed in
+ * double for f64, in float for other floats, in wrapping integers otherwise. */
 tn_number reference_combine(unsigned kind, tn_dtype dtype, tn_number x,
                             tn_number y);
 
-/* Where the point lies in a view. */
+/* The index of the element at this point of a view. */
 int64_t reference_offset(const tn_strided *view, const int64_t *point,
                          uint32_t ndim);
 /* Moves to the next point in row-major order; false after the last one. */
 bool reference_next(int64_t *point, const int64_t *extent, uint32_t ndim);
 int64_t reference_numel(const int64_t *extent, uint32_t ndim);
 
-/* ---- the primitives ---------------------------------------------------- */
+/* ---- the primitives ------------------------------------------------------ */
 
 tn_status reference_matmul(const tn_matmul_args *matmul);
-/* TN_ERR_INDEX with *fault filled where an index lies outside. */
+/* TN_ERR_INDEX, with *fault filled, if an index is out of range. */
 tn_status reference_scatter(const tn_scatter_args *scatter, tn_fault *fault);
 tn_status reference_scan(const tn_scan_args *scan);
 tn_status reference_sort(const tn_sort_args *sort);

@@ -1,26 +1,26 @@
-/* reference_matmul.c: c = alpha * a b + beta * c, for one matrix of the batch after the
- * other, in the plain order: each sum runs over rising k, a product being added
- * with one rounding: in float for f32 and all narrower floats, in double for
- * f64, in wrapping 64 bits for integers. (Summing f32 in double would be nearer
- * the truth, but farther from every other device.)
+/* reference_matmul.c: c = alpha * a b + beta * c, one matrix of the batch after
+ * the other. Each sum runs over rising k by fused multiply-adds: in float for
+ * f32 and all narrower floats, in double for f64, in wrapping 64-bit integers
+ * otherwise. (Sums of f32 in double would be more exact, but farther from all
+ * other devices.)
  *
- * A row of sums is built at a time, by adding a[m, k] times row k of b: the
- * order of each sum is the plain one, and a compiler may still take several
- * columns at once. */
+ * A row of c is computed at a time, by adding a[i, k] * b[k, :] for each k.
+ * That keeps the order of each sum, and a compiler can vectorise over the
+ * columns. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Sums of one row, and b as k x n, in what dtype computes in. */
-typedef union line {
+/* The sums of one row, or b as k x n, in the type that dtype computes in. */
+typedef union vector {
     double *f64;
     float *f32;
     uint64_t *u64;
     void *any;
-} line;
+} vector;
 
-static void set(line to, tn_dtype dtype, int64_t i, tn_number x)
+static void set(vector to, tn_dtype dtype, int64_t i, tn_number x)
 {
     if (dtype == TN_F64)
         to.f64[i] = x.f;
@@ -30,8 +30,8 @@ static void set(line to, tn_dtype dtype, int64_t i, tn_number x)
         to.u64[i] = (uint64_t)x.i;
 }
 
-/* sum[j] += x * b[j], rounded once */
-static void add_multiple(line sum, line b, int64_t from, tn_dtype dtype,
+/* sum[j] = fma(x, b[j], sum[j]) */
+static void add_multiple(vector sum, vector b, int64_t from, tn_dtype dtype,
                          tn_number x, int64_t n)
 {
     if (dtype == TN_F64) {
@@ -51,7 +51,8 @@ static void add_multiple(line sum, line b, int64_t from, tn_dtype dtype,
 }
 
 /* alpha * sum[j], plus beta * c unless beta is 0; each step is rounded. */
-static tn_number blend(const tn_matmul_args *mm, line sum, int64_t j, tn_number c)
+static tn_number blend(const tn_matmul_args *mm, vector sum, int64_t j,
+                       tn_number c)
 {
     tn_dtype dtype = mm->c.dtype;
     if (dtype == TN_F64) {
@@ -59,7 +60,8 @@ static tn_number blend(const tn_matmul_args *mm, line sum, int64_t j, tn_number 
         return (tn_number){.f = mm->beta != 0 ? x + mm->beta * c.f : x};
     }
     if (reference_is_float(dtype)) {
-        float x = (float)mm->alpha * sum.f32[j], y = (float)mm->beta * (float)c.f;
+        float x = (float)mm->alpha * sum.f32[j];
+        float y = (float)mm->beta * (float)c.f;
         return (tn_number){.f = mm->beta != 0 ? x + y : x};
     }
     if (dtype == TN_BOOL)
@@ -70,9 +72,9 @@ static tn_number blend(const tn_matmul_args *mm, line sum, int64_t j, tn_number 
         .i = (int64_t)(alpha * sum.u64[j] + beta * (uint64_t)c.i)};
 }
 
-/* a, b and c are where the matrices of this batch point begin. */
+/* a, b and c: where the matrices of this batch point begin. */
 static void multiply(const tn_matmul_args *mm, int64_t a, int64_t b, int64_t c,
-                     line sum, line packed)
+                     vector sum, vector packed)
 {
     uint32_t row = mm->batch_ndim, column = row + 1;
     for (int64_t k = 0; k < mm->k; k++)
@@ -82,7 +84,7 @@ static void multiply(const tn_matmul_args *mm, int64_t a, int64_t b, int64_t c,
                                            j * mm->b.stride[column]));
     for (int64_t i = 0; i < mm->m; i++) {
         for (int64_t j = 0; j < mm->n; j++)
-            set(sum, mm->c.dtype, j, (tn_number){.i = 0}); /* 0.0 too */
+            set(sum, mm->c.dtype, j, (tn_number){.i = 0}); /* is 0.0, too */
         for (int64_t k = 0; k < mm->k; k++)
             add_multiple(sum, packed, k * mm->n, mm->c.dtype,
                          reference_load(&mm->a, a + i * mm->a.stride[row] +
@@ -104,8 +106,9 @@ tn_status reference_matmul(const tn_matmul_args *mm)
     if (reference_numel(mm->batch, mm->batch_ndim) == 0 || mm->m == 0 ||
         mm->n == 0)
         return TN_OK;
-    line sum = {.any = calloc((size_t)mm->n, sizeof(double))};
-    line packed = {.any = calloc((size_t)(mm->k * mm->n) + 1, sizeof(double))};
+    vector sum = {.any = calloc((size_t)mm->n, sizeof(double))};
+    vector packed = {.any =
+                         calloc((size_t)(mm->k * mm->n) + 1, sizeof(double))};
     tn_status status = TN_OK;
     if (sum.any && packed.any)
         do

@@ -1,14 +1,15 @@
-/* reference_scan.c: the inclusive prefix fold along the last dimension: in rising order,
- * and floating sums in that of <tenon/plugin.h>. */
+/* reference_scan.c: inclusive scans along the last dimension, in rising order.
+ * Floating sums are added in the order that <tenon/plugin.h> fixes. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Does x become the extreme whose position is told? The last of equals does
- * (-0 equals +0), and once there is a NaN only another. */
-static bool takes_over(unsigned kind, tn_dtype dtype, tn_number x,
-                       tn_number best)
+/* Does x replace the current minimum or maximum, so that its position is
+ * reported? Of equal elements the last one does (-0 equals +0). After a NaN
+ * only another NaN does. */
+static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
+                        tn_number best)
 {
     if (!reference_is_float(dtype))
         return kind == TN_REDUCE_MAX ? x.i >= best.i : x.i <= best.i;
@@ -17,9 +18,9 @@ static bool takes_over(unsigned kind, tn_dtype dtype, tn_number x,
     return kind == TN_REDUCE_MAX ? x.f >= best.f : x.f <= best.f;
 }
 
-/* x[0 .. n) becomes its prefix sums: blocks of TN_LANES by halves, then each
- * goes on where the one before it ends. */
-static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
+/* Replaces x[0 .. n) by its prefix sums. Each block of TN_LANES is summed by
+ * doubling; then the last sum of the block before it is added. */
+static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t first = 0; first < n; first += TN_LANES) {
         tn_number *block = x + first;
@@ -36,38 +37,39 @@ static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
     }
 }
 
-/* The same of a whole line: chunk after chunk, and then their final elements,
- * total[], tell what comes before each. */
-static void sum_line(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
+/* Replaces a whole row by its prefix sums: each chunk separately, then the
+ * prefix sums of the chunks' totals, which are added to the chunks after
+ * them. */
+static void sum_row(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
 {
     int64_t chunks = (n + TN_CHUNK - 1) / TN_CHUNK;
     for (int64_t c = 0; c < chunks; c++) {
         int64_t first = c * TN_CHUNK;
         int64_t size = n - first < TN_CHUNK ? n - first : TN_CHUNK;
-        sum_by_blocks(dtype, x + first, size);
+        sum_in_blocks(dtype, x + first, size);
         total[c] = x[first + size - 1];
     }
-    sum_by_blocks(dtype, total, chunks);
+    sum_in_blocks(dtype, total, chunks);
     for (int64_t k = TN_CHUNK; k < n; k++)
         x[k] = reference_combine(TN_REDUCE_SUM, dtype,
                                  total[k / TN_CHUNK - 1], x[k]);
 }
 
-static tn_status sum_lines(const tn_scan_args *s)
+static tn_status sum_rows(const tn_scan_args *s)
 {
     uint32_t last = s->ndim - 1;
     int64_t point[TN_MAX_NDIM] = {0}, n = s->extent[last];
     tn_number *x = malloc((size_t)(n + n / TN_CHUNK + 1) * sizeof *x);
     if (!x)
         return reference_host->fail(TN_ERR_MEMORY,
-                                    "no memory for a line of %lld elements",
+                                    "scan: no memory for a row of %lld elements",
                                     (long long)n);
     do {
         int64_t in = reference_offset(&s->in, point, last);
         int64_t out = reference_offset(&s->out, point, last);
         for (int64_t k = 0; k < n; k++)
             x[k] = reference_load(&s->in, in + k * s->in.stride[last]);
-        sum_line(s->in.dtype, x, n, x + n);
+        sum_row(s->in.dtype, x, n, x + n);
         for (int64_t k = 0; k < n; k++)
             reference_store(&s->out, out + k * s->out.stride[last], x[k]);
     } while (reference_next(point, s->extent, last));
@@ -82,7 +84,7 @@ tn_status reference_scan(const tn_scan_args *s)
     if (reference_numel(s->extent, s->ndim) == 0)
         return TN_OK;
     if (s->kind == TN_REDUCE_SUM && reference_is_float(s->in.dtype))
-        return sum_lines(s);
+        return sum_rows(s);
     do {
         int64_t in = reference_offset(&s->in, point, last);
         int64_t out = reference_offset(&s->out, point, last);
@@ -91,7 +93,7 @@ tn_status reference_scan(const tn_scan_args *s)
         for (int64_t k = 0; k < s->extent[last]; k++) {
             tn_number x = reference_load(&s->in, in + k * s->in.stride[last]);
             if (s->out_index.buffer) {
-                if (takes_over(s->kind, s->in.dtype, x, fold))
+                if (is_new_best(s->kind, s->in.dtype, x, fold))
                     best_at.i = k;
                 reference_store(&s->out_index,
                                 out_index + k * s->out_index.stride[last],

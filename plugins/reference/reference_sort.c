@@ -25,10 +25,12 @@ static bool comes_first(const tn_sort_args *s, item a, item b)
                                          : is_less(s->in.dtype, a.x, b.x);
 }
 
-/* Merges sorted runs of `width`, then of twice that ... from one array to the
- * other and back; returns the one that is sorted in the end. The right run's
- * item goes first only if it must, which is what makes the sort stable. */
-static item *merge_sort(const tn_sort_args *s, item *from, item *to, int64_t count)
+/* Merges sorted segments of `width` elements, then of twice that, and so on,
+ * back and forth between two arrays. Returns the array with the result. An
+ * element of the right segment goes first only if it must, which makes the sort
+ * stable. */
+static item *merge_sort(const tn_sort_args *s, item *from, item *to,
+                        int64_t count)
 {
     for (int64_t width = 1; width < count; width *= 2) {
         for (int64_t start = 0; start < count; start += 2 * width) {

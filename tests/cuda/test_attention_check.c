@@ -54,7 +54,7 @@ static void cache_write(const void *key, uint64_t key_bytes, const void *value,
 static const tn_host host = {.size = sizeof host, .log = log_line,
                              .cache_read = cache_read,
                              .cache_write = cache_write};
-const tn_host *tn__cuda_host = &host;
+const tn_host *tn__host = &host;
 
 static bool alloc_fails;
 
@@ -113,14 +113,14 @@ const char *tn__cuda_open(tn_cuda_library which)
 static void copy_numbers(const tn_strided *to, const tn_strided *from,
                          int64_t count, int64_t of)
 {
-    const uint16_t *x = tn__cuda_place(from, 0);
+    const uint16_t *x = tn__cuda_address(from, 0);
     if (!to->buffer)
         return;
     for (int64_t i = 0; i < count; i++) {
         if (to->dtype == TN_F32)
-            ((float *)tn__cuda_place(to, 0))[i] = (float)(x[i % of] & 255) / 64;
+            ((float *)tn__cuda_address(to, 0))[i] = (float)(x[i % of] & 255) / 64;
         else
-            ((uint16_t *)tn__cuda_place(to, 0))[i] = x[i % of];
+            ((uint16_t *)tn__cuda_address(to, 0))[i] = x[i % of];
     }
 }
 
@@ -165,9 +165,9 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
     compute(a);
     const tn_strided *x = sides[wrong_side];
     if (x && x->dtype == TN_F32)
-        ((uint32_t *)tn__cuda_place(x, 0))[17] = wrong_bits;
+        ((uint32_t *)tn__cuda_address(x, 0))[17] = wrong_bits;
     else if (x)
-        ((uint16_t *)tn__cuda_place(x, 0))[17] = (uint16_t)wrong_bits;
+        ((uint16_t *)tn__cuda_address(x, 0))[17] = (uint16_t)wrong_bits;
     return TN_OK;
 }
 
@@ -188,11 +188,12 @@ static tn_attention_args problem(tn_dtype dtype, uint32_t kind)
 /* The first time anything is asked of a queue without a cache. */
 static bool fresh(const tn_attention_args *a)
 {
-    tn_queue queue = {.device = &device, .last_tag = 7, .unsynced = 2};
+    tn_queue queue = {.device = &device,
+                      .pending = {.last_tag = 7, .count = 2}};
     kept_bytes = 0;
-    bool right = tn__cuda_attention_is_right(&queue, a);
+    bool right = tn__cuda_attention_is_accurate(&queue, a);
     tn__cuda_checks_free(queue.checks);
-    if (queue.last_tag != 7 || queue.unsynced != 2 || live)
+    if (queue.pending.last_tag != 7 || queue.pending.count != 2 || live)
         ok(false, "the queue is as it was: %d allocations", live);
     return right;
 }
@@ -224,8 +225,8 @@ static void test_verdicts(void)
         wrong_side = cases[i].side;
         wrong_bits = cases[i].bits;
         ok(fresh(&a) == cases[i].right &&
-               strstr(said, cases[i].right ? " is by cuDNN: "
-                                           : " is by the own kernels: "),
+               strstr(said, cases[i].right ? " uses cuDNN: "
+                                           : " uses the own kernels: "),
            "%s: %s", cases[i].name, said);
     }
     wrong_side = 0;
@@ -240,10 +241,10 @@ static void test_names(void)
                           .stride = {0, 0, 1000, 1}};
     ok(fresh(&a) && strstr(said, "gradient of attention of bfloat16, causal, a "
                                  "mask of float32 for all heads, shared keys, "
-                                 "64 and 32 features is by cuDNN"),
+                                 "64 and 32 features uses cuDNN"),
        "the log says of what: %s", said);
     declined = "cuDNN has no engine";
-    ok(!fresh(&a) && strstr(said, "is by the own kernels: cuDNN has no engine"),
+    ok(!fresh(&a) && strstr(said, "uses the own kernels: cuDNN has no engine"),
        "and why not: %s", said);
     declined = NULL;
     alloc_fails = true;
@@ -262,33 +263,33 @@ static void test_once(void)
     tn_attention_args a = problem(TN_F16, TN_ATTENTION_FORWARD);
     kept_bytes = 0;
     asked = 0;
-    bool first = tn__cuda_attention_is_right(&queue, &a);
+    bool first = tn__cuda_attention_is_accurate(&queue, &a);
     a.batch = a.queries = 5;
-    bool second = tn__cuda_attention_is_right(&queue, &a);
+    bool second = tn__cuda_attention_is_accurate(&queue, &a);
     ok(first && second && asked == 1, "a class is tried once");
-    ok(tn__cuda_attention_is_right(&other, &a) && asked == 1 &&
-           strstr(said, "as was found before"),
+    ok(tn__cuda_attention_is_accurate(&other, &a) && asked == 1 &&
+           strstr(said, "from the disk cache"),
        "for another queue the cache knows it: %s", said);
     listed.info.name[0] = 'X';
     tn_queue third = {.device = &device};
-    ok(tn__cuda_attention_is_right(&third, &a) && asked == 2,
+    ok(tn__cuda_attention_is_accurate(&third, &a) && asked == 2,
        "for another GPU it is tried again");
     listed.info.name[0] = 'G';
     tn_attention_args b = a;
     for (int i = 0; i < 40; i++) { /* more than are remembered */
         b.features = 8 * (1 + i % 16);
         b.values = 8 * (1 + i / 16);
-        tn__cuda_attention_is_right(&queue, &b);
+        tn__cuda_attention_is_accurate(&queue, &b);
     }
-    ok(tn__cuda_attention_is_right(&queue, &a) && asked == 43,
+    ok(tn__cuda_attention_is_accurate(&queue, &a) && asked == 43,
        "what is forgotten is tried again: %d", asked);
     queue.capture = (tn_recorded *)(void *)&memory;
-    bool known = tn__cuda_attention_is_right(&queue, &a);
+    bool known = tn__cuda_attention_is_accurate(&queue, &a);
     a.flags = TN_ATTENTION_CAUSAL;
-    ok(known && !tn__cuda_attention_is_right(&queue, &a) && asked == 43,
+    ok(known && !tn__cuda_attention_is_accurate(&queue, &a) && asked == 43,
        "while the queue captures nothing is tried: %s", said);
     queue.capture = NULL;
-    ok(tn__cuda_attention_is_right(&queue, &a) && asked == 44,
+    ok(tn__cuda_attention_is_accurate(&queue, &a) && asked == 44,
        "and after that it is");
     tn__cuda_checks_free(queue.checks);
     tn__cuda_checks_free(other.checks);

@@ -69,7 +69,7 @@ then
 fi
 succeeds "the simulated device is listed and opened" tools/tenon info
 # An NVRTC that the driver takes: tests/sim/nvrtc has one of a told version.
-refuses "which is of CUDA 10.0 and loads nothing that it compiles" \
+refuses "newer than the driver (CUDA 10.0), which cannot load its code" \
     "no compiler that the driver takes" env TENON_SIM_VERSION=10000 \
     tools/tenon info
 TENON_CUDA_LIBS=/nonexistent:$PWD/tests/sim/nvrtc
@@ -77,10 +77,10 @@ export TENON_CUDA_LIBS
 succeeds "one of TENON_CUDA_LIBS that it takes" \
     env TENON_SIM_VERSION=11080 TENON_SIM_NVRTC=11.4 TENON_LOG=3 \
     TENON_CACHE_DIR=off examples/autograd
-is_str "$(grep -c 'NVRTC is taken from .*/tests/sim/nvrtc' \
-    "$scratch/output")" 1 "is taken from there"
-refuses "needs PTX, and that of NVRTC 11.9 is newer than the driver, which is \
-of CUDA 11.8" "PTX of a later minor version is nothing to the driver" \
+is_str "$(grep -c 'NVRTC is loaded from .*/tests/sim/nvrtc' \
+    "$scratch/output")" 1 "is loaded from there"
+refuses "needs PTX, but the PTX of NVRTC 11.9 is newer than the driver \
+(CUDA 11.8)" "PTX of a later minor version is nothing to the driver" \
     env TENON_SIM_VERSION=11080 TENON_SIM_NVRTC=11.9 tools/tenon info
 succeeds "machine code is" env TENON_SIM_VERSION=11080 TENON_SIM_NVRTC=11.9 \
     TENON_CUDA_CODE= tools/tenon info

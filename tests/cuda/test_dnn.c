@@ -50,7 +50,7 @@ static void log_line(int level, const char *format, ...)
 }
 
 static const tn_host host = {.size = sizeof host, .fail = fail, .log = log_line};
-const tn_host *tn__cuda_host = &host;
+const tn_host *tn__host = &host;
 
 bool tn__cuda_forked;
 
@@ -66,41 +66,46 @@ static tn_cu_result context_set(tn_cu_context context)
     return 0;
 }
 
-tn_status tn__cuda_unknown(const char *call)
+tn_status tn__refuse_unknown(const char *call)
 {
     (void)call;
     return TN_ERR_UNSUPPORTED;
 }
 
-tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
+tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error)
 {
     (void)device;
     return fail(TN_ERR_INTERNAL, "%s: %d", what, error);
 }
 
-tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes)
+tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     queue->scratch = 1 << 20;
     queue->scratch_bytes = bytes;
     return 0;
 }
 
-tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag)
+tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag)
 {
     (void)queue;
     (void)tag;
     return TN_OK;
 }
 
-bool tn__cuda_attention_is_right(tn_queue *queue, const tn_attention_args *a)
+static bool is_accurate(tn_queue *queue, const tn_attention_args *a)
 {
     (void)queue;
     (void)a;
     return false;
 }
 
-bool tn__cuda_product_has(tn_plugin_device *device)
+static tn_status by_cudnn(tn_queue *queue, const tn_attention_args *a)
+{
+    return tn__cuda_attention_cudnn(queue, a, is_accurate);
+}
+
+bool tn__cuda_has_cublaslt(tn_plugin_device *device)
 {
     (void)device;
     return false;
@@ -327,7 +332,7 @@ static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
         const bool declined = back && g->version >= 1000;
         ran = -1;
         engines = 0;
-        tn_status status = tn__cuda_attention_by_dnn(queue, &a);
+        tn_status status = by_cudnn(queue, &a);
         ok(declined ? status == TN_ERR_UNSUPPORTED && ran < 0
                     : status == TN_OK && ran == tensors,
            "%s: %s of %s (%d, %d of %d, %d x %d, %d, %d)%s, mask %d, is %s: "
@@ -338,7 +343,7 @@ static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
            s->causal ? " causal" : "", s->mask,
            declined ? "the own kernels'" : "taken", status, engines, ran, said);
         made = 0;
-        if (!declined && tn__cuda_attention_by_dnn(queue, &a) == TN_OK)
+        if (!declined && by_cudnn(queue, &a) == TN_OK)
             ok(made == 0, "%s: and its plan is kept", g->name);
     }
 }
@@ -351,8 +356,7 @@ static void check_declined(tn_queue *queue)
     tn_strided mask = view(TN_F16, 1, a.queries, a.keys);
     ran = -1;
 #define DECLINED(what)                                                        \
-    ok(tn__cuda_attention_by_dnn(queue, &other) == TN_ERR_UNSUPPORTED &&      \
-           ran < 0,                                                           \
+    ok(by_cudnn(queue, &other) == TN_ERR_UNSUPPORTED && ran < 0,              \
        what);                                                                 \
     other = a
     other.dropout = 0.5;
@@ -444,7 +448,7 @@ static void check_conv(tn_queue *queue, const gpu *g, const conv *c)
            c->by_channel ? ", channels last" : "", status, engines, said);
         a.bias = a.out;
         ok(tn__cuda_conv.run(queue, &a) == TN_ERR_UNSUPPORTED &&
-               strcmp(said, "a bias") == 0,
+               strcmp(said, "cuDNN adds no bias") == 0,
            "%s: with a bias it is asked again", g->name);
     }
 }

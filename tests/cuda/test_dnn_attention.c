@@ -34,13 +34,13 @@ static void look(int level, const char *line, void *context)
 {
     (void)level;
     (void)context;
-    right += strstr(line, "attention of ") && strstr(line, " is by cuDNN: ");
+    right += strstr(line, "attention of ") && strstr(line, " uses cuDNN: ");
     if (strstr(line, "attention of ") &&
-        strstr(line, " is by the own kernels: cuDNN's results")) {
+        strstr(line, " uses the own kernels: cuDNN's error")) {
         snprintf(last_wrong, sizeof last_wrong, "%s", line);
         wrong++;
     }
-    taken += strstr(line, "cuDNN takes the ") &&
+    taken += strstr(line, "cuDNN computes the ") &&
              strstr(line, "attention") != NULL;
 }
 

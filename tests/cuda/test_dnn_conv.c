@@ -77,7 +77,7 @@ static void look(int level, const char *line, void *context)
     (void)level;
     (void)context;
     if (strstr(line, ": cuDNN ") && !strstr(line, "attention")) {
-        taken += strstr(line, "takes") != NULL;
+        taken += strstr(line, "computes") != NULL;
         note("%s", line);
     }
 }

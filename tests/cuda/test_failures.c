@@ -275,8 +275,8 @@ static void test_work(void)
     const char *text =
         scene("cuStreamSynchronize", LAUNCH_FAILED, print_sync_of_two);
     ok(strstr(text, "CUDA_ERROR_LAUNCH_FAILED; the device is lost to this "
-                    "process; with TENON_CUDA_BLOCKING=1 the operator that did "
-                    "it is named"),
+                    "process; TENON_CUDA_BLOCKING=1 names the operator that "
+                    "failed"),
        "of several, how to learn which: %s", text);
     setenv("TENON_CUDA_BLOCKING", "1", 1);
     text = scene("cuStreamSynchronize", LAUNCH_FAILED, print_launch);

@@ -16,7 +16,7 @@ static void listen(int level, const char *line, void *context)
 {
     const char *at = strstr(line, "epilogue ");
     (void)level, (void)context;
-    if (at && strstr(line, "takes"))
+    if (at && strstr(line, "computes"))
         snprintf(asked + strlen(asked), sizeof asked - strlen(asked), " %d",
                  atoi(at + strlen("epilogue ")));
 }

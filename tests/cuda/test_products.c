@@ -9,8 +9,8 @@ static atomic_int takes, has_none, slow;
 static void listen(int level, const char *line, void *context)
 {
     (void)level, (void)context;
-    atomic_fetch_add(&takes, strstr(line, "cuBLASLt takes") != NULL);
-    atomic_fetch_add(&has_none, strstr(line, "cuBLASLt has no") != NULL);
+    atomic_fetch_add(&takes, strstr(line, "cuBLASLt computes") != NULL);
+    atomic_fetch_add(&has_none, strstr(line, "cuBLASLt has no algorithm for") != NULL);
     atomic_fetch_add(&slow, strstr(line, "products are slow") != NULL);
 }
 
@@ -111,8 +111,8 @@ int main(int argc, char **argv)
     setenv("TENON_CUDA_MATMUL", "cublaslt", 1);
     is_str(in_child(print_error),
            "matmul: cuda:0: TENON_CUDA_MATMUL=cublaslt: cuBLASLt is not found; "
-           "install NVIDIA's libcublas, or name its folder: "
-           "TENON_CUDA_LIBS=FOLDER (/nonexistent: cannot open shared object "
+           "install NVIDIA's libcublas, or set TENON_CUDA_LIBS to its "
+           "folder (/nonexistent: cannot open shared object "
            "file: No such file or directory)",
            "asked for by name, its absence is an error");
     return done_testing();

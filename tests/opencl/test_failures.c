@@ -243,8 +243,7 @@ static void test_work(void)
            "work that failed late, by its operator's name");
     const char *text = scene("clFinish -5", print_sync_of_two);
     ok(strstr(text, "CL_OUT_OF_RESOURCES; the device is lost to this process; "
-                    "with TENON_OPENCL_BLOCKING=1 the operator that did it is "
-                    "named"),
+                    "TENON_OPENCL_BLOCKING=1 names the operator that failed"),
        "of several, how to learn which: %s", text);
     setenv("TENON_OPENCL_BLOCKING", "1", 1);
     text = scene("clFinish -5", print_launch);

@@ -129,7 +129,7 @@ static void test_cache(void)
     setenv("TENON_OPENCL_OPTIONS", "-Dint=)", 1);
     const char *text = in_child(print_compiled);
     ok(strstr(text, "CL_BUILD_PROGRAM_FAILURE") && strstr(text, "error:") &&
-           strstr(text, "what the compiler says of it are in "),
+           strstr(text, "the compiler's output are in "),
        "a failed build: %.200s", text);
     const char *path = strstr(text, "are in ");
     FILE *file = path ? fopen(path + 7, "r") : NULL;

@@ -362,8 +362,8 @@ static tn_lt_status set(opaque *object, const attribute *known, int number,
         return set(object, known, number, value, bytes);                      \
     }                                                                         \
     tn_lt_status name##Destroy(opaque *object) { return free(object), 0; }
-OBJECT(cublasLtMatmulDesc, AT(TN_LT_TURN_A, turned[0]),
-       AT(TN_LT_TURN_B, turned[1]), AT(TN_LT_EPILOGUE, epilogue),
+OBJECT(cublasLtMatmulDesc, AT(TN_LT_TRANSPOSE_A, turned[0]),
+       AT(TN_LT_TRANSPOSE_B, turned[1]), AT(TN_LT_EPILOGUE, epilogue),
        AT(TN_LT_AUX_LD, aux_ld), AT(TN_LT_BIAS_POINTER, at[BIAS]),
        AT(TN_LT_AUX_POINTER, at[AUX]), AT(TN_LT_SCALE_A, at[SCALE_A]),
        AT(TN_LT_SCALE_B, at[SCALE_B]))

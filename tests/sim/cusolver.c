@@ -79,7 +79,7 @@ HANDLES_OF(tn_solver_handle, cusolverDnCreate, cusolverDnDestroy,
            cusolverDnSetStream)
 HANDLES_OF(tn_blas_handle, cublasCreate_v2, cublasDestroy_v2,
            cublasSetStream_v2)
-HANDLES(tn_solver_status, tn_solver_sweeps, cusolverDnCreateSyevjInfo,
+HANDLES(tn_solver_status, tn_solver_jacobi, cusolverDnCreateSyevjInfo,
         cusolverDnDestroySyevjInfo)
 
 /* Both types' functions. */
@@ -103,7 +103,7 @@ TYPED(cusolverDn, orgqr_bufferSize, (S, int m, int n, int k, const void *a,
 #define SYEVD(n) (1 + 6 * (n) + 2 * (n) * (n)) /* and 3 + 5 n whole numbers */
 TYPED(cusolverDn, syevj_bufferSize, (S, int v, int u, int n, const void *a,
                                      int ld, const void *w, int *room,
-                                     tn_solver_sweeps sweeps),
+                                     tn_solver_jacobi sweeps),
       (void)v, (void)u, (void)a, (void)ld, (void)w;
       if (!sweeps) return 3; /* INVALID_VALUE */
       ROOM(SYEVD(n) + 3 + 5 * n))
@@ -148,7 +148,7 @@ TYPED(cusolverDn, orgqr, (S, int m, int n, int k, void *a, int ld,
            WORK, NUMBER(room), INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
 TYPED(cusolverDn, syevj, (S, int v, int u, int n, void *a, int ld, void *w,
                           void *work, int room, int *info,
-                          tn_solver_sweeps sweeps),
+                          tn_solver_jacobi sweeps),
       if (!sweeps) return 3;
       char *ints = (char *)work + SYEVD(n) * (single ? 4 : 8);
       CALL("syevd", LETTER(v ? 'V' : 'N'), UPLO(u), NUMBER(n),

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const tn_host *reference_host;
-
 /* One lock for all, and one bell, rung when anything has changed: this device
  * is about order, not about speed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
