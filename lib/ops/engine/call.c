@@ -226,7 +226,7 @@ static bool is_recording(void)
 
 /* Results that share memory with an input through a call that no gradient
  * flows through have a history of their own. */
-static void set_apart(tn__call *call)
+static void mark_detached(tn__call *call)
 {
     if (call->into || (call->op->differentiable && is_recording()))
         return;
@@ -270,7 +270,7 @@ static tn_status run_native(tn__call *call, int64_t largest)
                                       : call->op->run(call);
     tn__me.native_depth--;
     if (tn__me.native_depth == 0 && status >= 0)
-        set_apart(call);
+        mark_detached(call);
     return status;
 }
 
@@ -531,7 +531,7 @@ static inline tn_status run(tn__call *call, int count, bool given,
 {
     call->doing.name = call->op->name;
     call->doing.outer = tn__me.here.doing;
-    call->told = -1;
+    call->index_arg = -1;
     tn__me.here.doing = &call->doing;
     const tn__fpu_state fpu = tn__fpu_read();
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))

@@ -207,7 +207,7 @@ static tn_status apply_space(const tn__kernel *kernel,
                              tn_tensor *const *input, tn__call *call,
                              const char *what)
 {
-    tn__shape *shape = &call->shape_room;
+    tn__shape *shape = &call->shape_storage;
     const char *name[TN__KERNEL_MAX_INPUTS];
     tn_device *device = NULL;
     for (int k = 0; k < kernel->input_count; k++) {
@@ -263,10 +263,10 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
     call.param = param;
     call.param_count = kernel->param_count;
     call.row_dims = row_dims;
-    call.shape = &call.shape_room;
-    call.shape_room.ndim = shape ? shape->ndim : 0;
-    for (int d = 0; d < call.shape_room.ndim; d++)
-        call.shape_room.dim[d] = shape->dim[d];
+    call.shape = &call.shape_storage;
+    call.shape_storage.ndim = shape ? shape->ndim : 0;
+    for (int d = 0; d < call.shape_storage.ndim; d++)
+        call.shape_storage.dim[d] = shape->dim[d];
     tn_status status = apply_space(kernel, input, &call, what);
     if (status >= 0 && grad && tn__hooks.recording && tn__hooks.recording()) {
         call.op = apply_op_of(kernel, what);

@@ -244,8 +244,8 @@ static int64_t find_number(tn_tensor *x, int64_t v)
 
 /* A kernel tells where in its own space it met an index; the caller knows the
  * tensor that he gave. The value is looked for there. */
-static void tell_index(tn__error_facts *facts, const char *name,
-                       const tn_op *op, const tn_value *value, int count)
+static void report_index(tn__error_facts *facts, const char *name,
+                         const tn_op *op, const tn_value *value, int count)
 {
     char text[TN__SHAPE_TEXT], which[16] = "";
     tn__error before;
@@ -285,10 +285,10 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
         return;
     /* Not op's: another row may have taken the place of the one called. */
     const char *name = call->doing.name;
-    if (call->told >= 0)
-        tn__tell_indices(call, op->name, op->arg[call->told].name,
-                         value[call->told].of.tensor, call->told_low,
-                         call->told_bound);
+    if (call->index_arg >= 0)
+        tn__report_indices(call, op->name, op->arg[call->index_arg].name,
+                           value[call->index_arg].of.tensor, call->index_low,
+                           call->index_bound);
     bool first = !facts->op, whole = first;
     if (first)
         describe(facts, op, value, count);
@@ -296,7 +296,7 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
         whole = adopt(facts, name, op, value, count);
     if (facts->index.given && facts->index.ndim > 0 &&
         (facts->index.given == TN__INDEX_IN_SPACE || !(whole || tn__op_rule(op))))
-        tell_index(facts, name, op, value, count);
+        report_index(facts, name, op, value, count);
     facts->op = name;
     facts->doing = call->doing.outer;
     facts->called = name;

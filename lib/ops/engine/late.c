@@ -4,7 +4,8 @@
  * The tensors may be gone by then, so that nothing can be looked up. What the
  * device reads is compared with what the calls that are running were given: the
  * argument has the same memory, or a composite has said of which argument it
- * made what is read (tn__call_indices), or only one argument holds integers. */
+ * made what is read (tn__call_set_indices), or only one argument holds
+ * integers. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/late.h>
@@ -40,13 +41,13 @@ static bool find_place(const tn__late *late, int64_t away,
     return away == 0;
 }
 
-static tn_status tell(const tn__late *late, const tn_fault *fault,
-                        const char *name, const char *told)
+static tn_status report(const tn__late *late, const tn_fault *fault,
+                        const char *name, const char *suffix)
 {
     char text[TN__SHAPE_TEXT], shape[TN__SHAPE_TEXT], inner[80] = "";
     if (fault->extent == TN__GUARD_EXTENT)
         return tn__fail_guard(name, late->kernel, fault, late->ndim,
-                              late->extent, told);
+                              late->extent, suffix);
     tn__error_index at =
         tn__error_index_in(fault->index, late->low, fault->extent,
                            fault->position, late->ndim, late->extent);
@@ -55,7 +56,7 @@ static tn_status tell(const tn__late *late, const tn_fault *fault,
             TN_ERR_INDEX, at,
             "%s: index %lld at position %s is outside [0, %lld)%s", name,
             (long long)at.value, tn__shape_text(text, at.ndim, at.position),
-            (long long)at.bound, told);
+            (long long)at.bound, suffix);
     if (at.value < 0) /* as it was before it was counted from the end */
         at.value += at.low;
     int64_t away = late->base;
@@ -72,13 +73,13 @@ static tn_status tell(const tn__late *late, const tn_fault *fault,
             "%s: %s%s %lld at position %s of %s is outside [%lld, %lld)%s",
             name, inner, late->argument, (long long)at.value,
             tn__shape_text(text, at.ndim, at.position), shape,
-            (long long)at.low, (long long)at.bound, told);
+            (long long)at.low, (long long)at.bound, suffix);
     else
         tn__fail_outside(
             TN_ERR_INDEX, at,
             "%s: %s%s %lld, somewhere in %s, is outside [%lld, %lld)%s", name,
             inner, late->argument, (long long)at.value, shape,
-            (long long)at.low, (long long)at.bound, told);
+            (long long)at.low, (long long)at.bound, suffix);
     tn__error_facts *facts = tn__error_within(tn__me.here.doing);
     if (facts && !*inner) {
         facts->argument = late->argument;
@@ -125,12 +126,12 @@ static void note_argument(tn__late *late, const tn_tensor *index,
     bool guessed = false;
     for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
         const tn__call *call = (const void *)d; /* it lies first there */
-        int at = call->told >= 0 ? call->told
+        int at = call->index_arg >= 0 ? call->index_arg
                                  : argument_with(call, of, &guessed);
         if (at < 0)
             continue;
-        if (call->told >= 0)
-            late->low = call->told_low;
+        if (call->index_arg >= 0)
+            late->low = call->index_low;
         of = call->value[at].of.tensor;
         late->op = d->name;
         late->argument = call->op->arg[at].name;
@@ -165,7 +166,7 @@ const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
     }
     if (!asks)
         return NULL;
-    late->tell = tell;
+    late->tell = report;
     late->kernel = kernel;
     late->op = NULL;
     late->low = 0;
@@ -178,7 +179,7 @@ const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
 
 const tn__late *tn__late_of_index(tn__late *late, const tn_tensor *index)
 {
-    late->tell = tell;
+    late->tell = report;
     late->kernel = NULL;
     late->op = NULL;
     late->low = 0;

@@ -207,7 +207,7 @@ tn_status tn__fail_index(const char *name, const char *argument,
 
 tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                          const tn_fault *fault, int ndim,
-                         const int64_t *extent, const char *told)
+                         const int64_t *extent, const char *suffix)
 {
     char text[TN__SHAPE_TEXT];
     tn__error_index at = tn__error_index_in(0, 0, 0, fault->position, ndim,
@@ -217,17 +217,17 @@ tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
         return tn__fail(TN_ERR_ARGUMENT, "%s: %san element is %s at position "
                         "%s%s", name, zero ? "division by zero: " : "",
                         zero ? "0" : "outside [0, 1]",
-                        tn__shape_text(text, ndim, at.position), told);
+                        tn__shape_text(text, ndim, at.position), suffix);
     const char *input = kernel->input[fault->operand].name;
     return tn__fail(TN_ERR_ARGUMENT, "%s: %s{%s} is %s at position %s%s",
                     name, zero ? "division by zero: " : "",
                     input, tn__guard_text(fault->index),
-                    tn__shape_text(text, ndim, at.position), told);
+                    tn__shape_text(text, ndim, at.position), suffix);
 }
 
-tn_status tn__tell_indices(const tn__call *call, const char *name,
-                           const char *argument, tn_tensor *x, int64_t low,
-                           int64_t bound)
+tn_status tn__report_indices(const tn__call *call, const char *name,
+                             const char *argument, tn_tensor *x, int64_t low,
+                             int64_t bound)
 {
     tn__error before;
     if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->doing))

@@ -43,10 +43,10 @@ TN__COLD tn_status tn__fail_index(const char *name, const char *argument,
                                   const tn_fault *fault, int ndim,
                                   const int64_t *extent);
 /* A kernel's guard that found an input's element bad: which, and where; the
- * words end in `told`. */
+ * words end in `suffix`. */
 TN__COLD tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                                   const tn_fault *fault, int ndim,
-                                  const int64_t *extent, const char *told);
+                                  const int64_t *extent, const char *suffix);
 
 /* Are all elements of x, integers, in [low, bound)? Else the index error:
  * "take: index 7 at position (0, 1) is outside [0, 3)"; number: which of a list
@@ -57,9 +57,9 @@ tn_status tn__check_indices(const char *name, const char *argument, int number,
 /* An index error that arose within the call, of the indices that the caller gave:
  * tn__check_indices, whose words take the place of the pending ones where it
  * finds one. For rows that make others of them. Returns the pending code. */
-tn_status tn__tell_indices(const tn__call *call, const char *name,
-                           const char *argument, tn_tensor *x, int64_t low,
-                           int64_t bound);
+tn_status tn__report_indices(const tn__call *call, const char *name,
+                             const char *argument, tn_tensor *x, int64_t low,
+                             int64_t bound);
 
 /* An error leaves this call (of count values, as far as they are known): fills
  * in what is known of it besides its words. Nothing where it came from outside

@@ -52,7 +52,7 @@ tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what)
     return copy(dst, src, 0, what);
 }
 
-tn_status tn__copy_under(tn_tensor *dst, tn_tensor *src, const char *what)
+tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what)
 {
     return copy(dst, src, TN_LAUNCH_SOON, what);
 }

@@ -34,7 +34,7 @@ static inline tn_tensor *tn__from_front(tn_tensor *index, int64_t size)
 
 /* Parts of x along dim (from the front) of at most so much, TN__OP_MAX_OUTPUTS
  * of them at most, whose gradient is one cat; how many, 0 on failure. */
-int tn__apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part);
+int tn__split_parts(tn_tensor *x, int dim, int64_t size, tn_tensor **part);
 
 /* Several tensors must share a dtype: "matmul: dtypes differ: input float32,
  * other float64; convert one with tn_to_dtype". */
@@ -45,7 +45,7 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
 /* src, of any strides and broadcast, written into dst's view with its dtype. */
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
 /* The same, where dst is next folded into. */
-tn_status tn__copy_under(tn_tensor *dst, tn_tensor *src, const char *what);
+tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what);
 /* A number written into all of dst. */
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);
 /* src, or where that is NULL the number, written into dst where index says along

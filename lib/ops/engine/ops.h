@@ -115,8 +115,8 @@ struct tn__call {
     tn__doing doing;         /* for errors and origins */
     const tn_op *op;
     const tn_value *value;   /* arg_count of them, defaults filled in */
-    int told;                /* the argument that indices are made of, which */
-    int64_t told_low, told_bound; /* are in this range; -1: not said */
+    int index_arg;           /* the argument that indices are made of, which */
+    int64_t index_low, index_bound; /* are in this range; -1: not said */
     int out_count;
     tn_tensor **out;         /* room for TN__OP_MAX_OUTPUTS */
     tn_tensor *const *into;  /* given outputs (out=), or NULL; */
@@ -135,8 +135,8 @@ struct tn__call {
                                   dimension d as a row dimension. A row with a
                                   rule: NULL; its gradient is a function of
                                   autograd, as for NATIVE */
-    tn__shape shape_room;    /* what shape points to */
-    tn_number param_room[TN__KERNEL_MAX_PARAMS]; /* what param points to */
+    tn__shape shape_storage;    /* what shape points to */
+    tn_number param_storage[TN__KERNEL_MAX_PARAMS]; /* what param points to */
 };
 
 /* Of what a call fills in: nothing yet. The rooms at its end are left as they
@@ -289,12 +289,12 @@ static inline int64_t tn__call_int(const tn__call *call, int i)
 /* For composites that make other indices of argument i, whose own are in
  * [low, bound), element for element: one that is found outside is told as it
  * was given. */
-static inline void tn__call_indices(tn__call *call, int i, int64_t low,
-                                    int64_t bound)
+static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
+                                        int64_t bound)
 {
-    call->told = i;
-    call->told_low = low;
-    call->told_bound = bound;
+    call->index_arg = i;
+    call->index_low = low;
+    call->index_bound = bound;
 }
 /* The number as a double; ints convert. */
 double tn__call_float(const tn__call *call, int i);

@@ -16,7 +16,7 @@
 #include <tenon/autocast.h>
 #include <tenon/ops.h>
 
-/* ---- the tensors of a call, converted ----------------------------------------- */
+/* ---- the tensors of a call, changed ----------------------------------------- */
 
 /* The tensors of one value. */
 static tn_tensor *const *tensors_of(const tn_value *value, int *count)
@@ -27,13 +27,13 @@ static tn_tensor *const *tensors_of(const tn_value *value, int *count)
 }
 
 /* From what to what: x itself where it stays. */
-typedef struct change {
+typedef struct conversion {
     tn_dtype from; /* 0: from each floating dtype but float64 */
     tn_dtype to;
     tn_dtype lower; /* of autocast: parameters in it are stored */
-} change;
+} conversion;
 
-static bool changes(const change *c, const tn_tensor *x)
+static bool needs_conversion(const conversion *c, const tn_tensor *x)
 {
     if (c->from)
         return x->dtype == c->from;
@@ -43,9 +43,9 @@ static bool changes(const change *c, const tn_tensor *x)
 
 static tn_tensor *stored(tn_tensor *x, tn_dtype dtype);
 
-static tn_tensor *changed(const change *c, tn_tensor *x)
+static tn_tensor *converted(const conversion *c, tn_tensor *x)
 {
-    if (!changes(c, x))
+    if (!needs_conversion(c, x))
         return x;
     bool parameter = c->to == c->lower && x->dtype == TN_F32 &&
                      x->requires_grad && tn__hooks.is_leaf &&
@@ -54,22 +54,22 @@ static tn_tensor *changed(const change *c, tn_tensor *x)
 }
 
 /* How many tensors a call has; *any: is one of them to change? */
-static int count_tensors(const tn__call *call, const change *c, bool *any)
+static int count_tensors(const tn__call *call, const conversion *c, bool *any)
 {
     int total = 0, count;
     *any = false;
     for (int i = 0; i < call->op->arg_count; i++) {
         tn_tensor *const *x = tensors_of(&call->value[i], &count);
         for (int k = 0; k < count; k++)
-            *any |= changes(c, x[k]);
+            *any |= needs_conversion(c, x[k]);
         total += count;
     }
     return total;
 }
 
 /* The values of the call with changed tensors; lists of them lie in list. */
-static tn_status change_values(const tn__call *call, const change *c,
-                               tn_value *room, tn_tensor **list)
+static tn_status convert_values(const tn__call *call, const conversion *c,
+                                tn_value *room, tn_tensor **list)
 {
     int arg_count = call->op->arg_count;
     memcpy(room, call->value, (size_t)arg_count * sizeof *room);
@@ -77,7 +77,7 @@ static tn_status change_values(const tn__call *call, const change *c,
         int count;
         tn_tensor *const *x = tensors_of(&call->value[i], &count);
         for (int k = 0; k < count; k++) {
-            list[k] = changed(c, x[k]);
+            list[k] = converted(c, x[k]);
             if (!list[k])
                 return tn_error_code();
         }
@@ -91,14 +91,14 @@ static tn_status change_values(const tn__call *call, const change *c,
 }
 
 /* Runs f(call) on changed tensors. What is made belongs to the open scope. */
-static tn_status with_changed(tn__call *call, const change *c, int count,
-                              tn_status (*f)(tn__call *call))
+static tn_status run_converted(tn__call *call, const conversion *c, int count,
+                               tn_status (*f)(tn__call *call))
 {
     const tn_value *given = call->value;
     tn_value room[TN__OP_MAX_ARGS];
     tn_tensor **list = tn__alloc_many(count, sizeof *list);
     tn_status status =
-        list ? change_values(call, c, room, list) : TN_ERR_MEMORY;
+        list ? convert_values(call, c, room, list) : TN_ERR_MEMORY;
     if (status >= 0) {
         call->value = room;
         status = f(call);
@@ -133,12 +133,12 @@ static tn_dtype half_dtype(const tn__call *call)
 /* A chain of half operators rounds after each; in f32 it rounds once. */
 tn_status tn__run_wide(tn__call *call)
 {
-    change c = {.from = half_dtype(call), .to = TN_F32};
+    conversion c = {.from = half_dtype(call), .to = TN_F32};
     if (!c.from)
         return call->op->run(call);
     bool any;
     int count = count_tensors(call, &c, &any);
-    tn_status status = with_changed(call, &c, count, call->op->run);
+    tn_status status = run_converted(call, &c, count, call->op->run);
     for (int i = 0; i < call->out_count && status >= 0; i++)
         if (call->out[i]->dtype == TN_F32 &&
             !(call->out[i] = tn_to_dtype(call->out[i], c.from)))
@@ -175,7 +175,7 @@ static bool dtype_given(const tn__call *call)
 tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
                            tn_status (*run)(tn__call *call))
 {
-    change c = {.to = lower, .lower = lower};
+    conversion c = {.to = lower, .lower = lower};
     switch (call->op->autocast) {
     case TN__AUTOCAST_WIDEST:
         c.to = widest(call, lower);
@@ -203,7 +203,7 @@ tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
-    tn_status status = with_changed(call, &c, count, run);
+    tn_status status = run_converted(call, &c, count, run);
     if (status >= 0)
         tn__scope_hand_on(scope, (void *const *)call->out, call->out_count);
     else
@@ -230,8 +230,8 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
     return was;
 }
 
-/* ---- converted parameters ----------------------------------------------------------
- * A parameter that several calls use is converted once. What is stored is good
+/* ---- changed parameters ----------------------------------------------------------
+ * A parameter that several calls use is changed once. What is stored is good
  * while the parameter is the same view on the same memory, unchanged, and was
  * recorded if that is wanted now. */
 
@@ -320,8 +320,8 @@ static bool grow(store *s)
     return true;
 }
 
-static bool is_good(const entry *e, const tn_tensor *x, tn_dtype dtype,
-                    bool recorded)
+static bool is_current(const entry *e, const tn_tensor *x, tn_dtype dtype,
+                       bool recorded)
 {
     const tn_tensor *seen = e->seen;
     return e->leaf && e->made->dtype == dtype && e->recorded == recorded &&
@@ -339,7 +339,7 @@ static tn_tensor *stored(tn_tensor *x, tn_dtype dtype)
         return tn__fail_null(TN_ERR_MEMORY, "autocast: out of memory");
     bool recorded = tn__hooks.recording && tn__hooks.recording();
     entry *e = find(s, x);
-    if (is_good(e, x, dtype, recorded))
+    if (is_current(e, x, dtype, recorded))
         return e->made;
     entry fresh = {.version = atomic_load(&x->storage->version),
                    .recorded = recorded};

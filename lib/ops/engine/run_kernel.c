@@ -87,16 +87,16 @@ static inline void take_params(tn__call *call, const operands *of,
             v->kind == TN_VALUE_FLOAT ||
             (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_FLOAT);
         if (entry->param_float[p])
-            call->param_room[p].f = is_float ? v->of.f : (double)v->of.i;
+            call->param_storage[p].f = is_float ? v->of.f : (double)v->of.i;
         else
-            call->param_room[p].i = is_float ? (int64_t)v->of.f : v->of.i;
+            call->param_storage[p].i = is_float ? (int64_t)v->of.f : v->of.i;
     }
     if (TN__UNLIKELY(entry->draws)) {
         tn_rng_state draw = tn__random_draw();
-        call->param_room[count++].i = (int64_t)draw.seed;
-        call->param_room[count++].i = (int64_t)draw.call;
+        call->param_storage[count++].i = (int64_t)draw.seed;
+        call->param_storage[count++].i = (int64_t)draw.call;
     }
-    call->param = call->param_room;
+    call->param = call->param_storage;
     call->param_count = count;
 }
 
@@ -321,7 +321,7 @@ static tn_status run_space(tn__call *call, const operands *of,
 {
     const tn_op *op = call->op;
     const tn__kernel *kernel = entry->kernel;
-    tn__shape *shape = &call->shape_room;
+    tn__shape *shape = &call->shape_storage;
     tn_status status = broadcast(call, of, entry, shape);
     if (status < 0)
         return status;
@@ -548,10 +548,10 @@ tn_status tn__run_kernel(tn__call *call)
     if (TN__LIKELY(flat)) {
         status = run_flat(call, &of, entry);
         if (call->op->differentiable && of.tensor[0]) {
-            call->shape_room.ndim = of.tensor[0]->ndim;
+            call->shape_storage.ndim = of.tensor[0]->ndim;
             for (int d = 0; d < of.tensor[0]->ndim; d++)
-                call->shape_room.dim[d] = of.tensor[0]->shape[d];
-            call->shape = &call->shape_room;
+                call->shape_storage.dim[d] = of.tensor[0]->shape[d];
+            call->shape = &call->shape_storage;
         }
         return status;
     }

@@ -127,10 +127,10 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
 /* Do two views have an element in common? Both are seen as boxes of one grid,
  * whose steps are the strides of either: two columns of a matrix have none.
  * Where the steps do not make a grid the answer is true. */
-static bool boxes_meet(const tn_tensor *a, const tn_tensor *b)
+static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)
-        return boxes_meet(b, a);
+        return boxes_intersect(b, a);
     int64_t step[2 * TN_MAX_NDIM], size[2][2 * TN_MAX_NDIM];
     int64_t at[2 * TN_MAX_NDIM], rest = b->offset - a->offset;
     const tn_tensor *const both[] = {a, b};
@@ -193,7 +193,7 @@ bool tn__tensor_overlaps(const tn_tensor *written, const tn_tensor *read)
         (read->offset + rlow) * rbytes >=
             (written->offset + whigh + 1) * wbytes)
         return false;
-    return written->dtype != read->dtype || boxes_meet(written, read);
+    return written->dtype != read->dtype || boxes_intersect(written, read);
 }
 
 /* ---- merging ------------------------------------------------------------------ */

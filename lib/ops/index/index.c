@@ -302,7 +302,7 @@ static tn_strided strided(const tn_tensor *x)
 
 /* No index is right where there is nothing to write to: told of the first one,
  * since there may be more of them, of strides 0, than can be looked at. */
-static tn_status fail_nothing(const char *name, const tn_tensor *index)
+static tn_status fail_no_place(const char *name, const tn_tensor *index)
 {
     tn_tensor *first = tn__tensor_view(index, index->dtype, 0, NULL, NULL,
                                        index->offset);
@@ -337,7 +337,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
                          : tn_error_code();
     }
     if (status >= 0 && index->numel && dst->shape[dim] == 0)
-        status = fail_nothing(name, index);
+        status = fail_no_place(name, index);
     tn_tensor *one = NULL;
     if (status >= 0 && !src) {
         one = tn__tensor_new(dst->storage->device, dst->dtype, 0, NULL, name);
@@ -373,7 +373,7 @@ static tn_tensor *copy_of(tn_tensor *x, const char *name)
 {
     tn_tensor *copy = tn__tensor_new(x->storage->device, x->dtype, x->ndim,
                                      x->shape, name);
-    if (copy && tn__copy_under(copy, x, name) < 0) {
+    if (copy && tn__copy_for_update(copy, x, name) < 0) {
         tn__unref(copy);
         return NULL;
     }
@@ -520,8 +520,8 @@ tn_status tn__run_one_hot_draw(tn__call *call)
 /* ---- joining -------------------------------------------------------------------- */
 
 /* The part of dst along dim that starts at `start`: only the view is filled. */
-static void part_of(tn_tensor *part, const tn_tensor *dst, int dim,
-                    int64_t start, int64_t step, int64_t size)
+static void set_part(tn_tensor *part, const tn_tensor *dst, int dim,
+                     int64_t start, int64_t step, int64_t size)
 {
     part->storage = dst->storage;
     part->dtype = dst->dtype;
@@ -535,7 +535,7 @@ static void part_of(tn_tensor *part, const tn_tensor *dst, int dim,
 }
 
 /* A list of zero elements joins with anything, as in PyTorch. */
-static bool is_void(const tn_tensor *x)
+static bool is_empty_list(const tn_tensor *x)
 {
     return x->ndim == 1 && x->shape[0] == 0;
 }
@@ -559,7 +559,7 @@ tn_status tn__run_cat(tn__call *call)
     int first = 0; /* the first that is no void list */
     tn_dtype dtype = x[0]->dtype;
     for (int k = 0; k < count; k++) {
-        if (is_void(x[first]))
+        if (is_empty_list(x[first]))
             first = k;
         if (x[k]->ndim == 0)
             return tn__fail(TN_ERR_SHAPE, "cat: {tensors[%d]} has no "
@@ -579,7 +579,7 @@ tn_status tn__run_cat(tn__call *call)
     tn__shape shape = shape_of(like);
     shape.dim[dim] = 0;
     for (int k = 0; k < count; k++) {
-        if (is_void(x[k]) && like->ndim != 1)
+        if (is_empty_list(x[k]) && like->ndim != 1)
             continue;
         if (x[k]->ndim != like->ndim)
             return fail_cat(x, first, k, dim);
@@ -595,10 +595,10 @@ tn_status tn__run_cat(tn__call *call)
     call->out[call->out_count++] = out;
     int64_t at = 0;
     for (int k = 0; k < count; k++) {
-        if (is_void(x[k]))
+        if (is_empty_list(x[k]))
             continue;
         tn_tensor part;
-        part_of(&part, out, dim, at, 1, x[k]->shape[dim]);
+        set_part(&part, out, dim, at, 1, x[k]->shape[dim]);
         tn_status status = tn__copy_into(&part, x[k], "cat");
         if (status < 0)
             return status;
@@ -647,6 +647,6 @@ tn_status tn__run_slice_backward(tn__call *call)
     if (status < 0)
         return status;
     tn_tensor part;
-    part_of(&part, out, dim, start, step, x->shape[dim]);
+    set_part(&part, out, dim, start, step, x->shape[dim]);
     return tn__copy_into(&part, x, "slice_backward");
 }

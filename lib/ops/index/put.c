@@ -38,7 +38,7 @@ tn_status tn__run_put(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "put: {index} has %lld elements, "
                         "{source} %lld", (long long)index->numel,
                         (long long)source->numel);
-    tn__call_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
+    tn__call_set_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
     tn_tensor *at = as_list(tn__from_front(index, x->numel));
     tn_tensor *out = scattered(as_list(x), at,
                                as_list(source),
@@ -266,7 +266,7 @@ tn_status tn__run_index_fill(tn__call *call)
     if (!list)
         return tn_error_code();
     int64_t size = list->shape[dim];
-    tn__call_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
+    tn__call_set_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
     tn_tensor *all = for_elements(tn__from_front(index, size), list, dim);
     /* By a mask: an index that is given twice fills once, so that the value's
      * gradient counts each element once. */

@@ -41,7 +41,7 @@ static double scale_for(double most, bool single)
 }
 
 /* Room for what follows each other below. */
-static tn_status eigh_room(tn__job *j, int *room, int *ints)
+static tn_status eigh_workspace(tn__job *j, int *room, int *ints)
 {
     int n = j->a.rows, ask = -1;
     double asked[2] = {0}, more[2] = {0};
@@ -49,14 +49,14 @@ static tn_status eigh_room(tn__job *j, int *room, int *ints)
                                   &ask, j->info, 1);
     j->lapack->stedc[j->a.single]("I", &n, NULL, NULL, NULL, &n, more, &ask,
                                   ints, &ask, j->info, 1);
-    int a = tn__lapack_room(asked, j->a.single);
-    int b = tn__lapack_room(more, j->a.single);
-    int64_t least = tn__reflect_room(n, n);
+    int a = tn__workspace_size(asked, j->a.single);
+    int b = tn__workspace_size(more, j->a.single);
+    int64_t least = tn__reflect_workspace(n, n);
     *room = a > b ? a : b;
     tn_status status =
-        tn__job_room(&j->work, j, *room > least ? *room : least);
+        tn__job_workspace(&j->work, j, *room > least ? *room : least);
     if (status >= 0)
-        status = tn__job_room(&j->extra, j, 2 * (int64_t)n);
+        status = tn__job_workspace(&j->extra, j, 2 * (int64_t)n);
     return status < 0 ? status : tn__job_ints(&j->iwork, *ints);
 }
 
@@ -67,7 +67,7 @@ static tn_status eigh_all(tn__job *j, tn__staged *z)
     int n = j->a.rows, room = 0, ints = 0;
     bool single = j->a.single;
     size_t element = j->a.element;
-    tn_status status = eigh_room(j, &room, &ints);
+    tn_status status = eigh_workspace(j, &room, &ints);
     for (int64_t k = 0; k < j->matrices && status >= 0; k++) {
         char *a = tn__staged_at(&j->a, k), *v = tn__staged_at(z, k);
         char *w = tn__staged_at(&j->b, k), *beside = j->extra;
@@ -96,9 +96,9 @@ static tn_status eigvalsh_all(tn__job *j)
     double asked[2] = {0};
     j->lapack->syevd[j->a.single]("N", "L", &n, NULL, &n, NULL, asked, &room,
                                   &asked_ints, &ints, j->info, 1, 1);
-    room = tn__lapack_room(asked, j->a.single);
+    room = tn__workspace_size(asked, j->a.single);
     ints = asked_ints > 1 ? asked_ints : 1;
-    tn_status status = tn__job_room(&j->work, j, room);
+    tn_status status = tn__job_workspace(&j->work, j, room);
     if (status >= 0)
         status = tn__job_ints(&j->iwork, ints);
     for (int64_t k = 0; k < j->matrices && status >= 0; k++)
@@ -121,7 +121,7 @@ static tn_status eigh(tn__call *call, bool vectors)
     tn__staged z = {0};
     tn_status status =
         tn__job_begin(call, &j, TN__ARG_LINALG_EIGH_A,
-                      upper ? TN__STAGE_TURNED : TN__STAGE);
+                      upper ? TN__STAGE_TRANSPOSED : TN__STAGE);
     if (status >= 0)
         status = tn__job_square(&j, x, "A");
     int n = j.a.rows;
@@ -171,7 +171,7 @@ static bool is_finite(const tn__staged *s)
 static tn_status svd_all(tn__job *j, const char *text, tn__staged *s,
                          tn__staged *u, tn__staged *vt)
 {
-    int m = j->a.rows, n = j->a.columns, k = tn__staged_least(&j->a), room = -1;
+    int m = j->a.rows, n = j->a.columns, k = tn__staged_min(&j->a), room = -1;
     int ldvt = vt->rows ? vt->rows : 1;
     bool single = j->a.single;
     double asked[2] = {0};
@@ -180,8 +180,8 @@ static tn_status svd_all(tn__job *j, const char *text, tn__staged *s,
         return status;
     j->lapack->gesdd[single](text, &m, &n, NULL, &m, NULL, NULL, &m, NULL,
                              &ldvt, asked, &room, j->iwork, &j->info[0], 1);
-    room = tn__lapack_room(asked, single);
-    status = tn__job_room(&j->work, j, room);
+    room = tn__workspace_size(asked, single);
+    status = tn__job_workspace(&j->work, j, room);
     for (int64_t i = 0; i < j->matrices && status >= 0; i++)
         j->lapack->gesdd[single](text, &m, &n, tn__staged_at(&j->a, i), &m,
                                  tn__staged_at(s, i), tn__staged_at(u, i), &m,
@@ -198,7 +198,7 @@ static tn_status svd(tn__call *call, bool vectors, bool full)
     tn__job j;
     tn__staged s = {0}, u = {0}, vt = {0};
     tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_SVD_A, TN__STAGE);
-    int m = j.a.rows, n = j.a.columns, k = tn__staged_least(&j.a);
+    int m = j.a.rows, n = j.a.columns, k = tn__staged_min(&j.a);
     if (status >= 0 && !is_finite(&j.a))
         status = tn__lapack_refuse_nan(j.name, x);
     if (status >= 0)

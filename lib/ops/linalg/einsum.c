@@ -30,7 +30,7 @@ static tn_status fail_sizes(int label, int64_t a, int64_t b)
                     (long long)a, (long long)b);
 }
 
-static int place_of(const term *t, int label)
+static int dim_of_label(const term *t, int label)
 {
     for (int d = 0; d < t->x->ndim; d++)
         if (t->label[d] == label)
@@ -124,18 +124,18 @@ typedef struct groups {
 
 static int64_t size_of(const term *t, int label)
 {
-    int d = place_of(t, label);
+    int d = dim_of_label(t, label);
     return d < 0 ? 1 : t->x->shape[d];
 }
 
 /* t's dimensions in the order of three groups, as (first, second, third). */
-static tn_tensor *arranged(const term *t, const int *group[3],
+static tn_tensor *permuted(const term *t, const int *group[3],
                            const int count[3])
 {
     tn_dims_list order = {0, {0}}, shape = {3, {1, 1, 1}};
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < count[k]; i++) {
-            order.dim[order.count++] = place_of(t, group[k][i]);
+            order.dim[order.count++] = dim_of_label(t, group[k][i]);
             shape.dim[k] *= size_of(t, group[k][i]);
         }
     return tn_reshape(tn_permute(t->x, order), shape);
@@ -148,7 +148,7 @@ static tn_status drop_ones(term *t, const term *other)
     for (int d = 0; d < ndim; d++) {
         int64_t beside = size_of(other, t->label[d]);
         bool absent = t->x->shape[at] == 1 && beside != 1;
-        if (!absent && place_of(other, t->label[d]) >= 0 &&
+        if (!absent && dim_of_label(other, t->label[d]) >= 0 &&
             beside != t->x->shape[at] && beside != 1)
             return fail_sizes(t->label[d], t->x->shape[at], beside);
         if (absent)
@@ -169,7 +169,7 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
     *g = (groups){.both_kept_count = 0};
     for (int d = 0; d < a->x->ndim; d++) {
         int label = a->label[d];
-        if (place_of(b, label) < 0)
+        if (dim_of_label(b, label) < 0)
             g->left[g->left_count++] = label;
         else if (keep[label])
             g->both_kept[g->both_kept_count++] = label;
@@ -177,12 +177,12 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
             g->summed[g->summed_count++] = label;
     }
     for (int d = 0; d < b->x->ndim; d++)
-        if (place_of(a, b->label[d]) < 0)
+        if (dim_of_label(a, b->label[d]) < 0)
             g->right[g->right_count++] = b->label[d];
 }
 
 /* Whole numbers that were summed are wider than others. */
-static tn_status meet(term *a, term *b)
+static tn_status promote_pair(term *a, term *b)
 {
     tn_dtype dtype = tn_dtype_promote(a->x->dtype, b->x->dtype);
     if (tn_dtype_is_floating(dtype))
@@ -199,10 +199,11 @@ static tn_status multiply(term *a, term *b, const bool *keep)
 {
     bool wanted[LABELS];
     for (int k = 0; k < LABELS; k++)
-        wanted[k] = keep[k] || (place_of(a, k) >= 0 && place_of(b, k) >= 0);
+        wanted[k] =
+            keep[k] || (dim_of_label(a, k) >= 0 && dim_of_label(b, k) >= 0);
     if (drop_ones(a, b) < 0 || drop_ones(b, a) < 0 ||
         sum_others(a, wanted) < 0 || sum_others(b, wanted) < 0 ||
-        meet(a, b) < 0)
+        promote_pair(a, b) < 0)
         return tn_error_code();
     groups g;
     sort_labels(a, b, keep, &g);
@@ -210,10 +211,10 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     if (out_count > TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "einsum: a product with %d dimensions; "
                         "at most %d", out_count, TN_MAX_NDIM);
-    tn_tensor *x = arranged(a, (const int *[]){g.both_kept, g.left, g.summed},
+    tn_tensor *x = permuted(a, (const int *[]){g.both_kept, g.left, g.summed},
                             (const int[]){g.both_kept_count, g.left_count,
                                           g.summed_count});
-    tn_tensor *y = arranged(b, (const int *[]){g.both_kept, g.summed, g.right},
+    tn_tensor *y = permuted(b, (const int *[]){g.both_kept, g.summed, g.right},
                             (const int[]){g.both_kept_count, g.summed_count,
                                           g.right_count});
     term out = {NULL, {0}};
@@ -305,7 +306,7 @@ static tn_status read_result(equation *e, const char *at)
 }
 
 /* Labels that the result or a later operand still needs. */
-static void find_kept(const equation *e, int next, bool *keep)
+static void find_needed(const equation *e, int next, bool *keep)
 {
     memset(keep, 0, LABELS * sizeof *keep);
     for (int i = 0; i < e->out_count; i++)
@@ -320,16 +321,16 @@ static tn_tensor *evaluate(equation *e)
     bool keep[LABELS];
     term *t = &e->term[0];
     for (int k = 1; k < e->count; k++) {
-        find_kept(e, k + 1, keep);
+        find_needed(e, k + 1, keep);
         if (multiply(t, &e->term[k], keep) < 0)
             return NULL;
     }
-    find_kept(e, e->count, keep);
+    find_needed(e, e->count, keep);
     if (sum_others(t, keep) < 0)
         return NULL;
     tn_dims_list order = {e->out_count, {0}};
     for (int i = 0; i < e->out_count; i++)
-        order.dim[i] = place_of(t, e->out[i]);
+        order.dim[i] = dim_of_label(t, e->out[i]);
     return tn_contiguous(tn_permute(t->x, order));
 }
 

@@ -64,13 +64,13 @@ static void right(const work *w, int m, int n, const void *a, void *b, int ldb)
 {
     const tn__triangle *t = w->t;
     if (n <= FEW) {
-        BY_TYPE(w, few_right)(t, m, n, a, b, ldb);
+        BY_TYPE(w, right_few)(t, m, n, a, b, ldb);
         return;
     }
     int h = half(n), rest = n - h;
-    const char *op = t->turned ? "T" : "N";
+    const char *op = t->transposed ? "T" : "N";
     const void *corner = at(w, a, t->lda, h, h);
-    const void *beside = t->upper != t->turned ? at(w, a, t->lda, 0, h)
+    const void *beside = t->upper != t->transposed ? at(w, a, t->lda, 0, h)
                                                : at(w, a, t->lda, h, 0);
     void *far = at(w, b, ldb, 0, h);
     if (t->upper) {
@@ -88,7 +88,7 @@ static void right(const work *w, int m, int n, const void *a, void *b, int ldb)
 static void left(const work *w, int m, int n, const void *a, void *b, int lda)
 {
     if (m <= FEW) {
-        BY_TYPE(w, few_left)(m, n, a, b, lda);
+        BY_TYPE(w, left_few)(m, n, a, b, lda);
         return;
     }
     int h = half(m), rest = m - h;

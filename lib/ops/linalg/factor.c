@@ -29,8 +29,8 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
     bool upper = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
     bool check = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_CHECK_ERRORS);
     tn__job j;
-    tn_status status =
-        tn__job_begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A, TN__STAGE_TURNED);
+    tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A,
+                                     TN__STAGE_TRANSPOSED);
     if (status >= 0)
         status = tn__job_square(&j, x, "A");
     if (status >= 0) {
@@ -68,7 +68,7 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
     tn__job j;
     tn_status status =
         tn__job_begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A, TN__STAGE);
-    int width = tn__staged_least(&j.a);
+    int width = tn__staged_min(&j.a);
     if (status >= 0)
         status = tn__job_ints(&j.pivots, j.matrices * width);
     if (status >= 0) {
@@ -159,7 +159,7 @@ static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
     if (status < 0)
         return status;
     if (j->b.batch != j->a.batch || j->b.element != j->a.element ||
-        (left != j->b.turned ? j->b.rows : j->b.columns) != j->a.rows)
+        (left != j->b.transposed ? j->b.rows : j->b.columns) != j->a.rows)
         return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s of %s does not fit matrices "
                         "of %d x %d of %s", j->name, call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
@@ -197,16 +197,16 @@ tn_status tn__run_solve_square(tn__call *call)
     bool check = tn__call_int(call, TN__ARG_SOLVE_SQUARE_CHECK_ERRORS);
     tn__job j;
     tn_status status =
-        tn__job_begin(call, &j, TN__ARG_SOLVE_SQUARE_A, TN__STAGE_TURNED);
+        tn__job_begin(call, &j, TN__ARG_SOLVE_SQUARE_A, TN__STAGE_TRANSPOSED);
     if (status >= 0)
         status = tn__job_square(&j, x, "A");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_SQUARE_B, true,
-                             TN__STAGE_TURNED);
+                             TN__STAGE_TRANSPOSED);
     if (status >= 0)
         status = tn__job_ints(&j.pivots, j.a.rows);
     if (status >= 0)
-        status = tn__job_room(&j.work, &j, j.b.rows);
+        status = tn__job_workspace(&j.work, &j, j.b.rows);
     for (int64_t k = 0; k < j.matrices && status >= 0; k++) {
         lu(&j, k, true, j.pivots);
         if (j.info[k] || !j.b.rows)
@@ -238,10 +238,10 @@ tn_status tn__run_solve_triangle(tn__call *call)
         status = tn__job_square(&j, x, "A");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
-                             left ? TN__STAGE_TURNED : TN__STAGE);
+                             left ? TN__STAGE_TRANSPOSED : TN__STAGE);
     /* of A^T, which a holds, or from the right of A */
     const tn__triangle t = {.upper = left != upper, .unit = unit,
-                            .turned = !left};
+                            .transposed = !left};
     for (int64_t k = 0; k < j.matrices && status >= 0; k++)
         solve_right(&j, k, t);
     if (status >= 0)
@@ -268,8 +268,8 @@ tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
         double asked[2] = {0};
         j.lapack->sytrf[j.a.single]("L", &n, NULL, &lda, j.pivots, asked,
                                     &room, &j.info[0], 1);
-        room = tn__lapack_room(asked, j.a.single);
-        status = tn__job_room(&j.work, &j, room);
+        room = tn__workspace_size(asked, j.a.single);
+        status = tn__job_workspace(&j.work, &j, room);
     }
     for (int64_t k = 0; k < j.matrices && status >= 0; k++)
         j.lapack->sytrf[j.a.single]("L", &n, tn__staged_at(&j.a, k), &lda,
@@ -339,7 +339,7 @@ static void qr(tn__job *j, int64_t at)
     void *a = tn__staged_at(&j->a, at);
     tn__qr(j->lapack, single, m, j->a.columns, a, j->extra, j->work);
     if (j->b.columns)
-        tn__reflect(j->lapack, single, m, tn__staged_least(&j->a), a, m,
+        tn__reflect(j->lapack, single, m, tn__staged_min(&j->a), a, m,
                     j->extra, j->b.columns, tn__staged_at(&j->b, at), m, true,
                     j->work);
 }
@@ -354,17 +354,17 @@ tn_status tn__run_linalg_qr(tn__call *call)
                         "reduced, complete, r", mode);
     tn__job j;
     tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);
-    int m = j.a.rows, n = j.a.columns, k = tn__staged_least(&j.a);
+    int m = j.a.rows, n = j.a.columns, k = tn__staged_min(&j.a);
     int columns = none ? 0 : reduced ? k : m;
     if (status >= 0)
         status = tn__stage_new(&j.b, &j.a, m, columns);
     if (status >= 0)
         tn__staged_eye(&j.b);
     if (status >= 0 && k)
-        status = tn__job_room(&j.extra, &j, k);
+        status = tn__job_workspace(&j.extra, &j, k);
     if (status >= 0 && k)
-        status = tn__job_room(&j.work, &j,
-                              tn__reflect_room(m, m > n ? m : n));
+        status = tn__job_workspace(&j.work, &j,
+                                   tn__reflect_workspace(m, m > n ? m : n));
     for (int64_t at = 0; at < j.matrices && status >= 0; at++)
         qr(&j, at);
     if (status >= 0) {
@@ -415,8 +415,8 @@ static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
         return status;
     j->lapack->gelsy[j->a.single](&m, &n, &sides, NULL, &m, NULL, &ldb,
                                   j->pivots, by, rank, asked, &room, j->info);
-    room = tn__lapack_room(asked, j->a.single);
-    status = tn__job_room(&j->work, j, room);
+    room = tn__workspace_size(asked, j->a.single);
+    status = tn__job_workspace(&j->work, j, room);
     for (int64_t k = 0; k < j->matrices && status >= 0; k++) {
         memset(j->pivots, 0, (size_t)n * sizeof *j->pivots);
         j->lapack->gelsy[j->a.single](

@@ -74,7 +74,7 @@ tn_status tn__job_ints(int **list, int64_t count)
     return TN_OK;
 }
 
-tn_status tn__job_room(void **room, const tn__job *j, int64_t count)
+tn_status tn__job_workspace(void **room, const tn__job *j, int64_t count)
 {
     *room = tn__alloc_many(count + 1, j->a.element);
     return *room ? TN_OK : TN_ERR_MEMORY;

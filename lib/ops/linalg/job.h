@@ -28,7 +28,7 @@ tn_status tn__job_refuse(const tn__job *j, const char *why);
 
 /* Whole numbers, all 0; room for numbers of a's type. */
 tn_status tn__job_ints(int **list, int64_t count);
-tn_status tn__job_room(void **room, const tn__job *j, int64_t count);
+tn_status tn__job_workspace(void **room, const tn__job *j, int64_t count);
 
 /* Hands an output on; of each matrix no more than these rows; `width` whole
  * numbers for each matrix of a (tn__unstage_ints), 0 where it has no elements. */

@@ -35,7 +35,7 @@ typedef struct tn__staged {
     int64_t batch;
     int rows, columns;
     bool single; /* float32, else float64 */
-    bool turned; /* these are the transposes of what the tensor holds */
+    bool transposed; /* these are the transposes of what the tensor holds */
     size_t element;
     char *data;        /* of tensor, or copy */
     void *copy;        /* owned; where the host does not see the device */
@@ -46,7 +46,7 @@ typedef struct tn__staged {
  * transpose, so routines that can work on that one need nothing moved. */
 typedef enum tn__staging {
     TN__STAGE,        /* a copy, to be written over */
-    TN__STAGE_TURNED, /* a copy of the transposes, likewise */
+    TN__STAGE_TRANSPOSED, /* a copy of the transposes, likewise */
     TN__STAGE_READ    /* the transposes, only to be read: no copy, most often */
 } tn__staging;
 
@@ -63,7 +63,7 @@ static inline void *tn__staged_at(const tn__staged *s, int64_t k)
     size_t at = (size_t)k * (size_t)s->rows * (size_t)s->columns * s->element;
     return at ? s->data + at : s->data; /* NULL where there is nothing */
 }
-static inline int tn__staged_least(const tn__staged *s)
+static inline int tn__staged_min(const tn__staged *s)
 {
     return s->rows < s->columns ? s->rows : s->columns;
 }
@@ -83,7 +83,7 @@ tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
 /* A triangle T, column-major, of n columns: of the matrix at hand, or (turned)
  * of its transpose. unit: of ones on its diagonal. */
 typedef struct tn__triangle {
-    bool upper, unit, turned;
+    bool upper, unit, transposed;
     int lda;
 } tn__triangle;
 
@@ -98,7 +98,7 @@ int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
            void *a, int *pivots);
 
 /* Numbers of room for the two below. */
-int64_t tn__reflect_room(int m, int columns);
+int64_t tn__reflect_workspace(int m, int columns);
 /* As LAPACK's geqrf, in place of a's m rows and n columns without gaps. */
 void tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
             void *tau, void *room);
@@ -125,6 +125,6 @@ static inline void tn__gemm(const tn__lapack *lapack, bool single,
 }
 
 /* The first number of a workspace query. */
-int tn__lapack_room(const void *work, bool single);
+int tn__workspace_size(const void *work, bool single);
 
 #endif

@@ -16,15 +16,15 @@ typedef struct work {
     tn_lapack_args args;
 } work;
 
-static tn_tensor *turned(tn_tensor *x)
+static tn_tensor *transposed(tn_tensor *x)
 {
     return tn_transpose(x, -1, -2);
 }
 
 /* A tensor like x's batch of `columns` lines of `rows`; either -1: without that
  * dimension. The open scope's. */
-static tn_tensor *fresh(const work *w, tn_dtype dtype, int64_t columns,
-                        int64_t rows)
+static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
+                               int64_t rows)
 {
     tn_dims_list size = {w->x->ndim - 2, {0}};
     for (int d = 0; d < size.count; d++)
@@ -38,20 +38,20 @@ static tn_tensor *fresh(const work *w, tn_dtype dtype, int64_t columns,
 
 /* New matrices as the device takes them: (..., columns, rows), where it may be
  * another's transpose that lies there. */
-static tn_tensor *fresh_columns(const work *w, int64_t columns, int64_t rows)
+static tn_tensor *new_columns(const work *w, int64_t columns, int64_t rows)
 {
-    return w->by_rows ? turned(fresh(w, w->x->dtype, rows, columns))
-                      : fresh(w, w->x->dtype, columns, rows);
+    return w->by_rows ? transposed(new_matrices(w, w->x->dtype, rows, columns))
+                      : new_matrices(w, w->x->dtype, columns, rows);
 }
 
 /* Matrices by columns, to be written over: of x, or of its transpose, which
  * is what it holds. */
 static tn_tensor *by_column(const work *w, tn_tensor *x)
 {
-    return w->by_rows ? turned(tn_clone(x)) : tn_clone(turned(x));
+    return w->by_rows ? transposed(tn_clone(x)) : tn_clone(transposed(x));
 }
 
-static tn_tensor *as_it_lies(tn_tensor *x)
+static tn_tensor *copied(tn_tensor *x)
 {
     return tn_clone(x);
 }
@@ -59,22 +59,22 @@ static tn_tensor *as_it_lies(tn_tensor *x)
 /* Back from columns to rows: nothing is moved if they lie so. */
 static tn_tensor *by_row(tn_tensor *columns)
 {
-    return tn_contiguous(turned(columns));
+    return tn_contiguous(transposed(columns));
 }
 
 /* What the device is given: (batch, columns, rows), or one line a matrix. */
 static tn_strided matrices(const tn_tensor *x)
 {
     int64_t rows = x->shape[x->ndim - 1], columns = x->shape[x->ndim - 2];
-    bool lies = tn_tensor_is_contiguous(x);
+    bool contiguous = tn_tensor_is_contiguous(x);
     return (tn_strided){.buffer = tn__tensor_buffer(x),
                         .offset = tn__tensor_buffer_offset(x),
                         .dtype = x->dtype, .ndim = 3,
-                        .stride = {rows * columns, lies ? rows : 1,
-                                   lies ? 1 : columns}};
+                        .stride = {rows * columns, contiguous ? rows : 1,
+                                   contiguous ? 1 : columns}};
 }
 
-static tn_strided lines(const tn_tensor *x, int64_t width)
+static tn_strided dense_rows(const tn_tensor *x, int64_t width)
 {
     return (tn_strided){.buffer = tn__tensor_buffer(x),
                         .offset = tn__tensor_buffer_offset(x),
@@ -89,7 +89,7 @@ static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
     w->args.kind = kind;
     w->args.flags = flags;
     w->args.a = matrices(a);
-    w->args.info = lines(w->info, 1);
+    w->args.info = dense_rows(w->info, 1);
     return tn__device_work(w->x->storage->device, TN__WORK_LAPACK, &w->args,
                            w->name, NULL, NULL);
 }
@@ -117,7 +117,7 @@ static tn_status refuse(const work *w, const char *why)
 static tn_status cholesky(work *w, tn_tensor **out)
 {
     bool upper = tn__call_int(w->call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
-    out[0] = w->by_rows ? as_it_lies(w->x)
+    out[0] = w->by_rows ? copied(w->x)
                         : tn_contiguous(upper ? tn_triu(w->x) : tn_tril(w->x));
     out[1] = w->info;
     tn_status status = run(w, TN_LAPACK_CHOLESKY,
@@ -142,10 +142,10 @@ static tn_status cholesky(work *w, tn_tensor **out)
 static tn_status lu_run(work *w, tn_tensor *a, tn_tensor **pivots)
 {
     int64_t width = w->args.m < w->args.n ? w->args.m : w->args.n;
-    *pivots = fresh(w, TN_I32, width, -1);
+    *pivots = new_matrices(w, TN_I32, width, -1);
     if (!*pivots)
         return tn_error_code();
-    w->args.pivots = lines(*pivots, width);
+    w->args.pivots = dense_rows(*pivots, width);
     return run(w, TN_LAPACK_LU, 0, a);
 }
 
@@ -166,7 +166,7 @@ static tn_status solve(work *w, tn_tensor **out)
 {
     tn_tensor *b =
         by_column(w, tn__call_tensor(w->call, TN__ARG_SOLVE_SQUARE_B));
-    tn_tensor *a = as_it_lies(w->x), *pivots;
+    tn_tensor *a = copied(w->x), *pivots;
     tn_status status = lu_run(w, a, &pivots);
     if (status >= 0 &&
         tn__call_int(w->call, TN__ARG_SOLVE_SQUARE_CHECK_ERRORS))
@@ -188,7 +188,7 @@ static tn_status triangle(work *w, tn_tensor **out)
     bool left = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_LEFT);
     bool unit = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_UNITRIANGULAR);
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_SOLVE_TRIANGLE_B);
-    b = left ? as_it_lies(b) : by_column(w, b);
+    b = left ? copied(b) : by_column(w, b);
     if (!b)
         return tn_error_code();
     w->args.b = matrices(b);
@@ -211,7 +211,7 @@ static tn_status qr(work *w, tn_tensor **out)
     tn_tensor *a = by_column(w, w->x);
     tn_tensor *b = none ? tn_empty(tn_dims(0), .dtype = w->x->dtype,
                                    .device = w->x->storage->device)
-                        : fresh_columns(w, sides, m);
+                        : new_columns(w, sides, m);
     if (!b)
         return tn_error_code();
     w->args.sides = sides;
@@ -219,7 +219,7 @@ static tn_status qr(work *w, tn_tensor **out)
         w->args.b = matrices(b);
     tn_status status =
         run(w, TN_LAPACK_QR, w->by_rows ? TN_LAPACK_ALONE : 0, a);
-    tn_tensor *r = tn_narrow(turned(a), -2, 0, whole ? m : least);
+    tn_tensor *r = tn_narrow(transposed(a), -2, 0, whole ? m : least);
     out[0] = none ? b : by_row(b);
     out[1] = tn_contiguous(w->by_rows ? r : tn_triu(r));
     return status;
@@ -238,13 +238,13 @@ static tn_status least_squares(work *w, tn_tensor **out)
                 (w->x->dtype == TN_F32 ? FLT_EPSILON : DBL_EPSILON);
     if (!w->by_rows || !(rcond > 0))
         return TN_ERR_UNSUPPORTED;
-    tn_tensor *a = by_column(w, w->x), *q = fresh_columns(w, n, m);
+    tn_tensor *a = by_column(w, w->x), *q = new_columns(w, n, m);
     if (!q)
         return tn_error_code();
     w->args.sides = n;
     w->args.b = matrices(q);
     tn_status status = run(w, TN_LAPACK_QR, TN_LAPACK_ALONE, a);
-    tn_tensor *r = tn_contiguous(tn_narrow(turned(a), -2, 0, n));
+    tn_tensor *r = tn_contiguous(tn_narrow(transposed(a), -2, 0, n));
     tn_tensor *x = tn_matmul(q, b); /* as it lies, Q's transpose */
     tn_tensor *inverse = tn_add(tn_zeros_like(r),
                                 tn_eye(n, .dtype = r->dtype,
@@ -266,7 +266,7 @@ static tn_status least_squares(work *w, tn_tensor **out)
                                       .dims = tn__marked(both)));
     double most = tn_item(tn_max(square));
     out[0] = x;
-    out[1] = fresh(w, TN_I32, -1, -1);
+    out[1] = new_matrices(w, TN_I32, -1, -1);
     status = out[1] ? tn__fill(out[1], (double)n, w->name) : tn_error_code();
     return status < 0 || most * rcond * rcond <= 1 ? status
                                                    : TN_ERR_UNSUPPORTED;
@@ -278,11 +278,11 @@ static tn_status eigen(work *w, bool vectors, tn_tensor **out)
     const char *uplo =
         w->call->value[TN__ARG_LINALG_EIGH_UPLO].of.string;
     bool upper = strcmp(uplo, "U") == 0 || strcmp(uplo, "u") == 0;
-    tn_tensor *a = w->by_rows ? by_column(w, w->x) : as_it_lies(w->x);
-    out[0] = fresh(w, w->x->dtype, w->args.n, -1);
+    tn_tensor *a = w->by_rows ? by_column(w, w->x) : copied(w->x);
+    out[0] = new_matrices(w, w->x->dtype, w->args.n, -1);
     if (!out[0])
         return tn_error_code();
-    w->args.values = lines(out[0], w->args.n);
+    w->args.values = dense_rows(out[0], w->args.n);
     tn_status status = run(w, TN_LAPACK_EIGH,
                            (upper == w->by_rows ? TN_LAPACK_UPPER : 0) |
                                (vectors ? TN_LAPACK_VECTORS : 0),
@@ -313,20 +313,20 @@ static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
     bool wide = w->args.m < w->args.n;
     int64_t most = wide ? w->args.n : w->args.m;
     int64_t least = wide ? w->args.m : w->args.n;
-    tn_tensor *a = wide ? as_it_lies(w->x) : by_column(w, w->x);
+    tn_tensor *a = wide ? copied(w->x) : by_column(w, w->x);
     tn_tensor *b = NULL, *c = NULL;
-    tn_tensor *values = fresh(w, w->x->dtype, least, -1);
+    tn_tensor *values = new_matrices(w, w->x->dtype, least, -1);
     if (!values)
         return tn_error_code();
     w->args.m = most;
     w->args.n = least;
-    w->args.values = lines(values, least);
+    w->args.values = dense_rows(values, least);
     if (vectors) {
         w->args.sides = full ? most : least;
-        b = wide ? fresh(w, w->x->dtype, w->args.sides, most)
-                 : fresh_columns(w, w->args.sides, most);
-        c = wide ? fresh(w, w->x->dtype, least, least)
-                 : fresh_columns(w, least, least);
+        b = wide ? new_matrices(w, w->x->dtype, w->args.sides, most)
+                 : new_columns(w, w->args.sides, most);
+        c = wide ? new_matrices(w, w->x->dtype, least, least)
+                 : new_columns(w, least, least);
         if (!b || !c)
             return tn_error_code();
         w->args.b = matrices(b);
@@ -444,7 +444,7 @@ static bool begin(work *w, uint32_t kind)
 }
 
 /* Does the device do row r? */
-static bool taken(work *w, int r)
+static bool device_runs(work *w, int r)
 {
     if (rows[r].fits && !rows[r].fits(w))
         return false;
@@ -468,9 +468,9 @@ static bool run_here(work *w, int r, tn_status *status)
     *status = tn_error_code();
     if (!scope)
         return true;
-    bool fits = taken(w, r);
+    bool fits = device_runs(w, r);
     if (fits) {
-        w->info = fresh(w, TN_I32, -1, -1);
+        w->info = new_matrices(w, TN_I32, -1, -1);
         *status = rows[r].here(w, out);
         fits = *status != TN_ERR_UNSUPPORTED || tn__error_pending();
         for (int i = 0; i < rows[r].outputs && *status >= 0; i++)

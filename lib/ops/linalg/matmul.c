@@ -103,7 +103,7 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
                         "the product's shape %s", name,
                         tn__shape_text(a, addend->ndim, addend->shape),
                         tn__shape_text(b, out->ndim, out->shape));
-    return tn__copy_under(out, addend, name);
+    return tn__copy_for_update(out, addend, name);
 }
 
 /* x and y as matrices, and the shape of their products. */

@@ -60,7 +60,7 @@ static tn_tensor *keep(tn_tensor *y, const int dims[2], bool keepdim)
 }
 
 /* Along a dimension; of none it is 0. */
-static tn_tensor *greatest(tn_tensor *x, int dim)
+static tn_tensor *max_along(tn_tensor *x, int dim)
 {
     return tn_tensor_size(x, dim) ? tn_amax(x, .dim = dim)
                                   : tn_sum(x, .dim = dim);
@@ -79,7 +79,7 @@ static tn_tensor *of_sums(tn_tensor *x, double order, const int dims[2],
         tn__value_bool(false), tn__value_none());
     if (!sums)
         return NULL;
-    tn_tensor *y = order > 0 ? greatest(sums, then)
+    tn_tensor *y = order > 0 ? max_along(sums, then)
                              : tn_amin(sums, .dim = then);
     return keep(y, dims, keepdim);
 }
@@ -93,7 +93,7 @@ static tn_tensor *of_singular_values(tn_tensor *x, const norm *n,
     if (!s)
         return NULL;
     tn_tensor *y = n->kind == NUCLEAR ? tn_sum(s, .dim = -1)
-                   : n->order > 0     ? greatest(s, -1)
+                   : n->order > 0     ? max_along(s, -1)
                                       : tn_amin(s, .dim = -1);
     return keep(y, dims, keepdim);
 }

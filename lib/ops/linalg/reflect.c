@@ -22,7 +22,7 @@ typedef struct work {
     char *v, *t, *dots, *w, *tw; /* lent */
 } work;
 
-int64_t tn__reflect_room(int m, int columns)
+int64_t tn__reflect_workspace(int m, int columns)
 {
     return BLOCK * ((int64_t)m + 2 * BLOCK + 2 * ((int64_t)columns + 1));
 }

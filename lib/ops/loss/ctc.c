@@ -19,7 +19,7 @@ enum { PAD = 2 };
     "let top = where(m == -inf, like(0, m), m);"                              \
     "let sum = top + log(exp(a - top) + exp(b - top) + exp(c - top));"
 
-static tn__shape states(const tn_tensor *log_probs, int64_t count)
+static tn__shape state_shape(const tn_tensor *log_probs, int64_t count)
 {
     return (tn__shape){.ndim = 2, .dim = {log_probs->shape[1], count}};
 }
@@ -152,7 +152,7 @@ static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
         return tn_error_code();
-    tn__shape shape = states(log_probs, alpha->shape[2] - PAD);
+    tn__shape shape = state_shape(log_probs, alpha->shape[2] - PAD);
     int64_t at = t * alpha->stride[0];
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
@@ -168,8 +168,8 @@ static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
 
 /* The loss: the last two states at the last time. A length that does not fit is
  * an index that does not. */
-static tn_status end_of_ways(tn_tensor *alpha, tn_tensor *input_length,
-                             tn_tensor *target_length, tn_tensor *loss)
+static tn_status final_loss(tn_tensor *alpha, tn_tensor *input_length,
+                            tn_tensor *target_length, tn_tensor *loss)
 {
     static tn__formula formula = TN__FORMULA(
         "loss(last, before, t, length) ="
@@ -237,7 +237,7 @@ tn_status tn__run_ctc_forward(tn__call *call)
     for (int64_t t = 0; t < times && status >= 0; t++)
         status = forward_step(x, label, alpha, t);
     return status < 0 ? status
-                      : end_of_ways(alpha, input_length, target_length, loss);
+                      : final_loss(alpha, input_length, target_length, loss);
 }
 
 /* ---- backward --------------------------------------------------------------------- */
@@ -262,7 +262,7 @@ static tn_status start_beta(const backward *b, tn_tensor *beta)
         tn__formula_kernel(&formula[beta->dtype == TN_F64], dtype);
     if (!kernel)
         return tn_error_code();
-    tn__shape shape = states(b->x, beta->shape[1]);
+    tn__shape shape = state_shape(b->x, beta->shape[1]);
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
     add_lengths(&space, b->target_length);
@@ -290,7 +290,7 @@ static tn_status backward_step(const backward *b, int64_t t)
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
         return tn_error_code();
-    tn__shape shape = states(b->x, b->share->shape[2]);
+    tn__shape shape = state_shape(b->x, b->share->shape[2]);
     tn_tensor *from = b->beta[(t + 1) & 1], *to = b->beta[t & 1];
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
@@ -340,7 +340,7 @@ static tn_status fill_probabilities(const backward *b)
 }
 
 /* out less the shares of each state, where its label says. */
-static tn_status take_shares(const backward *b)
+static tn_status subtract_shares(const backward *b)
 {
     const tn_tensor *l = b->label, *share = b->share;
     const int64_t stride[] = {0, l->stride[0], l->stride[1]};
@@ -375,7 +375,7 @@ static tn_status run_backward(backward *b)
         status = start_beta(b, b->beta[times & 1]);
     for (int64_t t = times - 1; t >= 0 && status >= 0; t--)
         status = backward_step(b, t);
-    return status < 0 ? status : take_shares(b);
+    return status < 0 ? status : subtract_shares(b);
 }
 
 tn_status tn__run_ctc_backward(tn__call *call)
@@ -570,11 +570,11 @@ tn_status tn__run_ctc_loss(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CTC_LOSS_LOG_PROBS);
     tn_tensor *target = tn__call_tensor(call, TN__ARG_CTC_LOSS_TARGETS);
     if (target->ndim == 2)
-        tn__tell_indices(call, "ctc_loss", "target_lengths",
-                         tn__call_tensor(call,
-                                         TN__ARG_CTC_LOSS_TARGET_LENGTHS),
-                         0, target->shape[1] + 1);
-    return tn__tell_indices(
+        tn__report_indices(call, "ctc_loss", "target_lengths",
+                           tn__call_tensor(call,
+                                           TN__ARG_CTC_LOSS_TARGET_LENGTHS),
+                           0, target->shape[1] + 1);
+    return tn__report_indices(
         call, "ctc_loss", "input_lengths",
         tn__call_tensor(call, TN__ARG_CTC_LOSS_INPUT_LENGTHS), 0,
         x->shape[0] + 1);

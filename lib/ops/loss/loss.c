@@ -33,10 +33,10 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction)
 
 /* Is it the first time that this key comes? Some are forgotten where they are
  * too many: then a place is told again. */
-static bool is_new(uint64_t key)
+static bool is_first_time(uint64_t key)
 {
-    static _Atomic uint64_t told[64];
-    _Atomic uint64_t *slot = &told[key % 64];
+    static _Atomic uint64_t seen[64];
+    _Atomic uint64_t *slot = &seen[key % 64];
     return atomic_exchange_explicit(slot, key, memory_order_relaxed) != key;
 }
 
@@ -54,7 +54,7 @@ void tn__warn_broadcast(const tn__call *call)
     tn__hash_bytes(h, x->shape, (size_t)x->ndim * sizeof *x->shape);
     tn__hash_bytes(h, y->shape, (size_t)y->ndim * sizeof *y->shape);
     tn__hash_finish(h);
-    if (!is_new(h[0]))
+    if (!is_first_time(h[0]))
         return;
     const char *path = tn__me.here.path ? tn_path_text(tn__me.here.path) : "";
     tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: "
@@ -165,9 +165,9 @@ static tn_tensor *count_of(tn_tensor *target, int64_t ignore, tn_dtype dtype)
 }
 
 /* The losses of targets, reduced: a mean is over those that count. */
-static tn_tensor *settle(tn_tensor *loss, tn_tensor *weights,
-                         tn_tensor *target, int64_t ignore,
-                         tn__reduction reduction)
+static tn_tensor *reduce_weighted(tn_tensor *loss, tn_tensor *weights,
+                                  tn_tensor *target, int64_t ignore,
+                                  tn__reduction reduction)
 {
     if (!loss || reduction == TN__REDUCE_NONE)
         return loss;
@@ -190,7 +190,7 @@ static tn_tensor *nll(tn_tensor *logp, tn_tensor *target, tn_tensor *weight,
         weights = weights_of(weight, logp, target, ignore);
         loss = tn_mul(loss, weights);
     }
-    return settle(loss, weights, target, ignore, reduction);
+    return reduce_weighted(loss, weights, target, ignore, reduction);
 }
 
 tn_status tn__run_nll_loss(tn__call *call)
@@ -306,12 +306,12 @@ static tn_tensor *plain_loss(tn_tensor *x, tn_tensor *target, int64_t ignore,
     tn_tensor *loss =
         reduction == TN__REDUCE_MEAN
             ? tn__row(TN__OP_ID_CLASS_MEAN, mean, 3)
-            : settle(tn_neg(out[0]), NULL, target, ignore, reduction);
+            : reduce_weighted(tn_neg(out[0]), NULL, target, ignore, reduction);
     if (smoothing <= 0)
         return loss;
     tn_tensor *smooth = tn_masked_fill_scalar(
         tn_neg(out[1]), tn_eq_scalar(target, ignore), 0);
-    smooth = settle(smooth, NULL, target, ignore, reduction);
+    smooth = reduce_weighted(smooth, NULL, target, ignore, reduction);
     double share = smoothing / (double)x->shape[class_dim(x)];
     return tn_add(tn_mul_scalar(loss, 1 - smoothing),
                   tn_mul_scalar(smooth, share));
@@ -357,9 +357,9 @@ static tn_tensor *smooth_loss(tn_tensor *logp, tn_tensor *target,
     tn_tensor *each = weight ? tn_mul(logp, weight) : logp;
     tn_tensor *loss = tn_neg(tn_sum(each, .dim = -1));
     loss = tn_masked_fill_scalar(loss, tn_eq_scalar(target, ignore), 0);
-    return settle(loss, weight ? weights_of(weight, logp, target, ignore)
-                               : NULL,
-                  target, ignore, reduction);
+    return reduce_weighted(
+        loss, weight ? weights_of(weight, logp, target, ignore) : NULL, target,
+        ignore, reduction);
 }
 
 tn_status tn__run_cross_entropy(tn__call *call)

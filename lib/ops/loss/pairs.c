@@ -249,15 +249,15 @@ static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
         return tn__fail(TN_ERR_DTYPE, "multilabel_margin_loss: {target} is "
                         "%s; convert it to int64 with tn_to_dtype",
                         tn_dtype_name(target->dtype)), NULL;
-    tn__call_indices(call, TARGET, -1, classes);
+    tn__call_set_indices(call, TARGET, -1, classes);
     tn_tensor *all = tn_arange(-1, classes, 1, .dtype = TN_I64,
                                .device = target->storage->device);
     tn_tensor *labels = tn_gather(
         all, 0, tn_add_scalar(tn_to_dtype(tn_reshape(target, tn_dims(-1)),
                                           TN_I64), 1));
     if (!labels)
-        tn__tell_indices(call, "multilabel_margin_loss", "target", target, -1,
-                         classes);
+        tn__report_indices(call, "multilabel_margin_loss", "target", target, -1,
+                           classes);
     return labels ? tn_reshape(labels, tn_dims(count, classes)) : NULL;
 }
 

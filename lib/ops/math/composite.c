@@ -159,7 +159,7 @@ tn_status tn__run_take(tn__call *call)
     tn_dims_list shape = {index->ndim, {0}};
     for (int d = 0; d < index->ndim; d++)
         shape.dim[d] = index->shape[d];
-    tn__call_indices(call, TN__ARG_TAKE_INDEX, -x->numel, x->numel);
+    tn__call_set_indices(call, TN__ARG_TAKE_INDEX, -x->numel, x->numel);
     tn_tensor *list = tn_reshape(tn__from_front(index, x->numel), tn_dims(-1));
     tn_tensor *flat = tn_reshape(x, tn_dims(-1));
     return tn__give(call, tn_reshape(tn_index_select(flat, 0, list), shape));
@@ -170,8 +170,8 @@ tn_status tn__run_take_along_dim(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INPUT);
     tn_tensor *index = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INDICES);
     if (!tn__call_has(call, TN__ARG_TAKE_ALONG_DIM_DIM)) {
-        tn__call_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -x->numel,
-                         x->numel);
+        tn__call_set_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -x->numel,
+                             x->numel);
         return tn__give(
             call, tn_gather(tn_reshape(x, tn_dims(-1)), 0,
                             tn_reshape(tn__from_front(index, x->numel),
@@ -195,7 +195,7 @@ tn_status tn__run_take_along_dim(tn__call *call)
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape), dim);
     int64_t size = x->ndim ? x->shape[dim] : 1;
-    tn__call_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -size, size);
+    tn__call_set_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -size, size);
     return tn__give(
         call, tn_gather(tn_expand(x, own), dim,
                         tn_expand(x->ndim ? tn__from_front(index, size) : index,
@@ -240,7 +240,7 @@ tn_status tn__run_round_decimals(tn__call *call)
 }
 
 /* The greatest finite number of a floating dtype. */
-static double greatest(tn_dtype dtype)
+static double max_finite(tn_dtype dtype)
 {
     return dtype == TN_F64   ? DBL_MAX
            : dtype == TN_F32 ? FLT_MAX
@@ -258,7 +258,7 @@ tn_status tn__run_nan_to_num(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NAN_TO_NUM_INPUT);
     if (!tn_dtype_is_floating(x->dtype))
         return tn__give(call, tn_clone(x));
-    double most = greatest(x->dtype);
+    double most = max_finite(x->dtype);
     tn_value value[] = {
         tn__value_tensor(x), tn__value_float(tn__call_float(call, if_nan)),
         tn__value_float(tn__call_has(call, posinf)

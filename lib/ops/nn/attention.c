@@ -74,15 +74,15 @@ static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 
 /* turned: the keys, transposed. scale 0: 1 over the root of the features.
  * first: the place of the first query. */
-static tn_tensor *weights(tn_tensor *q, tn_tensor *turned, tn_tensor *mask,
+static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
                           bool is_causal, int64_t first, double scale)
 {
-    if (!turned)
+    if (!keys_t)
         return NULL;
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
     /* Rounded q would tell in scores of some tens, which exp makes factors. */
-    const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(turned),
+    const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(keys_t),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
     if (scores && mask)
@@ -164,7 +164,7 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
 }
 
 /* What is looked up: queries, keys transposed, values, and a mask or NULL. */
-enum { QUERY, TURNED, VALUE, MASK, PARTS };
+enum { QUERY, KEYS_T, VALUE, MASK, PARTS };
 typedef struct lookup {
     tn_tensor *x[PARTS];
     bool is_causal;
@@ -174,14 +174,14 @@ typedef struct lookup {
 /* first: the place of the first query. */
 static tn_tensor *attend(const lookup *a, int64_t first)
 {
-    tn_tensor *q = a->x[QUERY], *turned = a->x[TURNED], *v = a->x[VALUE];
+    tn_tensor *q = a->x[QUERY], *keys_t = a->x[KEYS_T], *v = a->x[VALUE];
     int64_t end = first + q->shape[q->ndim - 2];
-    if (a->is_causal && end < turned->shape[turned->ndim - 1]) {
-        turned = tn_narrow(turned, -1, 0, end); /* none looks behind */
+    if (a->is_causal && end < keys_t->shape[keys_t->ndim - 1]) {
+        keys_t = tn_narrow(keys_t, -1, 0, end); /* none looks behind */
         v = tn_narrow(v, -2, 0, end);
     }
     return tn_matmul(
-        weights(q, turned, a->x[MASK], a->is_causal, first, a->scale), v);
+        weights(q, keys_t, a->x[MASK], a->is_causal, first, a->scale), v);
 }
 
 static int64_t size_from_end(const tn_tensor *x, int dim)
@@ -199,7 +199,7 @@ static int find_cut(const lookup *a, int64_t *size)
     enum { QUERIES = 128, SCORES = 131072 };
     const tn_tensor *q = a->x[QUERY];
     int64_t queries = q->shape[q->ndim - 2];
-    double scores = (double)size_from_end(a->x[TURNED], 1) *
+    double scores = (double)size_from_end(a->x[KEYS_T], 1) *
                     (double)(queries < QUERIES ? queries : QUERIES);
     for (int d = 0; d < q->ndim - 2; d++)
         scores *= (double)q->shape[d];
@@ -231,7 +231,7 @@ static int cut(const lookup *a, int dim, int64_t size,
         tn_tensor *x = a->x[i];
         bool has = size_from_end(x, dim) > 1 &&
                    (dim > 2 || i == QUERY || i == MASK);
-        if (has && tn__apart(x, x->ndim - dim, size, part[i]) != count)
+        if (has && tn__split_parts(x, x->ndim - dim, size, part[i]) != count)
             return 0;
         for (int p = 0; !has && p < count; p++)
             part[i][p] = x;
@@ -315,11 +315,11 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         if (!q || !k || !v)
             return tn_error_code();
     }
-    tn_tensor *turned = tn_transpose(k, -2, -1);
-    lookup all = {{q, turned, v, mask}, causal_too, way.scale};
-    if (!turned)
+    tn_tensor *keys_t = tn_transpose(k, -2, -1);
+    lookup all = {{q, keys_t, v, mask}, causal_too, way.scale};
+    if (!keys_t)
         return tn_error_code();
-    tn_tensor *y = p > 0 ? tn_matmul(tn_dropout(weights(q, turned, mask,
+    tn_tensor *y = p > 0 ? tn_matmul(tn_dropout(weights(q, keys_t, mask,
                                                         causal_too, 0,
                                                         way.scale),
                                                 p, true),

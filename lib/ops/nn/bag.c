@@ -68,7 +68,7 @@ tn_status tn__run_bag_max(tn__call *call)
                              "embedding_bag");
 }
 
-static tn_tensor *greatest(const bags *b, tn_tensor *x)
+static tn_tensor *max_by_bag(const bags *b, tn_tensor *x)
 {
     int64_t most = b->index->numel;
     tn_tensor *start = b->starts, *end;
@@ -121,12 +121,12 @@ static tn_tensor *sum_of_bags(const bags *b, tn_tensor *bag, tn_tensor *x)
     return tn_sum(tn_reshape(x, apart), .dim = 1);
 }
 
-static tn_tensor *folded(const bags *b, tn_tensor *x, enum mode mode)
+static tn_tensor *reduced(const bags *b, tn_tensor *x, enum mode mode)
 {
     if (!x)
         return NULL;
     if (mode == MAX)
-        return greatest(b, x);
+        return max_by_bag(b, x);
     tn_tensor *bag = b->starts ? bag_of_each(b) : NULL;
     if (b->starts && !bag)
         return NULL;
@@ -158,7 +158,7 @@ static enum mode mode_of(const tn__call *call)
 }
 
 /* A bag's length was refused: tells of the first one that is negative. */
-static void tell_fall(const tn__call *call, tn_tensor *lengths)
+static void report_negative_length(const tn__call *call, tn_tensor *lengths)
 {
     tn__error before;
     if (tn_error_code() != TN_ERR_ARGUMENT || !tn__error_within(&call->doing))
@@ -198,8 +198,8 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
                                   .device = offsets->storage->device);
     b->starts = tn_gather(places, 0, offsets);
     if (!b->starts)
-        return tn__tell_indices(call, "embedding_bag", "offsets", offsets, 0,
-                                b->index->numel + 1), false;
+        return tn__report_indices(call, "embedding_bag", "offsets", offsets, 0,
+                                  b->index->numel + 1), false;
     const int64_t pairs = offsets->numel - 1;
     if (pairs > 0) { /* else bags would overlap */
         const tn_value value[] = {tn__value_optional(
@@ -208,7 +208,7 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
         if (!value[0].of.tensor)
             return false;
         if (!tn__row(TN__OP_ID_BAG_LENGTHS, value, 1))
-            return tell_fall(call, value[0].of.tensor), false;
+            return report_negative_length(call, value[0].of.tensor), false;
     }
     if (last)
         b->starts = tn_narrow(b->starts, 0, 0, b->count);
@@ -315,9 +315,9 @@ tn_status tn__run_embedding_bag(tn__call *call)
         scale = tn_to_dtype(scale, TN_F32);
     if (x && tn__call_has(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS))
         x = tn_mul(x, tn_unsqueeze(tn_reshape(scale, tn_dims(-1)), 1));
-    tn_tensor *out = folded(&b, x, mode);
+    tn_tensor *out = reduced(&b, x, mode);
     if (!out && x && b.starts) /* the first bag starts at 0 */
-        return tn__tell_indices(
+        return tn__report_indices(
             call, "embedding_bag", "offsets",
             tn_narrow(tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS), 0,
                       0, 1), 0, 1);

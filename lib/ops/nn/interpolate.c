@@ -160,7 +160,7 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                     : s->mode == LINEAR ? 2
                     : s->mode == CUBIC  ? 4
                                         : 1;
-    tn_status status = tn__taps_room(x, dim, out);
+    tn_status status = tn__taps_check_memory(x, dim, out);
     if (status >= 0)
         status = tn__taps_new(&taps, in, out, reach);
     if (status >= 0)

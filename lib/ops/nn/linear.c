@@ -42,7 +42,7 @@ static bool is_half(const tn_tensor *x)
 }
 
 /* Its transpose; `t` would be one call more around it. */
-static tn_tensor *turned(tn_tensor *w)
+static tn_tensor *transposed(tn_tensor *w)
 {
     return w->ndim == 2 ? tn_transpose(w, 0, 1) : tn_t(w);
 }
@@ -51,11 +51,11 @@ static tn_tensor *plain(tn_tensor *x, tn_tensor *w, tn_tensor *b)
 {
     if (b && b->dtype == x->dtype && is_half(b)) {
         const tn_value value[] = {tn__value_tensor(x),
-                                  tn__value_tensor(turned(w)),
+                                  tn__value_tensor(transposed(w)),
                                   tn__value_tensor(b)};
         return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
     }
-    tn_tensor *y = tn_matmul(x, turned(w));
+    tn_tensor *y = tn_matmul(x, transposed(w));
     if (!b)
         return y;
     tn_tensor *sum = tn_add(y, b);

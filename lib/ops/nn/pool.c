@@ -181,7 +181,7 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     tn_tensor *out = new_out(call, &images, &w, x->dtype);
     if (!out)
         return tn_error_code();
-    status = tn__window_misses(&w)
+    status = tn__window_all_padding(&w)
                  ? TN_ERR_UNSUPPORTED /* devices may expect to see an element */
                  : tn__pool_by_extension(
                        (tn_pool_args){.kind = TN_POOL_GREATEST}, &w, x, out,
@@ -234,7 +234,7 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
     tn_tensor *indices = out ? new_out(call, &images, &w, TN_I64) : NULL;
     if (!indices)
         return tn_error_code();
-    status = tn__window_misses(&w)
+    status = tn__window_all_padding(&w)
                  ? TN_ERR_UNSUPPORTED
                  : tn__pool_by_extension((tn_pool_args){.kind = TN_POOL_MAX},
                                          &w, x, out, indices, "max_pool2d");

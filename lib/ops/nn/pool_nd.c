@@ -9,13 +9,13 @@
 #include <ops/nn/taps.h>
 #include <ops/nn/window.h>
 
-enum { MOST = 3, KEPT = INT32_MIN /* TN_NONE_INT in a list */ };
+enum { MAX_AXES = 3, KEEP_SIZE = INT32_MIN /* TN_NONE_INT in a list */ };
 
 /* Windows along each of the last `axes` dimensions. */
 typedef struct windows {
     int axes;
-    int64_t in[MOST], out[MOST], kernel[MOST], stride[MOST], pad[MOST],
-        dilation[MOST];
+    int64_t in[MAX_AXES], out[MAX_AXES], kernel[MAX_AXES], stride[MAX_AXES],
+        pad[MAX_AXES], dilation[MAX_AXES];
 } windows;
 
 /* Argument arg as `axes` numbers; `none` where the list is empty. */
@@ -33,7 +33,7 @@ static tn_status take_list(const tn__call *call, int arg, int axes,
         list[a] = empty ? (none ? none[a] : 0)
                         : given->dim[given->count > 1 ? a : 0];
         if (list[a] == TN_NONE_INT)
-            list[a] = KEPT; /* so that sums of products fit */
+            list[a] = KEEP_SIZE; /* so that sums of products fit */
         else if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
                             call->op->name, call->op->arg[arg].name,
@@ -86,7 +86,7 @@ static tn_status take_windows(const tn__call *call, const tn_tensor *x,
                               int axes, const int args[4], int ceil_mode,
                               windows *w)
 {
-    static const int64_t ones[MOST] = {1, 1, 1};
+    static const int64_t ones[MAX_AXES] = {1, 1, 1};
     *w = (windows){.axes = axes, .dilation = {1, 1, 1}};
     tn_status status = check_input(call, x, axes);
     if (status >= 0)
@@ -109,7 +109,7 @@ static tn_status take_windows(const tn__call *call, const tn_tensor *x,
 
 /* The elements of each window along axis a; an absent one is the first of its
  * window once more. */
-static tn_status fill_windows(const windows *w, int a, tn__taps *taps)
+static tn_status fill_window_taps(const windows *w, int a, tn__taps *taps)
 {
     int64_t in = w->in[a], step = w->dilation[a];
     int64_t within = (in - 1) / step + 1; /* most that lie in the input */
@@ -143,7 +143,8 @@ static int64_t even_end(int64_t i, int64_t in, int64_t out)
     return in / out * (i + 1) + (in % out * (i + 1) + out - 1) / out;
 }
 
-static tn_status fill_even(const windows *w, int a, bool mean, tn__taps *taps)
+static tn_status fill_even_taps(const windows *w, int a, bool mean,
+                                tn__taps *taps)
 {
     int64_t in = w->in[a], out = w->out[a], reach = 1;
     for (int64_t i = 0; i < out; i++) {
@@ -163,8 +164,8 @@ static tn_status fill_even(const windows *w, int a, bool mean, tn__taps *taps)
 
 /* The greatest along the last dimension, then along the one before it ...; the
  * first of equals in each, which is the first row by row. */
-static tn_status greatest(tn_tensor *x, const windows *w, bool even,
-                          tn_tensor **values, tn_tensor **indices)
+static tn_status max_by_tables(tn_tensor *x, const windows *w, bool even,
+                               tn_tensor **values, tn_tensor **indices)
 {
     tn_tensor *index = NULL;
     int64_t below = 1; /* elements of a slice of the dimensions done */
@@ -172,10 +173,10 @@ static tn_status greatest(tn_tensor *x, const windows *w, bool even,
         int dim = x->ndim - w->axes + a;
         tn__taps taps = {0};
         tn_tensor *place;
-        tn_status status = tn__taps_room(x, dim, w->out[a]);
+        tn_status status = tn__taps_check_memory(x, dim, w->out[a]);
         if (status >= 0)
-            status = even ? fill_even(w, a, false, &taps)
-                          : fill_windows(w, a, &taps);
+            status = even ? fill_even_taps(w, a, false, &taps)
+                          : fill_window_taps(w, a, &taps);
         if (status >= 0)
             status = tn__taps_max(x, dim, &taps, &x, &place);
         tn__taps_free(&taps);
@@ -216,7 +217,7 @@ static int64_t first_tap(const windows *w, int a, int64_t i)
     return at < 0 ? at + (step - 1 - at) / step * step : at;
 }
 
-static bool misses(const windows *w)
+static bool has_padding_windows(const windows *w)
 {
     for (int a = 0; a < w->axes; a++)
         for (int64_t i = 0; w->dilation[a] > w->in[a] && i < w->out[a] &&
@@ -228,8 +229,8 @@ static bool misses(const windows *w)
 
 /* Windows in padding alone: the least there is, at their first tap not before
  * the input, as in PyTorch. */
-static tn_status fill_missing(const windows *w, tn_tensor **values,
-                              tn_tensor **indices)
+static tn_status fill_padding_windows(const windows *w, tn_tensor **values,
+                                      tn_tensor **indices)
 {
     tn_dtype dtype = (*values)->dtype;
     tn_device *device = (*values)->storage->device;
@@ -261,7 +262,7 @@ static tn_status fill_missing(const windows *w, tn_tensor **values,
 /* Can max_pool2d and avg_pool2d do it? */
 static bool suits_images(const tn_tensor *x, const windows *w)
 {
-    if (w->axes == 3 && misses(w)) /* depth is a pass of its own */
+    if (w->axes == 3 && has_padding_windows(w)) /* depth is a pass of its own */
         return false;
     for (int a = 0; a < w->axes; a++)
         if (w->pad[a] > w->kernel[a] / 2 || /* of what dilation made wider */
@@ -308,8 +309,8 @@ static tn_tensor *in_shape(tn_tensor *made, const tn_tensor *x,
 }
 
 /* ceil_mode, for windows may hang over the end; out has been counted. */
-static tn_status greatest_of_images(tn_tensor *x, const windows *w, bool up,
-                                    tn_tensor **values, tn_tensor **indices)
+static tn_status max_of_images(tn_tensor *x, const windows *w, bool up,
+                               tn_tensor **values, tn_tensor **indices)
 {
     image_pass pass[2];
     int count = plan_passes(x, w, pass);
@@ -371,17 +372,17 @@ static tn_tensor *mean_of_images(tn_tensor *x, const windows *w, bool up,
     return in_shape(y, x, w);
 }
 
-static tn_status give_greatest(tn__call *call, tn_tensor *x, windows *w,
-                               bool even, bool up, bool with_indices)
+static tn_status give_max(tn__call *call, tn_tensor *x, windows *w,
+                          bool even, bool up, bool with_indices)
 {
     tn_tensor *values = NULL, *indices = NULL;
     bool regular = (!even || make_regular(w)) && suits_images(x, w);
     tn_status status =
-        regular ? greatest_of_images(x, w, up, &values,
-                                     with_indices ? &indices : NULL)
-                : greatest(x, w, even, &values, &indices);
-    if (status >= 0 && !regular && !even && misses(w))
-        status = fill_missing(w, &values, &indices);
+        regular ? max_of_images(x, w, up, &values,
+                                with_indices ? &indices : NULL)
+                : max_by_tables(x, w, even, &values, &indices);
+    if (status >= 0 && !regular && !even && has_padding_windows(w))
+        status = fill_padding_windows(w, &values, &indices);
     if (status >= 0)
         status = tn__give(call, values);
     return status >= 0 && with_indices ? tn__give(call, indices) : status;
@@ -402,8 +403,8 @@ static tn_status max_pool(tn__call *call, int axes, bool with_indices)
     tn_status status = take_windows(call, x, axes, args, ceil_mode, &w);
     if (status < 0)
         return status;
-    return give_greatest(call, x, &w, false, tn__call_int(call, ceil_mode),
-                         with_indices);
+    return give_max(call, x, &w, false, tn__call_int(call, ceil_mode),
+                    with_indices);
 }
 
 tn_status tn__run_max_pool1d(tn__call *call)
@@ -446,7 +447,7 @@ static tn_status take_even(const tn__call *call, const tn_tensor *x,
                            w->axes, NULL, w->out);
     for (int a = 0; a < w->axes && status >= 0; a++) {
         w->in[a] = x->shape[x->ndim - w->axes + a];
-        if (w->out[a] == KEPT)
+        if (w->out[a] == KEEP_SIZE)
             w->out[a] = w->in[a];
         if (w->out[a] < 0)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {output_size} %lld is "
@@ -461,9 +462,9 @@ static tn_status take_even(const tn__call *call, const tn_tensor *x,
 }
 
 /* x mapped along each axis by what fill gives. */
-static tn_tensor *mapped(tn_tensor *x, const windows *w,
-                         tn_status (*fill)(const windows *w, int a,
-                                           tn__taps *taps))
+static tn_tensor *map_axes(tn_tensor *x, const windows *w,
+                           tn_status (*fill)(const windows *w, int a,
+                                             tn__taps *taps))
 {
     if (!x)
         return NULL;
@@ -474,7 +475,7 @@ static tn_tensor *mapped(tn_tensor *x, const windows *w,
     for (int a = w->axes - 1; a >= 0 && x; a--) {
         int dim = x->ndim - w->axes + a;
         tn__taps taps = {0};
-        tn_status status = tn__taps_room(x, dim, w->out[a]);
+        tn_status status = tn__taps_check_memory(x, dim, w->out[a]);
         if (status >= 0)
             status = fill(w, a, &taps);
         x = status >= 0 ? tn__taps_sum(x, dim, &taps) : NULL;
@@ -485,7 +486,7 @@ static tn_tensor *mapped(tn_tensor *x, const windows *w,
 
 static tn_status fill_means(const windows *w, int a, tn__taps *taps)
 {
-    return fill_even(w, a, true, taps);
+    return fill_even_taps(w, a, true, taps);
 }
 
 /* One window over each dimension is a reduction. */
@@ -514,7 +515,7 @@ tn_status tn__run_adaptive_avg_pool(tn__call *call)
                         call->op->name, tn_dtype_name(x->dtype));
     if (make_regular(&w) && suits_images(x, &w))
         return tn__give(call, even_means(x, &w));
-    return tn__give(call, mapped(x, &w, fill_means));
+    return tn__give(call, map_axes(x, &w, fill_means));
 }
 
 tn_status tn__run_adaptive_max_pool(tn__call *call)
@@ -524,7 +525,7 @@ tn_status tn__run_adaptive_max_pool(tn__call *call)
     tn_status status = take_even(call, x, &w);
     if (status < 0)
         return status;
-    return give_greatest(
+    return give_max(
         call, x, &w, true, false,
         tn__call_int(call, TN__ARG_ADAPTIVE_MAX_POOL2D_RETURN_INDICES));
 }
@@ -576,14 +577,14 @@ static tn_status fill_sums(const windows *w, int a, tn__taps *taps)
 static tn_tensor *whole_means(tn_tensor *x, const windows *w, bool count_pad,
                               int64_t divisor)
 {
-    tn_tensor *sum = mapped(tn_to_dtype(x, TN_F64), w, fill_sums);
+    tn_tensor *sum = map_axes(tn_to_dtype(x, TN_F64), w, fill_sums);
     if (divisor)
         return tn_to_dtype(tn_trunc(tn_div_scalar(sum, divisor)), x->dtype);
     tn_tensor *ones = tn_ones(tn_dims(w->in[0], w->in[1], w->in[2]),
                               .dtype = TN_F64, .device = x->storage->device);
-    tn_tensor *share = mapped(
+    tn_tensor *share = map_axes(
         ones, w, count_pad ? fill_padded_means : fill_inner_means);
-    tn_tensor *count = tn_round(tn_div(mapped(ones, w, fill_sums), share));
+    tn_tensor *count = tn_round(tn_div(map_axes(ones, w, fill_sums), share));
     return tn_to_dtype(tn_trunc(tn_div(sum, count)), x->dtype);
 }
 
@@ -612,12 +613,12 @@ tn_status tn__run_avg_pool3d(tn__call *call)
     if (!divisor)
         return tn__give(
             call, images ? mean_of_images(x, &w, up, count_pad, false)
-                         : mapped(x, &w, count_pad ? fill_padded_means
-                                                   : fill_inner_means));
+                         : map_axes(x, &w, count_pad ? fill_padded_means
+                                                     : fill_inner_means));
     bool half = tn_dtype_bytes(x->dtype) < 4;
     tn_tensor *wide = half ? tn_to_dtype(x, TN_F32) : x;
     tn_tensor *sum = images ? mean_of_images(wide, &w, up, count_pad, true)
-                            : mapped(wide, &w, fill_sums);
+                            : map_axes(wide, &w, fill_sums);
     tn_tensor *mean = tn_div_scalar(sum, (double)divisor);
     return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
 }
@@ -651,7 +652,7 @@ tn_status tn__run_lp_pool(tn__call *call)
                                TN__OP_ID_AVG_POOL3D};
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LP_POOL2D_INPUT);
     double norm = tn__call_float(call, TN__ARG_LP_POOL2D_NORM_TYPE), count = 1;
-    int64_t kernel[MOST];
+    int64_t kernel[MAX_AXES];
     if (!tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype",

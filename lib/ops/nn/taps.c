@@ -20,7 +20,7 @@ tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach)
     return TN_OK;
 }
 
-tn_status tn__taps_room(const tn_tensor *x, int dim, int64_t out)
+tn_status tn__taps_check_memory(const tn_tensor *x, int dim, int64_t out)
 {
     const char *name = tn__op_outer("resample");
     int64_t shape[TN_MAX_NDIM];

@@ -29,7 +29,7 @@ static inline void tn__taps_set(tn__taps *taps, int64_t i, int t, int64_t from,
 
 /* Would x with `out` places along dim, and a table for them, find room on x's
  * device? To be asked where a caller chose out, before tables are filled. */
-tn_status tn__taps_room(const tn_tensor *x, int dim, int64_t out);
+tn_status tn__taps_check_memory(const tn_tensor *x, int dim, int64_t out);
 
 /* x (floating) mapped along dim, with a gradient. */
 tn_tensor *tn__taps_sum(tn_tensor *x, int dim, const tn__taps *taps);

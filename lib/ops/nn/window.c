@@ -31,7 +31,7 @@ static int64_t first_tap(const tn__window *w, int a, int64_t i)
     return at < 0 ? at + (step - 1 - at) / step * step : at;
 }
 
-bool tn__window_misses(const tn__window *w)
+bool tn__window_all_padding(const tn__window *w)
 {
     for (int a = 0; a < 2; a++)
         for (int64_t i = 0; w->dilation[a] > w->in[a] && i < w->out[a] &&
@@ -41,8 +41,8 @@ bool tn__window_misses(const tn__window *w)
     return false;
 }
 
-tn_status tn__window_shows(const tn__window *w, tn_device *device,
-                           tn_tensor **shows, tn_tensor **first)
+tn_status tn__window_visible(const tn__window *w, tn_device *device,
+                             tn_tensor **shows, tn_tensor **first)
 {
     const tn_dims_list size = {2, {w->out[0], w->out[1]}};
     tn_tensor *tap[2];

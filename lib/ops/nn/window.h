@@ -16,12 +16,12 @@ bool tn__window_is_inside(const tn__window *w);
 
 /* Does a window lie wholly in the padding? Its first tap that is not before the
  * image then lies behind it: with more than the image between two taps. */
-bool tn__window_misses(const tn__window *w);
+bool tn__window_all_padding(const tn__window *w);
 /* Where there is such a window: bool (oH, oW), which show the image, and what
  * PyTorch says where their greatest stands, int64 (oH, oW): the first tap that
  * is not before the image, also behind its end. */
-tn_status tn__window_shows(const tn__window *w, tn_device *device,
-                           tn_tensor **shows, tn_tensor **first);
+tn_status tn__window_visible(const tn__window *w, tn_device *device,
+                             tn_tensor **shows, tn_tensor **first);
 
 /* A dims argument of one number for both axes, or two. */
 tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2]);

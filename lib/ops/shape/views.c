@@ -391,7 +391,7 @@ tn_status tn__run_narrow_at(tn__call *call)
                                 tn__call_int(call, TN__ARG_NARROW_AT_LENGTH)));
 }
 
-static int64_t within(int64_t at, int64_t size)
+static int64_t clamp_index(int64_t at, int64_t size)
 {
     at = at < 0 ? at + size : at;
     return at < 0 ? 0 : at > size ? size : at;
@@ -410,9 +410,9 @@ tn_status tn__run_slice(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "slice: {step} %lld is below 1",
                         (long long)step);
     int64_t size = x->shape[dim];
-    int64_t start = within(tn__call_int(call, TN__ARG_SLICE_START), size);
+    int64_t start = clamp_index(tn__call_int(call, TN__ARG_SLICE_START), size);
     int64_t end = tn__call_has(call, TN__ARG_SLICE_END)
-                      ? within(tn__call_int(call, TN__ARG_SLICE_END), size)
+                      ? clamp_index(tn__call_int(call, TN__ARG_SLICE_END), size)
                       : size;
     frame f = frame_of(x);
     f.offset += start * x->stride[dim];
