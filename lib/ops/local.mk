@@ -4,7 +4,7 @@ tenoninclude_HEADERS += include/tenon/op.h include/tenon/op_register.h \
 
 libtenon_la_SOURCES += \
 	lib/ops/engine/ops.h \
-	lib/ops/engine/call.c lib/ops/engine/needs.c lib/ops/engine/precision.c lib/ops/engine/mistakes.c \
+	lib/ops/engine/call.c lib/ops/engine/values.c lib/ops/engine/needs.c lib/ops/engine/precision.c lib/ops/engine/mistakes.c \
 	lib/ops/engine/mistakes.h lib/ops/engine/details.c \
 	lib/ops/engine/late.c lib/ops/engine/late.h \
 	lib/ops/engine/run_kernel.c lib/ops/engine/kernels.c lib/ops/engine/define.h \
@@ -26,7 +26,7 @@ libtenon_la_SOURCES += \
 	lib/ops/linalg/lapack.c lib/ops/linalg/lapack.h lib/ops/linalg/lapack.def lib/ops/linalg/job.c lib/ops/linalg/job.h lib/ops/linalg/factor.c \
 	lib/ops/linalg/eigen.c lib/ops/linalg/lapack_device.c \
 	lib/ops/linalg/eliminate.c lib/ops/linalg/eliminate.inc lib/ops/linalg/reflect.c \
-	lib/ops/linalg/systems.c lib/ops/linalg/spectra.c lib/ops/linalg/matrix_norms.c \
+	lib/ops/linalg/systems.c lib/ops/linalg/tensor_systems.c lib/ops/linalg/spectra.c lib/ops/linalg/matrix_norms.c \
 	lib/ops/nn/taps.c lib/ops/nn/taps.h lib/ops/nn/pool_nd.c \
 	lib/ops/nn/pool_fractional.c lib/ops/nn/interpolate.c \
 	lib/ops/nn/grid.c lib/ops/linalg/einsum.c \

@@ -306,6 +306,14 @@ static inline bool tn__call_has(const tn__call *call, int i)
     return call->value[i].kind != TN_VALUE_NONE;
 }
 
+/* The values of callers who fill them by hand, as bindings do: kinds that there
+ * are, and no NULL where there must be something. */
+tn_status tn__values_check(const tn_op *op, const tn_value *values, int count);
+/* What the caller gave, as values in their final kinds, with defaults filled
+ * in; dims is room for a list for each argument. */
+tn_status tn__values_normalise(const tn_op *op, const tn_value *given,
+                               int count, tn_value *value, tn_dims_list *dims);
+
 /* What the generated functions put into values. */
 static inline tn_value tn__value_tensor(tn_tensor *x)
 {
