@@ -20,7 +20,8 @@ libtenon_la_SOURCES += \
 	lib/ops/reduce/scan.c \
 	lib/ops/math/composite.c lib/ops/loss/loss.c lib/ops/loss/ctc.c lib/ops/loss/linear_loss.c lib/ops/nn/bag.c \
 	lib/ops/create/to_device.c \
-	lib/ops/engine/native.c lib/ops/engine/native.h lib/ops/linalg/matmul.c lib/ops/nn/linear.c lib/ops/nn/scaled.c lib/ops/index/index.c \
+	lib/ops/engine/native.c lib/ops/engine/native.h lib/ops/linalg/matmul.c lib/ops/nn/linear.c lib/ops/nn/scaled.c lib/ops/index/index.c lib/ops/index/index.h \
+	lib/ops/index/scatter.c lib/ops/index/triangle.c lib/ops/shape/join.c \
 	lib/ops/nn/window.c lib/ops/nn/window.h lib/ops/nn/columns.c lib/ops/nn/conv.c \
 	lib/ops/nn/pool.c lib/ops/nn/pool_back.c \
 	lib/ops/linalg/lapack.c lib/ops/linalg/lapack.h lib/ops/linalg/lapack.def lib/ops/linalg/job.c lib/ops/linalg/job.h lib/ops/linalg/factor.c \

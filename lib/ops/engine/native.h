@@ -18,6 +18,14 @@ static inline tn_status tn__give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
+static inline tn__shape tn__shape_of(const tn_tensor *x)
+{
+    tn__shape shape = {.ndim = x->ndim};
+    for (int d = 0; d < x->ndim; d++)
+        shape.dim[d] = x->shape[d];
+    return shape;
+}
+
 /* Another row on these values. */
 static inline tn_tensor *tn__row(int id, const tn_value *value, int count)
 {
