@@ -21,35 +21,40 @@ static const tn__kernel *indexed(tn__formula *formula, const tn_tensor *x,
     return tn__formula_kernel(formula, dtype);
 }
 
-static tn__formula take = TN__FORMULA("take(x, i) = x[i]");
+/* out[p] = x[coordinates, index at p] */
+typedef struct gather {
+    const char *name, *argument; /* of the operator, and of index in it */
+    tn_tensor *x, *index;
+    int dim;                     /* of x: where the index counts */
+    /* over the dimensions of out; x's is 0 where the index counts */
+    const int64_t *x_stride, *index_stride;
+} gather;
 
-/* out[p] = x[coordinates, index at p]: the operands' strides over out's
- * dimensions, index 0 of x along dimension `dim` of x; argument: the name of
- * index. */
-static tn_status take_into(const char *name, const char *argument, tn_tensor *x,
-                           const int64_t *x_stride, int dim, tn_tensor *index,
-                           const int64_t *index_stride, tn_tensor *out)
+static tn_status gather_into(const gather *g, tn_tensor *out)
 {
-    if (TN__UNLIKELY(out->numel == 0 && index->numel != 0))
+    static tn__formula take = TN__FORMULA("take(x, i) = x[i]");
+    const tn_tensor *x = g->x;
+    if (TN__UNLIKELY(out->numel == 0 && g->index->numel != 0))
         /* of slices without elements none is read */
-        return tn__check_indices(tn__op_outer(name), argument, -1, index, 0,
-                                 x->shape[dim]);
-    const tn__kernel *kernel = indexed(&take, x, index);
+        return tn__check_indices(tn__op_outer(g->name), g->argument, -1,
+                                 g->index, 0, x->shape[g->dim]);
+    const tn__kernel *kernel = indexed(&take, x, g->index);
     if (!kernel)
         return tn_error_code();
     tn__shape shape = tn__shape_of(out);
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
-    tn__operand *from = tn__space_add_bare(&space, x);
+    tn__operand *from = tn__space_add_bare(&space, g->x);
     for (int d = 0; d < out->ndim; d++)
-        from->stride[d] = x_stride[d];
-    from->index_stride[0] = x->stride[dim];
-    from->index_extent[0] = x->shape[dim];
-    tn__operand *at = tn__space_add_bare(&space, index);
+        from->stride[d] = g->x_stride[d];
+    from->index_stride[0] = x->stride[g->dim];
+    from->index_extent[0] = x->shape[g->dim];
+    tn__operand *at = tn__space_add_bare(&space, g->index);
     for (int d = 0; d < out->ndim; d++)
-        at->stride[d] = index_stride[d];
+        at->stride[d] = g->index_stride[d];
     tn__space_add_out(&space, &shape, 0, false, false, out);
-    return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
+    return tn__kernel_launch(out->storage->device, kernel, &space, NULL,
+                             g->name);
 }
 
 /* ---- gathers ------------------------------------------------------------------ */
@@ -101,8 +106,10 @@ tn_status tn__run_gather(tn__call *call)
         int64_t stride[TN_MAX_NDIM];
         for (int d = 0; d < x->ndim; d++)
             stride[d] = d == dim ? 0 : x->stride[d];
-        status = take_into("gather", "index", x, stride, dim, index,
-                           index->stride, out);
+        const gather g = {.name = "gather", .argument = "index", .x = x,
+                          .index = index, .dim = dim, .x_stride = stride,
+                          .index_stride = index->stride};
+        status = gather_into(&g, out);
     }
     tn_scope_close(scope);
     return status;
@@ -144,8 +151,10 @@ tn_status tn__run_index_select(tn__call *call)
             stride[d] = d == dim ? 0 : x->stride[d];
             index_stride[d] = d == dim && index->ndim ? index->stride[0] : 0;
         }
-        status = take_into("index_select", "index", x, stride, dim, index,
-                               index_stride, out);
+        const gather g = {.name = "index_select", .argument = "index", .x = x,
+                          .index = index, .dim = dim, .x_stride = stride,
+                          .index_stride = index_stride};
+        status = gather_into(&g, out);
     }
     tn_scope_close(scope);
     return status;
@@ -185,8 +194,10 @@ tn_status tn__run_embedding(tn__call *call)
     for (int d = 0; d < index->ndim; d++)
         index_stride[d] = index->stride[d];
     stride[index->ndim] = w->stride[1];
-    return take_into("embedding", "input", w, stride, 0, index, index_stride,
-                     out);
+    const gather g = {.name = "embedding", .argument = "input", .x = w,
+                      .index = index, .x_stride = stride,
+                      .index_stride = index_stride};
+    return gather_into(&g, out);
 }
 
 /* One number for each row of w: by what it is multiplied so that its norm is at

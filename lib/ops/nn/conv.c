@@ -130,25 +130,33 @@ static tn_strided strided(const tn_tensor *x, int ndim)
     return view;
 }
 
+/* A convolution, or one of its adjoints, for the device. */
+typedef struct device_conv {
+    uint32_t kind; /* TN_CONV_...: which of in, weight and out is computed */
+    const tn__window *w;
+    int64_t groups;
+    const tn_tensor *in, *weight, *out, *bias; /* bias: NULL for none */
+    const char *what; /* the operator that errors name */
+} device_conv;
+
 /* One of in, weight and out from the others; TN_ERR_UNSUPPORTED, and nothing
  * recorded, where the device has not this extension or declines. */
-static tn_status by_extension(uint32_t kind, const tn__window *w,
-                              int64_t groups, const tn_tensor *in,
-                              const tn_tensor *weight, const tn_tensor *out,
-                              const tn_tensor *bias, const char *what)
+static tn_status by_extension(const device_conv *c)
 {
+    const tn__window *w = c->w;
+    const tn_tensor *in = c->in, *weight = c->weight, *out = c->out;
     tn_device *device = out->storage->device;
     if (in->numel == 0 || weight->numel == 0 || out->numel == 0)
         return TN_ERR_UNSUPPORTED;
     tn_conv_args args = {
-        .size = sizeof args, .kind = kind, .groups = groups,
+        .size = sizeof args, .kind = c->kind, .groups = c->groups,
         .count = out->ndim == 4 ? out->shape[0] : 1,
         .in_channels = in->shape[in->ndim - 3],
         .out_channels = weight->shape[0],
         .in = strided(in, 4), .weight = strided(weight, 4),
         .out = strided(out, 4)};
-    if (bias)
-        args.bias = strided(bias, 1);
+    if (c->bias)
+        args.bias = strided(c->bias, 1);
     for (int a = 0; a < 2; a++) {
         args.in_size[a] = w->in[a];
         args.kernel[a] = w->kernel[a];
@@ -157,7 +165,7 @@ static tn_status by_extension(uint32_t kind, const tn__window *w,
         args.dilation[a] = w->dilation[a];
         args.pad[a] = w->pad[a];
     }
-    return tn__device_work(device, TN__WORK_CONV, &args, what, NULL, NULL);
+    return tn__device_work(device, TN__WORK_CONV, &args, c->what, NULL, NULL);
 }
 
 /* ---- by columns ----------------------------------------------------------------------- */
@@ -244,13 +252,14 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
 /* What takes no bias may take the rest: it is added then. */
 static tn_status forward_device(const conv *c, tn_tensor *out)
 {
-    tn_status status =
-        by_extension(TN_CONV_FORWARD, &c->w, c->groups, c->x.tensor,
-                     c->weight, out, c->bias, "conv2d");
+    device_conv d = {.kind = TN_CONV_FORWARD, .w = &c->w, .groups = c->groups,
+                     .in = c->x.tensor, .weight = c->weight, .out = out,
+                     .bias = c->bias, .what = "conv2d"};
+    tn_status status = by_extension(&d);
     if (status != TN_ERR_UNSUPPORTED || !c->bias)
         return status;
-    status = by_extension(TN_CONV_FORWARD, &c->w, c->groups, c->x.tensor,
-                          c->weight, out, NULL, "conv2d");
+    d.bias = NULL;
+    status = by_extension(&d);
     tn_scope *scope = status >= 0 ? tn_scope_open() : NULL;
     if (scope && !tn_add_(out, tn_reshape(c->bias,
                                           tn_dims(c->out_channels, 1, 1))))
@@ -524,9 +533,12 @@ static tn_status run_part(tn__call *call, part *p, uint32_t kind)
                                      shape[kind], call->op->name);
     if (!made)
         return tn_error_code();
-    status = by_extension(kind, &p->w, p->groups, p->input ? p->input : made,
-                          p->weight ? p->weight : made,
-                          p->out ? p->out : made, NULL, call->op->name);
+    const device_conv d = {.kind = kind, .w = &p->w, .groups = p->groups,
+                           .in = p->input ? p->input : made,
+                           .weight = p->weight ? p->weight : made,
+                           .out = p->out ? p->out : made,
+                           .what = call->op->name};
+    status = by_extension(&d);
     if (status == TN_ERR_UNSUPPORTED) {
         tn__unref(made);
         tn_scope *scope = tn_scope_open();

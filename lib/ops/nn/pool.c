@@ -2,27 +2,30 @@
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* Geometry from a row's arguments; dilation -1: it has none. */
-static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
-                           int stride, int padding, int dilation, int ceil_mode,
-                           tn__window *w)
+/* The numbers of a pooling row's arguments; dilation -1: it has none. */
+typedef struct pool_args {
+    int kernel_size, stride, padding, dilation, ceil_mode;
+} pool_args;
+
+static tn_status take_pool(const tn__call *call, tn_tensor *x,
+                           const pool_args *arg, tn__window *w)
 {
     const char *name = tn__op_outer(call->op->name);
-    tn_status status = tn__window_pair(call, kernel, w->kernel);
+    tn_status status = tn__window_pair(call, arg->kernel_size, w->kernel);
     /* An empty list, as PyTorch has it, means kernel_size too. */
     w->stride[0] = w->stride[1] = 0;
-    bool strides =
-        tn__call_has(call, stride) && call->value[stride].of.dims->count > 0;
+    bool strides = tn__call_has(call, arg->stride) &&
+                   call->value[arg->stride].of.dims->count > 0;
     if (status >= 0 && strides)
-        status = tn__window_pair(call, stride, w->stride);
+        status = tn__window_pair(call, arg->stride, w->stride);
     if (status >= 0)
-        status = tn__window_pair(call, padding, w->pad);
+        status = tn__window_pair(call, arg->padding, w->pad);
     w->dilation[0] = w->dilation[1] = 1;
-    if (status >= 0 && dilation >= 0)
-        status = tn__window_pair(call, dilation, w->dilation);
+    if (status >= 0 && arg->dilation >= 0)
+        status = tn__window_pair(call, arg->dilation, w->dilation);
     if (status < 0)
         return status;
-    if (dilation >= 0 && x->dtype == TN_BOOL)
+    if (arg->dilation >= 0 && x->dtype == TN_BOOL)
         return tn__fail(TN_ERR_DTYPE, "%s: {input} is bool; convert it with "
                         "tn_to_dtype", name);
     for (int a = 0; a < 2; a++) {
@@ -40,7 +43,7 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
         w->in[a] = x->shape[x->ndim - 2 + a];
         int64_t room = w->in[a] + 2 * w->pad[a] -
                        w->dilation[a] * (w->kernel[a] - 1) - 1;
-        bool up = tn__call_int(call, ceil_mode);
+        bool up = tn__call_int(call, arg->ceil_mode);
         w->out[a] = room < 0 && !(up && room + w->stride[a] > 0)
                         ? 0
                         : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] +
@@ -157,17 +160,14 @@ tn_status tn__run_max_pool2d(tn__call *call)
 static tn_status take_max_pool(const tn__call *call, tn_tensor *x,
                                tn__images *images, tn__window *w)
 {
-    enum {
-        kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
-        stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,
-        padding = TN__ARG_MAX_POOL2D_WITH_INDICES_PADDING,
-        dilation = TN__ARG_MAX_POOL2D_WITH_INDICES_DILATION,
-        ceil_mode = TN__ARG_MAX_POOL2D_WITH_INDICES_CEIL_MODE
-    };
+    static const pool_args arg = {
+        .kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
+        .stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,
+        .padding = TN__ARG_MAX_POOL2D_WITH_INDICES_PADDING,
+        .dilation = TN__ARG_MAX_POOL2D_WITH_INDICES_DILATION,
+        .ceil_mode = TN__ARG_MAX_POOL2D_WITH_INDICES_CEIL_MODE};
     tn_status status = tn__images_of(tn__op_outer(call->op->name), x, images);
-    return status < 0 ? status
-                      : take_pool(call, x, kernel_size, stride, padding,
-                                  dilation, ceil_mode, w);
+    return status < 0 ? status : take_pool(call, x, &arg, w);
 }
 
 tn_status tn__run_max_pool2d_greatest(tn__call *call)
@@ -291,12 +291,11 @@ tn_status tn__run_avg_pool2d(tn__call *call)
     static tn__formula by_number = TN__FORMULA(
         "avg_pool2d(x, r: offset, c: offset; n: i64) ="
         "like(div(rsum(x[r, c; 0]), n), x)");
-    enum {
-        kernel_size = TN__ARG_AVG_POOL2D_KERNEL_SIZE,
-        stride = TN__ARG_AVG_POOL2D_STRIDE,
-        padding = TN__ARG_AVG_POOL2D_PADDING,
-        ceil_mode = TN__ARG_AVG_POOL2D_CEIL_MODE
-    };
+    static const pool_args arg = {.kernel_size = TN__ARG_AVG_POOL2D_KERNEL_SIZE,
+                                  .stride = TN__ARG_AVG_POOL2D_STRIDE,
+                                  .padding = TN__ARG_AVG_POOL2D_PADDING,
+                                  .dilation = -1,
+                                  .ceil_mode = TN__ARG_AVG_POOL2D_CEIL_MODE};
     tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL2D_INPUT);
     int64_t divisor;
     if (tn__window_divisor(call, TN__ARG_AVG_POOL2D_DIVISOR_OVERRIDE,
@@ -307,8 +306,7 @@ tn_status tn__run_avg_pool2d(tn__call *call)
     tn__window w;
     tn_status status = tn__images_of("avg_pool2d", x, &images);
     if (status >= 0)
-        status = take_pool(call, x, kernel_size, stride, padding, -1,
-                           ceil_mode, &w);
+        status = take_pool(call, x, &arg, &w);
     if (status < 0)
         return status;
     bool plain = tn__window_is_inside(&w) && divisor == 0 &&
