@@ -28,7 +28,8 @@ libtenon_la_SOURCES += \
 	lib/ops/linalg/eigen.c lib/ops/linalg/lapack_device.c \
 	lib/ops/linalg/eliminate.c lib/ops/linalg/eliminate.inc lib/ops/linalg/reflect.c \
 	lib/ops/linalg/systems.c lib/ops/linalg/tensor_systems.c lib/ops/linalg/spectra.c lib/ops/linalg/matrix_norms.c \
-	lib/ops/nn/taps.c lib/ops/nn/taps.h lib/ops/nn/pool_nd.c \
+	lib/ops/nn/taps.c lib/ops/nn/taps.h lib/ops/nn/pool_nd.c lib/ops/nn/pool_nd.h \
+	lib/ops/nn/pool_nd_max.c lib/ops/nn/pool_nd_mean.c lib/ops/nn/unpool.c \
 	lib/ops/nn/pool_fractional.c lib/ops/nn/interpolate.c \
 	lib/ops/nn/grid.c lib/ops/linalg/einsum.c \
 	lib/ops/nn/pad.c lib/ops/nn/unfold.c lib/ops/nn/conv3d.c \
