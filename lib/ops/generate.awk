@@ -929,7 +929,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         ", .sort = TN__OP_" sort_name ",\n" \
         "        .inplace = " (emit_row_inplace ? "true" : "false") \
         ", .view = " (flags ~ / view / ? "true" : "false") \
-        ", .host = " (flags ~ / host / ? "true" : "false") ",\n" \
+        ", .creates = " (("rule" in field) && field["rule"] == "create" ? \
+            "true" : "false") ",\n" \
         "        .differentiable = " differentiable \
         ", .nonempty = " (flags ~ / nonempty / ? "true" : "false") \
         ", .floating = " (flags ~ / floating / ? "true" : "false") ",\n" \
@@ -948,7 +949,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         ", .tensor_count = " tensor_count ",\n" \
         (arg_count ? "        .arg = args_" name ", .fallback = fallback_" \
             name ",\n" : "") \
-        "        .run = " run ",\n        .kernel = " \
+        "        .run = " (flags ~ / host / ? "tn__run_host_row, .host = " : \
+            "") run ",\n        .kernel = " \
         (body == "" ? "NULL" : quote(body)) ",\n        .with = " \
         (with_name == "" ? "NULL" : quote(with_text)) ", .with_arg = " \
         with_arg ",\n        .role = " quote(role) ", .extra = " \

@@ -10,15 +10,12 @@
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/timeline.h>
-#include <ops/linalg/lapack.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/space.h>
 #include <ops/table.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/ops.h>
-
-tn__op_hooks tn__hooks;
 
 /* ---- running ------------------------------------------------------------------ */
 
@@ -100,7 +97,7 @@ static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {
     const tn_op *op = call->op;
-    if (op->view || op->run == tn__run_reshape)
+    if (op->view || op->id == TN__OP_ID_RESHAPE)
         return TN_OK;
     for (int i = 0; i < op->arg_count; i++) {
         const tn_value *v = &call->value[i];
@@ -122,8 +119,7 @@ static tn_status run_native(tn__call *call, int64_t largest)
     if (TN__UNLIKELY(largest > TN__SIZE_SPAN) && check_spans(call) < 0)
         return tn_error_code();
     tn__me.native_depth++;
-    tn_status status = call->op->host ? tn__run_host_row(call)
-                                      : call->op->run(call);
+    tn_status status = call->op->run(call);
     tn__me.native_depth--;
     if (tn__me.native_depth == 0 && status >= 0)
         mark_detached(call);
@@ -144,7 +140,7 @@ static tn_status check_write(const tn_op *op, tn_tensor *const *into,
         return tn__me.native_depth == 0 && tn__hooks.check_inplace
                    ? tn__hooks.check_inplace(op, into[0], requires_grad)
                    : TN_OK;
-    if (op->sort != TN__OP_KERNEL || op->run == tn__run_create)
+    if (op->sort != TN__OP_KERNEL || op->creates)
         return tn__fail(TN_ERR_UNSUPPORTED,
                         "%s: results cannot be written into given tensors; "
                         "copy them with tn_copy_",
@@ -241,8 +237,8 @@ refuse(const tn__call *call, const tn_value *value, int count,
 
 static __attribute__((noinline, cold)) tn_status watch(const tn__call *call)
 {
-    if (call->doing.outer || call->op->run == tn__run_create ||
-        call->op->run == tn__run_empty)
+    if (call->doing.outer || call->op->creates ||
+        call->op->id == TN__OP_ID_EMPTY)
         return TN_OK;
     return call->into ? tn__hooks.watch(call, call->into, call->into_count)
                       : tn__hooks.watch(call, call->out, call->out_count);

@@ -20,64 +20,8 @@ typedef struct user_op {
     char role[TN__OP_MAX_ARGS + 1];
 } user_op;
 
-static tn__lock lock = TN__LOCK_INIT;
-static tn_op **user;
-static size_t user_room;
-static _Atomic int user_count;
-
 /* The key of a call has four bits an argument. */
 #define USER_MAX_ARGS 14
-
-static const tn_op *user_find_locked(const char *name)
-{
-    for (int i = 0; i < user_count; i++)
-        if (strcmp(user[i]->name, name) == 0)
-            return user[i];
-    return NULL;
-}
-
-const tn_op *tn__op_user_find(const char *name)
-{
-    if (!user_count)
-        return NULL;
-    tn__lock_take(&lock);
-    const tn_op *op = user_find_locked(name);
-    tn__lock_give(&lock);
-    return op;
-}
-
-int tn__op_user_count(void)
-{
-    return user_count;
-}
-
-const tn_op *tn__op_user_at(int i)
-{
-    tn__lock_take(&lock);
-    const tn_op *op = i < user_count ? user[i] : NULL;
-    tn__lock_give(&lock);
-    return op;
-}
-
-tn_status tn__op_user_add(tn_op *op, const char *who)
-{
-    /* the table and, taking the lock itself, what others have made so far */
-    bool taken = tn_op_find(op->name) != NULL;
-    tn__lock_take(&lock);
-    taken = taken || user_find_locked(op->name);
-    bool room = !taken && tn__grow(&user, &user_room, (size_t)user_count,
-                                   sizeof *user);
-    if (room) {
-        op->id = TN__OP_COUNT + user_count;
-        user[user_count] = op;
-        user_count++;
-    }
-    tn__lock_give(&lock);
-    if (taken)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: there is an operator %s already; "
-                        "choose another name", who, op->name);
-    return room ? TN_OK : TN_ERR_MEMORY;
-}
 
 static user_op *user_make(const char *text)
 {
@@ -166,6 +110,7 @@ typedef struct apply_op {
 } apply_op;
 
 #define APPLY_BUCKETS 256
+static tn__lock lock = TN__LOCK_INIT;
 static _Atomic(apply_op *) applied[APPLY_BUCKETS];
 
 static apply_op *apply_find(const tn__kernel *kernel)

@@ -56,8 +56,5 @@ tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
 /* Operators of the program's, which come after the table. They live for ever
  * once added; who: the call that a refusal names. */
 tn_status tn__op_user_add(tn_op *op, const char *who);
-const tn_op *tn__op_user_find(const char *name);
-int tn__op_user_count(void);
-const tn_op *tn__op_user_at(int i);
 
 #endif

@@ -93,17 +93,6 @@ static void describe(tn__error_facts *facts, const tn_op *op,
             facts->odd = t;
 }
 
-const char *tn__op_outer(const char *name)
-{
-    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
-        /* It lies first in its call. */
-        if (tn__op_rule(((const tn__call *)(const void *)d)->op))
-            break;
-        name = d->name;
-    }
-    return name;
-}
-
 /* ---- of the operator around -------------------------------------------------- */
 
 /* Is it the tensor itself, or one that looks the same on its memory? */

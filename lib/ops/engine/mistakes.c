@@ -3,6 +3,7 @@
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/mistakes.h>
+#include <ops/engine/register.h>
 #include <string.h>
 #include <tenon/ops.h>
 
@@ -14,6 +15,17 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
     snprintf(text, TN__SHAPE_TEXT, "%s", grown.data ? grown.data : "(?)");
     tn__text_release(&grown);
     return text;
+}
+
+const char *tn__op_outer(const char *name)
+{
+    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
+        /* It lies first in its call. */
+        if (tn__op_rule(((const tn__call *)(const void *)d)->op))
+            break;
+        name = d->name;
+    }
+    return name;
 }
 
 tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,

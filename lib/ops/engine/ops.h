@@ -73,7 +73,7 @@ struct tn_op {
     uint8_t sort;       /* TN__OP_KERNEL ... */
     bool inplace;       /* its first argument is written (name ends in _) */
     bool view;          /* outputs share the input's storage */
-    bool host;          /* a routine of LAPACK: lapack_device.c */
+    bool creates;       /* a tensor from nothing: its rule is `create` */
     bool differentiable;
     bool nonempty;      /* refuses rows without elements */
     bool floating;      /* integer and bool inputs are refused */
@@ -93,6 +93,10 @@ struct tn_op {
     const tn_value *fallback; /* defaults; NONE where there is none */
     tn__op_run_fn run;     /* NATIVE, COMPOSITE; KERNEL: tn__run_kernel or a
                               rule of its own that lays out the space */
+    tn__op_run_fn host;    /* the row's function on the host, where run is
+                              tn__run_host_row; else NULL */
+    const struct tn_op_rule *rule; /* of an operator registered in C, else
+                                      NULL */
     const char *kernel;    /* body text */
     const char *with;      /* the body if argument with_arg is given and not
                               its default; NULL: the same */
@@ -176,6 +180,9 @@ tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
 tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
                               int count, tn_tensor **const *others,
                               int other_count);
+/* A `host` row: by the device where it has the extension `lapack`
+ * (lapack_device.c), else op->host, which is counted. */
+tn_status tn__run_host_row(tn__call *call);
 /* The name under which messages of this thread speak: that of the outermost
  * operator that is running, below those that the program wrote in C; else
  * `name`. */

@@ -16,13 +16,6 @@ typedef struct registered {
     char role[TN__OP_MAX_ARGS + 1];
 } registered;
 
-static tn_status run(tn__call *call);
-
-const tn_op_rule *tn__op_rule(const tn_op *op)
-{
-    return op->run == run ? &((const registered *)op)->rule : NULL;
-}
-
 /* ---- contexts --------------------------------------------------------------- */
 
 static void context_destroy(tn__object *object)
@@ -180,7 +173,8 @@ static registered *make(const tn_op_rule *rule)
         .name = s->name, .torch = "", .signature = copy_text(rule->signature),
         .doc = copy_text(rule->doc), .arg_count = s->arg_count,
         .tensor_count = s->tensor_count, .arg = s->arg,
-        .fallback = s->fallback, .run = run, .with_arg = -1,
+        .fallback = s->fallback, .run = run, .rule = &own->rule,
+        .with_arg = -1,
         .rows = -1, .keepdim = -1, .role = own->role, .extra = ""};
     if (own->op.signature && own->op.doc)
         return own;

@@ -22,6 +22,9 @@ struct tn_op_context {
 bool tn__op_context_is(const tn_op_context *context, const char *call);
 
 /* NULL for what was not registered. */
-const tn_op_rule *tn__op_rule(const tn_op *op);
+static inline const tn_op_rule *tn__op_rule(const tn_op *op)
+{
+    return op->rule;
+}
 
 #endif

@@ -19,10 +19,6 @@ typedef struct tn__lapack {
 /* NULL with TN_ERR_UNSUPPORTED where no library has it; what names the row. */
 const tn__lapack *tn__lapack_open(const char *what);
 
-/* A `host` row: by the device where it has the extension `lapack`
- * (lapack_device.c), else on the host, which is counted. */
-tn_status tn__run_host_row(tn__call *call);
-
 /* Matrix k could not be done: the error that says so. */
 tn_status tn__lapack_refuse(const char *name, int64_t k, const char *why,
                             int info);
