@@ -13,6 +13,7 @@ enum { TN__INPUT_ELEMENT = -1, TN__INPUT_POSITION = -2 };
 typedef struct tn__op_entry {
     struct tn__op_entry *next;
     uint64_t key;
+    uint64_t text_key; /* entries that are alike in it share def */
     const tn__def *def;
     const tn__kernel *kernel;
     const tn_program *program;

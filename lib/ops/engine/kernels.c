@@ -1,8 +1,13 @@
 /* kernels.c: from a row and the dtypes of a call to a kernel.
  *
  * The row's body gets a head that fits the call: tensors become inputs, numbers
- * parameters (whole ones `int`, so that an integer tensor plus 2 stays one),
- * a dtype's name becomes the conversion to it. */
+ * become parameters, and the name of a dtype argument becomes the conversion to
+ * that dtype. A whole number becomes an `int` parameter, so that an integer
+ * tensor plus 2 stays an integer tensor.
+ *
+ * This text does not depend on the dtypes of tensors. It is parsed once, and
+ * the parsed definition is typed for each set of dtypes. A dtype argument that
+ * is given (`sum(x, .dtype = ...)`) makes another text. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -153,24 +158,64 @@ static void feed_user_def(tn__op_entry *entry)
     }
 }
 
-static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
-                            const tn_value *value, tn_dtype out_dtype)
+/* What a call's key says of the definition's text: the key with one code for
+ * tensors of any dtype. */
+static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
+{
+    int shift = 4; /* the last code is that of out_dtype */
+    for (int i = op->arg_count; i-- > 0;) {
+        if (op->role[i] == TN__ROLE_NONE)
+            continue;
+        if (value[i].kind == TN_VALUE_TENSOR)
+            key = (key & ~((uint64_t)15 << shift)) | (uint64_t)1 << shift;
+        shift += 4;
+    }
+    return key;
+}
+
+/* Takes the definition of an entry that has the same text. */
+static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
+{
+    const tn__op_entry *e =
+        atomic_load_explicit(&cache->first, memory_order_acquire);
+    while (e && e->text_key != entry->text_key)
+        e = e->next;
+    if (!e)
+        return false;
+    entry->def = e->def;
+    entry->draws = e->draws;
+    memcpy(entry->input_arg, e->input_arg, sizeof entry->input_arg);
+    return true;
+}
+
+/* A definition of the entry's own. */
+static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
+                           const tn_value *value, tn_dtype out_dtype)
 {
     tn__text text = {0};
+    tn_status status = make_text(&text, op, value, out_dtype, entry);
+    char *whole = tn__text_finish(&text);
+    if (status >= 0 && whole)
+        entry->def = tn__def_parse(whole, op->name);
+    tn__free(whole);
+    return status < 0 ? status
+           : !whole   ? TN_ERR_MEMORY
+                      : entry->def ? TN_OK : tn_error_code();
+}
+
+/* *owns: the entry's definition is its own. */
+static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
+                            const tn_value *value, tn_dtype out_dtype,
+                            bool *owns)
+{
     if (op->cache->def && !out_dtype) {
         entry->def = op->cache->def;
         feed_user_def(entry);
-    } else {
-        tn_status status = make_text(&text, op, value, out_dtype, entry);
-        char *whole = tn__text_finish(&text);
-        if (status < 0 || !whole) {
-            tn__free(whole);
-            return status < 0 ? status : TN_ERR_MEMORY;
-        }
-        entry->def = tn__def_parse(whole, op->name);
-        tn__free(whole);
-        if (!entry->def)
-            return tn_error_code();
+    } else if (!share_def(entry, op->cache)) {
+        tn_status status = parse_def(entry, op, value, out_dtype);
+        if (status < 0)
+            return status;
+        *owns = true;
     }
     tn_dtype dtype[TN__KERNEL_MAX_INPUTS];
     entry->pointwise = true;
@@ -203,9 +248,11 @@ tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
     tn__op_entry *entry = tn__calloc(1, sizeof *entry);
     if (!entry)
         return NULL;
+    bool owns = false;
     entry->key = key;
-    if (fill_entry(entry, op, value, out_dtype) < 0) {
-        if (entry->def != op->cache->def)
+    entry->text_key = text_key(op, value, key);
+    if (fill_entry(entry, op, value, out_dtype, &owns) < 0) {
+        if (owns)
             tn__def_drop(entry->def);
         tn__free(entry);
         return NULL;
