@@ -24,7 +24,7 @@ function finish(    name, text, names, n, i, wider)
     name = line["op"]
     sub(/\(.*/, "", name)
     text = "### " name "\n\n`" line["op"] "`\n\n"
-    text = text toupper(substr(line["doc"], 1, 1)) substr(line["doc"], 2) ".\n\n"
+    text = text capitalised(line["doc"], line["op"]) ".\n\n"
     if (line["torch"] != "" && line["torch"] != name)
         text = text "- PyTorch: " list(line["torch"]) "\n"
     if (line["kernel"] != "")

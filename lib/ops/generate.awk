@@ -768,10 +768,9 @@ function torch_names()
 }
 function sentence(    text)
 {
-    text = field["doc"]
-    text = toupper(substr(text, 1, 1)) substr(text, 2)
+    text = capitalised(field["doc"], signature)
     if (emit_row_inplace)
-        text = text ", written into input"
+        text = text ". The result is written into input"
     return text "."
 }
 function doc_comment(    text, i, first_torch, parts)
