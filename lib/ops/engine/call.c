@@ -1,9 +1,9 @@
-/* call.c: the one path of every call: look at the values, run, let autograd
+/* call.c: the one path of every call: check the values, run, let autograd
  * record, give the outputs to the open scope.
  *
- * Values that come from the generated functions are right in number and kind;
- * the short path proves that with one test each. All else (defaults to fill
- * in, an int where a list is wanted, mistakes) goes through tn__values_normalise. */
+ * Values from the generated functions are right in number and kind. The short
+ * path proves that with one test each. All others (defaults to fill in, an int
+ * in place of a list, mistakes) go through tn__values_normalise. */
 #include <base/context.h>
 #include <base/fpu.h>
 #include <base/error.h>
@@ -19,9 +19,9 @@
 
 /* ---- running ------------------------------------------------------------------ */
 
-/* All tensors of the call are there and on one device, whether one requires a
- * gradient, and how many elements the largest has: for values in their final
- * kinds. */
+/* Checks that all tensors of the call are live and on one device. Also returns
+ * whether one requires a gradient, and the largest number of elements. The
+ * values are in their final kinds. */
 static tn_status check_tensors(const tn_op *op, const tn_value *value,
                                bool *requires_grad, int64_t *largest)
 {
@@ -54,8 +54,8 @@ static tn_status check_tensors(const tn_op *op, const tn_value *value,
     return TN_OK;
 }
 
-/* A composite calls operators that record themselves; what it makes on the way
- * goes with its scope. */
+/* A composite calls operators that record themselves. Its scope owns the
+ * intermediate tensors. */
 static tn_status run_composite(tn__call *call)
 {
     tn_scope *scope = tn_scope_open();
@@ -64,7 +64,7 @@ static tn_status run_composite(tn__call *call)
     tn_status status =
         call->op->widen ? tn__run_wide(call) : call->op->run(call);
     if (status < 0)
-        call->out_count = 0; /* they go with the scope */
+        call->out_count = 0; /* the scope frees them */
     else
         for (int i = 0; i < call->out_count; i++)
             tn__ref(call->out[i]);
@@ -77,8 +77,8 @@ static bool is_recording(void)
     return tn__me.native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
 }
 
-/* Results that share memory with an input through a call that no gradient
- * flows through have a history of their own. */
+/* Results that share memory with an input, through a call that is not
+ * differentiable, get a history of their own. */
 static void mark_detached(tn__call *call)
 {
     if (call->into || (call->op->differentiable && is_recording()))
@@ -91,8 +91,9 @@ static void mark_detached(tn__call *call)
     }
 }
 
-/* A tensor of the call has more elements than can be gone over, as a view may.
- * Kernels look at their whole space; reshape copies by one. */
+/* Rejects tensors with more elements than a device can iterate over, which a
+ * view may have. Kernels check their whole space, and reshape copies with
+ * one. */
 static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {
@@ -126,8 +127,8 @@ static tn_status run_native(tn__call *call, int64_t largest)
     return status;
 }
 
-/* In place and out=: nothing may be pending, and what is written must be able
- * to hold the results. */
+/* In-place calls and out=: no error may be pending, and the written tensors
+ * must be able to hold the results. */
 static tn_status check_write(const tn_op *op, tn_tensor *const *into,
                              int into_count, bool requires_grad)
 {
@@ -161,7 +162,8 @@ static void drop_outputs(tn__call *call)
         tn__unref(call->out[i]);
 }
 
-/* Values in their final kinds. Fills call->out, out_count. */
+/* Runs a call whose values are in their final kinds. Fills call->out and
+ * out_count. */
 static tn_status run_checked(tn__call *call, tn_tensor *const *into,
                              int into_count, bool requires_grad,
                              int64_t largest)
@@ -207,8 +209,7 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
     return status;
 }
 
-/* Hands what the call made to the open scope; what was given stays whose it
- * is. */
+/* Gives the new outputs to the open scope. Given tensors keep their owner. */
 static tn_status own_outputs(tn__call *call)
 {
     if (call->into) {
@@ -218,7 +219,7 @@ static tn_status own_outputs(tn__call *call)
     for (int i = 0; i < call->out_count; i++) {
         call->out[i]->made_by = call->doing.name;
         if (TN__UNLIKELY(!tn__scope_own(call->out[i]))) {
-            /* Those before it stay with the scope. */
+            /* The scope keeps those before it. */
             for (int k = i + 1; k < call->out_count; k++)
                 tn__unref(call->out[k]);
             return TN_ERR_MEMORY;
@@ -269,8 +270,8 @@ static tn_status run_new(tn__call *call)
     return run_as_given(call, NULL, 0);
 }
 
-/* With autocast on, which the parts of a composite without a word look at
- * themselves. */
+/* Autocast is on. A composite without an autocast line leaves it to its
+ * parts. */
 static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
 {
     const tn_op *op = call->op;
@@ -305,7 +306,7 @@ normalise_and_run(tn__call *call, int count, tn_tensor *const *into,
     return run_values(call, into, into_count);
 }
 
-/* Kinds that need no second look. */
+/* Kinds that need no further check. */
 #define PLAIN_KINDS                                                           \
     (1u << TN_VALUE_TENSOR | 1u << TN_VALUE_NUMBER | 1u << TN_VALUE_INT |     \
      1u << TN_VALUE_FLOAT | 1u << TN_VALUE_BOOL)
@@ -325,7 +326,7 @@ static inline tn_status run_plain(tn__call *call, int count,
                : normalise_and_run(call, count, into, into_count);
 }
 
-/* "(2, 3) float32, (3) float32": the tensors of a call. */
+/* The shapes and dtypes of a call's tensors: "(2, 3) float32, (3) float32". */
 static void add_shapes(char *text, size_t room, const tn_value *value,
                        int count)
 {
@@ -347,12 +348,12 @@ static void add_shapes(char *text, size_t room, const tn_value *value,
     }
 }
 
-/* While a trace runs. */
+/* Runs the call while a trace is recorded. */
 static __attribute__((noinline, cold)) tn_status
 run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
 {
     char shapes[TN__SHAPE_TEXT] = "";
-    const tn_value *value = call->value; /* run_plain may put others there */
+    const tn_value *value = call->value; /* run_plain may replace it */
     tn__span span;
     tn__span_begin(&span);
     tn_status status = run_plain(call, count, into, into_count);
@@ -362,7 +363,7 @@ run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
     return status;
 }
 
-/* given: by a caller who filled the values by hand. */
+/* given: the caller filled in the values by hand. */
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {
@@ -372,7 +373,7 @@ static inline tn_status run(tn__call *call, int count, bool given,
     tn__me.here.doing = &call->doing;
     const tn__fpu_state fpu = tn__fpu_read();
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
-        tn__fpu_set(); /* what C functions of rows compute is the same, too */
+        tn__fpu_set(); /* for the same results from C functions of rows */
     tn_status status =
         given ? tn__values_check(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))

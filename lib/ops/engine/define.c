@@ -1,5 +1,5 @@
-/* define.c: operators that users write as a line of text, and kernels run as
- * if they were one. */
+/* define.c: operators that a program defines as text, and kernels that run as
+ * if they were operators. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -11,7 +11,7 @@
 
 /* ---- tn_op_define -------------------------------------------------------------- */
 
-/* A user's operator with all that its tn_op points to. */
+/* A defined operator with all that its tn_op points to. */
 typedef struct user_op {
     tn_op op;
     struct tn__op_cache cache;
@@ -20,7 +20,7 @@ typedef struct user_op {
     char role[TN__OP_MAX_ARGS + 1];
 } user_op;
 
-/* The key of a call has four bits an argument. */
+/* The key of a call has four bits for each argument. */
 #define USER_MAX_ARGS 14
 
 static user_op *user_make(const char *text)
@@ -99,8 +99,9 @@ const tn_op *tn_op_define(const char *text)
 
 /* ---- tn__apply_kernel ------------------------------------------------------------- */
 
-/* What recording looks at stands in for a row: one for each kernel that was
- * recorded, its arguments the kernel's inputs. Few, and never freed. */
+/* A stand-in for a row in the recording, one for each kernel that was recorded.
+ * Its arguments are the kernel's inputs. There are few, and they are never
+ * freed. */
 typedef struct apply_op {
     tn_op op;
     const tn__kernel *kernel;
@@ -224,6 +225,6 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
     for (; owned < call.out_count; owned++)
         tn__unref(out[owned]);
     for (int o = 0; status < 0 && o < call.out_count; o++)
-        out[o] = NULL; /* the caller may not look at the status */
+        out[o] = NULL; /* the caller may ignore the status */
     return status;
 }

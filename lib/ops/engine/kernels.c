@@ -41,7 +41,8 @@ static const char *conversion(tn_dtype dtype)
 
 /* ---- the text ------------------------------------------------------------- */
 
-/* body with each word that names a dtype argument replaced. */
+/* Adds the body, with each name of a dtype argument replaced by a
+ * conversion. */
 static tn_status add_body(tn__text *text, const tn_op *op,
                           const tn_value *value, const char *body)
 {
@@ -74,8 +75,8 @@ static tn_status add_body(tn__text *text, const tn_op *op,
     return TN_OK;
 }
 
-/* Does the alternative body apply: is its argument given, and not its default?
- */
+/* Is the alternative body used: is its argument given, with a value other than
+ * the default? */
 static bool uses_with(const tn_op *op, const tn_value *value)
 {
     if (op->with_arg < 0)
@@ -87,7 +88,7 @@ static bool uses_with(const tn_op *op, const tn_value *value)
              v->of.i == plain->of.i);
 }
 
-/* The definition's text, and in entry what feeds its inputs. */
+/* Makes the text of the definition, and stores in entry what its inputs are. */
 static tn_status make_text(tn__text *text, const tn_op *op,
                            const tn_value *value, tn_dtype out_dtype,
                            tn__op_entry *entry)
@@ -121,8 +122,8 @@ static tn_status make_text(tn__text *text, const tn_op *op,
                      (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_INT);
         bool truth = v->kind == TN_VALUE_BOOL ||
                      (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_BOOL);
-        /* Beside tensors a fraction takes their type; without one, as in full,
-         * it must keep its digits until it is converted. */
+        /* Next to tensors a floating-point number takes their dtype. Without
+         * one, as in full, it must keep its digits until it is converted. */
         tn__text_add(text, "%s%s%s", params++ ? ", " : "; ", op->arg[i].name,
                      truth        ? ": bool"
                      : whole      ? ": int"
@@ -148,7 +149,7 @@ static tn_status make_text(tn__text *text, const tn_op *op,
 
 /* ---- the entry --------------------------------------------------------------- */
 
-/* What the definition of tn_op_define is fed with: its inputs in order. */
+/* Stores the inputs of an operator made by tn_op_define, in order. */
 static void feed_user_def(tn__op_entry *entry)
 {
     int arg = 0;
@@ -158,8 +159,8 @@ static void feed_user_def(tn__op_entry *entry)
     }
 }
 
-/* What a call's key says of the definition's text: the key with one code for
- * tensors of any dtype. */
+/* The part of a call's key that determines the text: the key with the same code
+ * for tensors of all dtypes. */
 static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
 {
     int shift = 4; /* the last code is that of out_dtype */
@@ -173,7 +174,7 @@ static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
     return key;
 }
 
-/* Takes the definition of an entry that has the same text. */
+/* Uses the definition of an entry that has the same text. */
 static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
 {
     const tn__op_entry *e =
@@ -188,7 +189,7 @@ static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
     return true;
 }
 
-/* A definition of the entry's own. */
+/* Makes the text and parses it. */
 static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
                            const tn_value *value, tn_dtype out_dtype)
 {
@@ -203,7 +204,7 @@ static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
                       : entry->def ? TN_OK : tn_error_code();
 }
 
-/* *owns: the entry's definition is its own. */
+/* *owns: no other entry uses the definition. */
 static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
                             const tn_value *value, tn_dtype out_dtype,
                             bool *owns)
@@ -283,8 +284,8 @@ const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
     return e->def;
 }
 
-/* Plugins run programs with the interpreter (reference) or print them (those
- * whose devices compile source); both lie above the room that loads plugins. */
+/* Gives plugins the interpreter (reference) and the source printer (for devices
+ * that compile source). Both are in rooms above the one that loads plugins. */
 __attribute__((constructor)) static void lend_kernels(void)
 {
     tn__host_set_interpret(tn__interpret);

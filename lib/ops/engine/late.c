@@ -1,11 +1,10 @@
-/* late.c: index errors that a device tells when the operator that made them is
- * long over: what is noted when the work is given, and the words.
+/* late.c: index errors that a device reports after the operator has returned:
+ * what is stored when the work is submitted, and the message.
  *
- * The tensors may be gone by then, so that nothing can be looked up. What the
- * device reads is compared with what the calls that are running were given: the
- * argument has the same memory, or a composite has said of which argument it
- * made what is read (tn__call_set_indices), or only one argument holds
- * integers. */
+ * The tensors may be freed by then, so nothing can be looked up. So the index
+ * tensor of the work is matched with an argument of the running calls when it
+ * is submitted: by its memory, by what a composite has declared with
+ * tn__call_set_indices, or because only one argument holds integers. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/late.h>
@@ -15,13 +14,15 @@
 
 /* ---- told ------------------------------------------------------------------- */
 
-/* The coordinates in the argument of its element that lies so far from the
- * first one in memory: by falling strides. */
+/* The coordinates in the argument of the element at distance `away` from the
+ * first element in memory. Dimensions are resolved in the order of falling
+ * strides. */
 static bool find_place(const tn__late *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])
 {
     bool done[TN_MAX_NDIM] = {false};
-    for (int d = 0; d < late->of_ndim; d++) /* counted from the lowest */
+    for (int d = 0; d < late->of_ndim; d++) /* measured from the lowest
+                                               address */
         if (late->of_stride[d] < 0)
             away -= (late->of_shape[d] - 1) * late->of_stride[d];
     for (int k = 0; k < late->of_ndim; k++) {
@@ -57,7 +58,7 @@ static tn_status report(const tn__late *late, const tn_fault *fault,
             "%s: index %lld at position %s is outside [0, %lld)%s", name,
             (long long)at.value, tn__shape_text(text, at.ndim, at.position),
             (long long)at.bound, suffix);
-    if (at.value < 0) /* as it was before it was counted from the end */
+    if (at.value < 0) /* the value before it was counted from the end */
         at.value += at.low;
     int64_t away = late->base;
     for (int d = 0; d < late->ndim; d++)
@@ -100,8 +101,8 @@ static bool holds_indices(const tn_tensor *x)
     return x && !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* Which argument of the call `of` is; else the only one with integers, and with
- * *guessed; -1. */
+/* The argument of the call that `of` is. Else, with *guessed set, the only
+ * argument that holds integers; -1: none. */
 static int argument_with(const tn__call *call, const tn_tensor *of,
                          bool *guessed)
 {
@@ -125,7 +126,8 @@ static void note_argument(tn__late *late, const tn_tensor *index,
     const tn_tensor *of = index;
     bool guessed = false;
     for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
-        const tn__call *call = (const void *)d; /* it lies first there */
+        const tn__call *call = (const void *)d; /* doing is the first member of
+                                                   its call */
         int at = call->index_arg >= 0 ? call->index_arg
                                  : argument_with(call, of, &guessed);
         if (at < 0)
@@ -136,7 +138,8 @@ static void note_argument(tn__late *late, const tn_tensor *index,
         late->op = d->name;
         late->argument = call->op->arg[at].name;
     }
-    /* What was made of an argument has its elements in their order. */
+    /* A tensor computed from the argument has its elements in the same
+     * order. */
     bool own = of->storage == index->storage;
     late->is_placed = late->op && !guessed;
     late->base = own ? index->offset - of->offset : index->offset;

@@ -1,12 +1,12 @@
-/* late.h: what late.c notes of work that is given to an asynchronous device. */
+/* late.h: what late.c stores about work that is submitted to an asynchronous
+ * device. */
 #ifndef TN_LIB_OPS_LATE_H
 #define TN_LIB_OPS_LATE_H
 
 #include <device/late_error.h>
 #include <ops/engine/ops.h>
 
-/* Fills late and returns it; NULL for a kernel that nothing can be wrong
- * with. */
+/* Fills late and returns it. NULL for a kernel that cannot report an error. */
 const tn__late *tn__late_of_kernel(tn__late *late, const tn__kernel *kernel,
                                    const tn__space *space);
 /* The same for a scatter by index, over index's own space. */

@@ -1,5 +1,5 @@
-/* mistakes.c: the wording of what callers get wrong: the operator, the values
- * that clash, and the call that mends it where there is one. */
+/* mistakes.c: the messages about mistakes of callers: the operator, the values
+ * that clash, and the call that fixes it if there is one. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/mistakes.h>
@@ -20,7 +20,7 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
 const char *tn__op_outer(const char *name)
 {
     for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
-        /* It lies first in its call. */
+        /* doing is the first member of its call. */
         if (tn__op_rule(((const tn__call *)(const void *)d)->op))
             break;
         name = d->name;
@@ -41,7 +41,7 @@ tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
         shown ? shown + 1 : argument, (long long)dim, -count, count - 1);
 }
 
-/* One tensor of a message: "other (2, 3) is on cpu". */
+/* Describes one tensor in a message: "other (2, 3) is on cpu". */
 static void add_place(tn__text *text, const char *name, int number,
                       bool is_at_fault, const tn_tensor *x)
 {
@@ -55,8 +55,9 @@ static void add_place(tn__text *text, const char *name, int number,
                  x->storage->device->name);
 }
 
-/* Where the others are to be: the device of the first that requires a gradient,
- * for what is moved from there would learn no more; else of the first. */
+/* The device that the other tensors should be moved to: that of the first
+ * tensor that requires a gradient, since a moved copy of it would no longer be
+ * trained; else that of the first tensor. */
 static const tn_device *home_of(const tn_op *op, const tn_value *value)
 {
     const tn_device *first = NULL;
@@ -154,8 +155,9 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     if (tn_error_code() != TN_ERR_DTYPE)
         return tn_error_code();
     tn__error_take(&error);
-    const char *why = strstr(error.text, ": "); /* behind line and column */
-    /* Within another operator its arguments are not those of the one called. */
+    const char *why = strstr(error.text, ": "); /* after line and column */
+    /* Inside another operator, the arguments are not those of the called
+     * one. */
     bool within = tn__me.here.doing && tn__me.here.doing->outer;
     const char *name = within ? op->name : tn__op_outer(op->name);
     for (int i = 0; i < op->arg_count; i++)

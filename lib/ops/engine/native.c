@@ -1,4 +1,4 @@
-/* native.c: what C functions of rows share. */
+/* native.c: see native.h. */
 #include <ops/engine/native.h>
 
 tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,

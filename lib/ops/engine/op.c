@@ -1,4 +1,4 @@
-/* op.c: operators by name: looking up, describing, calling. */
+/* op.c: attributes of operators, and calls by name. */
 #include <base/error.h>
 #include <ops/engine/define.h>
 #include <stdarg.h>

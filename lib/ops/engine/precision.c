@@ -1,12 +1,12 @@
-/* precision.c: calls that compute in other dtypes than their tensors have:
- * composites that work on half types in float32 (the flag widen), and autocast.
+/* precision.c: calls that compute in other dtypes than those of their tensors:
+ * composites that compute half types in float32 (the flag widen), and autocast.
  *
- * Autocast is a property of rows (`autocast` in the table), looked at once a
- * call, before anything is recorded: what it converts is recorded as to_dtype,
- * so gradients come back in the dtype of what was given. A row that has a word
- * runs with autocast off, and so does all that is no composite: what is below
- * is how it is computed. The parts of a composite without a word have their
- * own. */
+ * Autocast is a property of rows (the line `autocast` of the table). It is
+ * applied once for a call, before anything is recorded. Its conversions are
+ * recorded as to_dtype, so gradients come back in the dtype of the caller's
+ * tensors. A row with such a line runs with autocast off, and so does every row
+ * that is no composite, since what it calls is its implementation. The parts of
+ * a composite without the line apply their own. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -26,11 +26,12 @@ static tn_tensor *const *tensors_of(const tn_value *value, int *count)
     return list ? value->of.tensors : &value->of.tensor;
 }
 
-/* From what to what: x itself where it stays. */
+/* Which dtype is converted to which. A tensor that needs no conversion
+ * stays. */
 typedef struct conversion {
-    tn_dtype from; /* 0: from each floating dtype but float64 */
+    tn_dtype from; /* 0: every floating dtype except float64 */
     tn_dtype to;
-    tn_dtype lower; /* of autocast: parameters in it are stored */
+    tn_dtype lower; /* of autocast: parameters converted to it are cached */
 } conversion;
 
 static bool needs_conversion(const conversion *c, const tn_tensor *x)
@@ -53,7 +54,7 @@ static tn_tensor *converted(const conversion *c, tn_tensor *x)
     return parameter ? stored(x, c->to) : tn_to_dtype(x, c->to);
 }
 
-/* How many tensors a call has; *any: is one of them to change? */
+/* The number of tensors of a call. *any: one of them needs a conversion. */
 static int count_tensors(const tn__call *call, const conversion *c, bool *any)
 {
     int total = 0, count;
@@ -67,7 +68,8 @@ static int count_tensors(const tn__call *call, const conversion *c, bool *any)
     return total;
 }
 
-/* The values of the call with changed tensors; lists of them lie in list. */
+/* The values of the call with converted tensors. `list` holds the elements of
+ * tensor lists. */
 static tn_status convert_values(const tn__call *call, const conversion *c,
                                 tn_value *room, tn_tensor **list)
 {
@@ -90,7 +92,8 @@ static tn_status convert_values(const tn__call *call, const conversion *c,
     return TN_OK;
 }
 
-/* Runs f(call) on changed tensors. What is made belongs to the open scope. */
+/* Runs f(call) on converted tensors. The open scope owns them and the
+ * results. */
 static tn_status run_converted(tn__call *call, const conversion *c, int count,
                                tn_status (*f)(tn__call *call))
 {
@@ -110,8 +113,8 @@ static tn_status run_converted(tn__call *call, const conversion *c, int count,
 
 /* ---- half types in float32 ------------------------------------------------------ */
 
-/* The half type that tensors of a call have; 0 where none has, or another
- * floating one is among them. */
+/* The half type of the call's floating tensors; 0 if none has one or another
+ * floating dtype is among them. */
 static tn_dtype half_dtype(const tn__call *call)
 {
     tn_dtype half = 0;
@@ -130,7 +133,8 @@ static tn_dtype half_dtype(const tn__call *call)
     return half;
 }
 
-/* A chain of half operators rounds after each; in f32 it rounds once. */
+/* A chain of half-precision operators rounds after each one. In f32 it rounds
+ * once. */
 tn_status tn__run_wide(tn__call *call)
 {
     conversion c = {.from = half_dtype(call), .to = TN_F32};
@@ -148,7 +152,7 @@ tn_status tn__run_wide(tn__call *call)
 
 /* ---- autocast -------------------------------------------------------------------- */
 
-/* The widest of the tensors' dtypes, and of lower. */
+/* The widest dtype of the tensors and lower. */
 static tn_dtype widest(const tn__call *call, tn_dtype lower)
 {
     tn_dtype wide = lower;
@@ -163,7 +167,7 @@ static tn_dtype widest(const tn__call *call, tn_dtype lower)
     return wide;
 }
 
-/* Did the caller say in which dtype? */
+/* Is the argument dtype given? */
 static bool dtype_given(const tn__call *call)
 {
     for (int i = 0; i < call->op->arg_count; i++)
@@ -237,13 +241,13 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
 
 typedef struct entry {
     tn_tensor *leaf; /* counted; NULL: an empty slot */
-    tn_tensor *seen; /* counted: the view that it was; holds the storage */
+    tn_tensor *seen; /* counted: the view at that time; holds the storage */
     tn_tensor *made; /* counted: in the half type */
     uint32_t version;
     bool recorded;
 } entry;
 
-/* A thread's: open addressing, at most half full. */
+/* Of one thread: open addressing, at most half full. */
 typedef struct store {
     size_t count, room;
     entry *slot;
@@ -331,7 +335,7 @@ static bool is_current(const entry *e, const tn_tensor *x, tn_dtype dtype,
            tn__shape_equal(seen->ndim, seen->stride, x->ndim, x->stride);
 }
 
-/* x, a leaf, in that dtype: lent by the store. */
+/* x, a leaf, in this dtype. The cache owns it. */
 static tn_tensor *stored(tn_tensor *x, tn_dtype dtype)
 {
     store *s = store_get();

@@ -1,6 +1,6 @@
-/* register.c: operators that programs write in C, and the context of a call of
- * one. What a context saves goes over to the node, if there is one: autograd
- * has the rest (registered.c). */
+/* register.c: operators that programs write in C, and the context of their
+ * calls. What a context saves moves to the autograd node, if there is one
+ * (registered.c in autograd). */
 #include <base/error.h>
 #include <base/memory.h>
 #include <ops/engine/define.h>
@@ -90,7 +90,8 @@ tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
     return TN_OK;
 }
 
-/* ---- running ------------------------------------------------------------------ */
+/* Adds result o of forward to the call, as a tensor that is used nowhere
+ * else. */
 
 /* Takes over result o of forward, as a tensor that nobody else has. */
 static tn_status take_result(tn__call *call, int o, tn_tensor *x)

@@ -1,8 +1,8 @@
 /* space.c: iteration spaces: operands as strides, dimensions merged, launched.
  *
- * Only neighbours are merged, so the row-major number of a point means the same
- * before and after: a fault's position can be told in the caller's
- * coordinates, and a row keeps its order. */
+ * Only adjacent dimensions are merged, so the row-major number of a point is
+ * the same before and after. So a fault's position can be reported in the
+ * caller's coordinates, and a row keeps its order. */
 #include <base/guard.h>
 #include <ops/engine/late.h>
 #include <ops/engine/mistakes.h>
@@ -44,7 +44,7 @@ tn__operand *tn__space_add_bare(tn__space *space, tn_tensor *x)
     return operand;
 }
 
-/* Strides by dimension of shape, put in the order of the space. */
+/* Puts strides, given by dimension of shape, in the order of the space. */
 static void place(tn__operand *operand, const tn__shape *shape, uint32_t rows,
                   const int64_t *stride)
 {
@@ -124,9 +124,9 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
     place(tn__space_add_bare(space, out), shape, rows, stride);
 }
 
-/* Do two views have an element in common? Both are seen as boxes of one grid,
- * whose steps are the strides of either: two columns of a matrix have none.
- * Where the steps do not make a grid the answer is true. */
+/* Do two views have an element in common? Both are boxes in one grid, whose
+ * steps are the strides of both. Two columns of a matrix have none in common.
+ * Where the steps are no grid the answer is true. */
 static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)
@@ -142,7 +142,7 @@ static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
                 continue;
             int i = count;
             while (i > 0 && step[i - 1] <= stride)
-                i--; /* falling steps */
+                i--; /* steps fall */
             if (i == count || step[i] != stride) {
                 for (int k = count++; k > i; k--) {
                     step[k] = step[k - 1];
@@ -204,8 +204,8 @@ typedef struct merged {
     int64_t stride[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS][TN_MAX_NDIM];
 } merged;
 
-/* Is dimension d of the space (of extent n) a mere continuation of the last
- * merged one, for every operand? */
+/* Does dimension d of the space continue the last merged one, for every
+ * operand? */
 static bool continues(const merged *m, const tn__space *space, int last, int d)
 {
     for (int k = 0; k < space->operand_count; k++)
@@ -249,8 +249,9 @@ static void merge(merged *m, const tn__space *space)
     m->row_ndim = at - m->outer_ndim;
 }
 
-/* How many elements the space has, and whether one is written: none without
- * outer elements, and none of rows that are empty but for what is one a row. */
+/* The number of elements of the space. *writes: at least one output element is
+ * written. None is if there are no outer elements, or if rows are empty and no
+ * output has one value for a row. */
 static int64_t space_size(const tn__kernel *kernel, const tn__space *space,
                           bool *writes)
 {

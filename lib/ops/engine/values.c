@@ -1,5 +1,5 @@
-/* values.c: the values of a call: brought into the kinds of the arguments,
- * checked, and read. */
+/* values.c: checks the values of a call, converts them to the kinds of the
+ * arguments, and reads them. */
 #include <base/error.h>
 #include <math.h>
 #include <ops/engine/mistakes.h>
@@ -29,8 +29,8 @@ tn_value tn__value_number_of(double x)
     return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_FLOAT, {.f = x}};
 }
 
-/* A value turned into one of the kinds that arg takes; false where that cannot
- * be. dims is room for a list. */
+/* Converts a value to one of the kinds that arg takes. Returns false if that is
+ * not possible. dims is memory for a list. */
 static bool convert(tn_value *v, uint32_t kinds, tn_dims_list *dims)
 {
     if (kinds >> v->kind & 1)
@@ -102,7 +102,8 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
     return TN_OK;
 }
 
-/* The value of one argument, checked and in a kind that it takes. */
+/* Checks the value of one argument and converts it to a kind that the argument
+ * takes. */
 static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
                                tn_dims_list *dims)
 {
@@ -111,7 +112,7 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
         *v = op->fallback[i];
         if (v->kind != TN_VALUE_NONE)
             return TN_OK;
-        /* What failed to be made must not be taken for what was left out. */
+        /* A value that could not be made must not count as an absent one. */
         if (arg->optional)
             return tn__error_pending() ? tn__fail_left_out(op, i) : TN_OK;
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is missing", op->name,
