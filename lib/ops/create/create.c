@@ -149,7 +149,7 @@ tn_status tn__run_create(tn__call *call)
     return tn__kernel_launch(device, entry->kernel, &space, param, op->name);
 }
 
-/* ---- composites --------------------------------------------------------------- */
+/* ---- composites ---------------------------------------------------------- */
 
 static tn_status give(tn__call *call, tn_tensor *out)
 {

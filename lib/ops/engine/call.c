@@ -17,7 +17,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* ---- running ------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------- */
 
 /* Checks that all tensors of the call are live and on one device. Also returns
  * whether one requires a gradient, and the largest number of elements. The

@@ -9,7 +9,7 @@
 #include <ops/table.h>
 #include <string.h>
 
-/* ---- tn_op_define -------------------------------------------------------------- */
+/* ---- tn_op_define -------------------------------------------------------- */
 
 /* A defined operator with all that its tn_op points to. */
 typedef struct user_op {
@@ -97,7 +97,7 @@ const tn_op *tn_op_define(const char *text)
     return NULL;
 }
 
-/* ---- tn__apply_kernel ------------------------------------------------------------- */
+/* ---- tn__apply_kernel ---------------------------------------------------- */
 
 /* A stand-in for a row in the recording, one for each kernel that was recorded.
  * Its arguments are the kernel's inputs. There are few, and they are never

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* ---- the tensors ------------------------------------------------------------ */
+/* ---- the tensors --------------------------------------------------------- */
 
 /* The tensors of a value as the caller gave it: lists may be NULL, kinds may be
  * wrong. */
@@ -95,7 +95,7 @@ static void describe(tn__error_facts *facts, const tn_op *op,
             facts->odd = t;
 }
 
-/* ---- of the operator around -------------------------------------------------- */
+/* ---- errors of inner operators ------------------------------------------- */
 
 /* Is x the tensor itself, or a view of the same shape and dtype on its
  * storage? */
@@ -219,7 +219,7 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     return whole;
 }
 
-/* ---- indices ------------------------------------------------------------------ */
+/* ---- indices ------------------------------------------------------------- */
 
 /* The flat index of the first element of x that is v; -1 if there is none. */
 static int64_t find_number(tn_tensor *x, int64_t v)

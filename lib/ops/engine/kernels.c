@@ -39,7 +39,7 @@ static const char *conversion(tn_dtype dtype)
     }
 }
 
-/* ---- the text ------------------------------------------------------------- */
+/* ---- the text ------------------------------------------------------------ */
 
 /* Adds the body, with each name of a dtype argument replaced by a
  * conversion. */
@@ -147,7 +147,7 @@ static tn_status make_text(tn__text *text, const tn_op *op,
     return status;
 }
 
-/* ---- the entry --------------------------------------------------------------- */
+/* ---- the entry ----------------------------------------------------------- */
 
 /* Stores the inputs of an operator made by tn_op_define, in order. */
 static void feed_user_def(tn__op_entry *entry)
@@ -292,7 +292,7 @@ __attribute__((constructor)) static void lend_kernels(void)
     tn__host_set_source(&tn__device_source);
 }
 
-/* ---- formulas ---------------------------------------------------------------- */
+/* ---- formulas ------------------------------------------------------------ */
 
 const tn__kernel *tn__formula_kernel(tn__formula *formula,
                                      const tn_dtype *dtype)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- told ------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 /* The coordinates in the argument of the element at distance `away` from the
  * first element in memory. Dimensions are resolved in the order of falling
@@ -94,7 +94,7 @@ static tn_status report(const tn__late *late, const tn_fault *fault,
     return TN_ERR_INDEX;
 }
 
-/* ---- noted ------------------------------------------------------------------ */
+/* ---- what is stored ------------------------------------------------------ */
 
 static bool holds_indices(const tn_tensor *x)
 {

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* ---- attributes --------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------- */
 
 const char *tn_op_name(const tn_op *op)
 {
@@ -41,7 +41,7 @@ bool tn_op_is_differentiable(const tn_op *op)
     return op && op->differentiable;
 }
 
-/* ---- calling -------------------------------------------------------------------- */
+/* ---- calling ------------------------------------------------------------- */
 
 int tn_op_call(const tn_op *op, const tn_value *values, int count,
                tn_tensor **out, int room)

@@ -232,7 +232,7 @@ typedef struct tn__op_hooks {
 } tn__op_hooks;
 extern tn__op_hooks tn__hooks;
 
-/* ---- kernels over a space -------------------------------------------------- */
+/* ---- kernels over a space ------------------------------------------------ */
 
 /* The position of a kernel's operand in the iteration space. */
 typedef struct tn__operand {
@@ -287,7 +287,7 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
                            uint32_t row_dims, const char *what,
                            tn_tensor **out);
 
-/* ---- values of a call ------------------------------------------------------- */
+/* ---- values of a call ---------------------------------------------------- */
 
 static inline tn_tensor *tn__call_tensor(const tn__call *call, int i)
 {

@@ -16,7 +16,7 @@
 #include <tenon/autocast.h>
 #include <tenon/ops.h>
 
-/* ---- the tensors of a call, changed ----------------------------------------- */
+/* ---- the tensors of a call, converted ------------------------------------ */
 
 /* The tensors of one value. */
 static tn_tensor *const *tensors_of(const tn_value *value, int *count)
@@ -111,7 +111,7 @@ static tn_status run_converted(tn__call *call, const conversion *c, int count,
     return status;
 }
 
-/* ---- half types in float32 ------------------------------------------------------ */
+/* ---- half types in float32 ----------------------------------------------- */
 
 /* The half type of the call's floating tensors; 0 if none has one or another
  * floating dtype is among them. */
@@ -150,7 +150,7 @@ tn_status tn__run_wide(tn__call *call)
     return status;
 }
 
-/* ---- autocast -------------------------------------------------------------------- */
+/* ---- autocast ------------------------------------------------------------ */
 
 /* The widest dtype of the tensors and lower. */
 static tn_dtype widest(const tn__call *call, tn_dtype lower)
@@ -234,7 +234,7 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
     return was;
 }
 
-/* ---- changed parameters ----------------------------------------------------------
+/* ---- converted parameters ---------------------------------------------------
  * A parameter that several calls use is changed once. What is stored is good
  * while the parameter is the same view on the same memory, unchanged, and was
  * recorded if that is wanted now. */

@@ -16,7 +16,7 @@ typedef struct registered {
     char role[TN__OP_MAX_ARGS + 1];
 } registered;
 
-/* ---- contexts --------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------ */
 
 static void context_destroy(tn__object *object)
 {
@@ -142,7 +142,7 @@ static tn_status run(tn__call *call)
     return status;
 }
 
-/* ---- registering ---------------------------------------------------------------- */
+/* ---- registering --------------------------------------------------------- */
 
 static char *copy_text(const char *text)
 {

@@ -7,7 +7,7 @@
 #include <ops/table.h>
 #include <string.h>
 
-/* ---- the program's --------------------------------------------------------- */
+/* ---- the program's ------------------------------------------------------- */
 
 static tn__lock lock = TN__LOCK_INIT;
 static tn_op **user;
@@ -40,7 +40,7 @@ static const tn_op *user_at(int i)
     return op;
 }
 
-/* ---- all ------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------- */
 
 /* The position of the first alias with this name, or -1. Aliases of one name
  * are adjacent. */

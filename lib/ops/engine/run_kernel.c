@@ -113,7 +113,7 @@ static inline tn_built *built_on(tn__op_entry *entry, tn_device *device)
     return built;
 }
 
-/* ---- the short path ----------------------------------------------------------- */
+/* ---- the short path ------------------------------------------------------ */
 
 static tn_status run_flat(tn__call *call, const operands *of,
                           tn__op_entry *entry)
@@ -151,7 +151,7 @@ static tn_status run_flat(tn__call *call, const operands *of,
                              call->op->name, NULL, &fault);
 }
 
-/* ---- over a space --------------------------------------------------------------- */
+/* ---- over a space -------------------------------------------------------- */
 
 /* In PyTorch's promotion a 0-d tensor counts only if its category is higher.
  * The kernel language has no 0-d tensors. So a 0-d tensor of the same category
@@ -373,7 +373,7 @@ static tn_status run_space(tn__call *call, const operands *of,
                              call->param, op->name);
 }
 
-/* ---- in place ------------------------------------------------------------------ */
+/* ---- in place ------------------------------------------------------------ */
 
 /* Does x have several elements at one address? Only strides of 0, as expand
  * makes them, are considered. A tensor without elements has none. */
@@ -461,7 +461,7 @@ static bool can_store(tn_dtype from, tn_dtype to)
            !(from != TN_BOOL && to == TN_BOOL);
 }
 
-/* ---- the way in ------------------------------------------------------------------ */
+/* ---- the way in ---------------------------------------------------------- */
 
 /* Checks rows that accept only floating tensors, or a bool mask. */
 static tn_status check_dtypes(const tn__call *call)

@@ -64,7 +64,7 @@ static const char *name(reader *r)
     return start;
 }
 
-/* ---- kinds and defaults --------------------------------------------------- */
+/* ---- kinds and defaults -------------------------------------------------- */
 
 static uint32_t kind_of(const char *word)
 {
@@ -169,7 +169,7 @@ static tn_status read_default(reader *r, tn_op_arg *arg, tn_value *v,
     return TN_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------ */
+/* ---- the whole ----------------------------------------------------------- */
 
 static tn_status read_argument(reader *r, tn__signature *s, bool keyword)
 {

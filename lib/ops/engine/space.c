@@ -9,7 +9,7 @@
 #include <ops/engine/space.h>
 #include <string.h>
 
-/* ---- laying out ------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------- */
 
 void tn__space_begin(tn__space *space, const tn__shape *shape, uint32_t rows,
                      bool has_row)
@@ -196,7 +196,7 @@ bool tn__tensor_overlaps(const tn_tensor *written, const tn_tensor *read)
     return written->dtype != read->dtype || boxes_intersect(written, read);
 }
 
-/* ---- merging ------------------------------------------------------------------ */
+/* ---- merging ------------------------------------------------------------- */
 
 typedef struct merged {
     int outer_ndim, row_ndim;

@@ -14,7 +14,7 @@ static tn_tensor *as_list(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* ---- the numbers of elements ---- */
+/* ---- indices of elements ------------------------------------------------- */
 
 /* A list of bools in rows of RANK_ROW, the last filled up with false: a prefix
  * sum of a list is one chain of additions, those of rows have nothing to do with
@@ -268,7 +268,7 @@ tn_status tn__run_masked_scatter(tn__call *call)
                                    both[0]));
 }
 
-/* ---- different elements ---- */
+/* ---- distinct elements --------------------------------------------------- */
 
 /* The slices of x along dim as rows of a matrix; all elements: one in each. */
 static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)

@@ -57,7 +57,7 @@ static tn_status gather_into(const gather *g, tn_tensor *out)
                              g->name);
 }
 
-/* ---- gathers ------------------------------------------------------------------ */
+/* ---- gathers ------------------------------------------------------------- */
 
 tn_status tn__index_check_shape(const char *name, const tn_tensor *index,
                                 const char *other_name, const tn_tensor *other,

@@ -278,7 +278,7 @@ tn_status tn__run_index_fill(tn__call *call)
     return tn__give(call, tn_reshape_as(out, x));
 }
 
-/* ---- folds ---- */
+/* ---- reductions ---------------------------------------------------------- */
 
 /* What changes nothing in a fold. */
 static tn_scalar identity(const char *reduce, tn_dtype dtype)

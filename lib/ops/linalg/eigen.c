@@ -4,7 +4,7 @@
 #include <math.h>
 #include <ops/linalg/job.h>
 
-/* ---- eigenvalues of symmetric matrices --------------------------------------- */
+/* ---- eigenvalues of symmetric matrices ----------------------------------- */
 
 /* The lower triangle of matrix k times `by`, after which its greatest absolute
  * value is returned, or a NaN that it has. */
@@ -152,7 +152,7 @@ tn_status tn__run_linalg_eigvalsh(tn__call *call)
     return eigh(call, false);
 }
 
-/* ---- singular values ----------------------------------------------------------- */
+/* ---- singular values ----------------------------------------------------- */
 
 /* Is there anything that is not a finite number? LAPACK may not come back then. */
 static bool is_finite(const tn__staged *s)

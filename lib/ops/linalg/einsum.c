@@ -113,7 +113,7 @@ static tn_status sum_others(term *t, const bool *keep)
     return t->x ? TN_OK : tn_error_code();
 }
 
-/* ---- two operands -------------------------------------------------------------- */
+/* ---- two operands -------------------------------------------------------- */
 
 /* The labels of a pair by where they stand. */
 typedef struct groups {
@@ -234,7 +234,7 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     return out.x ? TN_OK : tn_error_code();
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
 typedef struct equation {
     const char *text;
@@ -354,7 +354,7 @@ tn_status tn__run_einsum(tn__call *call)
     return status;
 }
 
-/* ---- tensordot ------------------------------------------------------------------- */
+/* ---- tensordot ----------------------------------------------------------- */
 
 /* x's dimensions with those listed last (or first), as a matrix. */
 static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
@@ -433,7 +433,7 @@ tn_status tn__run_tensordot(tn__call *call)
     return tn__give(call, tn_reshape(tn_matmul(x, y), shape));
 }
 
-/* ---- chains ------------------------------------------------------------------------ */
+/* ---- chains -------------------------------------------------------------- */
 
 /* split[i n + j]: behind which matrix the product of i to j is cut, so that the
  * fewest multiplications are made: Cormen and others, "Introduction to
@@ -506,7 +506,7 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
     return status;
 }
 
-/* ---- powers ------------------------------------------------------------------------ */
+/* ---- powers -------------------------------------------------------------- */
 
 tn_status tn__run_linalg_vander(tn__call *call)
 {

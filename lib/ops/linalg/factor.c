@@ -6,7 +6,7 @@
 #include <math.h>
 #include <ops/linalg/job.h>
 
-/* ---- Cholesky ------------------------------------------------------------------ */
+/* ---- Cholesky ------------------------------------------------------------ */
 
 /* info, or where before it the factor's diagonal is not positive and finite:
  * LAPACK passes over NaN and inf. */
@@ -53,7 +53,7 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
     return status;
 }
 
-/* ---- LU -------------------------------------------------------------------------- */
+/* ---- LU ------------------------------------------------------------------ */
 
 static void lu(tn__job *j, int64_t k, bool pivot, int *pivots)
 {
@@ -145,7 +145,7 @@ tn_status tn__run_lu_order(tn__call *call)
     return status;
 }
 
-/* ---- linear systems ---------------------------------------------------------- */
+/* ---- linear systems ------------------------------------------------------ */
 
 /* Right sides beside a: batches of one size, as many rows (columns for sides on
  * the right) as a has. A X = B is solved as X^T A^T = B^T, from turned ones. */
@@ -250,7 +250,7 @@ tn_status tn__run_solve_triangle(tn__call *call)
     return status;
 }
 
-/* ---- symmetric indefinite ---------------------------------------------------- */
+/* ---- symmetric indefinite ------------------------------------------------ */
 
 tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
 {
@@ -329,7 +329,7 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
     return status;
 }
 
-/* ---- QR ------------------------------------------------------------------------ */
+/* ---- QR ------------------------------------------------------------------ */
 
 /* a becomes R above its diagonal; b, ones on the diagonal, Q's first columns. */
 static void qr(tn__job *j, int64_t at)
@@ -380,7 +380,7 @@ tn_status tn__run_linalg_qr(tn__call *call)
     return status;
 }
 
-/* ---- least squares ------------------------------------------------------------ */
+/* ---- least squares ------------------------------------------------------- */
 
 /* Zeros below what is there. */
 static tn_status lengthen(tn__staged *s, int64_t rows)

@@ -75,7 +75,7 @@ tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x)
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
-/* ---- matrices ----------------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------ */
 
 /* The tensor's memory as the host sees it; load: with what is in it, else
  * zeros. */

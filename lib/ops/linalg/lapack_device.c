@@ -355,7 +355,7 @@ static tn_status svd_values(work *w, tn_tensor **out)
     return svd(w, false, false, out);
 }
 
-/* ---- which are the device's ---------------------------------------------- */
+/* ---- rows that the device runs ------------------------------------------- */
 
 /* The last dimensions of b beside matrices with that many rows (columns, from
  * the right), in a batch of theirs. */

@@ -123,7 +123,7 @@ static tn_tensor *matrix_norm(const tn__call *call, tn_tensor *x,
     return NULL;
 }
 
-/* ---- rows ------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 tn_status tn__run_linalg_matrix_norm(tn__call *call)
 {
@@ -201,7 +201,7 @@ tn_status tn__run_norm_by(tn__call *call)
                               : vector_norm(x, 2, n.dim, n.keepdim, n.dtype));
 }
 
-/* ---- condition --------------------------------------------------------------- */
+/* ---- condition ----------------------------------------------------------- */
 
 static tn_status condition(tn__call *call, norm n)
 {

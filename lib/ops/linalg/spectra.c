@@ -119,7 +119,7 @@ tn_status tn__run_linalg_householder_product(tn__call *call)
     return tn__give(call, k ? q : tn_clone(q));
 }
 
-/* ---- pseudo-inverse, rank --------------------------------------------------- */
+/* ---- pseudo-inverse, rank ------------------------------------------------ */
 
 static double epsilon_of(tn_dtype dtype)
 {
@@ -262,7 +262,7 @@ tn_status tn__run_linalg_matrix_rank_by(tn__call *call)
                 tn__call_int(call, TN__ARG_LINALG_MATRIX_RANK_BY_HERMITIAN)));
 }
 
-/* ---- polar, roots ----------------------------------------------------------- */
+/* ---- polar, roots -------------------------------------------------------- */
 
 tn_status tn__run_linalg_polar(tn__call *call)
 {
@@ -298,7 +298,7 @@ tn_status tn__run_linalg_matrix_sqrth(tn__call *call)
     return give_in_scope(call, matrix_sqrt);
 }
 
-/* ---- determinants ------------------------------------------------------------ */
+/* ---- determinants -------------------------------------------------------- */
 
 /* U's diagonal, and the sign that exchanging rows gave. */
 static tn_status pivots_of(tn_tensor *a, tn_tensor **diagonal,
@@ -365,7 +365,7 @@ tn_status tn__run_logdet(tn__call *call)
                               out[1], tn_lt_scalar(out[0], 0), NAN));
 }
 
-/* ---- powers -------------------------------------------------------------------- */
+/* ---- powers -------------------------------------------------------------- */
 
 tn_status tn__run_linalg_matrix_power(tn__call *call)
 {

@@ -61,7 +61,7 @@ static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
     return TN_OK;
 }
 
-/* ---- triangles -------------------------------------------------------------- */
+/* ---- triangles ----------------------------------------------------------- */
 
 static tn_tensor *solve_triangle(tn_tensor *a, tn_tensor *b, bool upper,
                                  bool left, bool unit)
@@ -115,7 +115,7 @@ tn_status tn__run_triangular_solve(tn__call *call)
     return status < 0 ? status : tn__give(call, tn_clone(a));
 }
 
-/* ---- from a Cholesky factor ------------------------------------------------- */
+/* ---- from a Cholesky factor ---------------------------------------------- */
 
 /* A = L L^T, or U^T U where it is upper. */
 static tn_tensor *solve_cholesky(tn_tensor *b, tn_tensor *l, bool upper)
@@ -166,7 +166,7 @@ tn_status tn__run_linalg_cholesky(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_LINALG_CHOLESKY_EX, value, 3));
 }
 
-/* ---- LU ------------------------------------------------------------------------ */
+/* ---- LU ------------------------------------------------------------------ */
 
 /* out: lu, pivots, info. */
 static tn_status factor(tn_tensor *a, tn_value pivot, bool check,
@@ -365,7 +365,7 @@ tn_status tn__run_lu_solve(tn__call *call)
                         true, false);
 }
 
-/* ---- square systems --------------------------------------------------------- */
+/* ---- square systems ------------------------------------------------------ */
 
 /* One vector for each matrix, as numpy has it. */
 static bool is_vectors(const tn_tensor *a, const tn_tensor *b)
@@ -448,7 +448,7 @@ tn_status tn__run_linalg_inv_ex(tn__call *call)
                   true);
 }
 
-/* ---- symmetric indefinite ------------------------------------------------------ */
+/* ---- symmetric indefinite ------------------------------------------------ */
 
 tn_status tn__run_linalg_ldl_factor(tn__call *call)
 {
@@ -478,7 +478,7 @@ tn_status tn__run_linalg_ldl_solve(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_LDL_SOLVE_BATCH, value, 3));
 }
 
-/* ---- least squares ---------------------------------------------------------- */
+/* ---- least squares ------------------------------------------------------- */
 
 /* Which of PyTorch's results a driver gives; spectral: by singular values, the
  * others by QR with pivoting, which is several times faster. */

@@ -88,7 +88,7 @@ static tn_status fill_part(const tn_tensor *dst, int dim, int64_t start,
     return part.numel ? tn__fill(&part, number, "ctc_loss") : TN_OK;
 }
 
-/* ---- labels of states ----------------------------------------------------------- */
+/* ---- labels of states ---------------------------------------------------- */
 
 tn_status tn__run_ctc_labels(tn__call *call)
 {
@@ -135,7 +135,7 @@ tn_status tn__run_ctc_labels(tn__call *call)
                              "ctc_loss");
 }
 
-/* ---- forward ---------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------- */
 
 /* alpha[t + 1] from alpha[t]: a state is reached from itself, from the one
  * before and, where the label is another than that two before, from there. A
@@ -240,7 +240,7 @@ tn_status tn__run_ctc_forward(tn__call *call)
                       : final_loss(alpha, input_length, target_length, loss);
 }
 
-/* ---- backward --------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------ */
 
 /* What the gradient is made of: tensors of the call. */
 typedef struct backward {
@@ -414,7 +414,7 @@ tn_status tn__run_ctc_backward(tn__call *call)
     return status;
 }
 
-/* ---- the loss ---------------------------------------------------------------------- */
+/* ---- the loss ------------------------------------------------------------ */
 
 static bool is_whole(const tn_tensor *x)
 {

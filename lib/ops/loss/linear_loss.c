@@ -14,7 +14,7 @@ int64_t tn__linear_nll_rows(int64_t results_a_row)
     return rows < 256 ? 256 : rows;
 }
 
-/* ---- a block of rows --------------------------------------------------------------- */
+/* ---- a block of rows ----------------------------------------------------- */
 
 /* From the results x (K, n, C): log_softmax at each target, 0 at ignored ones,
  * and the logarithm of the sum, (K, n) each, from row `at` on. */
@@ -102,7 +102,7 @@ tn_status tn__run_linear_nll(tn__call *call)
     return status;
 }
 
-/* ---- the operator -------------------------------------------------------------------- */
+/* ---- the operator -------------------------------------------------------- */
 
 /* What a call is about. */
 typedef struct parts {

@@ -91,7 +91,7 @@ tn_status tn__run_mse_loss(tn__call *call)
                                           reduction));
 }
 
-/* ---- classes ------------------------------------------------------------------ */
+/* ---- classes ------------------------------------------------------------- */
 
 static int class_dim(const tn_tensor *x)
 {
@@ -210,7 +210,7 @@ tn_status tn__run_nll_loss(tn__call *call)
                   reduction));
 }
 
-/* ---- cross entropy -------------------------------------------------------------- */
+/* ---- cross entropy ------------------------------------------------------- */
 
 tn_status tn__run_class_nll(tn__call *call)
 {

@@ -116,7 +116,7 @@ tn_status tn__run_pdist(tn__call *call)
     return tn__give(call, norm_of(d, p, -1, false));
 }
 
-/* ---- vectors of three ------------------------------------------------------ */
+/* ---- vectors of three ---------------------------------------------------- */
 
 static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
                             int64_t dim)
@@ -167,7 +167,7 @@ tn_status tn__run_cross(tn__call *call)
                     tn__shape_text(text, a->ndim, a->shape));
 }
 
-/* ---- classes in pairs ------------------------------------------------------ */
+/* ---- classes in pairs ---------------------------------------------------- */
 
 static tn_status fail_classes(tn__call *call, const tn_tensor *x,
                               const tn_tensor *target, const char *wanted)

@@ -13,7 +13,7 @@ typedef struct bags {
     int64_t count, length, padding;
 } bags;
 
-/* ---- the greatest of each bag ------------------------------------------------- */
+/* ---- the maximum of each bag --------------------------------------------- */
 
 /* ends[b] is where bag b ends. Of equals the first stays, as in PyTorch. */
 tn_status tn__run_bag_max(tn__call *call)
@@ -94,7 +94,7 @@ static tn_tensor *max_by_bag(const bags *b, tn_tensor *x)
                : NULL;
 }
 
-/* ---- sums ------------------------------------------------------------------------ */
+/* ---- sums ---------------------------------------------------------------- */
 
 /* The number of each element's bag: how many start up to it, less one. */
 static tn_tensor *bag_of_each(const bags *b)
@@ -146,7 +146,7 @@ static tn_tensor *reduced(const bags *b, tn_tensor *x, enum mode mode)
     return tn_div(sum, tn_unsqueeze(counted, 1));
 }
 
-/* ---- the operator ------------------------------------------------------------------ */
+/* ---- the operator -------------------------------------------------------- */
 
 /* The row has checked the word. */
 static enum mode mode_of(const tn__call *call)

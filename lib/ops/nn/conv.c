@@ -10,7 +10,7 @@
  * near the processor, large enough for one product to be worth a launch. */
 #define COLUMNS_BYTES (32 << 20)
 
-/* ---- the call ----------------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------ */
 
 typedef struct conv {
     tn__images x;
@@ -118,7 +118,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     return status < 0 ? status : take_geometry(call, c);
 }
 
-/* ---- by the device ------------------------------------------------------------------ */
+/* ---- by the device ------------------------------------------------------- */
 
 static tn_strided strided(const tn_tensor *x, int ndim)
 {
@@ -168,7 +168,7 @@ static tn_status by_extension(const device_conv *c)
     return tn__device_work(device, TN__WORK_CONV, &args, c->what, NULL, NULL);
 }
 
-/* ---- by columns ----------------------------------------------------------------------- */
+/* ---- by columns ---------------------------------------------------------- */
 
 /* How many of count images, whose columns are each so many elements. */
 static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
@@ -303,7 +303,7 @@ tn_status tn__run_conv2d(tn__call *call)
     return out->numel == 0 ? TN_OK : forward(&c, out);
 }
 
-/* ---- one of the three from the others --------------------------------------------- */
+/* ---- one of the three from the others ------------------------------------ */
 
 /* The rows conv2d_out, conv2d_input and conv2d_weight take the same arguments:
  * two of input, weight and out, both of 4 dimensions, and of the third the last

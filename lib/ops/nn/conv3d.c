@@ -50,7 +50,7 @@ static tn_status give_batch(tn__call *call, tn_tensor *y, const tn_tensor *x)
                     y && x->ndim == 4 ? tn_squeeze(y, .dim = 0) : y);
 }
 
-/* ---- forward --------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------- */
 
 typedef struct volumes {
     int64_t stride[AXES], dilation[AXES];
@@ -165,7 +165,7 @@ tn_status tn__run_conv3d(tn__call *call)
     return give_batch(call, tn_contiguous(tn_transpose(y, 1, 2)), x);
 }
 
-/* ---- transposed ------------------------------------------------------------ */
+/* ---- transposed ---------------------------------------------------------- */
 
 typedef struct transposed {
     int64_t stride[AXES], pad[AXES], more[AXES], dilation[AXES], groups;

@@ -1,7 +1,7 @@
 /* image.c: convolutions of other shapes, by conv2d and its parts. */
 #include <ops/nn/window.h>
 
-/* ---- sequences -------------------------------------------------------------------- */
+/* ---- sequences ----------------------------------------------------------- */
 
 /* A list for one axis as one for (1, that axis). */
 static tn_status along(const tn__call *call, int arg, int64_t first,
@@ -76,7 +76,7 @@ tn_status tn__run_conv1d(tn__call *call)
     return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
-/* ---- transposed -------------------------------------------------------------------- */
+/* ---- transposed ---------------------------------------------------------- */
 
 typedef struct transposed {
     tn_tensor *x, *weight, *bias; /* x (N, C, H, W) */
@@ -211,7 +211,7 @@ tn_status tn__run_conv_transpose1d(tn__call *call)
     return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
-/* ---- others ---------------------------------------------------------------------------- */
+/* ---- others -------------------------------------------------------------- */
 
 tn_status tn__run_pixel_shuffle(tn__call *call)
 {

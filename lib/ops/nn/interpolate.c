@@ -174,7 +174,7 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
     return whole ? to_bytes(y, bits) : y;
 }
 
-/* ---- arguments ------------------------------------------------------------ */
+/* ---- arguments ----------------------------------------------------------- */
 
 static const struct {
     const char *name;

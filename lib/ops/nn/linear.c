@@ -34,7 +34,7 @@ static tn_status check(const char *name, const tn_tensor *x,
     return TN_OK;
 }
 
-/* ---- by operators ----------------------------------------------------------------- */
+/* ---- by operators -------------------------------------------------------- */
 
 static bool is_half(const tn_tensor *x)
 {
@@ -90,7 +90,7 @@ static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
     return y;
 }
 
-/* ---- by the device ---------------------------------------------------------------- */
+/* ---- by the device ------------------------------------------------------- */
 
 static tn_strided matrix(const tn_tensor *x, int64_t down, int64_t across)
 {
@@ -254,7 +254,7 @@ tn_status tn__run_linear_gelu(tn__call *call)
                              : TN_PRODUCT_GELU);
 }
 
-/* ---- gradients --------------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 static tn_status refuse(const tn__call *call, const tn_tensor *g,
                         const char *other, const tn_tensor *x)
@@ -371,7 +371,7 @@ tn_status tn__run_linear_weight(tn__call *call)
     return status;
 }
 
-/* ---- the operators ------------------------------------------------------------------ */
+/* ---- the operators ------------------------------------------------------- */
 
 static tn_tensor *linear(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                          uint32_t words)

@@ -145,7 +145,7 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
     return TN_OK;
 }
 
-/* ---- running statistics ------------------------------------------------------ */
+/* ---- running statistics -------------------------------------------------- */
 
 /* running = (1 - momentum) running + momentum batch, without a gradient. */
 static tn_status blend(tn_tensor *running, tn_tensor *batch, double momentum)
@@ -299,7 +299,7 @@ tn_status tn__run_instance_norm(tn__call *call)
     return tn__give(call, y);
 }
 
-/* ---- by the last dimensions ------------------------------------------------------ */
+/* ---- by the last dimensions ---------------------------------------------- */
 
 /* normalized_shape against the end of x; the dimensions it names. */
 static tn_status last_dims(const tn__call *call, const tn_tensor *x, int arg,
@@ -382,7 +382,7 @@ tn_status tn__run_rms_norm(tn__call *call)
                                   value, 4));
 }
 
-/* ---- by groups -------------------------------------------------------------------- */
+/* ---- by groups ----------------------------------------------------------- */
 
 /* (N, C, ...) is seen as (N, groups, C / groups, all the rest). */
 tn_status tn__run_group_norm(tn__call *call)
@@ -421,7 +421,7 @@ tn_status tn__run_group_norm(tn__call *call)
     return tn__give(call, tn_reshape(y, whole));
 }
 
-/* ---- local response ---------------------------------------------------------- */
+/* ---- local response ------------------------------------------------------ */
 
 /* Krizhevsky and others, "ImageNet classification with deep convolutional
  * neural networks" (2012), with PyTorch's mean in place of the sum. */

@@ -96,7 +96,7 @@ static void add_origin(tn__space *space, const tn__window *w, int axis)
     at->stride[2 + axis] = w->stride[axis];
 }
 
-/* ---- by the device ------------------------------------------------------------------ */
+/* ---- by the device ------------------------------------------------------- */
 
 static tn_strided planes(const tn_tensor *x)
 {
@@ -133,7 +133,7 @@ tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
                            NULL, NULL);
 }
 
-/* ---- the greatest ----------------------------------------------------------------- */
+/* ---- max pooling --------------------------------------------------------- */
 
 /* The arguments of the rows that give indices or none are the same in the same
  * order, but for the last of max_pool2d. */
@@ -270,7 +270,7 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
                              param + plain, "max_pool2d");
 }
 
-/* ---- the mean --------------------------------------------------------------------- */
+/* ---- the mean ------------------------------------------------------------ */
 
 /* How many elements a window's sum is divided by: a row value. */
 #define POOL_HEAD                                                             \

@@ -21,7 +21,7 @@ static tn_status check_images(const tn__call *call, const tn_tensor *g,
     return TN_OK;
 }
 
-/* ---- the greatest ----------------------------------------------------------------- */
+/* ---- max pooling --------------------------------------------------------- */
 
 /* Windows that chose the same element add up. */
 static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
@@ -109,7 +109,7 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     return status;
 }
 
-/* ---- the mean --------------------------------------------------------------------- */
+/* ---- the mean ------------------------------------------------------------ */
 
 enum {
     G = TN__ARG_AVG_POOL2D_BACK_G,

@@ -93,7 +93,7 @@ tn_status tn__windows_read(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* ---- windows that cover evenly -------------------------------------------- */
+/* ---- windows that cover evenly ------------------------------------------- */
 
 int tn__windows_axes(const tn__call *call)
 {
@@ -155,7 +155,7 @@ tn_status tn__windows_even_taps(const tn__windows *w, int a, bool mean,
     return status;
 }
 
-/* ---- as images ------------------------------------------------------------ */
+/* ---- as images ----------------------------------------------------------- */
 
 bool tn__windows_make_regular(tn__windows *w)
 {

@@ -83,7 +83,7 @@ tn_status tn__run_lstm_gates(tn__call *call)
     return status < 0 ? tn_error_code() : TN_OK;
 }
 
-/* ---- one step --------------------------------------------------------------- */
+/* ---- one step ------------------------------------------------------------ */
 
 enum cell { TANH, RELU, GRU, LSTM };
 
@@ -167,7 +167,7 @@ static tn_tensor *project_input(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
     return tn_linear(x, w_ih, b_ih);
 }
 
-/* ---- what callers get wrong ------------------------------------------------------ */
+/* ---- checks -------------------------------------------------------------- */
 
 static arguments read_arguments(const tn__call *call, enum cell kind)
 {
@@ -227,7 +227,7 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
                                 call->op->arg[a->at].name);
 }
 
-/* ---- cells ------------------------------------------------------------------------- */
+/* ---- cells --------------------------------------------------------------- */
 
 static tn_status run_cell(tn__call *call, enum cell kind)
 {
@@ -264,7 +264,7 @@ tn_status tn__run_lstm_cell(tn__call *call)
     return run_cell(call, LSTM);
 }
 
-/* ---- sequences ----------------------------------------------------------------------- */
+/* ---- sequences ----------------------------------------------------------- */
 
 /* The steps of a layer: x and out are (time, batch, ...) lists of parts with a
  * time of 1. What a step makes on its way goes with the step. */
@@ -325,7 +325,7 @@ static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
     return blocks == 1 ? done[0] : blocks ? concatenate(done, blocks) : NULL;
 }
 
-/* ---- LSTM, a whole sequence in one row -------------------------------------------------- */
+/* ---- LSTM, a whole sequence in one row ----------------------------------- */
 
 /* All of float32 or of float64, and none empty: as lstm_sequence takes them. */
 static bool is_uniform(const arguments *a)

@@ -125,7 +125,7 @@ tn_status tn__taps_max(tn_tensor *x, int dim, const tn__taps *taps,
     return TN_OK;
 }
 
-/* ---- the two rows ------------------------------------------------------------ */
+/* ---- the two rows -------------------------------------------------------- */
 
 static tn_status check_tables(const char *name, const tn_tensor *x,
                               const tn_tensor *index, const tn_tensor *weight)

@@ -228,7 +228,7 @@ tn_status tn__run_windows_backward(tn__call *call)
     return size == 0 ? tn__fill(s.out, 0, s.name) : sum_windows(&s);
 }
 
-/* ---- columns ---------------------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------- */
 
 enum { KERNEL, DILATION, PADDING, STRIDE, LISTS };
 

@@ -29,7 +29,7 @@ static tn_status fail_empty(const char *name, int dim)
                     name, dim);
 }
 
-/* ---- the k-th, the middle one ---- */
+/* ---- k-th smallest, median ----------------------------------------------- */
 
 static tn_tensor *index_of_rank(tn_tensor *x, int64_t rank, int dim)
 {
@@ -138,7 +138,7 @@ tn_status tn__run_nanmedian_dim(tn__call *call)
     return give_median(call, nanmedian_index);
 }
 
-/* ---- the most frequent ---- */
+/* ---- mode ---------------------------------------------------------------- */
 
 /* In the order along dim, each element's number within its run of equals is
  * greatest at the end of the longest run, and first in the first such run. */

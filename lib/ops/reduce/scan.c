@@ -46,7 +46,7 @@ static tn_tensor *output(tn__call *call, const tn_tensor *x, tn_dtype dtype,
     return out;
 }
 
-/* ---- prefix folds ---- */
+/* ---- scans --------------------------------------------------------------- */
 
 static tn_status scan(tn__call *call, uint32_t kind, bool with_index)
 {
@@ -118,7 +118,7 @@ tn_status tn__run_cumprod(tn__call *call)
     return cumulate(call, TN__OP_ID_SCAN_PROD);
 }
 
-/* ---- orders ---- */
+/* ---- sorting ------------------------------------------------------------- */
 
 /* In place of output o its last element along dim: of the others nothing is
  * known, so nobody may see them. */

@@ -188,7 +188,7 @@ tn_status tn__run_trace(tn__call *call)
     return tn__give(call, tn_sum(diagonal(x, 0)));
 }
 
-/* ---- the places of a triangle ---- */
+/* ---- the indices of a triangle ------------------------------------------- */
 
 /* How many columns of row r lie on or below a diagonal. */
 static int64_t columns_below(int64_t r, int64_t columns, int64_t offset)
@@ -269,7 +269,7 @@ tn_status tn__run_triu_indices(tn__call *call)
     return triangle_indices(call, false);
 }
 
-/* ---- a part put in ---- */
+/* ---- a part replaced ----------------------------------------------------- */
 
 /* x where `mask` is 0, else what is placed. */
 static tn_status put_in(tn__call *call, tn_tensor *x, tn_tensor *placed,

@@ -342,7 +342,7 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
     return tn__give(call, tn_index_select(x, dim, number));
 }
 
-/* ---- turned ---- */
+/* ---- rotated ------------------------------------------------------------- */
 
 tn_status tn__run_flip(tn__call *call)
 {

@@ -307,7 +307,7 @@ tn_status tn__run_atleast_3d(tn__call *call)
     return run_at_least(call, 3);
 }
 
-/* ---- joined ---- */
+/* ---- concatenation ------------------------------------------------------- */
 
 /* Joins the tensors along dim, each with at least ndim dimensions; lists stand
  * as columns where asked. dim 1 of lists alone is dim 0. */

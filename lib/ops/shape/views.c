@@ -47,7 +47,7 @@ static void remove_dim(frame *f, int dim)
     }
 }
 
-/* ---- shape ------------------------------------------------------------------- */
+/* ---- shape --------------------------------------------------------------- */
 
 /* A shape with at most one -1 worked out for numel elements. */
 static tn_status resolve(const char *name, const tn_tensor *x,
@@ -196,7 +196,7 @@ tn_status tn__run_flatten(tn__call *call)
     return give(call, tn_reshape(x, shape));
 }
 
-/* ---- order of dimensions ------------------------------------------------------ */
+/* ---- order of dimensions ------------------------------------------------- */
 
 tn_status tn__run_transpose(tn__call *call)
 {
@@ -257,7 +257,7 @@ tn_status tn__run_permute(tn__call *call)
     return give_view(call, x, &f);
 }
 
-/* ---- dimensions of size 1 ------------------------------------------------------ */
+/* ---- dimensions of size 1 ------------------------------------------------ */
 
 tn_status tn__run_unsqueeze(tn__call *call)
 {
@@ -322,7 +322,7 @@ tn_status tn__run_expand(tn__call *call)
     return give_view(call, x, &f);
 }
 
-/* ---- parts --------------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
 tn_status tn__run_select(tn__call *call)
 {
