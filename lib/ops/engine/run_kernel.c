@@ -461,7 +461,7 @@ static bool can_store(tn_dtype from, tn_dtype to)
            !(from != TN_BOOL && to == TN_BOOL);
 }
 
-/* ---- the way in ---------------------------------------------------------- */
+/* ---- entry ---------------------------------------------------------------- */
 
 /* Checks rows that accept only floating tensors, or a bool mask. */
 static tn_status check_dtypes(const tn__call *call)

@@ -1,6 +1,6 @@
-/* index.c: elements by their number: indexed loads, scatters, and what joins
- * tensors. An index operand takes the coordinate's place: the operand that it
- * points into has stride 0 there, and the index its stride. */
+/* index.c: gathers: indexed loads. In the iteration space the indexed operand
+ * has stride 0 along the dimension of the index, and the index operand has its
+ * own stride. */
 #include <ops/index/index.h>
 
 tn_status tn__index_check_dtype(const char *name, const char *argument,
@@ -13,7 +13,7 @@ tn_status tn__index_check_dtype(const char *name, const char *argument,
                     tn_dtype_name(index->dtype));
 }
 
-/* The kernel of a formula over an indexed tensor and its index. */
+/* The kernel of a formula whose inputs are an indexed tensor and its index. */
 static const tn__kernel *indexed(tn__formula *formula, const tn_tensor *x,
                                  const tn_tensor *index)
 {
@@ -23,10 +23,11 @@ static const tn__kernel *indexed(tn__formula *formula, const tn_tensor *x,
 
 /* out[p] = x[coordinates, index at p] */
 typedef struct gather {
-    const char *name, *argument; /* of the operator, and of index in it */
+    const char *name, *argument; /* names of the operator and of its index
+                                    argument */
     tn_tensor *x, *index;
-    int dim;                     /* of x: where the index counts */
-    /* over the dimensions of out; x's is 0 where the index counts */
+    int dim;                     /* the dimension of x that is indexed */
+    /* Over the dimensions of out. x_stride is 0 along the indexed dimension. */
     const int64_t *x_stride, *index_stride;
 } gather;
 
@@ -35,7 +36,8 @@ static tn_status gather_into(const gather *g, tn_tensor *out)
     static tn__formula take = TN__FORMULA("take(x, i) = x[i]");
     const tn_tensor *x = g->x;
     if (TN__UNLIKELY(out->numel == 0 && g->index->numel != 0))
-        /* of slices without elements none is read */
+        /* slices without elements are never read, so the indices are checked
+         * here */
         return tn__check_indices(tn__op_outer(g->name), g->argument, -1,
                                  g->index, 0, x->shape[g->dim]);
     const tn__kernel *kernel = indexed(&take, x, g->index);
@@ -200,8 +202,8 @@ tn_status tn__run_embedding(tn__call *call)
     return gather_into(&g, out);
 }
 
-/* One number for each row of w: by what it is multiplied so that its norm is at
- * most max_norm, 1 where index does not name it. */
+/* A factor for each row of w, so that its norm is at most max_norm. It is 1 for
+ * rows that index does not name. */
 static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
                              double p)
 {
@@ -221,8 +223,8 @@ static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
     return tn_unsqueeze(scale, 1);
 }
 
-/* What is written is no step of the graph: as in PyTorch, gradients are taken
- * at the scaled rows. */
+/* The scaling is not recorded: as in PyTorch, gradients are taken at the scaled
+ * rows. */
 tn_status tn__run_embedding_renorm(tn__call *call)
 {
     tn_tensor *index = tn__call_tensor(call, TN__ARG_EMBEDDING_RENORM_INPUT);

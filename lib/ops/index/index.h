@@ -1,13 +1,13 @@
-/* index.h: what gathers and scatters check of an index. */
+/* index.h: checks of index tensors for gathers and scatters. */
 #ifndef TN_LIB_OPS_INDEX_H
 #define TN_LIB_OPS_INDEX_H
 
 #include <ops/engine/native.h>
 
-/* An index is of whole numbers: TN_ERR_DTYPE otherwise. */
+/* Requires an integer dtype; otherwise TN_ERR_DTYPE. */
 tn_status tn__index_check_dtype(const char *name, const char *argument,
                                 const tn_tensor *index);
-/* gather and scatter: index lies within `other` in all dimensions but dim. */
+/* Requires index to be no larger than `other` in all dimensions except dim. */
 tn_status tn__index_check_shape(const char *name, const tn_tensor *index,
                                 const char *other_name, const tn_tensor *other,
                                 int dim);

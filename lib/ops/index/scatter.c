@@ -1,4 +1,5 @@
-/* scatter.c: elements written, or folded into what is there, by their number. */
+/* scatter.c: elements written at indices, or reduced into the elements
+ * there. */
 #include <device/work.h>
 #include <ops/engine/late.h>
 #include <ops/index/index.h>
@@ -13,8 +14,8 @@ static tn_strided strided(const tn_tensor *x)
     return view;
 }
 
-/* No index is right where there is nothing to write to: told of the first one,
- * since there may be more of them, of strides 0, than can be looked at. */
+/* If the destination is empty, every index is wrong. Reports the first one: an
+ * expanded index may have more elements than can be searched. */
 static tn_status fail_no_place(const char *name, const tn_tensor *index)
 {
     tn_tensor *first = tn__tensor_view(index, index->dtype, 0, NULL, NULL,
@@ -33,7 +34,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     tn_status status = tn__index_check_dtype(name, "index", index);
     if (status < 0)
         return status;
-    if (index->dtype != TN_I64) /* what the primitive takes */
+    if (index->dtype != TN_I64) /* the dtype that the primitive requires */
         index = tn_to_dtype(index, TN_I64);
     if (!index)
         return tn_error_code();
@@ -63,7 +64,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
                                 .dst_extent = dst->shape[dim],
                                 .dst = strided(dst), .index = strided(index),
                                 .src = strided(src ? src : one)};
-        args.src.ndim = index->ndim; /* of one element: strides 0 */
+        args.src.ndim = index->ndim; /* one element: strides 0 */
         for (int d = 0; d < index->ndim; d++)
             args.extent[d] = index->shape[d];
         tn_fault fault = {.size = sizeof fault};
@@ -81,7 +82,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     return status;
 }
 
-/* A contiguous copy of x to be scattered into, one reference. */
+/* A contiguous copy of x to scatter into. One reference. */
 static tn_tensor *copy_of(tn_tensor *x, const char *name)
 {
     tn_tensor *copy = tn__tensor_new(x->storage->device, x->dtype, x->ndim,

@@ -1,5 +1,5 @@
-/* triangle.c: kernels that compare an element's own indices: the triangles of a
- * matrix, and one-hot rows. */
+/* triangle.c: kernels that compare the coordinates of an element: triangles of
+ * matrices, and one-hot rows. */
 #include <ops/engine/native.h>
 
 static tn_status run_triangle(tn__call *call, tn__formula *formula)

@@ -1,12 +1,12 @@
-/* loss.c: losses, written with other rows. Classes move to the last axis first:
- * there a row of log-probabilities meets its target. */
+/* loss.c: losses composed of other rows. Classes are moved to the last
+ * dimension first, so that each row of log-probabilities has one target. */
 #include <base/context.h>
 #include <base/hash.h>
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 #include <stdatomic.h>
 
-/* A reduction by name; false with the error recorded. */
+/* Reads the argument reduction; false with the error recorded. */
 bool tn__find_reduction(const tn__call *call, int arg,
                         tn__reduction *reduction)
 {
@@ -31,8 +31,8 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction)
                                      : loss;
 }
 
-/* Is it the first time that this key comes? Some are forgotten where they are
- * too many: then a place is told again. */
+/* Is this key new? If there are too many keys, some are forgotten and reported
+ * again. */
 static bool is_first_time(uint64_t key)
 {
     static _Atomic uint64_t seen[64];
@@ -109,7 +109,7 @@ static tn_tensor *classes_last(tn_tensor *x)
     return tn_permute(x, order);
 }
 
-/* x (..., C) at target (...), 0 where it is to be ignored. */
+/* x (..., C) at target (...), 0 where target is ignored. */
 static tn_tensor *pick(tn_tensor *x, tn_tensor *target, int64_t ignore)
 {
     tn_value value[] = {tn__value_tensor(x), tn__value_tensor(target),
@@ -158,13 +158,14 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* How many targets count, in the loss's dtype. */
+/* The number of targets that are not ignored, in the loss's dtype. */
 static tn_tensor *count_of(tn_tensor *target, int64_t ignore, tn_dtype dtype)
 {
     return tn_sum(tn_to_dtype(tn_ne_scalar(target, ignore), dtype));
 }
 
-/* The losses of targets, reduced: a mean is over those that count. */
+/* Reduces the losses of targets. The mean is over targets that are not
+ * ignored. */
 static tn_tensor *reduce_weighted(tn_tensor *loss, tn_tensor *weights,
                                   tn_tensor *target, int64_t ignore,
                                   tn__reduction reduction)
@@ -178,7 +179,7 @@ static tn_tensor *reduce_weighted(tn_tensor *loss, tn_tensor *weights,
                                : count_of(target, ignore, loss->dtype));
 }
 
-/* logp has its classes last. */
+/* logp has the classes in the last dimension. */
 static tn_tensor *nll(tn_tensor *logp, tn_tensor *target, tn_tensor *weight,
                       int64_t ignore, tn__reduction reduction)
 {
@@ -292,7 +293,7 @@ tn_status tn__run_class_nll_back(tn__call *call)
     return status;
 }
 
-/* Of classes without weights: log_softmax is not stored. */
+/* For classes without weights: log_softmax is not stored. */
 static tn_tensor *plain_loss(tn_tensor *x, tn_tensor *target, int64_t ignore,
                              double smoothing, tn__reduction reduction)
 {
@@ -333,7 +334,8 @@ static tn_tensor *plain_soft_loss(tn_tensor *x, tn_tensor *target,
     return tn__reduce(out[0], reduction);
 }
 
-/* Targets that are probabilities. logp and target have their classes last. */
+/* For probabilities as targets. logp and target have the classes in the last
+ * dimension. */
 static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
                             tn_tensor *weight, double smoothing,
                             tn__reduction reduction)
@@ -349,7 +351,7 @@ static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
     return tn__reduce(loss, reduction);
 }
 
-/* The part of label smoothing: the target's share of all classes. */
+/* The term of label smoothing: the uniform share of all classes. */
 static tn_tensor *smooth_loss(tn_tensor *logp, tn_tensor *target,
                               tn_tensor *weight, int64_t ignore,
                               tn__reduction reduction)

@@ -1,5 +1,5 @@
-/* pairs.c: distances and products of vectors, and losses that compare classes in
- * pairs. */
+/* pairs.c: distances and cross products of vectors, and losses that compare
+ * pairs of classes. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
@@ -9,8 +9,8 @@ static tn_tensor *norm_of(tn_tensor *x, double p, int64_t dim, bool keepdim)
                           .keepdim = keepdim);
 }
 
-/* Half types go by PyTorch's steps: their norm is rounded, and autocast asks
- * more of it than of the division. */
+/* Half types follow the steps of PyTorch: their norm is rounded, and autocast
+ * computes it in a wider dtype than the division. */
 tn_status tn__run_normalize(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NORMALIZE_INPUT);
@@ -30,9 +30,9 @@ tn_status tn__run_normalize(tn__call *call)
 
 /* ---- distances ----------------------------------------------------------- */
 
-/* |a - b|^2 = |a|^2 + |b|^2 - 2 a b, all of it one product: of (-2 a, |a|^2, 1)
- * and (b, 1, |b|^2). What cancels there, for rows that nearly agree, is lost, as
- * in PyTorch. */
+/* |a - b|^2 = |a|^2 + |b|^2 - 2 a b as one product: of (-2 a, |a|^2, 1) and (b,
+ * 1, |b|^2). For rows that are almost equal the terms cancel and digits are
+ * lost, as in PyTorch. */
 static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
 {
     const tn_dims_list last = tn_dims(-1);
@@ -50,8 +50,8 @@ static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
     return square ? tn__row(TN__OP_ID_ROOT_ABOVE_ZERO, value, 1) : NULL;
 }
 
-/* PyTorch's choice: a product where asked for, or where a side has more than 25
- * rows and nothing was asked. */
+/* PyTorch's choice: a product if requested, or if it was not excluded and a
+ * side has more than 25 rows. */
 static bool by_product(const tn_tensor *a, const tn_tensor *b, double p,
                        const char *mode)
 {
@@ -239,8 +239,8 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
-/* target as (count, classes) of labels from -1 on. What is none is an index
- * that is read nowhere. */
+/* target as (count, classes) of labels, which end before the first -1. An
+ * invalid label becomes an index that is never read. */
 static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
                               int64_t classes)
 {
@@ -280,13 +280,13 @@ tn_status tn__run_multilabel_margin_loss(tn__call *call)
     tn_tensor *labels = true_labels(call, target, count, classes);
     if (!labels)
         return tn_error_code();
-    /* labels before the first -1, and where they stand */
+    /* labels before the first -1, and their positions */
     tn_tensor *valid = tn_cumprod(
         tn_to_dtype(tn_ge_scalar(labels, 0), TN_I64), 1);
     tn_tensor *at = tn_mul(labels, valid);
     tn_tensor *is_target = tn_gt_scalar(
         tn_scatter_add(tn_zeros_like(valid), 1, at, valid), 0);
-    /* [n, j, i]: how far class i comes within 1 of the j-th target */
+    /* [n, j, i]: by how much class i exceeds the j-th target minus 1 */
     tn_tensor *own = tn_unsqueeze(tn_gather(rows, 1, at), 2);
     tn_tensor *z = tn_clamp_min_scalar(
         tn_add_scalar(tn_sub(tn_unsqueeze(rows, 1), own), 1), 0);

@@ -1,6 +1,6 @@
-/* composite.c: rows that are written with other rows. What they make on the
- * way goes with the scope that call.c opens around them, and gradients are
- * those of the rows they call. */
+/* composite.c: rows composed of other rows. The scope that call.c opens around
+ * them owns intermediate tensors. The gradients are those of the rows they
+ * call. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -109,7 +109,8 @@ tn_status tn__run_index_add(tn__call *call)
     return tn__give(call, tn_scatter_add(x, dim, all, source));
 }
 
-/* index, a list of slices along dim, for each element of those slices. */
+/* Broadcasts index, which names slices along dim, to the elements of those
+ * slices. */
 static tn_tensor *for_elements(tn_tensor *index, const tn_tensor *x, int dim)
 {
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
@@ -239,7 +240,7 @@ tn_status tn__run_round_decimals(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_ROUND_SCALED, value, 3));
 }
 
-/* The greatest finite number of a floating dtype. */
+/* The largest finite number of a floating dtype. */
 static double max_finite(tn_dtype dtype)
 {
     return dtype == TN_F64   ? DBL_MAX

@@ -1,9 +1,9 @@
-/* diagonal.c: diagonals as views, tensors made of diagonals, and tensors with
- * another one put in as a part. */
+/* diagonal.c: diagonals as views, tensors built from diagonals, and copies of a
+ * tensor with a part replaced. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* Where a diagonal lies in a tensor. */
+/* The position of a diagonal in a tensor. */
 typedef struct line {
     int dim1, dim2;
     int64_t offset; /* of its first element, in elements */
@@ -40,7 +40,7 @@ static tn_status find_line(const tn__call *call, int first, int ndim,
     return TN_OK;
 }
 
-/* The view on x's diagonal: the other dimensions, then its own. */
+/* A view of x's diagonal: the other dimensions, then the diagonal. */
 static void view_line(const tn_tensor *x, const line *l, tn_tensor *view)
 {
     int n = 0;
@@ -103,7 +103,8 @@ tn_status tn__run_diagonal_backward(tn__call *call)
 
 /* ---- composites ---- */
 
-/* By the row and not by options, where the least int64 means "none". */
+/* Calls the row, not the function with options: there the smallest int64 means
+ * "none". */
 static tn_tensor *by_row(int id, tn_tensor *x, int64_t offset, int dim1,
                          int dim2)
 {
@@ -190,17 +191,17 @@ tn_status tn__run_trace(tn__call *call)
 
 /* ---- the indices of a triangle ------------------------------------------- */
 
-/* How many columns of row r lie on or below a diagonal. */
+/* The number of columns of row r on or below a diagonal. */
 static int64_t columns_below(int64_t r, int64_t columns, int64_t offset)
 {
     int64_t count = r + offset + 1;
     return count < 0 ? 0 : count > columns ? columns : count;
 }
 
-/* The same for all rows. */
+/* The same, summed over all rows. */
 static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
 {
-    /* Rows [some, full) have part of their columns, those behind all. */
+    /* Rows [some, full) have part of their columns, later rows have all. */
     int64_t some = offset < 0 ? -offset : 0;
     int64_t full = columns - offset - 1;
     some = some > rows ? rows : some;
@@ -209,7 +210,8 @@ static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
            (rows - full) * columns;
 }
 
-/* Rows, and behind them columns, of the elements on one side of a diagonal. */
+/* Writes the row numbers, and behind them the column numbers, of the elements
+ * on one side of a diagonal. */
 static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
                           bool lower, int64_t count, int64_t *row)
 {
@@ -239,7 +241,8 @@ static tn_status triangle_indices(tn__call *call, bool lower)
     int64_t count =
         lower ? elements_below(rows, columns, offset)
               : rows * columns - elements_below(rows, columns, offset - 1);
-    /* Before host memory is filled: the device's may be too small. */
+    /* Allocated before the host memory is filled, as the device may have too
+     * little. */
     tn_tensor *out = tn_empty(tn_dims(2, count), .dtype = TN_I64);
     int64_t *at =
         out ? tn__alloc_many(tn__size_mul(2, count), sizeof *at) : NULL;
@@ -271,7 +274,7 @@ tn_status tn__run_triu_indices(tn__call *call)
 
 /* ---- a part replaced ----------------------------------------------------- */
 
-/* x where `mask` is 0, else what is placed. */
+/* x where `mask` is 0, else the new elements. */
 static tn_status put_in(tn__call *call, tn_tensor *x, tn_tensor *placed,
                         tn_tensor *mask)
 {
@@ -295,7 +298,7 @@ static tn_tensor *in_slices(tn_tensor *src, const tn_tensor *x, int dim,
     return src ? tn__row(TN__OP_ID_SLICE_BACKWARD, value, 5) : NULL;
 }
 
-/* A part of x and src must have one shape. */
+/* A part of x and src must have the same shape. */
 static tn_status check_part(const tn__call *call, const tn_tensor *part,
                             const tn_tensor *src)
 {

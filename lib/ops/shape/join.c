@@ -1,7 +1,8 @@
-/* join.c: tensors put one behind the other, and a slice put back among zeros. */
+/* join.c: concatenation, and zeros with a tensor as a slice. */
 #include <ops/engine/native.h>
 
-/* The part of dst along dim that starts at `start`: only the view is filled. */
+/* Sets part to a view of dst along dim. Only the fields that describe a view
+ * are set. */
 static void set_part(tn_tensor *part, const tn_tensor *dst, int dim,
                      int64_t start, int64_t step, int64_t size)
 {
@@ -16,7 +17,7 @@ static void set_part(tn_tensor *part, const tn_tensor *dst, int dim,
     }
 }
 
-/* A list of zero elements joins with anything, as in PyTorch. */
+/* A 1-d tensor without elements concatenates with anything, as in PyTorch. */
 static bool is_empty_list(const tn_tensor *x)
 {
     return x->ndim == 1 && x->shape[0] == 0;
@@ -38,7 +39,7 @@ tn_status tn__run_cat(tn__call *call)
     int count = call->value[TN__ARG_CAT_TENSORS].count;
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT, "cat: no {tensors}");
-    int first = 0; /* the first that is no void list */
+    int first = 0; /* the first that is not such a tensor */
     tn_dtype dtype = x[0]->dtype;
     for (int k = 0; k < count; k++) {
         if (is_empty_list(x[first]))
@@ -89,7 +90,8 @@ tn_status tn__run_cat(tn__call *call)
     return TN_OK;
 }
 
-/* Is x what start and step choose of dim of a tensor of this size? */
+/* Has x the shape of the slice by start and step along dim of a tensor of this
+ * size? */
 static bool is_slice(const tn_tensor *x, const tn_dims_list *size, int dim,
                      int64_t start, int64_t step)
 {
