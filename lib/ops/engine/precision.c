@@ -235,9 +235,9 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
 }
 
 /* ---- converted parameters ---------------------------------------------------
- * A parameter that several calls use is changed once. What is stored is good
- * while the parameter is the same view on the same memory, unchanged, and was
- * recorded if that is wanted now. */
+ * A parameter that several calls use is converted once. The cached tensor is
+ * valid while the parameter is the same view of the same memory and is unchanged.
+ * Its conversion must have been recorded if the call needs that. */
 
 typedef struct entry {
     tn_tensor *leaf; /* counted; NULL: an empty slot */

@@ -18,8 +18,8 @@ static tn_status check_sizes(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* The batches of q and k, and what mask broadcasts to: (..., length of q,
- * length of k). */
+/* Checks that q and k have matching batches and that mask broadcasts to (...,
+ * length of q, length of k). */
 static tn_status check_mask(const tn__call *call, const tn_tensor *q,
                             const tn_tensor *k, const tn_tensor *mask)
 {
@@ -51,7 +51,7 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* Whole numbers from first on, as many as the size of dim. */
+/* The integers from first on, as many as the size of dim. */
 static tn_tensor *places(const tn_tensor *scores, int dim, int64_t first)
 {
     return tn_arange((double)first,
@@ -59,21 +59,23 @@ static tn_tensor *places(const tn_tensor *scores, int dim, int64_t first)
                      .dtype = TN_I32, .device = scores->storage->device);
 }
 
-/* Nothing is looked at where hidden is true. */
+/* Sets scores to minus infinity where hidden is true, so that nothing is
+ * attended to there. */
 static tn_tensor *without(tn_tensor *scores, tn_tensor *hidden)
 {
     return tn_masked_fill_scalar(scores, hidden, -INFINITY);
 }
 
-/* Where mask is false, nothing is looked at; a floating mask is added. */
+/* Applies the mask: scores become minus infinity where a bool mask is false; a
+ * floating mask is added. */
 static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 {
     return mask->dtype == TN_BOOL ? without(scores, tn_logical_not(mask))
                                   : tn_add(scores, mask);
 }
 
-/* turned: the keys, transposed. scale 0: 1 over the root of the features.
- * first: the place of the first query. */
+/* keys_t: the keys, transposed. scale 0: 1 / sqrt(number of features). first:
+ * the position of the first query. */
 static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
                           bool is_causal, int64_t first, double scale)
 {
@@ -81,7 +83,8 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return NULL;
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
-    /* Rounded q would tell in scores of some tens, which exp makes factors. */
+    /* The scale goes to the product, not to q: rounding a scaled q would show
+     * in scores of some tens, of which exp makes factors. */
     const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(keys_t),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
@@ -91,11 +94,11 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return NULL;
     if (!is_causal) {
         const tn_value value[] = {tn__value_tensor(scores), tn__value_int(-1)};
-        /* Without a mask no row is all infinite. */
+        /* Without a mask no row is all minus infinity. */
         return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
                        value, 2);
     }
-    /* A query looks at no key behind its own place. */
+    /* A query attends to no key behind its own position. */
     tn_tensor *key = places(scores, -1, 0);
     tn_tensor *query = tn_unsqueeze(places(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
@@ -121,7 +124,7 @@ tn_status tn__run_attention_weights(tn__call *call)
                 tn__call_float(call, TN__ARG_ATTENTION_WEIGHTS_SCALE)));
 }
 
-/* Each head of x (dim -3) beside itself, as often as q has heads for it. */
+/* Repeats each head of x (dim -3) as often as q has heads for it. */
 static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
                               const tn_tensor *q)
 {
@@ -163,7 +166,8 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");
 }
 
-/* What is looked up: queries, keys transposed, values, and a mask or NULL. */
+/* The tensors of attention: queries, keys transposed, values, and a mask or
+ * NULL. */
 enum { QUERY, KEYS_T, VALUE, MASK, PARTS };
 typedef struct lookup {
     tn_tensor *x[PARTS];
@@ -171,13 +175,13 @@ typedef struct lookup {
     double scale;
 } lookup;
 
-/* first: the place of the first query. */
+/* first: the position of the first query. */
 static tn_tensor *attend(const lookup *a, int64_t first)
 {
     tn_tensor *q = a->x[QUERY], *keys_t = a->x[KEYS_T], *v = a->x[VALUE];
     int64_t end = first + q->shape[q->ndim - 2];
     if (a->is_causal && end < keys_t->shape[keys_t->ndim - 1]) {
-        keys_t = tn_narrow(keys_t, -1, 0, end); /* none looks behind */
+        keys_t = tn_narrow(keys_t, -1, 0, end); /* later keys are masked */
         v = tn_narrow(v, -2, 0, end);
     }
     return tn_matmul(
@@ -189,11 +193,11 @@ static int64_t size_from_end(const tn_tensor *x, int dim)
     return x && x->ndim >= dim ? x->shape[x->ndim - dim] : 1;
 }
 
-/* The dimension, counted from the end, along which a should be cut into parts
- * of *size; 0: none. Scores are used up while they lie in the cache: those of
- * QUERIES queries, and where a device computes when it is called, of so few
- * heads that they stay in a second cache. Where calls are queued a part is a
- * launch, and a cut costs more. */
+/* The dimension, counted from the end, along which to split a into parts of
+ * *size; 0: none. The scores of a part should fit into the cache: those of at
+ * most QUERIES queries, and on a synchronous device those of so few heads that
+ * they fit into the second-level cache. On an asynchronous device each part is
+ * a launch, so splitting costs more. */
 static int find_cut(const lookup *a, int64_t *size)
 {
     enum { QUERIES = 128, SCORES = 131072 };
@@ -221,7 +225,7 @@ static int find_cut(const lookup *a, int64_t *size)
     return queries > *size ? 2 : 0;
 }
 
-/* Those of a's tensors that have this dimension, in parts of size. */
+/* Splits those of a's tensors that have this dimension into parts of `size`. */
 static int cut(const lookup *a, int dim, int64_t size,
                tn_tensor *part[PARTS][TN__OP_MAX_OUTPUTS])
 {
@@ -308,7 +312,7 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         return status;
     tn_dtype dtype = q->dtype;
     if (tn_dtype_bytes(dtype) == 2 && dtype == k->dtype &&
-        dtype == v->dtype) { /* one rounding, at the end */
+        dtype == v->dtype) { /* rounded once, at the end */
         q = tn_to_dtype(q, TN_F32);
         k = tn_to_dtype(k, TN_F32);
         v = tn_to_dtype(v, TN_F32);

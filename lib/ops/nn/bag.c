@@ -1,21 +1,23 @@
-/* bag.c: rows of a table, folded bag by bag. Input (bags, length) has bags of
- * one length, which fold along a dimension; those that a list is cut into by
- * offsets add up where the number of their bag says, in rising order. */
+/* bag.c: rows of a table, reduced bag by bag. Input (bags, length) has bags of
+ * equal length, which are reduced along a dimension. If offsets split a list
+ * into bags, rows are added in ascending order to the sum of their bag. */
 #include <ops/engine/native.h>
 
 enum mode { SUM, MEAN, MAX };
 
-/* What a call is about. */
+/* The parts of a call. */
 typedef struct bags {
     tn_tensor *index;   /* (N): rows of weight, bag after bag */
-    tn_tensor *ignored; /* (N) bool: of padding_idx; NULL: none */
-    tn_tensor *starts;  /* (count): where each begins; NULL: all of `length` */
+    tn_tensor *ignored; /* (N) bool: elements that are padding_idx; NULL:
+                           none */
+    tn_tensor *starts;  /* (count): start of each bag; NULL: all of `length` */
     int64_t count, length, padding;
 } bags;
 
 /* ---- the maximum of each bag --------------------------------------------- */
 
-/* ends[b] is where bag b ends. Of equals the first stays, as in PyTorch. */
+/* ends[b] is the end of bag b. Of equal elements the first one is chosen, as in
+ * PyTorch. */
 tn_status tn__run_bag_max(tn__call *call)
 {
     static tn__formula formula = TN__FORMULA(
@@ -96,7 +98,8 @@ static tn_tensor *max_by_bag(const bags *b, tn_tensor *x)
 
 /* ---- sums ---------------------------------------------------------------- */
 
-/* The number of each element's bag: how many start up to it, less one. */
+/* The bag number of each element: the number of bags that start up to it, minus
+ * one. */
 static tn_tensor *bag_of_each(const bags *b)
 {
     tn_tensor *place = tn_arange(0, b->index->numel, 1, .dtype = TN_I64,
@@ -104,7 +107,7 @@ static tn_tensor *bag_of_each(const bags *b)
     return tn_sub_scalar(tn_searchsorted(b->starts, place, .right = true), 1);
 }
 
-/* x (N, ...) added up by bags: (count, ...). */
+/* Sums x (N, ...) by bags: (count, ...). */
 static tn_tensor *sum_of_bags(const bags *b, tn_tensor *bag, tn_tensor *x)
 {
     if (!x)
@@ -157,7 +160,7 @@ static enum mode mode_of(const tn__call *call)
                                       : MEAN;
 }
 
-/* A bag's length was refused: tells of the first one that is negative. */
+/* A bag has a negative length: reports the first one. */
 static void report_negative_length(const tn__call *call, tn_tensor *lengths)
 {
     tn__error before;
@@ -179,7 +182,7 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
         tn__error_restore(&before);
 }
 
-/* starts is checked by reading them as indices. */
+/* Reads at `starts`, which checks them as indices. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
     bool last = tn__call_int(call, TN__ARG_EMBEDDING_BAG_INCLUDE_LAST_OFFSET);
@@ -263,14 +266,14 @@ static tn_tensor *renormed(const tn__call *call, const bags *b,
             tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ));
 }
 
-/* In float32 for half types: one rounding, at the end. */
+/* Half types are computed in float32 and rounded once, at the end. */
 static tn_tensor *rows_of(const tn__call *call, const bags *b,
                           tn_tensor *weight)
 {
     bool half = tn_dtype_bytes(weight->dtype) == 2;
     tn_tensor *x, *exact = NULL;
     if (tn__call_has(call, TN__ARG_EMBEDDING_BAG_MAX_NORM)) {
-        if (half) /* weight's own rows are rounded when they are scaled */
+        if (half) /* the rows of weight are rounded when they are scaled */
             exact = renormed(call, b, tn_to_dtype(tn_detach(weight), TN_F32));
         x = renormed(call, b, weight);
     } else {

@@ -1,13 +1,14 @@
-/* conv.c: convolution and its two adjoints, by the device where it has them
- * (the extension `conv`), else as matrix products: the windows of the images
- * become columns (im2col), weight times columns is the output. Chellapilla,
- * Puri, Simard, "High performance convolutional neural networks for document
- * processing", 2006. */
+/* conv.c: convolution and its two adjoints. The device computes them if it has
+ * the extension `conv`. Otherwise they are matrix products: the windows of the
+ * images become columns (im2col), and weight times columns is the output.
+ * Chellapilla, Puri, Simard, "High performance convolutional neural networks
+ * for document processing", 2006. */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* Columns made at a time: whole images, as many as fit. Small enough to stay
- * near the processor, large enough for one product to be worth a launch. */
+/* Size of the columns made at a time, for as many whole images as fit. Small
+ * enough to stay in the caches, large enough that one product is worth a
+ * launch. */
 #define COLUMNS_BYTES (32 << 20)
 
 /* ---- the call ------------------------------------------------------------ */
@@ -136,11 +137,11 @@ typedef struct device_conv {
     const tn__window *w;
     int64_t groups;
     const tn_tensor *in, *weight, *out, *bias; /* bias: NULL for none */
-    const char *what; /* the operator that errors name */
+    const char *what; /* the operator named in errors */
 } device_conv;
 
-/* One of in, weight and out from the others; TN_ERR_UNSUPPORTED, and nothing
- * recorded, where the device has not this extension or declines. */
+/* Computes one of in, weight and out from the others. TN_ERR_UNSUPPORTED, and
+ * nothing recorded, if the device lacks the extension or declines. */
 static tn_status by_extension(const device_conv *c)
 {
     const tn__window *w = c->w;
@@ -170,7 +171,8 @@ static tn_status by_extension(const device_conv *c)
 
 /* ---- by columns ---------------------------------------------------------- */
 
-/* How many of count images, whose columns are each so many elements. */
+/* The number of images, of count, whose columns fit. numel: elements of the
+ * columns of an image. */
 static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
 {
     int64_t bytes = numel * (int64_t)tn_dtype_bytes(dtype);
@@ -178,7 +180,8 @@ static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
     return most < 1 ? 1 : most < count ? most : count;
 }
 
-/* out's images [first, first + count) from columns (count, C kH kW, oH oW). */
+/* Computes out's images [first, first + count) from columns (count, C * kH *
+ * kW, oH * oW). */
 static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                           int64_t first, int64_t count)
 {
@@ -205,7 +208,7 @@ static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                            "conv2d", NULL, NULL);
 }
 
-/* bias where the product is then added to it. */
+/* Fills out with bias; the product is added to it. */
 static tn_status write_bias(const conv *c, tn_tensor *out)
 {
     tn_tensor view;
@@ -232,7 +235,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     if (!columns)
         return tn_error_code();
     tn_status status = c->bias ? write_bias(c, out) : TN_OK;
-    /* A tensor over the images of one step: only the view is filled. */
+    /* A view of the images of one step. Only the fields that describe a view
+     * are set. */
     tn_tensor part;
     part.storage = c->x.tensor->storage;
     part.dtype = c->x.tensor->dtype;
@@ -249,7 +253,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     return status;
 }
 
-/* What takes no bias may take the rest: it is added then. */
+/* A device that supports no bias may support the rest. The bias is then added
+ * here. */
 static tn_status forward_device(const conv *c, tn_tensor *out)
 {
     device_conv d = {.kind = TN_CONV_FORWARD, .w = &c->w, .groups = c->groups,
@@ -275,7 +280,7 @@ static tn_status forward(conv *c, tn_tensor *out)
     tn_status status = forward_device(c, out);
     if (status != TN_ERR_UNSUPPORTED)
         return status;
-    /* The product wants each filter's weights in one run. */
+    /* The product needs each filter's weights to be contiguous. */
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
@@ -305,18 +310,18 @@ tn_status tn__run_conv2d(tn__call *call)
 
 /* ---- one of the three from the others ------------------------------------ */
 
-/* The rows conv2d_out, conv2d_input and conv2d_weight take the same arguments:
- * two of input, weight and out, both of 4 dimensions, and of the third the last
- * two sizes. */
+/* The rows conv2d_out, conv2d_input and conv2d_weight have the same arguments:
+ * two of input, weight and out, both with 4 dimensions, and the last two sizes
+ * of the third. */
 enum { SIZE = 2, STRIDE, PADDING, DILATION, GROUPS };
 
 typedef struct part {
-    tn_tensor *input, *weight, *out; /* NULL: what is asked for */
+    tn_tensor *input, *weight, *out; /* NULL: the one to compute */
     tn__window w;
     int64_t groups;
 } part;
 
-/* Do the channels of the two that are given fit, in this many groups? */
+/* Do the channels of the two given tensors match for this number of groups? */
 static bool fits(const part *p)
 {
     const int64_t *x = p->input ? p->input->shape : NULL,
@@ -352,7 +357,8 @@ static tn_status check_part(const tn__call *call, const part *p,
     return TN_OK;
 }
 
-/* The windows lie within the padded input; "same" pads one more behind it. */
+/* Checks that the windows are within the padded input. "same" may pad one more
+ * element behind it. */
 static tn_status check_reach(const tn__call *call, const tn__window *w)
 {
     for (int a = 0; a < 2; a++) {
@@ -400,7 +406,7 @@ static tn_dims_list two(const int64_t *pair)
     return tn_dims(pair[0], pair[1]);
 }
 
-/* Columns of the cotangent are W^T G; images add them up. */
+/* The columns of the gradient are W^T G. They are summed into images. */
 static tn_tensor *input_by_columns(const part *p)
 {
     const int64_t *w = p->weight->shape, *o = p->out->shape;
@@ -458,7 +464,8 @@ static tn_tensor *out_by_columns(const part *p)
     return out && (out->numel == 0 || run_conv(&c, out) >= 0) ? out : NULL;
 }
 
-/* Of some images after the others, so that there are never columns of all. */
+/* Computes the images in steps, so that the columns of all images never exist
+ * at once. */
 static tn_tensor *in_steps(const part *p, uint32_t kind)
 {
     tn_tensor *(*const of)(const part *) =
@@ -503,7 +510,7 @@ static tn_tensor *by_columns(part *p, uint32_t kind)
     tn_tensor **side[] = {&p->input, &p->weight, &p->out};
     tn_dtype dtype = (p->out ? p->out : p->weight)->dtype;
     bool half = kind != TN_CONV_FORWARD && tn_dtype_bytes(dtype) == 2;
-    /* What is summed once more keeps its digits till then. */
+    /* Values that are summed again stay in float32 until then. */
     for (int i = 0; i < 3 && half; i++)
         if (*side[i] && !(*side[i] = tn_to_dtype(*side[i], TN_F32)))
             return NULL;

@@ -1,12 +1,12 @@
-/* conv3d.c: convolutions of volumes by those of images. The windows along the
- * depth become channels, so that all depths are one batch of images with
- * C * kD channels, and the product is conv2d's. Transposed, conv_transpose2d
- * gives O * kD channels, which are summed back along the depth. */
+/* conv3d.c: convolutions of volumes, composed of those of images. The windows
+ * along the depth become channels: all depths are one batch of images with C *
+ * kD channels, and conv2d computes the product. Transposed, conv_transpose2d
+ * returns O * kD channels, which are summed along the depth. */
 #include <ops/engine/native.h>
 
 enum { DEPTH, HEIGHT, WIDTH, AXES };
 
-/* A list of one number for all axes, or of three. */
+/* Reads a list of one number for all axes, or of three. */
 static tn_status take_list(const tn__call *call, int arg, int64_t least,
                            int64_t list[AXES])
 {
@@ -38,7 +38,7 @@ static tn_status check_volumes(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(b, w->ndim, w->shape));
 }
 
-/* x with its batch, which a volume alone has not. */
+/* x with a batch dimension. */
 static tn_tensor *batch_of(tn_tensor *x)
 {
     return x->ndim == 5 ? x : tn_unsqueeze(x, 0);
@@ -57,7 +57,8 @@ typedef struct volumes {
     int64_t low[AXES], high[AXES]; /* padding before and after */
 } volumes;
 
-/* Padding by numbers or by name; "same" has the smaller half in front. */
+/* Reads padding by numbers or by name. "same" puts the smaller half in
+ * front. */
 static tn_status take_padding(const tn__call *call, const tn_tensor *w,
                               volumes *v)
 {
@@ -85,7 +86,7 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     return TN_OK;
 }
 
-/* x padded where conv2d does not: along the depth, and unevenly. */
+/* Pads x where conv2d cannot: along the depth, and unevenly. */
 static tn_tensor *padded(tn_tensor *x, volumes *v)
 {
     bool even = v->low[HEIGHT] == v->high[HEIGHT] &&
@@ -101,7 +102,7 @@ static tn_tensor *padded(tn_tensor *x, volumes *v)
     return tn_constant_pad_nd(x, pad, 0);
 }
 
-/* (N, C, D, H, W) as (N places, C kD, H, W). */
+/* (N, C, D, H, W) as (N * windows, C * kD, H, W). */
 static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
                                     const volumes *v)
 {
@@ -111,7 +112,7 @@ static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
     tn_tensor *view = x ? tn__row(TN__OP_ID_WINDOWS, value, 5) : NULL;
     if (!view)
         return NULL;
-    const int64_t *s = view->shape; /* N, C, places, H, W, kD */
+    const int64_t *s = view->shape; /* N, C, windows, H, W, kD */
     return tn_reshape(tn_permute(view, tn_dims(0, 2, 1, 5, 3, 4)),
                       tn_dims(s[0] * s[2], s[1] * size, s[3], s[4]));
 }
@@ -198,7 +199,7 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* (N D, O kD, H, W) summed along the depth: (N, O, D', H, W). */
+/* Sums (N * D, O * kD, H, W) along the depth: (N, O, D', H, W). */
 static tn_tensor *sum_depth(tn_tensor *y, const tn_tensor *x,
                             const tn_tensor *w, const transposed *t)
 {
@@ -238,7 +239,7 @@ tn_status tn__run_conv_transpose3d(tn__call *call)
     tn_dtype dtype = x->dtype;
     bool half = tn_dtype_bytes(dtype) == 2 && w->dtype == dtype;
     tn_tensor *batch = batch_of(half ? tn_to_dtype(x, TN_F32) : x);
-    w = half ? tn_to_dtype(w, TN_F32) : w; /* sums keep their digits */
+    w = half ? tn_to_dtype(w, TN_F32) : w; /* sums stay in float32 */
     if (!batch || !w || check_transposed(call, batch, w, &t) < 0)
         return tn_error_code();
     const int64_t *s = batch->shape;

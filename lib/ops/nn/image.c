@@ -1,9 +1,10 @@
-/* image.c: convolutions of other shapes, by conv2d and its parts. */
+/* image.c: convolutions in one dimension and transposed convolutions, composed
+ * of conv2d and its adjoints. */
 #include <ops/nn/window.h>
 
 /* ---- sequences ----------------------------------------------------------- */
 
-/* A list for one axis as one for (1, that axis). */
+/* Turns a list for one axis into one for (1, that axis). */
 static tn_status along(const tn__call *call, int arg, int64_t first,
                        tn_dims_list *list)
 {
@@ -83,12 +84,12 @@ typedef struct transposed {
     int64_t stride[2], pad[2], more[2], dilation[2], groups;
 } transposed;
 
-/* Of a convolution's gradient of its input, that is: its output here. */
+/* The gradient of a convolution by its input is the transposed convolution. */
 static tn_tensor *transpose(transposed *t)
 {
     tn_dtype dtype = t->x->dtype;
     bool half = tn_dtype_bytes(dtype) == 2 && dtype == t->weight->dtype;
-    if (half) { /* sums keep their digits till the bias is there */
+    if (half) { /* sums stay in float32 until the bias is added */
         t->x = tn_to_dtype(t->x, TN_F32);
         t->weight = tn_to_dtype(t->weight, TN_F32);
         if (!t->x || !t->weight)
@@ -314,7 +315,7 @@ tn_status tn__run_bilinear(tn__call *call)
         wide.dim[d] = a->shape[d];
     wide.dim[a->ndim - 1] = w->shape[0];
     wide.dim[a->ndim] = w->shape[2];
-    /* (..., I) (I, O J) gives (..., O, J): a row for each output. */
+    /* (..., I) times (I, O * J) is (..., O, J): a row for each output. */
     tn_tensor *rows = tn_reshape(tn_permute(w, tn_dims(1, 0, 2)),
                                  tn_dims(w->shape[1],
                                          w->shape[0] * w->shape[2]));

@@ -1,8 +1,8 @@
-/* pool.c: pooling: row reductions over windows. */
+/* pool.c: pooling of images, as row reductions over windows. */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* The numbers of a pooling row's arguments; dilation -1: it has none. */
+/* The numbers of a pooling row's arguments. dilation -1: it has none. */
 typedef struct pool_args {
     int kernel_size, stride, padding, dilation, ceil_mode;
 } pool_args;
@@ -12,7 +12,7 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
 {
     const char *name = tn__op_outer(call->op->name);
     tn_status status = tn__window_pair(call, arg->kernel_size, w->kernel);
-    /* An empty list, as PyTorch has it, means kernel_size too. */
+    /* As in PyTorch, an empty stride means kernel_size. */
     w->stride[0] = w->stride[1] = 0;
     bool strides = tn__call_has(call, arg->stride) &&
                    call->value[arg->stride].of.dims->count > 0;
@@ -48,7 +48,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
                         ? 0
                         : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] +
                               1;
-        /* The last window starts inside the image or its padding before it. */
+        /* The last window must start inside the image or in the padding before
+         * it. */
         if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
             w->out[a]--;
         if (w->out[a] < 1)
@@ -56,8 +57,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
                             "%lld, the padded {input} has %lld", name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
-        /* Taps that lie outside in each window change nothing, and with
-         * ceil_mode there may be billions of them. */
+        /* Taps outside the image in every window change nothing. With ceil_mode
+         * there may be billions of them. */
         int64_t taps = (w->in[a] + 2 * w->pad[a] - 1) / w->dilation[a] + 1;
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -78,7 +79,7 @@ static tn_tensor *new_out(tn__call *call, const tn__images *x,
     return out;
 }
 
-/* A result of the row: contiguous over (N, C, oH, oW). */
+/* Adds a result of the row: contiguous over (N, C, oH, oW). */
 static void add_out(tn__space *space, const tn__window *w, tn_tensor *out)
 {
     tn__operand *to = tn__space_add_bare(space, out);
@@ -88,7 +89,7 @@ static void add_out(tn__space *space, const tn__window *w, tn_tensor *out)
     to->stride[0] = w->out[1] * w->out[0] * space->extent[1];
 }
 
-/* Row and column of the window's first element: one a row. */
+/* Adds the row or column of the window's first element: one value for a row. */
 static void add_origin(tn__space *space, const tn__window *w, int axis)
 {
     tn__operand *at = tn__space_add_bare(space, NULL);
@@ -135,8 +136,8 @@ tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
 
 /* ---- max pooling --------------------------------------------------------- */
 
-/* The arguments of the rows that give indices or none are the same in the same
- * order, but for the last of max_pool2d. */
+/* The rows with and without indices have the same arguments in the same order,
+ * except for the last of max_pool2d. */
 enum { MAX_ARGS = TN__ARG_MAX_POOL2D_RETURN_INDICES };
 
 tn_status tn__run_max_pool2d(tn__call *call)
@@ -182,7 +183,8 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     if (!out)
         return tn_error_code();
     status = tn__window_all_padding(&w)
-                 ? TN_ERR_UNSUPPORTED /* devices may expect to see an element */
+                 ? TN_ERR_UNSUPPORTED /* a device may require that each window
+                                         has an element */
                  : tn__pool_by_extension(
                        (tn_pool_args){.kind = TN_POOL_GREATEST}, &w, x, out,
                        NULL, "max_pool2d");
@@ -200,9 +202,8 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* least: what padding reads as. Where there is nothing else the place is that
- * of the first tap not before the image, even if that lies behind it (a window in
- * padding alone), as in PyTorch. */
+/* least: the value of padding. A window in padding alone gets the index of its
+ * first tap not before the image, even if that is behind it, as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \
                 " j: row offset; h: i64, w: i64, kw: i64, dh: i64, dw: i64) =" \
@@ -221,7 +222,7 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
         " dw: i64) = let k = rargmax(x);"
         "(rmax(x), (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw)");
     static tn__formula padded = MAX_PADDED("like(-inf, x)");
-    /* -inf is no least number of theirs; they compute in int32 */
+    /* -inf is not the minimum of narrow integers; they are computed in int32 */
     static tn__formula narrow = MAX_PADDED("i32(-inf)");
     tn_tensor *x = tn__call_tensor(call, 0);
     tn__images images;
@@ -272,7 +273,8 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
 
 /* ---- the mean ------------------------------------------------------------ */
 
-/* How many elements a window's sum is divided by: a row value. */
+/* The number of elements that a window's sum is divided by: one value for a
+ * row. */
 #define POOL_HEAD                                                             \
     "avg_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"       \
     " h: i64, w: i64, kh: i64, kw: i64, ph: i64, pw: i64) ="
@@ -310,7 +312,7 @@ tn_status tn__run_avg_pool2d(tn__call *call)
     if (status < 0)
         return status;
     bool plain = tn__window_is_inside(&w) && divisor == 0 &&
-                 tn_dtype_is_floating(x->dtype); /* whole numbers truncate */
+                 tn_dtype_is_floating(x->dtype); /* integers are truncated */
     tn__formula *formula = plain       ? &inside
                            : divisor   ? &by_number
                            : count_pad ? &with_pad

@@ -1,9 +1,9 @@
-/* pool_nd.c: pooling of one and three dimensions and of windows that cover
- * evenly: a mean of means, the greatest of the greatest. Windows of one size and
- * distance are those of images (max_pool2d, avg_pool2d, which a device may have
- * as a whole): the last two dimensions at once, then the one before them, a
- * slice being one row. All others go one dimension after the other, by a table
- * of each output's elements. Half types keep float32's digits until the end. */
+/* pool_nd.c: the windows of pooling in one and three dimensions and of adaptive
+ * pooling. Windows of equal size and distance are handled as those of images,
+ * by max_pool2d and avg_pool2d, which a device may have: the last two
+ * dimensions at once, then the one before them, where a slice becomes one row.
+ * All other windows go one dimension after the other, by a table of the
+ * elements of each output. Half types stay in float32 until the end. */
 #include <ops/nn/pool_nd.h>
 
 enum { KEEP_SIZE = INT32_MIN /* TN_NONE_INT in a list */ };
@@ -22,7 +22,7 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
         list[a] = empty ? (none ? none[a] : 0)
                         : given->dim[given->count > 1 ? a : 0];
         if (list[a] == TN_NONE_INT)
-            list[a] = KEEP_SIZE; /* so that sums of products fit */
+            list[a] = KEEP_SIZE; /* so that sums of products do not overflow */
         else if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
                             call->op->name, call->op->arg[arg].name,
@@ -43,7 +43,7 @@ tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                     axes + 2);
 }
 
-/* How many windows lie along axis a. */
+/* The number of windows along axis a. */
 static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
 {
     int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
@@ -60,7 +60,8 @@ static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
     w->out[a] = room < 0 && !(up && room + w->stride[a] > 0)
                     ? 0
                     : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] + 1;
-    /* The last window starts inside the input or its padding before it. */
+    /* The last window must start inside the input or in the padding before
+     * it. */
     if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
         w->out[a]--;
     if (w->out[a] < 1 || w->in[a] < 1)
@@ -125,8 +126,8 @@ tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* Of windows that cover `in` places evenly, those of output i: [start, end).
- * Whole and rest apart, so that no product is beyond 64 bits. */
+/* The range [start, end) of adaptive window i. Quotient and remainder are
+ * multiplied separately, so that no product exceeds 64 bits. */
 static int64_t even_start(int64_t i, int64_t in, int64_t out)
 {
     return in / out * i + in % out * i / out;
@@ -188,11 +189,12 @@ bool tn__windows_all_padding(const tn__windows *w)
 bool tn__windows_suit_images(const tn_tensor *x, const tn__windows *w)
 {
     if (w->axes == 3 &&
-        tn__windows_all_padding(w)) /* depth is a pass of its own */
+        tn__windows_all_padding(w)) /* depth is a separate pass */
         return false;
     for (int a = 0; a < w->axes; a++)
-        if (w->pad[a] > w->kernel[a] / 2 || /* of what dilation made wider */
-            w->kernel[a] > w->in[a] + 2 * w->pad[a]) /* it looks at each tap */
+        if (w->pad[a] > w->kernel[a] / 2 || /* dilation allows more padding */
+            /* max_pool2d reads each tap */
+            w->kernel[a] > w->in[a] + 2 * w->pad[a])
             return false;
     return tn_dtype_is_floating(x->dtype) && x->numel > 0;
 }

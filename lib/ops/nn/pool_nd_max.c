@@ -1,22 +1,22 @@
 /* pool_nd_max.c: max pooling in one and three dimensions, and adaptive max
- * pooling: the greatest of the greatest. */
+ * pooling, one dimension after the other. */
 #include <base/memory.h>
 #include <math.h>
 #include <ops/nn/pool_nd.h>
 
-/* The elements of each window along axis a; an absent one is the first of its
- * window once more. */
+/* A table of the elements of each window along axis a. A missing element
+ * repeats the first one of its window. */
 static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
 {
     int64_t in = w->in[a], step = w->dilation[a];
-    int64_t within = (in - 1) / step + 1; /* most that lie in the input */
+    int64_t within = (in - 1) / step + 1; /* most taps within the input */
     int64_t reach = w->kernel[a] < within ? w->kernel[a] : within;
     tn_status status = tn__taps_new(taps, in, w->out[a], reach);
     for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
         int64_t start = i * w->stride[a] - w->pad[a];
         int64_t before = start < 0 ? (step - 1 - start) / step : 0;
         int64_t first = start + before * step;
-        if (before >= w->kernel[a] || first >= in) { /* in padding alone */
+        if (before >= w->kernel[a] || first >= in) { /* all padding */
             first = 0;
             before = w->kernel[a];
         }
@@ -29,8 +29,9 @@ static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
     return status;
 }
 
-/* The greatest along the last dimension, then along the one before it ...; the
- * first of equals in each, which is the first row by row. */
+/* The maximum along the last dimension, then along the one before it, and so
+ * on. Of equal elements the first one wins each time, which is the first in
+ * row-major order. */
 static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
                                tn_tensor **values, tn_tensor **indices)
 {
@@ -61,8 +62,8 @@ static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
     return TN_OK;
 }
 
-/* Windows in padding alone: the least there is, at their first tap not before
- * the input, as in PyTorch. */
+/* Windows that are all padding: the smallest value of the dtype, at the index
+ * of their first tap not before the input, as in PyTorch. */
 static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
                                       tn_tensor **indices)
 {
@@ -93,13 +94,14 @@ static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
     return *values && *indices ? TN_OK : tn_error_code();
 }
 
-/* ceil_mode, for windows may hang over the end; out has been counted. */
+/* up: ceil_mode, since windows may extend beyond the end. out has been
+ * counted. */
 static tn_status max_of_images(tn_tensor *x, const tn__windows *w, bool up,
                                tn_tensor **values, tn_tensor **indices)
 {
     tn__image_pass pass[2];
     int count = tn__windows_plan(x, w, pass);
-    /* Gradients of half types add up pass by pass. */
+    /* The gradients of half types would be rounded in each pass. */
     bool half = count > 1 && tn_dtype_bytes(x->dtype) < 4;
     tn_tensor *y = half ? tn_to_dtype(x, TN_F32) : x, *index = NULL;
     for (int k = 0; k < count; k++) {
@@ -122,7 +124,7 @@ static tn_status max_of_images(tn_tensor *x, const tn__windows *w, bool up,
             index = at;
             continue;
         }
-        /* of a slice, and of an element in its slice */
+        /* the index of the slice, and of the element in its slice */
         int64_t lead = pass[k].shape.dim[0], slice = pass[k].shape.dim[3];
         at = tn_reshape(at, tn_dims(lead, -1));
         tn_tensor *inner =

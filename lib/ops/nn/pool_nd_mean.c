@@ -1,9 +1,9 @@
 /* pool_nd_mean.c: average pooling in one and three dimensions, adaptive average
- * pooling, and power-average pooling: a mean of means. */
+ * pooling, and power-average pooling, one dimension after the other. */
 #include <math.h>
 #include <ops/nn/pool_nd.h>
 
-/* sums: not divided. */
+/* sums: without the division. */
 static tn_tensor *mean_of_images(tn_tensor *x, const tn__windows *w, bool up,
                                  bool count_pad, bool sums)
 {
@@ -23,7 +23,7 @@ static tn_tensor *mean_of_images(tn_tensor *x, const tn__windows *w, bool up,
     return tn__windows_shape(y, x, w);
 }
 
-/* x mapped along each axis by what fill gives. */
+/* Applies along each axis the table that fill makes. */
 static tn_tensor *map_axes(tn_tensor *x, const tn__windows *w,
                            tn_status (*fill)(const tn__windows *w, int a,
                                              tn__taps *taps))
@@ -51,7 +51,7 @@ static tn_status fill_means(const tn__windows *w, int a, tn__taps *taps)
     return tn__windows_even_taps(w, a, true, taps);
 }
 
-/* One window over each dimension is a reduction. */
+/* A single window over each dimension is a reduction. */
 static tn_tensor *even_means(tn_tensor *x, const tn__windows *w)
 {
     tn_dims_list dims = {w->axes, {0}};
@@ -80,8 +80,8 @@ tn_status tn__run_adaptive_avg_pool(tn__call *call)
     return tn__give(call, map_axes(x, &w, fill_means));
 }
 
-/* Where window i along axis a begins and ends; in the padding where that
- * counts. */
+/* The number of elements of window i along axis a, with padding if that counts.
+ * *from: its first element in the input. */
 static int64_t window_size(const tn__windows *w, int a, int64_t i,
                            bool count_pad, int64_t *from)
 {
@@ -123,7 +123,7 @@ static tn_status fill_sums(const tn__windows *w, int a, tn__taps *taps)
     return fill_box(w, a, false, false, taps);
 }
 
-/* Whole numbers: their sums, in float64, over the sizes, cut off. */
+/* Integers: the sums in float64 over the sizes, truncated. */
 static tn_tensor *whole_means(tn_tensor *x, const tn__windows *w,
                               bool count_pad, int64_t divisor)
 {
@@ -174,7 +174,7 @@ tn_status tn__run_avg_pool3d(tn__call *call)
     return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
 }
 
-/* The greatest magnitude of each window, or the least. */
+/* The maximum of abs(x) in each window, or with least the minimum. */
 static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
                                 bool least)
 {
@@ -194,8 +194,9 @@ static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
     return tn__give(call, least && out ? tn_neg(out) : out);
 }
 
-/* The mean of powers times the number of elements that a whole window has. The
- * root has no slope where a window is all 0: it is taken of 1 there. */
+/* The mean of powers times the number of elements of a whole window, to the
+ * power 1 / norm. The root has no derivative at 0, so where a window is all 0
+ * it is taken of 1. */
 tn_status tn__run_lp_pool(tn__call *call)
 {
     int id = call->op->id;
@@ -238,7 +239,7 @@ tn_status tn__run_lp_pool(tn__call *call)
     return tn__give(call, tn_masked_fill_scalar(root, dead, 0));
 }
 
-/* Sequences as images of height 1. */
+/* Sequences are images of height 1. */
 tn_status tn__run_avg_pool1d(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL1D_INPUT);

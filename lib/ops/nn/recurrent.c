@@ -1,11 +1,11 @@
-/* recurrent.c: recurrent cells and layers, written with other rows.
+/* recurrent.c: recurrent cells and layers, composed of other rows.
  *
- * A layer multiplies the whole sequence by the input's weights at once; what
- * remains for a step is the product with the hidden state, to which it is
- * added, and one kernel. Cuts
- * along time and along gates are one call (apart) each, whose gradient is one
- * cat: a gradient for each part would write the whole each time. An LSTM of one
- * dtype is a row of its own (lstm_sequence), which cuts nothing. */
+ * A layer multiplies the whole sequence by the input weights at once. Each step
+ * then needs the product with the hidden state, which is added, and one
+ * element-wise kernel. Splitting along time and along gates is one call each
+ * (the row apart), whose gradient is a single cat. A gradient for each part
+ * would write the whole tensor each time. An LSTM of one dtype is a row of its
+ * own (lstm_sequence), which splits nothing. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>
@@ -92,23 +92,23 @@ static int gates_of(enum cell kind)
     return kind == LSTM ? 4 : kind == GRU ? 3 : 1;
 }
 
-/* What a step works on; c is NULL but for LSTM. */
+/* The state of a step. c is NULL except for LSTM. */
 typedef struct state {
     tn_tensor *h, *c;
 } state;
 
-/* Arguments of a row, by what they are: rows without a cell state have the
- * others one place earlier. */
+/* The arguments of a row by meaning. Rows without a cell state have the later
+ * arguments one position earlier. */
 typedef struct arguments {
     tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
     tn_tensor *transposed; /* w_hh transposed, once for all steps */
     state start;
     enum cell kind;
-    int at; /* of w_ih */
+    int at; /* argument number of w_ih */
 } arguments;
 
-/* h times its weights plus addend, which may be NULL: one call where nothing is
- * to be converted. */
+/* h times the hidden weights, plus addend, which may be NULL. It is one call if
+ * no dtype is converted. */
 static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
                               tn_tensor *addend)
 {
@@ -122,8 +122,8 @@ static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
     return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
 }
 
-/* x: input times its weights, (batch, gates hidden); of all but GRU, whose
- * gates tell them apart, with both biases. */
+/* x: the projected input, (batch, gates * hidden). It includes both biases,
+ * except for GRU, whose gates use them separately. */
 static bool step(const arguments *a, tn_tensor *x, state *s)
 {
     const enum cell kind = a->kind;
@@ -158,7 +158,8 @@ static bool step(const arguments *a, tn_tensor *x, state *s)
     return s->h != NULL;
 }
 
-/* The input times its weights, with the biases that step wants there. */
+/* Projects the input with the input weights, and adds the biases that step
+ * expects there. */
 static tn_tensor *project_input(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
                                 tn_tensor *b_ih, tn_tensor *b_hh)
 {
@@ -195,7 +196,7 @@ static tn_status check_shape(const tn__call *call, int arg, const tn_tensor *x,
                     tn__shape_text(need, ndim, shape));
 }
 
-/* x has `lead` dimensions before its features, the last of which is the
+/* x has `lead` dimensions before its features; the last of them is the
  * batch. */
 static tn_status check(const tn__call *call, const arguments *a, int lead)
 {
@@ -266,8 +267,8 @@ tn_status tn__run_lstm_cell(tn__call *call)
 
 /* ---- sequences ----------------------------------------------------------- */
 
-/* The steps of a layer: x and out are (time, batch, ...) lists of parts with a
- * time of 1. What a step makes on its way goes with the step. */
+/* Runs the steps of a layer. x and out are lists of (time, batch, ...) parts
+ * with a time of 1. The scope of a step owns its intermediate tensors. */
 static bool run_steps(const arguments *a, tn_tensor *const *x, int count,
                       bool reverse, state *s, tn_tensor **out)
 {
@@ -301,7 +302,7 @@ static tn_tensor *concatenate(tn_tensor *const *part, int count)
     return tn__row(TN__OP_ID_CAT, value, 2);
 }
 
-/* A sequence too long for one cut is cut into blocks first. */
+/* A sequence that is too long for one split is split into blocks first. */
 static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
                              state *s)
 {
@@ -327,7 +328,8 @@ static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
 
 /* ---- LSTM, a whole sequence in one row ----------------------------------- */
 
-/* All of float32 or of float64, and none empty: as lstm_sequence takes them. */
+/* Are all of float32 or all of float64, and none empty, as lstm_sequence
+ * requires? */
 static bool is_uniform(const arguments *a)
 {
     const tn_tensor *x[] = {a->x, a->w_ih, a->w_hh, a->b_ih, a->b_hh,
@@ -338,8 +340,9 @@ static bool is_uniform(const arguments *a)
     return fits;
 }
 
-/* w transposed, for one small product after the other: its rows lie a line more
- * than a power of two apart, of which a cache holds few (hidden 256: 8 %). */
+/* w transposed, for many small products. Its rows are padded to 16 elements
+ * more than a power of two, because a cache holds few rows at power-of-two
+ * distances (8 % of the time at hidden 256). */
 static tn_tensor *padded_transpose(tn_tensor *w)
 {
     enum { APART = 16 };
@@ -352,9 +355,9 @@ static tn_tensor *padded_transpose(tn_tensor *w)
     return fine ? transposed : NULL;
 }
 
-/* The steps: gates (time, batch, 4 hidden) hold the input's part. Each step's
- * product is added to its gates, and what comes out of them is written where
- * it stays. The views move along in time: nothing is made for a step. */
+/* Runs the steps. gates (time, batch, 4 * hidden) hold the input's part. Each
+ * step's product is added to its gates, and the results are written to their
+ * final place. The views advance in time, so a step allocates nothing. */
 static tn_status run_sequence(const arguments *a, tn_tensor *gates,
                               tn_tensor *out, tn_tensor *cells, bool reverse)
 {
@@ -391,8 +394,8 @@ static tn_status run_sequence(const arguments *a, tn_tensor *gates,
     return TN_OK;
 }
 
-/* The input times its weights, (time, batch, 4 hidden), of a matrix that lies as
- * it is read: so it is one product. */
+/* The projected input of all steps, (time, batch, 4 * hidden). x must be
+ * contiguous, so that this is one product. */
 static tn_tensor *project_inputs(const arguments *a)
 {
     const tn_tensor *x = a->x;
@@ -446,8 +449,8 @@ static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
     if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_SEQUENCE], value, 7, out, 3) <
         0)
         return tn_error_code();
-    /* The last step's are copies: who keeps them or changes them keeps no whole
-     * sequence, and changes none. */
+    /* The last states are copies. Keeping them does not keep the whole sequence
+     * in memory, and changing them does not change it. */
     tn__give(call, out[0]);
     tn_status status = tn__give(call, tn_clone(tn_select(out[0], 0, last)));
     return status < 0

@@ -1,8 +1,9 @@
-/* unpool.c: back to where the greatest stood. */
+/* unpool.c: the partial inverse of max pooling. */
 #include <ops/nn/pool_nd.h>
 
-/* The output along axis k: the size asked for, if pooling by these windows,
- * which may leave a rest of less than a stride, can make the input of it. */
+/* The size of the output along axis k: the given one, if pooling with these
+ * windows, which may leave a rest shorter than a stride, yields the input; else
+ * the smallest such size. */
 static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
                                const int64_t *given)
 {
@@ -34,7 +35,7 @@ static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
     return TN_OK;
 }
 
-/* output_size may be that of the last dimensions or of all. */
+/* output_size has the last dimensions or all dimensions. */
 static tn_status unpooled_size(const tn__call *call, const tn_tensor *x,
                                int axes, tn__windows *w)
 {
@@ -91,11 +92,12 @@ tn_status tn__run_max_unpool(tn__call *call)
     tn_dims_list flat = {lead + 1, {0}}, shape = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++)
         shape.dim[d] = d < lead ? x->shape[d] : w.out[d - lead];
-    /* One zero, expanded: scatter copies what it stores into. */
+    /* A zero that is expanded: scatter copies its input. */
     tn_tensor *zero = tn_zeros((tn_dims_list){0}, .dtype = x->dtype,
                                .device = x->storage->device);
     if (!tn_expand(zero, shape))
-        return tn_error_code(); /* too large: no product of sizes then */
+        return tn_error_code(); /* too large: the product of the sizes would
+                                   overflow */
     memcpy(flat.dim, shape.dim, (size_t)lead * sizeof flat.dim[0]);
     flat.dim[lead] = tn__shape_numel(axes, shape.dim + lead);
     tn_tensor *zeros = tn_expand(zero, flat);
