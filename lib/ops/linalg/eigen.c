@@ -6,8 +6,8 @@
 
 /* ---- eigenvalues of symmetric matrices ----------------------------------- */
 
-/* The lower triangle of matrix k times `by`, after which its greatest absolute
- * value is returned, or a NaN that it has. */
+/* Multiplies the lower triangle of matrix k by `by`. Returns the largest
+ * absolute value before that, or NaN if there is one. */
 static double scale(const tn__staged *a, int64_t k, double by)
 {
     void *matrix = tn__staged_at(a, k);
@@ -29,9 +29,9 @@ static double scale(const tn__staged *a, int64_t k, double by)
     return most;
 }
 
-/* By what a matrix of such a greatest number is scaled, so that squares neither
- * overflow nor vanish: the bounds of LAPACK's syevd. As there infinities are by
- * 0, which makes all values NaN. */
+/* The factor for a matrix with this largest absolute value, so that squares
+ * neither overflow nor underflow: the bounds of LAPACK's syevd. As there, the
+ * factor is 0 for infinities, which makes all values NaN. */
 static double scale_for(double most, bool single)
 {
     double low = sqrt(single ? FLT_MIN / FLT_EPSILON : DBL_MIN / DBL_EPSILON);
@@ -40,7 +40,7 @@ static double scale_for(double most, bool single)
     return most > 1 / low ? 1 / low / most : 1;
 }
 
-/* Room for what follows each other below. */
+/* Allocates the workspace of the calls below. */
 static tn_status eigh_workspace(tn__job *j, int *room, int *ints)
 {
     int n = j->a.rows, ask = -1;
@@ -60,7 +60,7 @@ static tn_status eigh_workspace(tn__job *j, int *room, int *ints)
     return status < 0 ? status : tn__job_ints(&j->iwork, *ints);
 }
 
-/* LAPACK's syevd, but for the last step: a = Q T Q^T, the eigenvectors z of the
+/* LAPACK's syevd without its last step: a = Q T Q^T, the eigenvectors z of the
  * tridiagonal T, then Q z. */
 static tn_status eigh_all(tn__job *j, tn__staged *z)
 {
@@ -116,7 +116,8 @@ static tn_status eigh(tn__call *call, bool vectors)
     if (strlen(uplo) != 1 || !strchr("LlUu", uplo[0]))
         return tn__fail(TN_ERR_ARGUMENT, "%s: {UPLO} \"%s\" is neither \"L\" "
                         "nor \"U\"", call->op->name, uplo);
-    bool upper = strchr("Uu", uplo[0]) != NULL; /* of A^T the lower one */
+    bool upper = strchr("Uu", uplo[0]) != NULL; /* it is the lower triangle of
+                                                   A^T */
     tn__job j;
     tn__staged z = {0};
     tn_status status =
@@ -154,7 +155,7 @@ tn_status tn__run_linalg_eigvalsh(tn__call *call)
 
 /* ---- singular values ----------------------------------------------------- */
 
-/* Is there anything that is not a finite number? LAPACK may not come back then. */
+/* Are all elements finite? LAPACK may not return otherwise. */
 static bool is_finite(const tn__staged *s)
 {
     size_t count = (size_t)s->batch * (size_t)s->rows * (size_t)s->columns;
@@ -167,7 +168,7 @@ static bool is_finite(const tn__staged *s)
     return true;
 }
 
-/* u and vt with `columns` of the one and `rows` of the other. */
+/* u with `columns` of one factor and vt with `rows` of the other. */
 static tn_status svd_all(tn__job *j, const char *text, tn__staged *s,
                          tn__staged *u, tn__staged *vt)
 {

@@ -1,15 +1,15 @@
-/* einsum.c: products summed over dimensions, as matrix products: two operands at
- * a time, from left to right. */
+/* einsum.c: sums of products over dimensions, as matrix products: two operands
+ * at a time, from left to right. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* A dimension's label: a letter's number, or LETTERS + how many dimensions of
- * "..." stand behind it. */
+/* The label of a dimension: the number of a letter, or LETTERS + the number of
+ * dimensions of "..." behind it. */
 enum { LETTERS = 52, LABELS = LETTERS + TN_MAX_NDIM };
 
 typedef struct term {
     tn_tensor *x;
-    int label[TN_MAX_NDIM]; /* of each dimension of x, no two alike */
+    int label[TN_MAX_NDIM]; /* of each dimension of x, all different */
 } term;
 
 static int letter(char c)
@@ -44,8 +44,9 @@ static tn_status fail_text(const char *equation, const char *why)
                     why);
 }
 
-/* Labels of one part of the equation, up to `end`; dots: how many dimensions
- * "..." stands for, -1: to be told by count, how many there are in all. */
+/* Reads the labels of one part of the equation, up to `end`. dots: the number
+ * of dimensions that "..." stands for; -1: computed from count, the number of
+ * dimensions in all. */
 static int read_labels(const char **at, const char *equation, int dots,
                        int count, int *label)
 {
@@ -74,7 +75,7 @@ static int read_labels(const char **at, const char *equation, int dots,
     return n;
 }
 
-/* A label that stands twice in one operand is its diagonal. */
+/* A label that occurs twice in one operand selects its diagonal. */
 static tn_status take_diagonals(term *t)
 {
     for (int i = 0; i < t->x->ndim; i++)
@@ -96,8 +97,8 @@ static tn_status take_diagonals(term *t)
     return TN_OK;
 }
 
-/* Sums over the dimensions whose label is not among those kept: whole numbers
- * become int64 there, as in PyTorch. */
+/* Sums over the dimensions whose label is not kept. Integers become int64
+ * there, as in PyTorch. */
 static tn_status sum_others(term *t, const bool *keep)
 {
     tn_dims_list gone = {0, {0}};
@@ -115,7 +116,7 @@ static tn_status sum_others(term *t, const bool *keep)
 
 /* ---- two operands -------------------------------------------------------- */
 
-/* The labels of a pair by where they stand. */
+/* The labels of a pair of operands, grouped by where they occur. */
 typedef struct groups {
     int both_kept[TN_MAX_NDIM], summed[TN_MAX_NDIM];
     int left[TN_MAX_NDIM], right[TN_MAX_NDIM];
@@ -128,7 +129,7 @@ static int64_t size_of(const term *t, int label)
     return d < 0 ? 1 : t->x->shape[d];
 }
 
-/* t's dimensions in the order of three groups, as (first, second, third). */
+/* t with the dimensions of three groups merged: (first, second, third). */
 static tn_tensor *permuted(const term *t, const int *group[3],
                            const int count[3])
 {
@@ -141,7 +142,7 @@ static tn_tensor *permuted(const term *t, const int *group[3],
     return tn_reshape(tn_permute(t->x, order), shape);
 }
 
-/* A size of 1 beside another is as good as absent. */
+/* Drops dimensions of size 1 whose size in the other operand is larger. */
 static tn_status drop_ones(term *t, const term *other)
 {
     int n = 0, ndim = t->x->ndim, at = 0;
@@ -181,12 +182,12 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
             g->right[g->right_count++] = b->label[d];
 }
 
-/* Whole numbers that were summed are wider than others. */
+/* Sums of integers have a wider dtype than other operands. */
 static tn_status promote_pair(term *a, term *b)
 {
     tn_dtype dtype = tn_dtype_promote(a->x->dtype, b->x->dtype);
     if (tn_dtype_is_floating(dtype))
-        return TN_OK; /* the product tells what does not fit */
+        return TN_OK; /* the product reports mismatches */
     if (a->x->dtype != dtype)
         a->x = tn_to_dtype(a->x, dtype);
     if (b->x->dtype != dtype)
@@ -194,7 +195,7 @@ static tn_status promote_pair(term *a, term *b)
     return a->x && b->x ? TN_OK : tn_error_code();
 }
 
-/* a becomes the product with b; labels not kept are summed. */
+/* Replaces a by its product with b. Labels that are not kept are summed. */
 static tn_status multiply(term *a, term *b, const bool *keep)
 {
     bool wanted[LABELS];
@@ -228,7 +229,7 @@ static tn_status multiply(term *a, term *b, const bool *keep)
         out.label[i] = label;
         shape.dim[shape.count++] = size != 1 ? size : size_of(b, label);
     }
-    /* Nothing to sum is no work for a matrix product. */
+    /* Without a summed dimension, an element-wise product is enough. */
     out.x = tn_reshape(g.summed_count ? tn_matmul(x, y) : tn_mul(x, y), shape);
     *a = out;
     return out.x ? TN_OK : tn_error_code();
@@ -240,7 +241,8 @@ typedef struct equation {
     const char *text;
     term *term;
     int count;
-    int use[LABELS];            /* in how many places of operands */
+    int use[LABELS];            /* number of operand dimensions with the
+                                   label */
     int out[TN_MAX_NDIM], out_count;
     int dots;                   /* dimensions of the longest "..." */
 } equation;
@@ -274,7 +276,8 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
                        : TN_OK;
 }
 
-/* What is behind "->", or "..." and the letters that stand once. */
+/* Reads the labels behind "->". Without it they are "..." and the letters that
+ * occur once. */
 static tn_status read_result(equation *e, const char *at)
 {
     bool given = strncmp(at, "->", 2) == 0;
@@ -305,7 +308,7 @@ static tn_status read_result(equation *e, const char *at)
     return e->out_count < 0 ? TN_ERR_ARGUMENT : TN_OK;
 }
 
-/* Labels that the result or a later operand still needs. */
+/* The labels that the result or a later operand needs. */
 static void find_needed(const equation *e, int next, bool *keep)
 {
     memset(keep, 0, LABELS * sizeof *keep);
@@ -356,7 +359,7 @@ tn_status tn__run_einsum(tn__call *call)
 
 /* ---- tensordot ----------------------------------------------------------- */
 
-/* x's dimensions with those listed last (or first), as a matrix. */
+/* x as a matrix with the dimensions listed last (or first). */
 static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                             tn_dims_list *rest)
 {
@@ -378,7 +381,8 @@ static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                       last ? tn_dims(outer, inner) : tn_dims(inner, outer));
 }
 
-/* A size of 1 beside another stands for all of them: the other is summed. */
+/* If one operand has size 1 in a summed dimension, the other is summed over it
+ * first. */
 static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
                                  tn_tensor **b, const tn_dims_list *right)
 {
@@ -435,9 +439,9 @@ tn_status tn__run_tensordot(tn__call *call)
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* split[i n + j]: behind which matrix the product of i to j is cut, so that the
- * fewest multiplications are made: Cormen and others, "Introduction to
- * Algorithms", 15.2. */
+/* split[i n + j]: the matrix behind which the product of matrices i to j is
+ * split, so that it takes the fewest multiplications: Cormen and others,
+ * "Introduction to Algorithms", 15.2. */
 static void best_splits(tn_tensor *const *x, int n, double *cost, int *split)
 {
     for (int i = 0; i < n; i++)

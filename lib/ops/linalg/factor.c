@@ -1,6 +1,6 @@
-/* factor.c: the `host` rows that factor matrices and solve with them: one routine
- * for every matrix of a batch in turn. What else linear algebra has is written
- * with them. */
+/* factor.c: the `host` rows that factor matrices and solve with the factors:
+ * one LAPACK routine for each matrix of a batch. The other operators of linear
+ * algebra are composed of them. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -8,8 +8,8 @@
 
 /* ---- Cholesky ------------------------------------------------------------ */
 
-/* info, or where before it the factor's diagonal is not positive and finite:
- * LAPACK passes over NaN and inf. */
+/* info, or the number of the first diagonal element of the factor before it
+ * that is not positive and finite. LAPACK does not report NaN and inf. */
 static int cholesky_info(const void *a, bool single, int n, int info)
 {
     int end = info > 0 && info <= n ? info - 1 : n;
@@ -88,8 +88,8 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
     return status;
 }
 
-/* Pivots say with which row each was exchanged in turn: the order of rows that
- * comes of it. */
+/* Pivots say which row each row was exchanged with in turn. This computes the
+ * resulting order of rows. */
 tn_status tn__run_lu_order(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LU_ORDER_PIVOTS);
@@ -147,8 +147,9 @@ tn_status tn__run_lu_order(tn__call *call)
 
 /* ---- linear systems ------------------------------------------------------ */
 
-/* Right sides beside a: batches of one size, as many rows (columns for sides on
- * the right) as a has. A X = B is solved as X^T A^T = B^T, from turned ones. */
+/* Stages the right-hand sides of a. Their batch has the same size, and they
+ * have as many rows (columns, for sides on the right) as a. A X = B is solved
+ * as X^T A^T = B^T, with the transposes. */
 static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
                              bool left, tn__staging how)
 {
@@ -168,7 +169,7 @@ static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
     return TN_OK;
 }
 
-/* b becomes X with X T = B, T of a: matrix k of both. */
+/* b becomes X with X T = B, where T is a's triangle, for matrix k of both. */
 static void solve_right(tn__job *j, int64_t k, tn__triangle t)
 {
     t.lda = j->a.rows;
@@ -176,7 +177,7 @@ static void solve_right(tn__job *j, int64_t k, tn__triangle t)
                     tn__staged_at(&j->a, k), tn__staged_at(&j->b, k));
 }
 
-/* Columns of matrix k of b exchanged, the last pivot first. */
+/* Exchanges columns of matrix k of b, the last pivot first. */
 static void put_back(tn__job *j, int64_t k, const int *pivots)
 {
     size_t bytes = (size_t)j->b.rows * j->b.element;
@@ -190,7 +191,8 @@ static void put_back(tn__job *j, int64_t k, const int *pivots)
         }
 }
 
-/* A^T = P L U is factored, for so it lies; X^T P L U = B^T. */
+/* A^T is in memory in column order, so A^T = P L U is factored and X^T P L U =
+ * B^T is solved. */
 tn_status tn__run_solve_square(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_A);
@@ -331,7 +333,8 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 
 /* ---- QR ------------------------------------------------------------------ */
 
-/* a becomes R above its diagonal; b, ones on the diagonal, Q's first columns. */
+/* a becomes R on and above its diagonal. b, which has ones on the diagonal,
+ * becomes the first columns of Q. */
 static void qr(tn__job *j, int64_t at)
 {
     int m = j->a.rows;
@@ -382,7 +385,7 @@ tn_status tn__run_linalg_qr(tn__call *call)
 
 /* ---- least squares ------------------------------------------------------- */
 
-/* Zeros below what is there. */
+/* Extends the matrices by rows of zeros. */
 static tn_status lengthen(tn__staged *s, int64_t rows)
 {
     tn__staged longer;
@@ -402,7 +405,7 @@ static double step_of(const tn__staged *s)
     return s->single ? FLT_EPSILON : DBL_EPSILON;
 }
 
-/* b, which begins as B with as many rows as A or X has, becomes X. */
+/* b, which starts as B with as many rows as A or X has, becomes X. */
 static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
 {
     int m = j->a.rows, n = j->a.columns, sides = j->b.columns, room = -1;

@@ -1,5 +1,5 @@
-/* lapack.c: see lapack.h. OpenBLAS brings LAPACK along; where it is missing, any
- * other library with the system's name for it will do. */
+/* lapack.c: see lapack.h. OpenBLAS includes LAPACK. If it is missing, any
+ * library with the system's name for LAPACK is used. */
 #include <base/memory.h>
 #include <base/openblas.h>
 #include <base/platform.h>
@@ -77,8 +77,8 @@ tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x)
 
 /* ---- matrices ------------------------------------------------------------ */
 
-/* The tensor's memory as the host sees it; load: with what is in it, else
- * zeros. */
+/* Makes the tensor's memory accessible to the host. load: with its contents,
+ * else filled with zeros. */
 static tn_status map_to_host(tn__staged *s, bool load)
 {
     if (s->tensor->numel == 0)

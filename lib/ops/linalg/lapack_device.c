@@ -1,7 +1,7 @@
-/* lapack_device.c: `host` rows that the device does itself (the extension
- * `lapack`): what is transposed, cleared and looked at around a factorisation
- * are operators, so nothing comes to the host but the word that all went well.
- * Matrices by columns are the transposes of what a tensor holds. */
+/* lapack_device.c: `host` rows that the device computes itself (the extension
+ * `lapack`). Transpositions, zeroing and checks around a factorisation are
+ * operators, so only the status comes to the host. Column-major matrices are
+ * the transposes of those in a tensor. */
 #include <base/memory.h>
 #include <float.h>
 #include <limits.h>
@@ -11,8 +11,8 @@
 typedef struct work {
     tn__call *call;
     const char *name;
-    tn_tensor *x, *info; /* x: argument 0 */
-    bool by_rows;        /* the device takes matrices by rows, too */
+    tn_tensor *x, *info; /* x is argument 0 */
+    bool by_rows;        /* the device accepts row-major matrices, too */
     tn_lapack_args args;
 } work;
 
@@ -21,8 +21,8 @@ static tn_tensor *transposed(tn_tensor *x)
     return tn_transpose(x, -1, -2);
 }
 
-/* A tensor like x's batch of `columns` lines of `rows`; either -1: without that
- * dimension. The open scope's. */
+/* A new tensor with x's batch and `columns` contiguous columns of `rows`
+ * elements. -1 omits a dimension. The open scope owns it. */
 static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
                                int64_t rows)
 {
@@ -36,16 +36,16 @@ static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
     return tn_empty(size, .dtype = dtype, .device = w->x->storage->device);
 }
 
-/* New matrices as the device takes them: (..., columns, rows), where it may be
- * another's transpose that lies there. */
+/* New matrices in the order of the device: (..., columns, rows), or a transpose
+ * of such a tensor. */
 static tn_tensor *new_columns(const work *w, int64_t columns, int64_t rows)
 {
     return w->by_rows ? transposed(new_matrices(w, w->x->dtype, rows, columns))
                       : new_matrices(w, w->x->dtype, columns, rows);
 }
 
-/* Matrices by columns, to be written over: of x, or of its transpose, which
- * is what it holds. */
+/* Column-major matrices that may be overwritten: a copy of x, or of its
+ * transpose. */
 static tn_tensor *by_column(const work *w, tn_tensor *x)
 {
     return w->by_rows ? transposed(tn_clone(x)) : tn_clone(transposed(x));
@@ -56,13 +56,15 @@ static tn_tensor *copied(tn_tensor *x)
     return tn_clone(x);
 }
 
-/* Back from columns to rows: nothing is moved if they lie so. */
+/* Converts columns back to rows. Nothing is copied if they are contiguous that
+ * way. */
 static tn_tensor *by_row(tn_tensor *columns)
 {
     return tn_contiguous(transposed(columns));
 }
 
-/* What the device is given: (batch, columns, rows), or one line a matrix. */
+/* Describes matrices for the device: (batch, columns, rows), or one row of
+ * numbers for each matrix. */
 static tn_strided matrices(const tn_tensor *x)
 {
     int64_t rows = x->shape[x->ndim - 1], columns = x->shape[x->ndim - 2];
@@ -81,7 +83,7 @@ static tn_strided dense_rows(const tn_tensor *x, int64_t width)
                         .dtype = x->dtype, .ndim = 2, .stride = {width, 1}};
 }
 
-/* One call of the device; a and what else there is are in args. */
+/* Calls the device. a is set here, the other operands are in args. */
 static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
 {
     if (!a || !w->info)
@@ -94,7 +96,7 @@ static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
                            w->name, NULL, NULL);
 }
 
-/* Were all matrices done? This waits for the device. */
+/* Reports a matrix that failed. This waits for the device. */
 static tn_status refuse(const work *w, const char *why)
 {
     int64_t batch = w->args.batch;
@@ -112,7 +114,7 @@ static tn_status refuse(const work *w, const char *why)
 
 /* ---- the rows ------------------------------------------------------------ */
 
-/* Each gives its outputs in out, of the open scope. */
+/* Each function stores its outputs in out. The open scope owns them. */
 
 static tn_status cholesky(work *w, tn_tensor **out)
 {
@@ -124,7 +126,7 @@ static tn_status cholesky(work *w, tn_tensor **out)
                            (upper ? 0 : TN_LAPACK_UPPER) |
                                (w->by_rows ? TN_LAPACK_ALONE : 0),
                            out[0]);
-    if (status >= 0) { /* what the device says of NaN and inf is its own */
+    if (status >= 0) { /* devices differ in what they report for NaN and inf */
         const tn_value value[] = {
             tn__value_optional(tn_diagonal(out[0], .dim1 = -2, .dim2 = -1)),
             tn__value_optional(tn_unsqueeze(w->info, -1)), tn__value_int(-1)};
@@ -161,7 +163,7 @@ static tn_status lu(work *w, tn_tensor **out)
     return status;
 }
 
-/* Of A^T, which is what lies there. */
+/* For A^T, as it is in memory. */
 static tn_status solve(work *w, tn_tensor **out)
 {
     tn_tensor *b =
@@ -181,7 +183,8 @@ static tn_status solve(work *w, tn_tensor **out)
     return status;
 }
 
-/* A X = B is X^T A^T = B^T, as they lie; A^T is the other triangle. */
+/* A X = B is X^T A^T = B^T, as they are in memory. A^T has the other
+ * triangle. */
 static tn_status triangle(work *w, tn_tensor **out)
 {
     bool upper = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_UPPER);
@@ -225,9 +228,9 @@ static tn_status qr(work *w, tn_tensor **out)
     return status;
 }
 
-/* By QR where that will do: R R^-1's condition, by the sums of their squares, is
- * above the true one, so that LAPACK's QR with pivoting would find full rank,
- * too. TN_ERR_UNSUPPORTED, and no error recorded, where it will not. */
+/* Solves by QR if that is accurate enough. The condition of R is estimated from
+ * above by the square sums of R and R^-1, so LAPACK's QR with pivoting would
+ * find full rank, too. Otherwise TN_ERR_UNSUPPORTED, with no error recorded. */
 static tn_status least_squares(work *w, tn_tensor **out)
 {
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_LSTSQ_BATCH_B);
@@ -245,7 +248,7 @@ static tn_status least_squares(work *w, tn_tensor **out)
     w->args.b = matrices(q);
     tn_status status = run(w, TN_LAPACK_QR, TN_LAPACK_ALONE, a);
     tn_tensor *r = tn_contiguous(tn_narrow(transposed(a), -2, 0, n));
-    tn_tensor *x = tn_matmul(q, b); /* as it lies, Q's transpose */
+    tn_tensor *x = tn_matmul(q, b); /* the transpose of Q, as it is in memory */
     tn_tensor *inverse = tn_add(tn_zeros_like(r),
                                 tn_eye(n, .dtype = r->dtype,
                                        .device = r->storage->device));
@@ -272,7 +275,7 @@ static tn_status least_squares(work *w, tn_tensor **out)
                                                    : TN_ERR_UNSUPPORTED;
 }
 
-/* Of A^T, whose lower triangle is A's upper one; or of A itself. */
+/* For A^T, whose lower triangle is the upper one of A; or for A itself. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =
@@ -304,8 +307,8 @@ static tn_status eigvalsh(work *w, tn_tensor **out)
     return eigen(w, false, out);
 }
 
-/* Of what has more rows than columns: A, or, as it lies, A^T = V S U^T, whose
- * factors by columns are those of A by rows. */
+/* For matrices with more rows than columns: A, or A^T = V S U^T as it is in
+ * memory, whose factors in column order are those of A in row order. */
 static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
 {
     if (tn_item(tn_all(tn_isfinite(w->x))) == 0)
@@ -357,8 +360,8 @@ static tn_status svd_values(work *w, tn_tensor **out)
 
 /* ---- rows that the device runs ------------------------------------------- */
 
-/* The last dimensions of b beside matrices with that many rows (columns, from
- * the right), in a batch of theirs. */
+/* Checks that the last dimensions of b match matrices with that many rows
+ * (columns, from the right), with the same batch. */
 static bool sides_fit(work *w, const tn_tensor *b, int64_t rows, bool left)
 {
     const tn_tensor *x = w->x;
@@ -411,7 +414,8 @@ static bool fits_uplo(work *w)
 static const struct {
     tn_status (*on_host)(tn__call *call);
     tn_status (*here)(work *w, tn_tensor **out);
-    bool (*fits)(work *w); /* the rest of the arguments; NULL: any */
+    bool (*fits)(work *w); /* checks the other arguments; NULL: any are
+                              supported */
     uint32_t kind, flags;
     int outputs;
 } rows[] = {
@@ -443,7 +447,7 @@ static bool begin(work *w, uint32_t kind)
     return m <= INT_MAX / 8 && n <= INT_MAX / 8 && (m == n || !square);
 }
 
-/* Does the device do row r? */
+/* Does the device support row r for this call? */
 static bool device_runs(work *w, int r)
 {
     if (rows[r].fits && !rows[r].fits(w))
@@ -460,7 +464,7 @@ static bool device_runs(work *w, int r)
                                   &w->by_rows);
 }
 
-/* Row r, if the device does it: what it has made is handed on. */
+/* Runs row r if the device supports it, and adds the results to the call. */
 static bool run_here(work *w, int r, tn_status *status)
 {
     tn_tensor *out[OUTPUTS] = {NULL};

@@ -1,6 +1,6 @@
-/* spectra.c: what is written with eigenvalues, singular values, determinants and
- * powers. Native rows here call other rows too: their gradients are formulas of
- * their own, which hold where those of the factorisations do not. */
+/* spectra.c: operators composed of eigenvalues, singular values, determinants
+ * and matrix powers. Native rows call other rows here: their gradients are
+ * separate formulas, which hold where those of the factorisations do not. */
 #include <float.h>
 #include <math.h>
 #include <ops/engine/native.h>
@@ -46,13 +46,13 @@ static tn_status eigh_of(tn_tensor *a, tn_tensor *out[2])
     return count < 0 ? count : TN_OK;
 }
 
-/* u diag(s) v */
+/* u @ diag(s) @ v */
 static tn_tensor *product(tn_tensor *u, tn_tensor *s, tn_tensor *v)
 {
     return tn_matmul(tn_mul(u, tn_unsqueeze(s, -2)), v);
 }
 
-/* Runs `body` in a scope of its own and gives its one result. */
+/* Runs `body` in a new scope and returns its single result. */
 static tn_status give_in_scope(tn__call *call,
                                tn_tensor *(*body)(tn__call *call))
 {
@@ -84,7 +84,7 @@ tn_status tn__run_svd(tn__call *call)
     return status;
 }
 
-/* Each reflection in turn, the last one first, on the columns of the identity:
+/* Applies the reflections to the columns of the identity, the last one first:
  * Golub and Van Loan, "Matrix Computations", 5.1.6. */
 tn_status tn__run_linalg_householder_product(tn__call *call)
 {
@@ -108,7 +108,7 @@ tn_status tn__run_linalg_householder_product(tn__call *call)
     tn_tensor *q = tn_expand(tn_eye(m, .m = n, .dtype = a->dtype,
                                     .device = a->storage->device),
                              size);
-    /* Below the diagonal, with ones on it. */
+    /* The elements below the diagonal, with ones on it. */
     tn_tensor *v = tn_add(tn_tril(a, .diagonal = -1), q);
     for (int64_t i = k - 1; i >= 0 && q; i--) {
         tn_tensor *column = tn_narrow(v, -1, i, 1);
@@ -126,9 +126,9 @@ static double epsilon_of(tn_dtype dtype)
     return dtype == TN_F64 ? DBL_EPSILON : FLT_EPSILON;
 }
 
-/* Of values s (..., k), which are above max(atol, rtol * the greatest): a mask
- * of s's shape. Without rtol it is the sizes' greatest times the dtype's step,
- * or 0 where atol is given. */
+/* The values of s (..., k) above max(atol, rtol * the largest), as a mask of
+ * s's shape. The default of rtol is max(M, N) * epsilon of the dtype, or 0 if
+ * atol is given. */
 static tn_tensor *above_tolerance(tn_tensor *s, const tn_tensor *a,
                                   tn_tensor *atol, tn_tensor *rtol)
 {
@@ -185,7 +185,7 @@ tn_status tn__run_linalg_pinv(tn__call *call)
     return give_in_scope(call, pseudo_inverse);
 }
 
-/* Two numbers as tensors beside a, each none where it stands for itself. */
+/* A number as a tensor like a. */
 static tn_tensor *scalar_like(const tn_tensor *a, double x)
 {
     return tn_full(TN_SCALAR, x, .dtype = a->dtype,
@@ -300,7 +300,7 @@ tn_status tn__run_linalg_matrix_sqrth(tn__call *call)
 
 /* ---- determinants -------------------------------------------------------- */
 
-/* U's diagonal, and the sign that exchanging rows gave. */
+/* The diagonal of U, and the sign of the row exchanges. */
 static tn_status pivots_of(tn_tensor *a, tn_tensor **diagonal,
                            tn_tensor **sign)
 {
@@ -396,8 +396,8 @@ tn_status tn__run_linalg_matrix_power(tn__call *call)
                                      : out);
 }
 
-/* 1, A, A^2, A^3 by the factors of Taylor's series from 1 / first! on, and `rest`
- * by the last one. */
+/* The sum of 1, A, A^2 and A^3 times the coefficients of Taylor's series from 1
+ * / first! on, plus `rest` times the last one. */
 static tn_tensor *four_terms(tn_tensor *const power[4], int first,
                              tn_tensor *rest, double last)
 {
@@ -422,9 +422,9 @@ static tn_tensor *four_terms(tn_tensor *const power[4], int first,
                : NULL;
 }
 
-/* Taylor's series up to A^16 by six products: Paterson and Stockmeyer, "On the
- * number of nonscalar multiplications necessary to evaluate polynomials"
- * (1973). */
+/* Taylor's series up to A^16 with six matrix products: Paterson and Stockmeyer,
+ * "On the number of nonscalar multiplications necessary to evaluate
+ * polynomials" (1973). */
 static tn_tensor *series(tn_tensor *a)
 {
     if (!a)
@@ -440,17 +440,18 @@ static tn_tensor *series(tn_tensor *a)
     return sum;
 }
 
-/* Scaling and squaring: e^A = (e^(A / 2^s))^(2^s), with Taylor's series, whose
- * rest is below half the dtype's step for norms up to `reach`: the greatest x
- * for which log(e^-x times the series) without signs stays below x times that
- * (Bader, Blanes and Casas, "Computing the matrix exponential with an optimized
- * Taylor polynomial approximation", 2019, have it for other lengths). Each
- * matrix has its own s. */
+/* Scaling and squaring: e^A = (e^(A / 2^s))^(2^s), with Taylor's series. Its
+ * backward error is below half the epsilon of the dtype for norms up to
+ * `reach`: the largest x for which log(e^-x times the series), with absolute
+ * values of its coefficients, stays below x times half of epsilon. (Bader,
+ * Blanes and Casas, "Computing the matrix exponential with an optimized Taylor
+ * polynomial approximation", 2019, have it for other lengths.) Each matrix has
+ * its own s. */
 static tn_tensor *exponential(tn_tensor *a)
 {
     const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
     tn_tensor *norm = tn_amax(tn_sum(tn_abs(a), .dim = -2),
-                              .dim = -1); /* the greatest column */
+                              .dim = -1); /* the largest column sum */
     tn_tensor *times = tn_ceil(tn_clamp_min_scalar(
         tn_log2(tn_div_scalar(norm, reach)), 0));
     times = times ? tn_unsqueeze(tn_unsqueeze(times, -1), -1) : NULL;
@@ -459,7 +460,7 @@ static tn_tensor *exponential(tn_tensor *a)
     if (!least || !most)
         return NULL;
     double all = tn_item(least), squarings = tn_item(most);
-    if (!(squarings < 1100)) /* not finite: the sum will say so */
+    if (!(squarings < 1100)) /* not finite: so will the sum be */
         squarings = 0;
     tn_tensor *sum = series(tn_mul(a, tn_exp2(tn_neg(times))));
     for (int k = 0; k < squarings && sum; k++) {

@@ -1,5 +1,5 @@
-/* systems.c: linear systems, written with the factorisations: batches broadcast
- * here, the rows below take those of one size. */
+/* systems.c: linear systems, composed of the factorisations. Batches are
+ * broadcast here; the rows called have batches of equal size. */
 #include <ops/engine/native.h>
 
 static tn_tensor *transposed(tn_tensor *x)
@@ -28,8 +28,8 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
-/* Both with the batch dimensions to which theirs broadcast; skip_a and skip_b
- * dimensions at the end are their own. */
+/* Expands both to their common batch. The last skip_a and skip_b dimensions are
+ * not part of it. */
 static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
                                    tn_tensor **b, int skip_b)
 {
@@ -207,8 +207,8 @@ static tn_tensor *row_order(tn_tensor *pivots, int64_t rows)
     return tn__row(TN__OP_ID_LU_ORDER, value, 2);
 }
 
-/* The unit lower triangle of lu with as many columns as there are pivots, and
- * the upper one with as many rows. */
+/* The unit lower triangle of lu, with one column for each pivot, and the upper
+ * triangle, with one row for each pivot. */
 static tn_tensor *lower_of(tn_tensor *lu)
 {
     int64_t m = tail_size(lu, 2), n = tail_size(lu, 1), k = m < n ? m : n;
@@ -226,7 +226,8 @@ static tn_tensor *upper_of(tn_tensor *lu)
     return tn_triu(m > n ? tn_narrow(lu, -2, 0, n) : lu);
 }
 
-/* The matrix that puts rows back: column i has its 1 where row i came from. */
+/* The matrix that undoes the order: column i has its 1 in the row that row i
+ * came from. */
 static tn_tensor *permutation(tn_tensor *order, const tn_tensor *like)
 {
     if (!order)
@@ -289,7 +290,7 @@ tn_status tn__run_linalg_lu(tn__call *call)
     return status < 0 ? status : unpack(call, out[0], out[1], true, true);
 }
 
-/* Rows of b in another order (back: put back from it). */
+/* Puts the rows of b in this order. back: undoes the order. */
 static tn_tensor *permute_rows(tn_tensor *b, tn_tensor *order, bool back)
 {
     if (!b || !order)
@@ -367,7 +368,7 @@ tn_status tn__run_lu_solve(tn__call *call)
 
 /* ---- square systems ------------------------------------------------------ */
 
-/* One vector for each matrix, as numpy has it. */
+/* One vector for each matrix, as in NumPy. */
 static bool is_vectors(const tn_tensor *a, const tn_tensor *b)
 {
     return b->ndim == 1 ||
@@ -480,8 +481,9 @@ tn_status tn__run_linalg_ldl_solve(tn__call *call)
 
 /* ---- least squares ------------------------------------------------------- */
 
-/* Which of PyTorch's results a driver gives; spectral: by singular values, the
- * others by QR with pivoting, which is several times faster. */
+/* Which of PyTorch's results a driver returns. spectral: it uses singular
+ * values. The others use QR with pivoting, which takes a fraction of the
+ * time. */
 static const struct driver {
     const char *name;
     bool residuals, rank, spectral;
@@ -495,7 +497,8 @@ static tn_tensor *empty_of(const tn_tensor *x, tn_dtype dtype)
     return tn_empty(tn_dims(0), .dtype = dtype, .device = x->storage->device);
 }
 
-/* Squared distances of each column, where all matrices have full rank. */
+/* The sum of squared residuals of each column, if all matrices have full
+ * rank. */
 static tn_tensor *residuals(tn_tensor *a, tn_tensor *x, tn_tensor *b,
                             tn_tensor *rank)
 {
