@@ -253,7 +253,7 @@ tn_status tn__run_randint(tn__call *call)
     uint64_t range = (uint64_t)high - (uint64_t)low; /* up to 2^64 - 1 */
     if (high <= low)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "randint: {low:}nothing lies in [%lld, %lld)",
+                        "randint: {low:}there are no integers in [%lld, %lld)",
                         (long long)low, (long long)high);
     tn_value value[] = {call->value[TN__ARG_RANDINT_SIZE],
                         tn__value_int(low), tn__value_int((int64_t)range),

@@ -99,8 +99,8 @@ static tn_status take_result(tn__call *call, int o, tn_tensor *x)
     if (!x)
         return tn__error_pending()
                    ? tn_error_code()
-                   : tn__fail(TN_ERR_ARGUMENT, "%s: its forward left result %d "
-                              "NULL", call->op->name, o);
+                   : tn__fail(TN_ERR_ARGUMENT, "%s: its forward did not set "
+                              "result %d", call->op->name, o);
     if (!tn__tensor_check(x, call->op->name, "a result of its forward"))
         return tn_error_code();
     bool given = false, shares = false;

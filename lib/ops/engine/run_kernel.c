@@ -288,7 +288,7 @@ static tn_tensor *output(tn__call *call, int o, tn_device *device,
     char want[TN__SHAPE_TEXT], have[TN__SHAPE_TEXT];
     if (!tn__shape_equal(x->ndim, x->shape, shape->ndim, shape->dim))
         return tn__fail_null(TN_ERR_SHAPE,
-                             "%s: the result has shape %s, what is written "
+                             "%s: the result has shape %s, the written tensor "
                              "has %s", call->op->name,
                              tn__shape_text(want, shape->ndim, shape->dim),
                              tn__shape_text(have, x->ndim, x->shape));
@@ -422,18 +422,19 @@ static tn_status check_into(const tn__call *call, const operands *of,
         const tn_tensor *x = call->into[o];
         if (x->storage->device != device)
             return tn__fail(TN_ERR_DEVICE,
-                            "%s: what is written is on %s, the inputs are on "
-                            "%s: make it there, or move them with tn_to()",
+                            "%s: the written tensor is on %s, the inputs are "
+                            "on %s: create it there, or move the inputs with "
+                            "tn_to()",
                             name, x->storage->device->name, device->name);
         if (repeats(x))
             return tn__fail(TN_ERR_STATE,
-                            "%s: several elements of what is written, %s, "
+                            "%s: several elements of the written tensor, %s, "
                             "share memory; clone it first with tn_clone",
                             name, tn__shape_text(text, x->ndim, x->shape));
         for (int k = 0; k < of->count; k++)
             if (collides(call, entry, o, of->tensor[k]))
                 return tn__fail(TN_ERR_STATE,
-                                "%s: what is written overlaps an input in "
+                                "%s: the written tensor overlaps an input in "
                                 "part; clone the input first with tn_clone",
                                 name);
         for (int k = 0; k < o; k++)
@@ -445,7 +446,8 @@ static tn_status check_into(const tn__call *call, const operands *of,
                                 "the same memory", name, k, o);
         if (kernel->output_count > 1 && x->dtype != kernel->out[o].dtype)
             return tn__fail(TN_ERR_DTYPE,
-                            "%s: result %d is %s, what is written %s", name, o,
+                            "%s: result %d is %s, the written tensor is %s",
+                            name, o,
                             tn_dtype_name(kernel->out[o].dtype),
                             tn_dtype_name(x->dtype));
     }
@@ -461,7 +463,7 @@ static bool can_store(tn_dtype from, tn_dtype to)
            !(from != TN_BOOL && to == TN_BOOL);
 }
 
-/* ---- entry ---------------------------------------------------------------- */
+/* ---- entry --------------------------------------------------------------- */
 
 /* Checks rows that accept only floating tensors, or a bool mask. */
 static tn_status check_dtypes(const tn__call *call)

@@ -86,11 +86,12 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
                                   v->kind == TN_VALUE_STRING ||
                                   v->kind == TN_VALUE_DEVICE;
         if (v->kind < TN_VALUE_NONE || v->kind > TN_VALUE_DEVICE)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of value",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is not a kind of "
+                            "value",
                             op->name, op->arg[i].name, (int)v->kind);
         if (v->kind == TN_VALUE_NUMBER &&
             (v->count < TN_SCALAR_INT || v->count > TN_SCALAR_BOOL))
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of "
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is not a kind of "
                             "number", op->name, op->arg[i].name, (int)v->count);
         if (list && v->count < 0)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d",
@@ -128,7 +129,7 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d sizes; at most %d",
                         op->name, arg->name, v->of.dims->count, TN_MAX_NDIM);
     if (v->kind == TN_VALUE_DTYPE && !tn_dtype_bytes((tn_dtype)v->of.i))
-        return tn__fail(TN_ERR_DTYPE, "%s: {%s}: %lld is no dtype", op->name,
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s}: %lld is not a dtype", op->name,
                         arg->name, (long long)v->of.i);
     if (v->kind == TN_VALUE_TENSORS && v->count > 0 && !v->of.tensors)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,

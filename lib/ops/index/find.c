@@ -529,7 +529,7 @@ tn_status tn__run_combinations(tn__call *call)
     bool again = tn__call_int(call, TN__ARG_COMBINATIONS_WITH_REPLACEMENT);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "combinations: {input} %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "combinations: {input} %s is not 1-d",
                         tn__shape_text(text, x->ndim, x->shape));
     if (r < 0)
         return tn__fail(TN_ERR_ARGUMENT, "combinations: {r} is %lld",

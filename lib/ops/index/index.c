@@ -129,7 +129,7 @@ tn_status tn__run_index_select(tn__call *call)
     if (status < 0)
         return status;
     if (index->ndim > 1)
-        return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s is not 1-d",
                         tn__shape_text(text, index->ndim, index->shape));
     if (!x->ndim && index->numel != 1)
         return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s into an "
@@ -171,7 +171,7 @@ tn_status tn__run_embedding(tn__call *call)
     if (status < 0)
         return status;
     if (w->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s is not a matrix",
                         tn__shape_text(text, w->ndim, w->shape));
     if (index->ndim == TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "embedding: %d dimensions; at most %d",
@@ -231,7 +231,7 @@ tn_status tn__run_embedding_renorm(tn__call *call)
     tn_tensor *w = tn__call_tensor(call, TN__ARG_EMBEDDING_RENORM_WEIGHT);
     char text[TN__SHAPE_TEXT];
     if (w->ndim != 2 || !tn_dtype_is_floating(w->dtype))
-        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s of %s is no "
+        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s of %s is not a "
                         "matrix of a floating dtype",
                         tn__shape_text(text, w->ndim, w->shape),
                         tn_dtype_name(w->dtype));

@@ -258,8 +258,8 @@ tn_status tn__run_index_fill(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || tn_dtype_is_floating(index->dtype) ||
         index->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "index_fill: {index} %s of %s is no list "
-                        "of whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "index_fill: {index} %s of %s is not a "
+                        "list of whole numbers",
                         tn__shape_text(text, index->ndim, index->shape),
                         tn_dtype_name(index->dtype));
     if (value && value->ndim > 0)
@@ -373,8 +373,8 @@ tn_status tn__run_index_reduce(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_reduce: {source} %s has not one "
-                        "slice along {dim} %d for each of {index} %s",
+        return tn__fail(TN_ERR_SHAPE, "index_reduce: {source} %s does not have "
+                        "one slice along {dim} %d for each of {index} %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     index = x->ndim ? for_elements(index, source, dim)

@@ -106,8 +106,8 @@ static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
         fits = rows->shape[d] == x->shape[d];
     if (fits || rows->ndim == 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s is no "
-                    "list and has not one row for each of {input} %s",
+    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s is not "
+                    "1-d and does not have one row for each of {input} %s",
                     tn__shape_text(a, rows->ndim, rows->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }
@@ -146,7 +146,7 @@ tn_status tn__run_bucketize(tn__call *call)
     tn_tensor *x = tensor_of(call, TN__ARG_BUCKETIZE_INPUT, rows);
     char text[TN__SHAPE_TEXT];
     if (rows->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} %s is not 1-d",
                         tn__shape_text(text, rows->ndim, rows->shape));
     return give_places(call, rows, x,
                        tn__call_int(call, TN__ARG_BUCKETIZE_RIGHT),
@@ -206,12 +206,12 @@ tn_status tn__run_bincount(tn__call *call)
     int64_t least = tn__call_int(call, TN__ARG_BINCOUNT_MINLENGTH);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1 || tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "bincount: {input} %s of %s is no list "
-                        "of whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "bincount: {input} %s of %s is not a "
+                        "list of whole numbers",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn_dtype_name(x->dtype));
     if (weight && (weight->ndim != 1 || weight->numel != x->numel))
-        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} %s is no list of "
+        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} %s is not a list of "
                         "one for each of %lld elements",
                         tn__shape_text(text, weight->ndim, weight->shape),
                         (long long)x->numel);
@@ -417,7 +417,7 @@ tn_status tn__run_histogram_at(tn__call *call)
     if (status < 0)
         return status;
     if (edges->ndim != 1 || edges->numel < 2)
-        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} %s is no list of "
+        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} %s is not a list of "
                         "edges",
                         tn__shape_text(text, edges->ndim, edges->shape));
     return give_histogram(call, x, tn_clone(edges), weight,

@@ -268,7 +268,8 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
         if (**at == ',' && k + 1 < e->count)
             (*at)++;
         else if ((k + 1 < e->count) != (**at == ','))
-            return fail_text(e->text, "it has not one part for each operand");
+            return fail_text(e->text, "it does not have one part for each "
+                             "operand");
         if (take_diagonals(t) < 0)
             return tn_error_code();
     }
@@ -492,7 +493,7 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
         else if (x[k]->ndim != 2 ||
                  (k && x[k]->shape[0] != x[k - 1]->shape[1]))
             status = tn__fail(TN_ERR_SHAPE, "linalg_multi_dot: {tensors[%d]} "
-                              "%s is no matrix that fits those before it", k,
+                              "%s is not a matrix that fits those before it", k,
                               tn__shape_text(text, x[k]->ndim, x[k]->shape));
     }
     if (status >= 0) {

@@ -307,8 +307,8 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
         status = tn__job_ints(&j.pivots, j.matrices * n);
     if (status >= 0 &&
         (pivots->dtype != TN_I32 || pivots->numel != j.matrices * n))
-        status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} are no int32 list for "
-                          "each of the matrices of {LD}", j.name);
+        status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} are not an int32 list "
+                          "for each of the matrices of {LD}", j.name);
     if (status >= 0 && pivots->numel)
         status = tn_tensor_to_array(pivots, j.pivots,
                                     (size_t)pivots->numel * sizeof(int));

@@ -201,8 +201,8 @@ tn_status tn__run_matmul_into(tn__call *call)
         return status;
     char text[2][TN__SHAPE_TEXT];
     if (!tn__shape_equal(shape.ndim, shape.dim, sum->ndim, sum->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {sum} %s has not the product's "
-                        "shape %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {sum} %s does not have the "
+                        "product's shape %s", name,
                         tn__shape_text(text[0], sum->ndim, sum->shape),
                         tn__shape_text(text[1], shape.ndim, shape.dim));
     status = matmul_into(

@@ -45,7 +45,7 @@ static tn_status find_dims(const tn__call *call, const tn_tensor *x,
         dims[k] = x->ndim ? tn__shape_dim(x->ndim, list.dim[k]) : -1;
     if (list.count == 2 && dims[0] >= 0 && dims[1] >= 0 && dims[0] != dims[1])
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %s are no two dimensions of "
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %s are not two dimensions of "
                     "{input} %s", call->op->name,
                     tn__shape_text(a, list.count, list.dim),
                     tn__shape_text(b, x->ndim, x->shape));

@@ -64,8 +64,9 @@ tn_status tn__run_linalg_tensorsolve(tn__call *call)
     tn_dims_list shape =
         sizes_from(a, b->ndim < ndim ? b->ndim : ndim, ndim, &n);
     if (n != b->numel || a->numel != n * n)
-        return tn__fail(TN_ERR_SHAPE, "linalg_tensorsolve: {A} %s is no square "
-                        "map for {B} %s", tn__shape_text(s, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "linalg_tensorsolve: {A} %s is not a "
+                        "square map for {B} %s",
+                        tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     tn_tensor *x = tn_linalg_solve(tn_reshape(a, tn_dims(n, n)),
                                    tn_reshape(b, tn_dims(n)));

@@ -150,8 +150,8 @@ static tn_status check(const tn__call *call, parts *p)
                         tn__shape_text(b, w->ndim, w->shape));
     if (p->weight &&
         (p->weight->ndim != 1 || p->weight->shape[0] != w->shape[0]))
-        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s has not one number for "
-                        "each of the %lld classes", NAME,
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s does not have one "
+                        "number for each of the %lld classes", NAME,
                         tn__shape_text(a, p->weight->ndim, p->weight->shape),
                         (long long)w->shape[0]);
     if (!(p->smoothing >= 0 && p->smoothing <= 1))

@@ -58,7 +58,7 @@ void tn__warn_broadcast(const tn__call *call)
         return;
     const char *path = tn__me.here.path ? tn_path_text(tn__me.here.path) : "";
     tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: "
-            "is that meant? tn_reshape one of them, or tn_expand it",
+            "is this intended? tn_reshape one of them, or tn_expand it",
             path, *path ? ": " : "", call->op->name,
             tn__shape_text(a, x->ndim, x->shape),
             tn__shape_text(b, y->ndim, y->shape));
@@ -141,8 +141,8 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
                         tn_dtype_name(x->dtype));
     int at = class_dim(x);
     if (weight && (weight->ndim != 1 || weight->shape[0] != x->shape[at]))
-        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s has not one number for "
-                        "each of the %lld classes", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s does not have one "
+                        "number for each of the %lld classes", name,
                         tn__shape_text(a, weight->ndim, weight->shape),
                         (long long)x->shape[at]);
     tn__shape want = {.ndim = 0};

@@ -104,7 +104,8 @@ tn_status tn__run_pdist(tn__call *call)
     double p = tn__call_float(call, TN__ARG_PDIST_P);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "pdist: {input} %s is no matrix (N, M)",
+        return tn__fail(TN_ERR_SHAPE, "pdist: {input} %s is not a matrix (N, "
+                        "M)",
                         tn__shape_text(text, x->ndim, x->shape));
     if (!(p >= 0))
         return tn__fail(TN_ERR_ARGUMENT, "pdist: {p} %g is below 0", p);
@@ -126,8 +127,8 @@ static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
     tn_dims_list along = tn_dims(dim);
     int ndim = a->ndim;
     if (ndim != b->ndim)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {other} %s have not "
-                        "as many dimensions", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {other} %s differ in "
+                        "their number of dimensions", name,
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (dim < -ndim || dim >= ndim)

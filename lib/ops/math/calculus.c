@@ -78,8 +78,8 @@ static tn_tensor *areas(const tn__call *call, int dim)
     }
     int own = dim - (y->ndim - (x ? x->ndim : 0));
     if (x && (own < 0 || x->shape[own] != y->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: {x} %s has not one place along {dim} %d "
-                 "for each of {y} %s", call->op->name,
+        tn__fail(TN_ERR_SHAPE, "%s: {x} %s does not have one place along {dim} "
+                 "%d for each of {y} %s", call->op->name,
                  tn__shape_text(a, x->ndim, x->shape), dim,
                  tn__shape_text(b, y->ndim, y->shape));
         return NULL;
@@ -234,7 +234,7 @@ static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
     else if (spacing->kind != TN_VALUE_NONE)
         step = tn__call_float(call, SPACING);
     if (places && (places->ndim != 1 || places->shape[0] != x->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: {spacing[%d]} %s is no list of the %lld "
+        tn__fail(TN_ERR_SHAPE, "%s: {spacing[%d]} %s is not a list of the %lld "
                  "places along {dim} %d", name, k,
                  tn__shape_text(text, places->ndim, places->shape),
                  (long long)x->shape[dim], dim);
@@ -300,7 +300,7 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
     if (!w || (w->ndim == 1 && w->shape[0] == count &&
                tn_dtype_is_floating(w->dtype) != whole))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "cov: {%s} %s of %s is no list of a %s "
+    return tn__fail(TN_ERR_SHAPE, "cov: {%s} %s of %s is not a list of a %s "
                     "number for each of %lld observations",
                     whole ? "fweights" : "aweights",
                     tn__shape_text(text, w->ndim, w->shape),
@@ -351,7 +351,7 @@ tn_status tn__run_cov(tn__call *call)
     tn_tensor *x = floating(tn__call_tensor(call, TN__ARG_COV_INPUT));
     char text[TN__SHAPE_TEXT];
     if (x && x->ndim > 2)
-        return tn__fail(TN_ERR_SHAPE, "cov: {input} %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "cov: {input} %s is not a matrix",
                         tn__shape_text(text, x->ndim, x->shape));
     if (x && x->ndim < 2)
         x = tn_reshape(x, tn_dims(1, -1));

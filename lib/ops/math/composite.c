@@ -63,8 +63,8 @@ tn_status tn__run_stack(tn__call *call)
     tn_status status = TN_OK;
     for (int k = 0; k < count && status >= 0; k++) {
         if (!tn__shape_equal(x[0]->ndim, x[0]->shape, x[k]->ndim, x[k]->shape))
-            status = tn__fail(TN_ERR_SHAPE, "stack: {tensors[%d]} %s has not "
-                              "the shape of {tensors[0]} %s", k,
+            status = tn__fail(TN_ERR_SHAPE, "stack: {tensors[%d]} %s does not "
+                              "have the shape of {tensors[0]} %s", k,
                               tn__shape_text(b, x[k]->ndim, x[k]->shape),
                               tn__shape_text(a, x[0]->ndim, x[0]->shape));
         else if (!(part[k] = tn_unsqueeze(x[k], dim)))
@@ -90,8 +90,8 @@ tn_status tn__run_index_add(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_add: {source} %s has not one "
-                        "slice along {dim} %d for each of {index} %s",
+        return tn__fail(TN_ERR_SHAPE, "index_add: {source} %s does not have "
+                        "one slice along {dim} %d for each of {index} %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
@@ -126,7 +126,7 @@ static tn_status check_list(const char *name, const tn_tensor *index)
     char text[TN__SHAPE_TEXT];
     if (index->ndim <= 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s is no list", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s is not 1-d", name,
                     tn__shape_text(text, index->ndim, index->shape));
 }
 
@@ -215,7 +215,7 @@ tn_status tn__run_one_hot(tn__call *call)
                         x->ndim + 1, TN_MAX_NDIM);
     if (x->numel == 0 && classes <= 0)
         return tn__fail(TN_ERR_ARGUMENT, "one_hot: {num_classes} cannot be "
-                        "told from an empty tensor");
+                        "determined from an empty tensor");
     if (x->numel) {
         if (classes < 0)
             classes = tn__size_add(tn_item_int(tn_max(x)), 1);

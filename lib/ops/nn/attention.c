@@ -28,7 +28,7 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     for (int d = 0; d < scores.ndim; d++)
         scores.dim[d] = q->shape[d];
     if (!tn__shape_broadcast(&scores, k->ndim - 2, k->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {key} %s has not the batch of "
+        return tn__fail(TN_ERR_SHAPE, "%s: {key} %s does not have the batch of "
                         "{query} %s", call->op->name,
                         tn__shape_text(b, k->ndim, k->shape),
                         tn__shape_text(a, q->ndim, q->shape));
@@ -133,7 +133,7 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     int64_t heads = at >= 0 ? x->shape[at] : 0;
     int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
     if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of {query} %s are no "
+        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of {query} %s are not a "
                  "multiple of those of %s", call->op->name,
                  tn__shape_text(a, q->ndim, q->shape),
                  tn__shape_text(b, x->ndim, x->shape));
@@ -159,8 +159,8 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
         batch.dim[d] = k->shape[d];
     if (v->ndim < 2 || v->shape[v->ndim - 2] != k->shape[k->ndim - 2] ||
         !tn__shape_broadcast(&batch, v->ndim - 2, v->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {value} %s has not one row for each "
-                        "row of {key} %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {value} %s does not have one row "
+                        "for each row of {key} %s", call->op->name,
                         tn__shape_text(a, v->ndim, v->shape),
                         tn__shape_text(b, k->ndim, k->shape));
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");

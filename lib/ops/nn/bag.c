@@ -189,8 +189,8 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
     char text[TN__SHAPE_TEXT];
     b->count = offsets->numel - last;
     if (offsets->ndim != 1 || b->count < 1)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {offsets} %s is no list "
-                        "with the start of each bag%s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {offsets} %s is not a "
+                        "list with the start of each bag%s",
                         tn__shape_text(text, offsets->ndim, offsets->shape),
                         last ? " and the end of the last" : ""), false;
     if (tn_dtype_is_floating(offsets->dtype) || offsets->dtype == TN_BOOL)
@@ -224,7 +224,8 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     tn_tensor *offsets = tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS);
     char text[TN__SHAPE_TEXT];
     if (weight->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {weight} %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {weight} %s is not a "
+                        "matrix",
                         tn__shape_text(text, weight->ndim, weight->shape)),
                false;
     if (input->ndim != 1 + !offsets)
@@ -295,7 +296,7 @@ static tn_status check_scale(const tn_tensor *input, const tn_tensor *scale,
     if (!tn__shape_equal(input->ndim, input->shape, scale->ndim,
                          scale->shape))
         return tn__fail(TN_ERR_SHAPE, "embedding_bag: {per_sample_weights} %s "
-                        "has not the shape of {input} %s",
+                        "does not have the shape of {input} %s",
                         tn__shape_text(a, scale->ndim, scale->shape),
                         tn__shape_text(b, input->ndim, input->shape));
     return tn__check_same_dtype("embedding_bag", scale, "per_sample_weights",

@@ -75,8 +75,8 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         int64_t padded = w->in[a] + w->pad[a] + beyond[a];
         int64_t reach = w->dilation[a] * (w->kernel[a] - 1) + 1;
         if (padded < reach)
-            return tn__fail(TN_ERR_SHAPE, "conv2d: the kernel reaches over "
-                            "%lld, the padded {input} has %lld",
+            return tn__fail(TN_ERR_SHAPE, "conv2d: the kernel spans %lld "
+                            "elements, the padded {input} has %lld",
                             (long long)reach, (long long)padded);
         w->out[a] = (padded - reach) / w->stride[a] + 1;
     }
@@ -94,7 +94,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     if (status < 0)
         return status;
     if (c->weight->ndim != 4)
-        return tn__fail(TN_ERR_SHAPE, "conv2d: {weight} %s is no (O, C / "
+        return tn__fail(TN_ERR_SHAPE, "conv2d: {weight} %s is not (O, C / "
                         "{groups}, kH, kW)", tn__shape_text(a, c->weight->ndim,
                                                   c->weight->shape));
     c->out_channels = c->weight->shape[0];
@@ -111,7 +111,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     status = tn__check_same_dtype("conv2d", x, "input", c->weight, "weight");
     if (status >= 0 && c->bias) {
         if (c->bias->ndim != 1 || c->bias->shape[0] != c->out_channels)
-            return tn__fail(TN_ERR_SHAPE, "conv2d: {bias} %s is no (%lld,)",
+            return tn__fail(TN_ERR_SHAPE, "conv2d: {bias} %s is not (%lld,)",
                             tn__shape_text(a, c->bias->ndim, c->bias->shape),
                             (long long)c->out_channels);
         status = tn__check_same_dtype("conv2d", x, "input", c->bias, "bias");

@@ -33,7 +33,8 @@ static tn_status check_volumes(const tn__call *call, const tn_tensor *x,
     if ((x->ndim == 4 || x->ndim == 5) && w->ndim == 5)
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, D, H, W) "
-                    "nor (C, D, H, W), or {weight} %s has not 5 dimensions",
+                    "nor (C, D, H, W), or {weight} %s does not have 5 "
+                    "dimensions",
                     call->op->name, tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, w->ndim, w->shape));
 }
@@ -77,8 +78,8 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     for (int a = 0; a < AXES; a++) {
         int64_t all = same ? v->dilation[a] * (w->shape[2 + a] - 1) : 0;
         if (same && v->stride[a] != 1)
-            return tn__fail(TN_ERR_ARGUMENT, "conv3d: {padding} \"same\" goes "
-                            "with {stride} 1, not %lld",
+            return tn__fail(TN_ERR_ARGUMENT, "conv3d: {padding} \"same\" "
+                            "requires {stride} 1, not %lld",
                             (long long)v->stride[a]);
         v->low[a] = all / 2;
         v->high[a] = all - all / 2;

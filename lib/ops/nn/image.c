@@ -24,8 +24,8 @@ static tn_status check_sequences(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if ((x->ndim == 2 || x->ndim == 3) && weight->ndim == 3)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor "
-                    "(C, L), or {weight} %s has not 3 dimensions",
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor (C, "
+                    "L), or {weight} %s does not have 3 dimensions",
                     call->op->name, tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, weight->ndim, weight->shape));
 }
@@ -222,8 +222,8 @@ tn_status tn__run_pixel_shuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > 1 << 20 ||
         x->shape[lead] % (r * r))
-        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} %s is no (..., C "
-                        "r r, H, W) for an {upscale_factor} r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} %s is not (..., "
+                        "C r r, H, W) for an {upscale_factor} r of %lld",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {
@@ -252,8 +252,8 @@ tn_status tn__run_pixel_unshuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > INT32_MAX ||
         x->shape[lead + 1] % r || x->shape[lead + 2] % r)
-        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} %s is no (..., "
-                        "C, H r, W r) for a {downscale_factor} r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} %s is not "
+                        "(..., C, H r, W r) for a {downscale_factor} r of %lld",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {

@@ -118,8 +118,8 @@ static tn_status per_channel(const tn__call *call, int arg, int64_t channels,
     if (!x)
         return TN_OK;
     if (x->ndim != 1 || x->shape[0] != channels)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has not one number for each "
-                        "of the %lld channels", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s does not have one number "
+                        "for each of the %lld channels", call->op->name,
                         call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
                         (long long)channels);
@@ -333,8 +333,8 @@ static tn_status check_affine(const tn__call *call, int arg, int shape_arg)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!x || tn__shape_equal(x->ndim, x->shape, want->count, want->dim))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has not the shape %s that is "
-                    "normalized", call->op->name, call->op->arg[arg].name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s does not have the shape %s that "
+                    "is normalized", call->op->name, call->op->arg[arg].name,
                     tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, want->count, want->dim));
 }

@@ -37,8 +37,9 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
             !__builtin_add_overflow(x->shape[d], low, &shape->dim[d]) &&
             !__builtin_add_overflow(shape->dim[d], high, &shape->dim[d]);
         if (!told || shape->dim[d] < 0)
-            return tn__fail(TN_ERR_SHAPE, "%s: {pad} %s leaves less than "
-                            "nothing of dimension %d of {input} %s", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {pad} %s removes more elements "
+                            "than there are in dimension %d of {input} %s",
+                            name,
                             tn__shape_text(a, pad->count, pad->dim), d,
                             tn__shape_text(b, x->ndim, x->shape));
     }

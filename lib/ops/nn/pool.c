@@ -53,8 +53,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
         if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
             w->out[a]--;
         if (w->out[a] < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} reaches over "
-                            "%lld, the padded {input} has %lld", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} spans %lld "
+                            "elements, the padded {input} has %lld", name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
         /* Taps outside the image in every window change nothing. With ceil_mode

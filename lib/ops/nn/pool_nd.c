@@ -24,7 +24,7 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
         if (list[a] == TN_NONE_INT)
             list[a] = KEEP_SIZE; /* so that sums of products do not overflow */
         else if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld exceeds 2^31",
                             call->op->name, call->op->arg[arg].name,
                             (long long)list[a]);
     }
@@ -65,7 +65,7 @@ static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
     if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
         w->out[a]--;
     if (w->out[a] < 1 || w->in[a] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} reaches over %lld, "
+        return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} spans %lld elements, "
                         "the padded {input} has %lld", name, (long long)span,
                         (long long)(w->in[a] + 2 * w->pad[a]));
     return TN_OK;

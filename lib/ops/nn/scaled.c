@@ -123,7 +123,7 @@ tn_status tn__run_scaled_mm(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "%s: {out_dtype} is %s; a floating one "
                         "is wanted", name, tn_dtype_name(dtype));
     if (bias && (bias->ndim != 1 || bias->shape[0] != shape[1]))
-        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s is no (%lld,)", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s is not (%lld,)", name,
                         tn__shape_text(text, bias->ndim, bias->shape),
                         (long long)shape[1]);
     if (bias && (!tn_dtype_is_floating(bias->dtype) || bias->dtype == TN_F64))

@@ -92,8 +92,8 @@ tn_status tn__run_diagonal_backward(tn__call *call)
     view_line(out, &l, &view);
     if (!tn__shape_equal(x->ndim, x->shape, view.ndim, view.shape)) {
         char text[TN__SHAPE_TEXT], whole[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: {input} %s is no "
-                        "such diagonal of %s",
+        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: {input} %s is not "
+                        "such a diagonal of %s",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn__shape_text(whole, size->count, size->dim));
     }
@@ -307,8 +307,8 @@ static tn_status check_part(const tn__call *call, const tn_tensor *part,
         return tn_error_code();
     if (tn__shape_equal(part->ndim, part->shape, src->ndim, src->shape))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {src} %s has not the shape %s of what "
-                    "it takes the place of", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {src} %s does not have the shape %s of "
+                    "what it takes the place of", call->op->name,
                     tn__shape_text(a, src->ndim, src->shape),
                     tn__shape_text(b, part->ndim, part->shape));
 }

@@ -116,8 +116,8 @@ tn_status tn__run_slice_backward(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (!is_slice(x, size, dim, start, step)) {
         char part[TN__SHAPE_TEXT], whole[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "slice_backward: {input} %s is no slice, "
-                        "from %lld by %lld, of {dim} %d of %s",
+        return tn__fail(TN_ERR_SHAPE, "slice_backward: {input} %s is not a "
+                        "slice, from %lld by %lld, of {dim} %d of %s",
                         tn__shape_text(part, x->ndim, x->shape),
                         (long long)start, (long long)step, dim,
                         tn__shape_text(whole, size->count, size->dim));

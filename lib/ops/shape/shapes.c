@@ -329,8 +329,8 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
     int64_t count = x->shape[dim];
     char text[TN__SHAPE_TEXT];
     if (by->ndim > 1 || (by->numel != 1 && by->numel != count))
-        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: {repeats} %s has not "
-                        "one number for each of the %lld slices",
+        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: {repeats} %s does "
+                        "not have one number for each of the %lld slices",
                         tn__shape_text(text, by->ndim, by->shape),
                         (long long)count);
     by = tn_contiguous(tn_to_dtype(

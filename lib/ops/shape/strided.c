@@ -59,7 +59,7 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
         return tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
-            "%s: {size:}elements %lld to %lld lie outside a storage of %lld",
+            "%s: {size:}elements %lld to %lld are outside a storage of %lld",
             name, (long long)low, (long long)high, (long long)room);
     *out = empty ? (strided){size, *step, 0, 0, -1}
                  : (strided){size, *step, offset, low, high};

@@ -182,7 +182,7 @@ tn_status tn__run_flatten(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (first > last)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "flatten: {start_dim} %d lies behind {end_dim} %d",
+                        "flatten: {start_dim} %d is after {end_dim} %d",
                         first, last);
     tn_dims_list shape = {0, {0}};
     for (int d = 0; d < x->ndim; d++) {
