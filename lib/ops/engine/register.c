@@ -90,10 +90,10 @@ tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
     return TN_OK;
 }
 
+/* ---- running ------------------------------------------------------------- */
+
 /* Adds result o of forward to the call, as a tensor that is used nowhere
  * else. */
-
-/* Takes over result o of forward, as a tensor that nobody else has. */
 static tn_status take_result(tn__call *call, int o, tn_tensor *x)
 {
     if (!x)
