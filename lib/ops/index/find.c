@@ -390,7 +390,7 @@ static tn_status give_unique(tn__call *call, tn_tensor *x,
 /* Integers in a small range are counted, not sorted: those that occur, in
  * order, are the result. Is the range small enough? Then low is its start and
  * size its length. */
-static bool lies_close(tn_tensor *x, int64_t *low, int64_t *size)
+static bool is_small_range(tn_tensor *x, int64_t *low, int64_t *size)
 {
     enum { LEAST = 64 };
     if (tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL ||
@@ -445,7 +445,7 @@ tn_status tn__run_unique(tn__call *call)
     tn_status status = tn__space_check("unique", "input", x->ndim, x->shape);
     if (status < 0)
         return status;
-    if (!u.slices && lies_close(x, &low, &size))
+    if (!u.slices && is_small_range(x, &low, &size))
         return give_counted(call, x, &u, low, size);
     return give_unique(call, x, &u, true);
 }

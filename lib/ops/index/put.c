@@ -318,9 +318,9 @@ static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
 }
 
 /* scatter_reduce and index_reduce, with an index for each element. */
-static tn_tensor *folded(const char *name, tn_tensor *x, int dim,
-                         tn_tensor *index, tn_tensor *source,
-                         const char *reduce, bool with_own)
+static tn_tensor *reduced(const char *name, tn_tensor *x, int dim,
+                          tn_tensor *index, tn_tensor *source,
+                          const char *reduce, bool with_own)
 {
     static const char *const names[] = {"sum", "prod", "mean", "amax", "amin"};
     bool known = false;
@@ -355,11 +355,11 @@ tn_status tn__run_scatter_reduce(tn__call *call)
         return TN_ERR_ARGUMENT;
     return tn__give(
         call,
-        folded("scatter_reduce", x, dim,
-               tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_INDEX),
-               tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_SRC),
-               call->value[TN__ARG_SCATTER_REDUCE_REDUCE].of.string,
-               tn__call_int(call, TN__ARG_SCATTER_REDUCE_INCLUDE_SELF)));
+        reduced("scatter_reduce", x, dim,
+                tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_INDEX),
+                tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_SRC),
+                call->value[TN__ARG_SCATTER_REDUCE_REDUCE].of.string,
+                tn__call_int(call, TN__ARG_SCATTER_REDUCE_INCLUDE_SELF)));
 }
 
 tn_status tn__run_index_reduce(tn__call *call)
@@ -380,7 +380,7 @@ tn_status tn__run_index_reduce(tn__call *call)
     index = x->ndim ? for_elements(index, source, dim)
                     : tn_reshape(index, (tn_dims_list){0});
     return tn__give(
-        call, folded("index_reduce", x, dim, index, source,
-                     call->value[TN__ARG_INDEX_REDUCE_REDUCE].of.string,
-                     tn__call_int(call, TN__ARG_INDEX_REDUCE_INCLUDE_SELF)));
+        call, reduced("index_reduce", x, dim, index, source,
+                      call->value[TN__ARG_INDEX_REDUCE_REDUCE].of.string,
+                      tn__call_int(call, TN__ARG_INDEX_REDUCE_INCLUDE_SELF)));
 }

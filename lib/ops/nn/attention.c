@@ -52,7 +52,7 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
 }
 
 /* The integers from first on, as many as the size of dim. */
-static tn_tensor *places(const tn_tensor *scores, int dim, int64_t first)
+static tn_tensor *positions(const tn_tensor *scores, int dim, int64_t first)
 {
     return tn_arange((double)first,
                      (double)(first + scores->shape[scores->ndim + dim]), 1,
@@ -61,7 +61,7 @@ static tn_tensor *places(const tn_tensor *scores, int dim, int64_t first)
 
 /* Sets scores to minus infinity where hidden is true, so that nothing is
  * attended to there. */
-static tn_tensor *without(tn_tensor *scores, tn_tensor *hidden)
+static tn_tensor *mask_scores(tn_tensor *scores, tn_tensor *hidden)
 {
     return tn_masked_fill_scalar(scores, hidden, -INFINITY);
 }
@@ -70,7 +70,7 @@ static tn_tensor *without(tn_tensor *scores, tn_tensor *hidden)
  * floating mask is added. */
 static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 {
-    return mask->dtype == TN_BOOL ? without(scores, tn_logical_not(mask))
+    return mask->dtype == TN_BOOL ? mask_scores(scores, tn_logical_not(mask))
                                   : tn_add(scores, mask);
 }
 
@@ -99,8 +99,8 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
                        value, 2);
     }
     /* A query attends to no key behind its own position. */
-    tn_tensor *key = places(scores, -1, 0);
-    tn_tensor *query = tn_unsqueeze(places(scores, -2, first), 1);
+    tn_tensor *key = positions(scores, -1, 0);
+    tn_tensor *query = tn_unsqueeze(positions(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
                               tn__value_tensor(query), tn__value_int(-1)};
     return key && query ? tn__row(TN__OP_ID_SOFTMAX_CAUSAL, value, 4) : NULL;

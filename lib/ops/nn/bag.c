@@ -182,7 +182,7 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
         tn__error_restore(&before);
 }
 
-/* Reads at `starts`, which checks them as indices. */
+/* Sets the start of each bag. The starts are checked by reading at them. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
     bool last = tn__call_int(call, TN__ARG_EMBEDDING_BAG_INCLUDE_LAST_OFFSET);
