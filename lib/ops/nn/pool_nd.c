@@ -192,7 +192,7 @@ bool tn__windows_suit_images(const tn_tensor *x, const tn__windows *w)
         tn__windows_all_padding(w)) /* depth is a separate pass */
         return false;
     for (int a = 0; a < w->axes; a++)
-        /* Dilation allows more padding than max_pool2d, which reads each tap. */
+        /* Dilation allows more padding. max_pool2d reads each tap. */
         if (w->pad[a] > w->kernel[a] / 2 ||
             w->kernel[a] > w->in[a] + 2 * w->pad[a])
             return false;
