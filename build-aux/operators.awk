@@ -13,8 +13,8 @@ function trim(s)
 BEGIN {
     autocast["lower"] = "in the half type"
     autocast["f32"] = "in float32"
-    autocast["f32_not_f16"] = "in float32; refused where it is to float16"
-    autocast["widest"] = "in the widest dtype that is given"
+    autocast["f32_not_f16"] = "in float32; an error with autocast to float16"
+    autocast["widest"] = "in the widest dtype of its tensors"
 }
 # A row that was read becomes text of its family, or of the inner ones.
 function finish(    name, text, names, n, i, wider)
@@ -24,7 +24,7 @@ function finish(    name, text, names, n, i, wider)
     name = line["op"]
     sub(/\(.*/, "", name)
     text = "### " name "\n\n`" line["op"] "`\n\n"
-    text = text toupper(substr(line["doc"], 1, 1)) substr(line["doc"], 2) ".\n\n"
+    text = text capitalised(line["doc"], line["op"]) ".\n\n"
     if (line["torch"] != "" && line["torch"] != name)
         text = text "- PyTorch: " list(line["torch"]) "\n"
     if (line["kernel"] != "")
@@ -33,9 +33,9 @@ function finish(    name, text, names, n, i, wider)
     if (line["with"] != "")
         text = text "- with " line["with"] "\n"
     if (line["native"] != "")
-        text = text "- runs: C, by the device's primitives\n"
+        text = text "- implementation: C, with the primitives of the device\n"
     if (line["composite"] != "")
-        text = text "- runs: in terms of other operators\n"
+        text = text "- implementation: composed of other operators\n"
     text = text needs("bounds") needs("needs")
     text = text "- gradient: " gradient() "\n"
     if (line["autocast"] != "")
@@ -43,9 +43,9 @@ function finish(    name, text, names, n, i, wider)
     if (has("inplace"))
         text = text "- in place: `" name "_`\n"
     if (has("view"))
-        text = text "- a view: shares its input's memory\n"
+        text = text "- view: shares the memory of its input\n"
     if (has("host"))
-        text = text "- **host**: runs in the core on a staged copy\n"
+        text = text "- **host**: runs in the core on a copy in host memory, unless the device has the extension `lapack`\n"
     names = line["torch"] == "" ? name : line["torch"]
     n = split(names, word, " ")
     for (i = 1; i <= n; i++)
@@ -90,7 +90,7 @@ function gradient()
     if (line["kernel"] != "")
         return "derived from the kernel"
     if (line["composite"] != "")
-        return "that of its parts"
+        return "that of the operators it is composed of"
     return "a rule in C (lib/autograd)"
 }
 
@@ -153,25 +153,27 @@ END {
     finish()
     print "# Operators\n"
     print "Made from `lib/ops/*/*.def` at build time: " count " operators in " \
-        families " families, and " inner_count " inner rows that they use.\n" \
-        "A signature shows the arguments with their kinds (a tensor where none" \
-        " is given) and\ndefaults; those after `;` are options: fields of the" \
-        " option struct in C. One that" \
-        " is\n\"with max_norm only\" is refused without max_norm, unless its" \
-        " default is written.\nThe kernel language is explained in" \
-        " [kernel-language.md](kernel-language.md); `g` is\nthe gradient of" \
-        " the output, `out` the output. Tolerances are those under which\n" \
-        "PyTorch's own results are reproduced (tests/golden); a wider one has" \
-        " its reason in\ntests/golden/looser.def.\n"
+        families " families, and " inner_count " inner operators that they" \
+        " use.\n\n" \
+        "A signature shows the arguments with their kinds and defaults. An" \
+        " argument without a\nkind is a tensor, and `?` marks one that may be" \
+        " absent. Arguments after `;` are options:\nfields of the option" \
+        " struct in C. An option \"with max_norm only\" is an error without\n" \
+        "max_norm, unless its value is the default.\n\n" \
+        "[kernel-language.md](kernel-language.md) explains the kernel" \
+        " language. In gradients, `g` is\nthe gradient of the output and" \
+        " `out` the output. The tolerance is that of the comparison\nwith" \
+        " results of PyTorch (tests/golden). tests/golden/looser.def has the" \
+        " reason of each wider\none.\n"
     for (i = 1; i <= families; i++)
         print "- [" title[i] "](#" title[i] ")"
     print "- [on the host](#on-the-host)\n- [inner rows](#inner-rows)\n"
     for (i = 1; i <= families; i++)
         printf "## %s\n\n%s\n%s", title[i], intro[i], family[i]
-    print "## On the host\n\nPyTorch's names of what runs in the core, on a" \
-        " staged copy, as a whole or in part,\nwhatever the device: the" \
-        " operators marked **host** and those made of them. For all\nothers" \
-        " `tn_host_runs()` stays 0.\n\n" host
-    print "## Inner rows\n\nParts of the operators above: in traces and" \
-        " messages, not in C.\n\n" inner
+    print "## On the host\n\nPyTorch's names of the operators that run in the" \
+        " core on a copy in host memory, as a\nwhole or in part, on any device" \
+        " without the extension `lapack`: those marked **host** and\nthose" \
+        " composed of them. For all others `tn_host_runs()` stays 0.\n\n" host
+    print "## Inner rows\n\nParts of the operators above. Their names appear" \
+        " in traces and messages. They have no C\nfunction.\n\n" inner
 }

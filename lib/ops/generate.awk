@@ -1,10 +1,10 @@
-# generate.awk: what the operator table says, as C.
+# generate.awk: makes C from the operator table.
 #
 #   awk -v header=ops.h -v source=table.c -v externs=table.h \
 #       -v gradients=gradient_table.c -f needs.awk -f generate.awk */*.def
 #
-# One pass: rows are read and checked one by one and kept as pieces of text for
-# each output; END writes them in order. README.md describes the table.
+# It makes one pass: each row is read, checked, and added to the text of each output.
+# END writes the outputs. README.md describes the table.
 
 function fail(text)
 {
@@ -23,7 +23,7 @@ function quote(s)
     gsub(/"/, "\\\"", s)
     return "\"" s "\""
 }
-# Splits s at each `by` outside brackets and quotes into part[1..n].
+# Splits s at each `by` that is outside brackets and quotes into part[1..n].
 function split_top(s, by, part,    n, i, c, depth, quoted, word)
 {
     n = depth = quoted = 0
@@ -47,7 +47,7 @@ function split_top(s, by, part,    n, i, c, depth, quoted, word)
         part[++n] = trim(word)
     return n
 }
-# text with each word g in it replaced.
+# Replaces each word g in text.
 function replace_g(text, by,    out)
 {
     out = ""
@@ -285,7 +285,7 @@ function finish_row(    n, sorts, i, parts)
     reset_row()
 }
 
-# The row behind an inner one that makes one number of each element: its mean.
+# Adds the row that follows an inner element-wise row: its mean.
 function emit_mean(    i)
 {
     if (!sub(/_each$/, "_mean", name) || flags !~ / inner /)
@@ -297,8 +297,9 @@ function emit_mean(    i)
     emit_row()
 }
 
-# What the gradient function of a row needs, as an initializer: of port 0, 1, and
-# of 2 and later ones together, a bit for each input and each output.
+# What the gradient function of a row needs, as an initializer. There is a bit for
+# each input and each output, for port 0, for port 1, and for all later ports
+# together.
 function saved(    i, k, n, m, at, line_, ports, words, p, bit, inputs, outputs,
                port, text)
 {
@@ -450,7 +451,7 @@ function option_kind(k)
     return option_type[k] ~ /^int64_t/ ? "TN_OPTION_WHOLE" : \
         option_type[k] ~ /^double/ ? "TN_OPTION_NUMBER" : "TN_OPTION_PLAIN"
 }
-# Where the value says more than a reader of PyTorch's manual expects.
+# The comment of option k: its default, and a note on dims.
 function option_note(k,    value)
 {
     value = option_default[k]
@@ -479,7 +480,7 @@ function options_struct(    i, k, text, type)
     return text
 }
 
-# What the library knows of them.
+# The descriptors of the options, for the library.
 function options_type(    i, k, text, type, arguments)
 {
     type = "tn_" name "_options"
@@ -519,8 +520,8 @@ function bound_row(option, rest,    sign, how)
 
 # The list of lines "needs OPTION: OTHER", "needs OPTION: !OTHER" and "needs
 # OPTION: OTHER = word|word": other is given, is not given, is one of the words.
-# Bounds come first: of a word that is misspelt no option has to say that it
-# needs another one.
+# Bounds come first, so that a misspelt word is reported as such and not as a
+# missing option.
 function need_rows(    i, at, option, other, how, words, text)
 {
     text = ""
@@ -549,8 +550,8 @@ function need_rows(    i, at, option, other, how, words, text)
     return text
 }
 
-# What calls by name alone can take, since it changes how many outputs there
-# are: "named ARG: what to call from C".
+# Rejects an option that only calls by name can use, because it changes the number
+# of outputs: "named ARG: what to call from C".
 function refuse_named(    at, arg)
 {
     if (!("named" in field))
@@ -559,7 +560,7 @@ function refuse_named(    at, arg)
     arg = trim(substr(field["named"], 1, at - 1))
     argument_of(arg, "named")
     return "    if (o_->" arg ")\n        return tn__fail_null(" \
-        "TN_ERR_UNSUPPORTED, \"" name ": ." arg ": tn_" name " gives one " \
+        "TN_ERR_UNSUPPORTED, \"" name ": ." arg ": tn_" name " returns one " \
         "tensor; call " trim(substr(field["named"], at + 1)) "\");\n"
 }
 
@@ -635,7 +636,7 @@ function parameter_value(i, number)
 
 # ---- the functions of a row --------------------------------------------------
 
-# choice: bit k set: the k-th argument of kinds tensor|number is a number.
+# choice: bit k is set if the k-th argument of kinds tensor|number is a number.
 function function_name(choice, both,    base)
 {
     base = name
@@ -742,7 +743,7 @@ function emit_function(choice, both,    cname, i, k, number, list, call, plain, 
     }
 }
 
-# One doc comment: the sentence, then the arguments that have something to say.
+# The comment of a function: the doc, then the arguments that are no plain tensors.
 function wrap(text, first, next_lines,    words, n, i, line_text, out)
 {
     n = split(text, words, " ")
@@ -768,10 +769,9 @@ function torch_names()
 }
 function sentence(    text)
 {
-    text = field["doc"]
-    text = toupper(substr(text, 1, 1)) substr(text, 2)
+    text = capitalised(field["doc"], signature)
     if (emit_row_inplace)
-        text = text ", written into input"
+        text = text ". The result is written into input"
     return text "."
 }
 function doc_comment(    text, i, first_torch, parts)
@@ -788,8 +788,8 @@ function doc_comment(    text, i, first_torch, parts)
         text = text wrap(need_option(need_lines[i]) ": " \
             need_words(need_word[i], need_lines[i]), " *   ", " *     ") "\n"
     if (listed)
-        text = text wrap("returns how many, written into out (room for that " \
-            "many), or a negative status", " *   ", " *     ") "\n"
+        text = text wrap("returns the number of outputs, which are written into " \
+            "out (of size room), or a negative status", " *   ", " *     ") "\n"
     if (!split(torch_names(), parts, " "))
         return text " * PyTorch has no such function. */\n"
     return text " * Source: torch." (emit_row_inplace ? "Tensor." : "") \
@@ -881,8 +881,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
                 (grad_text[arg_name[i]] == "none" ? "" : " " arg_name[i])
         grads = grads "    " (g ? quote(grad_text[arg_name[i]]) : "NULL") ",\n"
     }
-    # What a gradient alone names feeds the kernel too: only its inputs have
-    # gradients.
+    # An argument that only a gradient names is an input of the kernel too, since
+    # only inputs have gradients.
     role = ""
     for (i = 1; i <= arg_count; i++) {
         if (body == "" || !mentions(text, arg_name[i]))
@@ -929,7 +929,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         ", .sort = TN__OP_" sort_name ",\n" \
         "        .inplace = " (emit_row_inplace ? "true" : "false") \
         ", .view = " (flags ~ / view / ? "true" : "false") \
-        ", .host = " (flags ~ / host / ? "true" : "false") ",\n" \
+        ", .creates = " (("rule" in field) && field["rule"] == "create" ? \
+            "true" : "false") ",\n" \
         "        .differentiable = " differentiable \
         ", .nonempty = " (flags ~ / nonempty / ? "true" : "false") \
         ", .floating = " (flags ~ / floating / ? "true" : "false") ",\n" \
@@ -943,12 +944,13 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         "        .name = " quote(name) ", .torch = " quote(torch_names()) \
         ",\n        .signature = " quote(sig) ",\n        .doc = " \
         quote(emit_row_inplace ? \
-            "The operator without _, written into input." : sentence()) \
+            "The operator without _. The result is written into input." : sentence()) \
         ",\n        .arg_count = " arg_count \
         ", .tensor_count = " tensor_count ",\n" \
         (arg_count ? "        .arg = args_" name ", .fallback = fallback_" \
             name ",\n" : "") \
-        "        .run = " run ",\n        .kernel = " \
+        "        .run = " (flags ~ / host / ? "tn__run_host_row, .host = " : \
+            "") run ",\n        .kernel = " \
         (body == "" ? "NULL" : quote(body)) ",\n        .with = " \
         (with_name == "" ? "NULL" : quote(with_text)) ", .with_arg = " \
         with_arg ",\n        .role = " quote(role) ", .extra = " \
@@ -963,12 +965,12 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     for (i = 1; i <= n; i++)
         if (!(parts[i] in own)) {
             own[parts[i]] = 1
-            # a row's own name is its own first of all
+            # the row itself comes first for its own name
             names[++name_count] = parts[i] " " \
                 sprintf("%d%05d", parts[i] != name, id)
         }
 
-    # Gradient functions of the room above.
+    # Gradient functions, in autograd.
     if (differentiable == "true" && !any_grad && \
         (("native" in field) || ("rule" in field))) {
         gradient_externs = gradient_externs "TN__GRADIENT(" name ");\n"
@@ -996,7 +998,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     }
     last_choice = both == 2 ? 3 : both
     for (choice = 0; choice <= last_choice; choice++) {
-        # At least one tensor; and what is written in place is one.
+        # There must be a tensor, and an input that is written must be one.
         if (both == 2 && choice == 3 && !numbers)
             continue
         if (both == 2 && choice == 1 && emit_row_inplace)
@@ -1025,11 +1027,12 @@ END {
 
     print "/* <tenon/ops.h>: the operators, named as in PyTorch.\n" \
         " * " made "\n *\n" \
-        " * Each gives a new tensor, owned by the open scope, or NULL with the error\n" \
-        " * recorded; given NULL it returns NULL. Options come after the arguments, by\n" \
-        " * name: tn_sum(x, .dim = 0, .keepdim = true). One that is \"with max_norm only\"\n" \
-        " * is refused without max_norm, unless its default is written. Functions whose\n" \
-        " * name ends in _scalar take a C number, those in _ write into their input.\n" \
+        " * Each function returns a new tensor, which the open scope owns, or NULL with\n" \
+        " * the error recorded. If an argument that must be given is NULL, it returns\n" \
+        " * NULL. Options follow the arguments, by name: tn_sum(x, .dim = 0,\n" \
+        " * .keepdim = true). An option \"with max_norm only\" is an error without\n" \
+        " * max_norm, unless its value is the default. A name that ends in _scalar takes\n" \
+        " * a C number. A name that ends in _ writes the result into the first input.\n" \
         " *\n" \
         " * Threads: Any thread may call any of them, several at once, on tensors shared\n" \
         " * as <tenon/tensor.h> says. Modes (recording, autocast), the current device and\n" \
@@ -1044,11 +1047,11 @@ END {
         "#define TN_LIB_OPS_TABLE_H\n\n#include <ops/engine/ops.h>\n" > externs
     print "enum {\n" extern_ids "    TN__OP_COUNT = " row_count "\n};\n" \
         "extern const tn_op tn__op_table[TN__OP_COUNT];\n\n" \
-        "/* Names served, sorted, each with its rows in order. */\n" \
+        "/* The names of operators, sorted, each with its rows in order. */\n" \
         "typedef struct tn__op_alias {\n    const char *name;\n    int id;\n" \
         "} tn__op_alias;\nextern const tn__op_alias tn__op_aliases[];\n" \
         "extern const int tn__op_alias_count;\n" > externs
-    print "/* Arguments by number, and the C functions of rows. */\n" \
+    print "/* The numbers of arguments, and the C functions of rows. */\n" \
         extern_text "\n#endif" > externs
     close(externs)
 
@@ -1074,8 +1077,8 @@ END {
     close(gradients)
 }
 
-# By bytes (the rule sets LC_ALL=C), the order that strcmp has. The blank after
-# a name sorts before all that names may hold.
+# Sorts by bytes (the rule sets LC_ALL=C), like strcmp. The blank after a name sorts
+# before all characters of names.
 function sort_names(    i, j, word)
 {
     for (i = 2; i <= name_count; i++) {

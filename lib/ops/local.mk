@@ -4,12 +4,12 @@ tenoninclude_HEADERS += include/tenon/op.h include/tenon/op_register.h \
 
 libtenon_la_SOURCES += \
 	lib/ops/engine/ops.h \
-	lib/ops/engine/call.c lib/ops/engine/needs.c lib/ops/engine/precision.c lib/ops/engine/mistakes.c \
+	lib/ops/engine/call.c lib/ops/engine/values.c lib/ops/engine/needs.c lib/ops/engine/precision.c lib/ops/engine/mistakes.c \
 	lib/ops/engine/mistakes.h lib/ops/engine/details.c \
 	lib/ops/engine/late.c lib/ops/engine/late.h \
 	lib/ops/engine/run_kernel.c lib/ops/engine/kernels.c lib/ops/engine/define.h \
 	lib/ops/engine/space.c lib/ops/engine/space.h \
-	lib/ops/engine/op.c lib/ops/engine/define.c lib/ops/engine/select.c \
+	lib/ops/engine/op.c lib/ops/engine/op_hooks.c lib/ops/engine/registry.c lib/ops/engine/define.c lib/ops/engine/select.c \
 	lib/ops/engine/register.c lib/ops/engine/register.h \
 	lib/ops/engine/signature.c lib/ops/engine/signature.h \
 	lib/ops/create/create.c lib/ops/random/random.c lib/ops/random/random.h \
@@ -20,14 +20,16 @@ libtenon_la_SOURCES += \
 	lib/ops/reduce/scan.c \
 	lib/ops/math/composite.c lib/ops/loss/loss.c lib/ops/loss/ctc.c lib/ops/loss/linear_loss.c lib/ops/nn/bag.c \
 	lib/ops/create/to_device.c \
-	lib/ops/engine/native.c lib/ops/engine/native.h lib/ops/linalg/matmul.c lib/ops/nn/linear.c lib/ops/nn/scaled.c lib/ops/index/index.c \
+	lib/ops/engine/native.c lib/ops/engine/native.h lib/ops/linalg/matmul.c lib/ops/nn/linear.c lib/ops/nn/scaled.c lib/ops/index/index.c lib/ops/index/index.h \
+	lib/ops/index/scatter.c lib/ops/index/triangle.c lib/ops/shape/join.c \
 	lib/ops/nn/window.c lib/ops/nn/window.h lib/ops/nn/columns.c lib/ops/nn/conv.c \
 	lib/ops/nn/pool.c lib/ops/nn/pool_back.c \
 	lib/ops/linalg/lapack.c lib/ops/linalg/lapack.h lib/ops/linalg/lapack.def lib/ops/linalg/job.c lib/ops/linalg/job.h lib/ops/linalg/factor.c \
 	lib/ops/linalg/eigen.c lib/ops/linalg/lapack_device.c \
 	lib/ops/linalg/eliminate.c lib/ops/linalg/eliminate.inc lib/ops/linalg/reflect.c \
-	lib/ops/linalg/systems.c lib/ops/linalg/spectra.c lib/ops/linalg/matrix_norms.c \
-	lib/ops/nn/taps.c lib/ops/nn/taps.h lib/ops/nn/pool_nd.c \
+	lib/ops/linalg/systems.c lib/ops/linalg/tensor_systems.c lib/ops/linalg/spectra.c lib/ops/linalg/matrix_norms.c \
+	lib/ops/nn/taps.c lib/ops/nn/taps.h lib/ops/nn/pool_nd.c lib/ops/nn/pool_nd.h \
+	lib/ops/nn/pool_nd_max.c lib/ops/nn/pool_nd_mean.c lib/ops/nn/unpool.c \
 	lib/ops/nn/pool_fractional.c lib/ops/nn/interpolate.c \
 	lib/ops/nn/grid.c lib/ops/linalg/einsum.c \
 	lib/ops/nn/pad.c lib/ops/nn/unfold.c lib/ops/nn/conv3d.c \

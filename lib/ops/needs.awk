@@ -1,5 +1,6 @@
-# needs.awk: a line "needs" or "bounds" of the operator table in plain words,
-# for the headers (generate.awk) and the manual (operators.awk).
+# needs.awk: what generate.awk (the headers) and operators.awk (the manual) share
+# of the words about a row: its lines "needs" and "bounds" as words, and its doc
+# as a sentence.
 #
 #   needs  norm_type: max_norm     norm_type: with max_norm only
 #   needs  dx: !x                  dx: without x only
@@ -39,4 +40,16 @@ function need_words(word, text,    rest)
         !sub(/^!=/, "not", rest))
         sub(/^>/, "above", rest)
     return rest
+}
+# A row's doc with a capital letter, unless it begins with a formula or with the
+# name of an argument of op, the row's signature.
+function capitalised(doc, op,    first)
+{
+    if (!match(doc, /^[a-z]+/))
+        return doc
+    first = substr(doc, 1, RLENGTH)
+    if (substr(doc, RLENGTH + 1) ~ /^([^ ,.]| [-*+\/<>=&|^%])/ || \
+        (first != "a" && op ~ "[(,; ]" first "[]?:,; )=]"))
+        return doc
+    return toupper(substr(doc, 1, 1)) substr(doc, 2)
 }

@@ -333,9 +333,9 @@ static void test_randint(void)
     refused(tn_arange(-INFINITY, -1, -INFINITY), TN_ERR_ARGUMENT,
             "arange: start -inf, end -1: both are finite");
     refused(tn_randint(5, 5, tn_dims(2)), TN_ERR_ARGUMENT,
-            "randint: nothing lies in [5, 5)");
+            "randint: there are no integers in [5, 5)");
     refused(tn_randint(INT64_MAX, INT64_MIN, tn_dims(2)), TN_ERR_ARGUMENT,
-            "randint: nothing lies in [9223372036854775807, "
+            "randint: there are no integers in [9223372036854775807, "
             "-9223372036854775808)");
     refused(tn_randint(-200, 300, tn_dims(2), .dtype = TN_I8), TN_ERR_ARGUMENT,
             "randint: [-200, 300) is not within int8's [-128, 127]");
@@ -376,9 +376,8 @@ static void test_warnings(void)
     char want[200];
     snprintf(
         want, sizeof want,
-        "mse_loss: input (7, 1) and target (%d,) differ "
-        "in shape and broadcast: is that meant? tn_reshape one of them, or "
-        "tn_expand it",
+        "mse_loss: input (7, 1) and target (%d,) differ in shape and "
+        "broadcast: is this intended? tn_reshape one of them, or tn_expand it",
         7 + more);
     is_str(warning, want, "with both shapes");
     tn_l1_loss(x, y);

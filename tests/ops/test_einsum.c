@@ -26,7 +26,7 @@ int main(void)
     refused(tn_einsum("ijk", two, 1), TN_ERR_SHAPE,
             "einsum: operands[0] has 2 dimensions, its part of \"ijk\" 3");
     refused(tn_einsum("ij,kl", two, 1), TN_ERR_ARGUMENT,
-            "einsum: equation \"ij,kl\": it has not one part for each "
+            "einsum: equation \"ij,kl\": it does not have one part for each "
             "operand");
     refused(tn_einsum("i1", two, 1), TN_ERR_ARGUMENT,
             "einsum: equation \"i1\": letters, \"...\", ',' and \"->\" are "
@@ -38,8 +38,8 @@ int main(void)
             "tensordot: dims (1,) of input (2, 3) and other (4, 5) do not "
             "fit");
     refused(tn_linalg_multi_dot(two, 2), TN_ERR_SHAPE,
-            "linalg_multi_dot: tensors[1] (4, 5) is no matrix that fits those "
-            "before it");
+            "linalg_multi_dot: tensors[1] (4, 5) is not a matrix that fits "
+            "those before it");
     refused(tn_linalg_vander(a, .N = 1), TN_ERR_ARGUMENT,
             "linalg_vander: N 1; at least 2 is wanted");
     tn_tensor *y = tn_einsum("ij,kl->", two, 2);

@@ -47,17 +47,17 @@ static void check_slices(void)
     ok(slice_into(2, 4, 1, 2), "the last one by steps");
     ok(slice_into(0, 4, 4, 1), "none, behind the end");
     refused(slice_into(3, 4, 2, 1), TN_ERR_SHAPE,
-            "slice_backward: input (3,) is no slice, from 2 by 1, of dim 0 of "
-            "(4,)");
+            "slice_backward: input (3,) is not a slice, from 2 by 1, of dim 0 "
+            "of (4,)");
     refused(slice_into(2, 4, 2, 2), TN_ERR_SHAPE,
-            "slice_backward: input (2,) is no slice, from 2 by 2, of dim 0 of "
-            "(4,)");
+            "slice_backward: input (2,) is not a slice, from 2 by 2, of dim 0 "
+            "of (4,)");
     refused(slice_into(1, 4, 4, 1), TN_ERR_SHAPE,
-            "slice_backward: input (1,) is no slice, from 4 by 1, of dim 0 of "
-            "(4,)");
+            "slice_backward: input (1,) is not a slice, from 4 by 1, of dim 0 "
+            "of (4,)");
     refused(slice_into(0, 4, 5, 1), TN_ERR_SHAPE,
-            "slice_backward: input (0,) is no slice, from 5 by 1, of dim 0 of "
-            "(4,)");
+            "slice_backward: input (0,) is not a slice, from 5 by 1, of dim 0 "
+            "of (4,)");
 }
 
 static void check_shapes(void)
@@ -87,7 +87,8 @@ static void check_shapes(void)
     refused(tn_cat(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
             "cat: tensors[1] (3,) differs from tensors[0] (2, 3) outside dim 0");
     refused(tn_stack(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
-            "stack: tensors[1] (3,) has not the shape of tensors[0] (2, 3)");
+            "stack: tensors[1] (3,) does not have the shape of tensors[0] (2, "
+            "3)");
     refused(tn_max_pool2d(img, TN_SCALAR), TN_ERR_ARGUMENT,
             "max_pool2d: kernel_size () is neither one number nor two");
     refused(tn_conv2d(v, w, NULL), TN_ERR_SHAPE,
@@ -96,11 +97,11 @@ static void check_shapes(void)
             "conv2d: input (1, 2, 4, 4) has 2 channels, weight (4, 3, 3, 3) "
             "with groups 1 takes 3");
     refused(tn_conv2d(img, tn_ones(tn_dims(1, 2, 5, 5)), NULL), TN_ERR_SHAPE,
-            "conv2d: the kernel reaches over 5, the padded input has 4");
+            "conv2d: the kernel spans 5 elements, the padded input has 4");
     refused(tn_conv2d(img, w, v), TN_ERR_SHAPE,
-            "conv2d: bias (3,) is no (2,)");
+            "conv2d: bias (3,) is not (2,)");
     refused(tn_max_pool2d(img, tn_dims(5)), TN_ERR_SHAPE,
-            "max_pool2d: kernel_size reaches over 5, the padded input has 4");
+            "max_pool2d: kernel_size spans 5 elements, the padded input has 4");
     refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
             "cross_entropy: target (3,) does not fit input (2, 3): one class "
             "for each row, (2,), is wanted");
@@ -118,9 +119,9 @@ static void check_shapes(void)
     refused(tn_eye(1LL << 32), TN_ERR_SHAPE, "eye: shape (4294967296, "
             "4294967296) has more than 2^62 bytes");
     refused(tn_max_pool2d(img, tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
-            "max_pool2d: kernel_size 9223372036854775807 is beyond 2^31");
+            "max_pool2d: kernel_size 9223372036854775807 exceeds 2^31");
     refused(tn_conv2d(img, w, NULL, .padding = INT64_MAX), TN_ERR_ARGUMENT,
-            "conv2d: padding 9223372036854775807 is beyond 2^31");
+            "conv2d: padding 9223372036854775807 exceeds 2^31");
     refused(tn_amax(tn_zeros(tn_dims(2, 0))), TN_ERR_SHAPE,
             "amax: no element to choose from along a dimension of size 0");
     refused(tn_tril(v), TN_ERR_SHAPE,
@@ -171,7 +172,7 @@ static void check_losses(void)
     refused(tn_embedding_bag(t, x, two), TN_ERR_SHAPE,
             "embedding_bag: input (2, 3) is not a list, as offsets need it");
     refused(tn_embedding_bag(t, v, NULL), TN_ERR_SHAPE,
-            "embedding_bag: weight (3,) is no matrix");
+            "embedding_bag: weight (3,) is not a matrix");
     refused(tn_embedding_bag(t, x, NULL, .mode = "median"), TN_ERR_ARGUMENT,
             "embedding_bag: mode is \"median\"; it must be sum, mean or max");
     refused(tn_embedding_bag(t, x, NULL, .per_sample_weights = x),
@@ -179,8 +180,8 @@ static void check_losses(void)
             "unless mode is sum: change mode, or leave .per_sample_weights out");
     refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
                              .per_sample_weights = v),
-            TN_ERR_SHAPE, "embedding_bag: per_sample_weights (3,) has not the "
-            "shape of input (2, 3)");
+            TN_ERR_SHAPE, "embedding_bag: per_sample_weights (3,) does not "
+            "have the shape of input (2, 3)");
     refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
                              .per_sample_weights = tn_to_dtype(x, TN_F64)),
             TN_ERR_DTYPE, "embedding_bag: dtypes differ: per_sample_weights is "
@@ -194,10 +195,10 @@ static void check_losses(void)
             TN_ERR_INDEX,
             "embedding_bag: padding_idx 2 is outside [-2, 2)");
     refused(tn_embedding_bag(i, x, x), TN_ERR_SHAPE,
-            "embedding_bag: offsets (2, 3) is no list with the start of each "
+            "embedding_bag: offsets (2, 3) is not a list with the start of each "
             "bag");
     refused(tn_embedding_bag(i, x, one, .include_last_offset = true),
-            TN_ERR_SHAPE, "embedding_bag: offsets (1,) is no list with the "
+            TN_ERR_SHAPE, "embedding_bag: offsets (1,) is not a list with the "
             "start of each bag and the end of the last");
     refused(tn_embedding_bag(i, x, v), TN_ERR_DTYPE,
             "embedding_bag: offsets is float32; convert it to int64 with "
@@ -223,8 +224,8 @@ static void check_losses(void)
             TN_ERR_SHAPE, "linear_cross_entropy: linear_bias (3,) does not fit "
             "linear_weight (4, 3)");
     refused(tn_linear_cross_entropy(x, w4, two, .weight = v), TN_ERR_SHAPE,
-            "linear_cross_entropy: weight (3,) has not one number for each of "
-            "the 4 classes");
+            "linear_cross_entropy: weight (3,) does not have one number for "
+            "each of the 4 classes");
     refused(tn_linear_cross_entropy(x, w4, i), TN_ERR_SHAPE,
             "linear_cross_entropy: target (3,) does not fit: classes (2,), or "
             "their probabilities, are wanted");
@@ -257,7 +258,7 @@ static void check_dtypes(void)
     refused(tn_gather(x, 1, x), TN_ERR_DTYPE,
             "gather: index is float32; convert it to int64 with tn_to_dtype");
     refused(tn_zeros(tn_dims(2), .dtype = 99), TN_ERR_DTYPE,
-            "zeros: dtype: 99 is no dtype");
+            "zeros: dtype: 99 is not a dtype");
     refused(tn_pow_scalar(i, -1), TN_ERR_ARGUMENT,
             "pow: whole numbers to the power -1; convert input to a floating "
             "dtype with tn_to_dtype");
@@ -301,7 +302,7 @@ static void check_values(void)
     refused(tn_arange(0, 5, -1), TN_ERR_ARGUMENT,
             "arange: step -1 leads from 0 away from 5");
     refused(tn_randint(3, 3, tn_dims(2)), TN_ERR_ARGUMENT,
-            "randint: nothing lies in [3, 3)");
+            "randint: there are no integers in [3, 3)");
     refused(tn_max_pool2d(img, tn_dims(2), .padding = 2), TN_ERR_ARGUMENT,
             "max_pool2d: padding 2 is not between 0 and half of kernel_size "
             "2");
@@ -321,7 +322,7 @@ static void check_values(void)
     refused(tn_gelu(x, .approximate = "erf"), TN_ERR_ARGUMENT,
             "gelu: approximate \"erf\" is neither \"none\" nor \"tanh\"");
     refused(tn_as_strided(v, tn_dims(2, 2), tn_dims(2, 1)), TN_ERR_INDEX,
-            "as_strided: elements 0 to 3 lie outside a storage of 3");
+            "as_strided: elements 0 to 3 are outside a storage of 3");
 }
 
 /* Positions are those in the tensor that the caller gave. */
@@ -405,8 +406,8 @@ static void check_composites(void)
             "embedding: input is float32; convert it to int64 with "
             "tn_to_dtype");
     refused(tn_linear(x, tn_ones(tn_dims(4, 3)), v), TN_ERR_SHAPE,
-            "linear: bias (3,) has not one number for each row of weight (4, "
-            "3)");
+            "linear: bias (3,) does not have one number for each row of weight "
+            "(4, 3)");
     refused(tn_hstack(((tn_tensor *[]){x, x, tn_ones(tn_dims(3, 3))}), 3),
             TN_ERR_SHAPE, "hstack: tensors[2] (3, 3) differs from "
             "tensors[0] (2, 3) outside dim 1");
@@ -417,12 +418,12 @@ static void check_composites(void)
             "scaled_dot_product_attention: attn_mask is int64; bool says where "
             "to look, a floating one is added: convert it with tn_to_dtype");
     refused(tn_scaled_dot_product_attention(q, k, q, NULL), TN_ERR_SHAPE,
-            "scaled_dot_product_attention: value (2, 5, 8) has not one row for "
-            "each row of key (2, 3, 8)");
+            "scaled_dot_product_attention: value (2, 5, 8) does not have one "
+            "row for each row of key (2, 3, 8)");
     refused(tn_scaled_dot_product_attention(q, tn_ones(tn_dims(3, 3, 8)), q,
                                             NULL),
-            TN_ERR_SHAPE, "scaled_dot_product_attention: key (3, 3, 8) has not "
-            "the batch of query (2, 5, 8)");
+            TN_ERR_SHAPE, "scaled_dot_product_attention: key (3, 3, 8) does "
+            "not have the batch of query (2, 5, 8)");
     refused(tn_scaled_dot_product_attention(q, tn_to_dtype(k, TN_F64), k,
                                             NULL),
             TN_ERR_DTYPE, "scaled_dot_product_attention: dtypes differ: query "
@@ -487,7 +488,7 @@ static void check_writes_of_two(void)
     tn_tensor *most = tn_zeros(tn_dims(3), .dtype = TN_I64);
     tn_tensor *into[] = {most, tn_zeros(tn_dims(3), .dtype = TN_U8)};
     refused_status(tn_op_call_into(op, of, 2, into, 2),
-                   "max_dim: result 1 is int64, what is written uint8");
+                   "max_dim: result 1 is int64, the written tensor is uint8");
     refused_status(tn_op_call_into(op, of, 2, into, 1),
                    "max_dim: 2 results, 1 tensors to write them into");
     into[1] = most;
@@ -496,8 +497,8 @@ static void check_writes_of_two(void)
                    "memory");
     into[1] = tn_select(square, 0, 0);
     refused_status(tn_op_call_into(op, of, 2, into, 2),
-                   "max_dim: what is written overlaps an input in part; clone "
-                   "the input first with tn_clone");
+                   "max_dim: the written tensor overlaps an input in part; "
+                   "clone the input first with tn_clone");
     into[1] = tn_tensor_from_array((int64_t[]){7, 7, 7}, TN_I64, tn_dims(3));
     ok(tn_op_call_into(op, of, 2, into, 2) == TN_OK &&
            tn_item_int(tn_sum(into[1])) == 6,
@@ -511,7 +512,7 @@ static void check_given_values(void)
     tn_tensor *out;
     tn_value of[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}}, {77, 0, {.i = 0}}};
     refused_status(tn_op_call(add, of, 2, &out, 1),
-                   "add: other: 77 is no kind of value");
+                   "add: other: 77 is not a kind of value");
     refused_status(tn_op_call(add, NULL, 2, &out, 1),
                    "add: values is NULL, count 2");
     refused_status(tn_op_call(add, of, 1, &out, 1), "add: other is missing");
@@ -533,19 +534,19 @@ static void check_given_values(void)
 static void check_writes(void)
 {
     refused(tn_add_(tn_expand(v, tn_dims(2, 3)), x), TN_ERR_STATE,
-            "add_: several elements of what is written, (2, 3), share memory; "
-            "clone it first with tn_clone");
+            "add_: several elements of the written tensor, (2, 3), share "
+            "memory; clone it first with tn_clone");
     refused(tn_add_(tn_narrow(v, 0, 0, 2), tn_narrow(v, 0, 1, 2)),
             TN_ERR_STATE,
-            "add_: what is written overlaps an input in part; clone the input "
-            "first with tn_clone");
+            "add_: the written tensor overlaps an input in part; clone the "
+            "input first with tn_clone");
     refused(tn_add_(v, x), TN_ERR_SHAPE,
-            "add_: the result has shape (2, 3), what is written has (3,)");
+            "add_: the result has shape (2, 3), the written tensor has (3,)");
     tn_tensor *out = tn_zeros(tn_dims(2, 2));
     const tn_value two[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                             {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     refused_status(tn_op_call_into(tn_op_find("mul"), two, 2, &out, 1),
-                   "mul: the result has shape (2, 3), what is written has "
+                   "mul: the result has shape (2, 3), the written tensor has "
                    "(2, 2)");
     refused_status(tn_op_call_into(tn_op_find("matmul"), two, 2, &out, 1),
                    "matmul: results cannot be written into given tensors; "
@@ -579,8 +580,9 @@ static void check_devices(void)
     const tn_value both[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                              {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     refused_status(tn_op_call_into(tn_op_find("add"), both, 2, &y, 1),
-                   "add: what is written is on cpu:0, the inputs are on "
-                   "reference:0: make it there, or move them with tn_to()");
+                   "add: the written tensor is on cpu:0, the inputs are on "
+                   "reference:0: create it there, or move the inputs with "
+                   "tn_to()");
     char want[200];
     snprintf(want, sizeof want,
              "add: input (2, 3) is on %s, other (2, 3) is on %s; move one "

@@ -24,8 +24,8 @@ int main(void)
             "pad: pad (1,) for input (1, 2, 6): two numbers for each of its "
             "last dimensions are wanted");
     refused(tn_pad(seq, tn_dims(-4, -4)), TN_ERR_SHAPE,
-            "pad: pad (-4, -4) leaves less than nothing of dimension 2 of "
-            "input (1, 2, 6)");
+            "pad: pad (-4, -4) removes more elements than there are in "
+            "dimension 2 of input (1, 2, 6)");
     refused(tn_pad(seq, tn_dims(6, 0), .mode = "reflect"), TN_ERR_SHAPE,
             "pad: (6, 0) of mode reflect is more than dimension 2 of size 6 "
             "has");
@@ -50,7 +50,7 @@ int main(void)
             "max_pool1d: input (1, 2, 4, 4) has neither 2 dimensions nor, "
             "with a batch, 3");
     refused(tn_max_pool3d(vol, tn_dims(4)), TN_ERR_SHAPE,
-            "max_pool3d: kernel_size reaches over 4, the padded input has 3");
+            "max_pool3d: kernel_size spans 4 elements, the padded input has 3");
     refused(tn_avg_pool3d(vol, tn_dims(2, 2)), TN_ERR_ARGUMENT,
             "avg_pool3d: kernel_size (2, 2) is neither one number nor 3");
     refused(tn_adaptive_avg_pool1d(seq, tn_dims(-3)), TN_ERR_ARGUMENT,
@@ -96,7 +96,7 @@ int main(void)
             "input, and C must be groups times the weight's");
     refused(tn_conv3d(vol, w, NULL, .stride = 2, .padding_rule = "same"),
             TN_ERR_ARGUMENT,
-            "conv3d: padding \"same\" goes with stride 1, not 2");
+            "conv3d: padding \"same\" requires stride 1, not 2");
     refused(tn_conv_transpose3d(vol, w, NULL, .output_padding = 1),
             TN_ERR_ARGUMENT,
             "conv_transpose3d: output_padding 1 is not below stride 1 or "
@@ -105,7 +105,7 @@ int main(void)
             "local_response_norm: size 2 for input (3,): (N, C, ...) with at "
             "least 3 dimensions and a positive size are wanted");
     refused(tn_pixel_unshuffle(img, 3), TN_ERR_SHAPE,
-            "pixel_unshuffle: input (1, 2, 4, 4) is no (..., C, H r, W r) for "
+            "pixel_unshuffle: input (1, 2, 4, 4) is not (..., C, H r, W r) for "
             "a downscale_factor r of 3");
     refused(tn_channel_shuffle(img, 3), TN_ERR_SHAPE,
             "channel_shuffle: 3 groups of the channels of input (1, 2, 4, 4), "

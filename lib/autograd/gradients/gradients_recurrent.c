@@ -48,7 +48,7 @@ TN__GRADIENT(lstm_gates)
         return tn_error_code();
     int last = cell->ndim - 1;
     tn_value value[8];
-    if (tn__apart(gates, last, cell->shape[last], part) != 4)
+    if (tn__split_parts(gates, last, cell->shape[last], part) != 4)
         return tn_error_code();
     for (int i = 0; i < 4; i++)
         value[i] = tn__value_tensor(part[i]);
@@ -71,7 +71,7 @@ TN__GRADIENT(lstm_gates)
     out[1] = to[4] = tn_empty(tn__node_shape(node, 1), .dtype = cell->dtype,
                               .device = cell->storage->device);
     if (!out[0] || !out[1] ||
-        tn__apart(out[0], last, cell->shape[last], to) != 4)
+        tn__split_parts(out[0], last, cell->shape[last], to) != 4)
         return tn_error_code();
     return tn__op_run_into(back, value, 8, to, 5);
 }
@@ -115,7 +115,7 @@ static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
     const int64_t t = step_at(s, i);
     tn_tensor *part[4], *to[5], *gate = tn_select(s->gates, 0, t), *whole;
     if (!add_step_cotangent(s, 0, t, gh) || !add_step_cotangent(s, 1, t, gc) ||
-        tn__apart(gate, 1, s->cell->shape[1], part) != 4)
+        tn__split_parts(gate, 1, s->cell->shape[1], part) != 4)
         return NULL;
     tn_tensor *const rest[] = {
         i + 1 < s->count ? tn_select(s->cells, 0, step_at(s, i + 1)) : s->cell,
@@ -179,8 +179,8 @@ static tn_status backward_in_place(sequence *s)
     tn_tensor *gh[2] = {tn_select(dh, 0, 0), tn_select(dh, 0, 0)};
     if ((s->g[0] && !tn_copy_(dh, s->g[0])) || !s->d_hidden || !dc[0] ||
         !dc[1] || !c[0] || !c[1] || !gh[0] || !gh[1] ||
-        tn__apart(gate, 1, hidden, part) != 4 ||
-        tn__apart(d_gate, 1, hidden, to) != 4)
+        tn__split_parts(gate, 1, hidden, part) != 4 ||
+        tn__split_parts(d_gate, 1, hidden, to) != 4)
         return tn_error_code();
     for (int64_t i = 0; i < s->count; i++) {
         const int64_t t = step_at(s, i), before = step_at(s, i + 1);

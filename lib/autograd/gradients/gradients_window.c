@@ -217,11 +217,11 @@ static tn_status mask_padding_windows(const tn__node *node,
         w.dilation[a] = dilation.dim[a];
         w.out[a] = (*index)->shape[(*index)->ndim - 2 + a];
     }
-    if (!tn__window_misses(&w))
+    if (!tn__window_all_padding(&w))
         return TN_OK;
     tn_tensor *shows, *first;
     tn_status status =
-        tn__window_shows(&w, (*index)->storage->device, &shows, &first);
+        tn__window_visible(&w, (*index)->storage->device, &shows, &first);
     if (status < 0)
         return status;
     tn_tensor *padding_only = tn_logical_not(shows);

@@ -1,5 +1,5 @@
-/* create.c: rows that make tensors from nothing: the space is that of their
- * size, or of the tensor they are like. */
+/* create.c: rows that make new tensors. The iteration space has their size, or
+ * the shape of a tensor that they are like. */
 #include <math.h>
 #include <ops/engine/define.h>
 #include <ops/engine/native.h>
@@ -13,8 +13,8 @@ static int arg_named(const tn_op *op, const char *name)
     return -1;
 }
 
-/* Shape, dtype and device of what is to be made: those of an input, unless they
- * are given. A count or n (and m) stand for a size. */
+/* Shape, dtype and device of the new tensor: those of an input, unless they are
+ * given. An argument count, or n and m, replaces size. */
 static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
                       tn_device **device)
 {
@@ -54,7 +54,7 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     return *device ? TN_OK : tn_error_code();
 }
 
-/* The number that a full() without dtype makes decides it. */
+/* The dtype of full() without dtype is that of its number. */
 static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64
@@ -114,7 +114,7 @@ tn_status tn__run_create(tn__call *call)
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
 
-    /* The dtype is looked up as if it had been given. */
+    /* The entry is looked up as if the dtype had been given. */
     tn_value value[TN__OP_MAX_ARGS];
     uint64_t key = dtype;
     for (int i = 0; i < op->arg_count; i++) {
@@ -126,7 +126,7 @@ tn_status tn__run_create(tn__call *call)
                                             ? TN__KEY_NUMBER + TN_SCALAR_FLOAT
                                             : TN__KEY_NUMBER);
         if (value[i].kind == TN_VALUE_TENSOR)
-            value[i] = tn__value_none(); /* its numbers are not looked at */
+            value[i] = tn__value_none(); /* its values are not read */
     }
     tn__op_entry *entry = tn__op_entry_find(op->cache, key);
     if (!entry)
@@ -149,7 +149,7 @@ tn_status tn__run_create(tn__call *call)
     return tn__kernel_launch(device, entry->kernel, &space, param, op->name);
 }
 
-/* ---- composites --------------------------------------------------------------- */
+/* ---- composites ---------------------------------------------------------- */
 
 static tn_status give(tn__call *call, tn_tensor *out)
 {
@@ -159,7 +159,7 @@ static tn_status give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
-/* dtype and device of a composite, handed on to the row that does the work. */
+/* The argument dtype or device of a composite, for the row that it calls. */
 static tn_value dtype_or(const tn__call *call, int i, tn_dtype dtype)
 {
     return tn__call_has(call, i) ? call->value[i] : tn__value_dtype(dtype);
@@ -180,7 +180,7 @@ tn_status tn__run_arange(tn__call *call)
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
         return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from %g to %g", s,
                         a, b);
-    /* Whole numbers beyond 2^53 are not told apart as double. */
+    /* A double cannot represent every integer above 2^53. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
     bool exact = whole && !__builtin_sub_overflow(tn__call_int(call, end),
                                                   tn__call_int(call, start),
@@ -195,14 +195,14 @@ tn_status tn__run_arange(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT,
                         "arange: {step} %g leads from %g away from %g", s, a,
                         b);
-    double count = exact && by != -1 /* whose quotient may not fit */
+    double count = exact && by != -1 /* the quotient by -1 may overflow */
                        ? (double)(span / by + (span % by != 0))
                        : ceil(ratio);
     if (count > 0x1p62)
         return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g to "
                         "{end} %g: %g numbers are too many", s, a, b, count);
     if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
-        a = trunc(a); /* as PyTorch does, having counted */
+        a = trunc(a); /* as in PyTorch, after counting */
         s = trunc(s);
     }
     tn_value value[] = {
@@ -253,7 +253,7 @@ tn_status tn__run_randint(tn__call *call)
     uint64_t range = (uint64_t)high - (uint64_t)low; /* up to 2^64 - 1 */
     if (high <= low)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "randint: {low:}nothing lies in [%lld, %lld)",
+                        "randint: {low:}there are no integers in [%lld, %lld)",
                         (long long)low, (long long)high);
     tn_value value[] = {call->value[TN__ARG_RANDINT_SIZE],
                         tn__value_int(low), tn__value_int((int64_t)range),
@@ -271,14 +271,15 @@ tn_status tn__run_randint(tn__call *call)
                             (long long)high, tn_dtype_name(dtype),
                             (long long)least, (long long)most);
     }
-    /* Of 62 bits the remainder is even enough up to 2^53: one in 2^9. */
+    /* The remainder of 62 random bits is uniform enough up to 2^53: the error
+     * is 2^-9. */
     int row = range >> 53 ? TN__OP_ID_RANDINT_WIDE : TN__OP_ID_RANDINT_BELOW;
     return give(call, tn__op_run1(&tn__op_table[row], value, 5));
 }
 
 /* ---- even steps ---- */
 
-/* Whole numbers begin and end at whole ones, as in PyTorch. */
+/* Integer results start and end at integers, as in PyTorch. */
 static tn_status give_even(tn__call *call, double start, double end,
                            const double *base)
 {
@@ -323,7 +324,7 @@ tn_status tn__run_logspace(tn__call *call)
                      tn__call_float(call, TN__ARG_LOGSPACE_END), &base);
 }
 
-/* The number of argument i, read back where it stands in a tensor. */
+/* The number in argument i. If it is in a tensor, it is read back. */
 static tn_status read_number(const tn__call *call, int i, double *number)
 {
     tn_tensor *x = tn__call_tensor(call, i);
@@ -361,7 +362,8 @@ tn_status tn__run_logspace_between(tn__call *call)
     return give_even_between(call, &base);
 }
 
-/* The order of random keys; of equal ones, once in 2^62 / n^2, the first. */
+/* Sorts random keys. Equal keys, which occur with probability n^2 / 2^62, keep
+ * their order. */
 tn_status tn__run_randperm(tn__call *call)
 {
     int64_t n = tn__call_int(call, TN__ARG_RANDPERM_N);

@@ -1,5 +1,5 @@
-/* to_device.c: tensors from device to device: the only rows whose output lives
- * elsewhere than their input. */
+/* to_device.c: transfers between devices. These are the only rows whose output
+ * is on another device than their input. */
 #include <base/error.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
@@ -18,8 +18,8 @@ tn_status tn__run_to(tn__call *call)
     if (device == x->storage->device) {
         out = tn__tensor_alias(x);
     } else {
-        /* A device packs its own views before they travel, unless the host
-         * sees both sides. */
+        /* The source device makes a view contiguous before the transfer, unless
+         * the host can access both sides. */
         const tn_tensor *src = x;
         if (!x->contiguous &&
             !(x->storage->device->host_visible && device->host_visible))

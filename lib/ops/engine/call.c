@@ -1,17 +1,15 @@
-/* call.c: the one path of every call: look at the values, run, let autograd
+/* call.c: the one path of every call: check the values, run, let autograd
  * record, give the outputs to the open scope.
  *
- * Values that come from the generated functions are right in number and kind;
- * the short path proves that with one test each. All else (defaults to fill
- * in, an int where a list is wanted, mistakes) goes through normalise. */
+ * Values from the generated functions are right in number and kind. The short
+ * path proves that with one test each. All others (defaults to fill in, an int
+ * in place of a list, mistakes) go through tn__values_normalise. */
 #include <base/context.h>
 #include <base/fpu.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/timeline.h>
-#include <math.h>
-#include <ops/linalg/lapack.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/space.h>
 #include <ops/table.h>
@@ -19,156 +17,11 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-tn__op_hooks tn__hooks;
+/* ---- running ------------------------------------------------------------- */
 
-/* Of this thread: how many native operators are running (what they call is
- * not recorded: their own gradient is). */
-
-/* ---- values ----------------------------------------------------------------- */
-
-double tn__call_float(const tn__call *call, int i)
-{
-    const tn_value *v = &call->value[i];
-    bool whole = v->kind == TN_VALUE_INT || v->kind == TN_VALUE_BOOL ||
-                 (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_FLOAT);
-    return whole ? (double)v->of.i : v->of.f;
-}
-
-int tn__call_dim(const tn__call *call, int i, int ndim)
-{
-    int64_t given = call->value[i].of.i;
-    int dim = tn__shape_dim(ndim, given);
-    if (dim < 0)
-        tn__fail_dim(call->op->name, call->op->arg[i].name, given, ndim);
-    return dim;
-}
-
-tn_value tn__value_number_of(double x)
-{
-    if (x == floor(x) && fabs(x) < 0x1p53)
-        return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_INT, {.i = (int64_t)x}};
-    return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_FLOAT, {.f = x}};
-}
-
-/* A value turned into one of the kinds that arg takes; false where that cannot
- * be. dims is room for a list. */
-static bool convert(tn_value *v, uint32_t kinds, tn_dims_list *dims)
-{
-    if (kinds >> v->kind & 1)
-        return true;
-    bool whole = v->kind == TN_VALUE_INT || v->kind == TN_VALUE_BOOL ||
-                 (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_FLOAT);
-    bool number = whole || v->kind == TN_VALUE_FLOAT ||
-                  v->kind == TN_VALUE_NUMBER;
-    if (kinds >> TN_VALUE_NUMBER & 1 && number) {
-        v->count = v->kind == TN_VALUE_FLOAT ? TN_SCALAR_FLOAT
-                   : v->kind == TN_VALUE_BOOL ? TN_SCALAR_BOOL
-                                              : TN_SCALAR_INT;
-        v->kind = TN_VALUE_NUMBER;
-        return true;
-    }
-    if (kinds >> TN_VALUE_DIMS & 1 && whole) {
-        dims->count = 1;
-        dims->dim[0] = v->of.i;
-        *v = tn__value_dims(dims);
-        return true;
-    }
-    if (kinds >> TN_VALUE_INT & 1) {
-        if (whole) {
-            *v = tn__value_int(v->of.i);
-            return true;
-        }
-        if (v->kind == TN_VALUE_DIMS && v->of.dims->count == 1) {
-            *v = tn__value_int(v->of.dims->dim[0]);
-            return true;
-        }
-    }
-    if (kinds >> TN_VALUE_FLOAT & 1 && number) {
-        *v = tn__value_float(whole ? (double)v->of.i : v->of.f);
-        return true;
-    }
-    if (kinds >> TN_VALUE_BOOL & 1 && whole) {
-        *v = tn__value_bool(v->of.i != 0);
-        return true;
-    }
-    return false;
-}
-
-/* The values of callers who fill them by hand, as bindings do: kinds that there
- * are, and no NULL where there must be something. */
-static tn_status check_given(const tn_op *op, const tn_value *values,
-                             int count)
-{
-    if (count < 0 || (count && !values))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: values is NULL, count %d",
-                        op->name, count);
-    for (int i = 0; i < count && i < op->arg_count; i++) {
-        const tn_value *v = &values[i];
-        bool list = v->kind == TN_VALUE_TENSORS || v->kind == TN_VALUE_FLOATS;
-        bool pointed = list ? v->count > 0
-                            : v->kind == TN_VALUE_DIMS ||
-                                  v->kind == TN_VALUE_STRING ||
-                                  v->kind == TN_VALUE_DEVICE;
-        if (v->kind < TN_VALUE_NONE || v->kind > TN_VALUE_DEVICE)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of value",
-                            op->name, op->arg[i].name, (int)v->kind);
-        if (v->kind == TN_VALUE_NUMBER &&
-            (v->count < TN_SCALAR_INT || v->count > TN_SCALAR_BOOL))
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of "
-                            "number", op->name, op->arg[i].name, (int)v->count);
-        if (list && v->count < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d",
-                            op->name, op->arg[i].name, (int)v->count);
-        if (pointed && !v->of.dims)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
-                            op->arg[i].name);
-    }
-    return TN_OK;
-}
-
-/* The value of one argument, checked and in a kind that it takes. */
-static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
-                               tn_dims_list *dims)
-{
-    const tn_op_arg *arg = &op->arg[i];
-    if (v->kind == TN_VALUE_NONE) {
-        *v = op->fallback[i];
-        if (v->kind != TN_VALUE_NONE)
-            return TN_OK;
-        /* What failed to be made must not be taken for what was left out. */
-        if (arg->optional)
-            return tn__error_pending() ? tn__fail_left_out(op, i) : TN_OK;
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is missing", op->name,
-                        arg->name);
-    }
-    if (v->kind == TN_VALUE_TENSOR && !v->of.tensor)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
-                        arg->name);
-    if (!convert(v, arg->kinds, dims))
-        return tn__fail_kind(op, i, v);
-    if (v->kind == TN_VALUE_DIMS &&
-        (v->of.dims->count < 0 || v->of.dims->count > TN_MAX_NDIM))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d sizes; at most %d",
-                        op->name, arg->name, v->of.dims->count, TN_MAX_NDIM);
-    if (v->kind == TN_VALUE_DTYPE && !tn_dtype_bytes((tn_dtype)v->of.i))
-        return tn__fail(TN_ERR_DTYPE, "%s: {%s}: %lld is no dtype", op->name,
-                        arg->name, (long long)v->of.i);
-    if (v->kind == TN_VALUE_TENSORS && v->count > 0 && !v->of.tensors)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
-                        arg->name);
-    if (v->kind == TN_VALUE_TENSORS)
-        for (int k = 0; k < v->count; k++)
-            if (!v->of.tensors[k])
-                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s[%d]} is NULL",
-                                op->name, arg->name, k);
-    return TN_OK;
-}
-
-/* ---- running ------------------------------------------------------------------ */
-
-/* All tensors of the call are there and on one device, whether one requires a
- * gradient, and how many elements the largest has: for values in their final
- * kinds. */
+/* Checks that all tensors of the call are live and on one device. Also returns
+ * whether one requires a gradient, and the largest number of elements. The
+ * values are in their final kinds. */
 static tn_status check_tensors(const tn_op *op, const tn_value *value,
                                bool *requires_grad, int64_t *largest)
 {
@@ -201,8 +54,8 @@ static tn_status check_tensors(const tn_op *op, const tn_value *value,
     return TN_OK;
 }
 
-/* A composite calls operators that record themselves; what it makes on the way
- * goes with its scope. */
+/* A composite calls operators that record themselves. Its scope owns the
+ * intermediate tensors. */
 static tn_status run_composite(tn__call *call)
 {
     tn_scope *scope = tn_scope_open();
@@ -211,7 +64,7 @@ static tn_status run_composite(tn__call *call)
     tn_status status =
         call->op->widen ? tn__run_wide(call) : call->op->run(call);
     if (status < 0)
-        call->out_count = 0; /* they go with the scope */
+        call->out_count = 0; /* the scope frees them */
     else
         for (int i = 0; i < call->out_count; i++)
             tn__ref(call->out[i]);
@@ -224,9 +77,9 @@ static bool is_recording(void)
     return tn__me.native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
 }
 
-/* Results that share memory with an input through a call that no gradient
- * flows through have a history of their own. */
-static void set_apart(tn__call *call)
+/* Results that share memory with an input, through a call that is not
+ * differentiable, get a history of their own. */
+static void mark_detached(tn__call *call)
 {
     if (call->into || (call->op->differentiable && is_recording()))
         return;
@@ -238,13 +91,14 @@ static void set_apart(tn__call *call)
     }
 }
 
-/* A tensor of the call has more elements than can be gone over, as a view may.
- * Kernels look at their whole space; reshape copies by one. */
+/* Rejects tensors with more elements than a device can iterate over, which a
+ * view may have. Kernels check their whole space, and reshape copies with
+ * one. */
 static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {
     const tn_op *op = call->op;
-    if (op->view || op->run == tn__run_reshape)
+    if (op->view || op->id == TN__OP_ID_RESHAPE)
         return TN_OK;
     for (int i = 0; i < op->arg_count; i++) {
         const tn_value *v = &call->value[i];
@@ -266,16 +120,15 @@ static tn_status run_native(tn__call *call, int64_t largest)
     if (TN__UNLIKELY(largest > TN__SIZE_SPAN) && check_spans(call) < 0)
         return tn_error_code();
     tn__me.native_depth++;
-    tn_status status = call->op->host ? tn__run_host_row(call)
-                                      : call->op->run(call);
+    tn_status status = call->op->run(call);
     tn__me.native_depth--;
     if (tn__me.native_depth == 0 && status >= 0)
-        set_apart(call);
+        mark_detached(call);
     return status;
 }
 
-/* In place and out=: nothing may be pending, and what is written must be able
- * to hold the results. */
+/* In-place calls and out=: no error may be pending, and the written tensors
+ * must be able to hold the results. */
 static tn_status check_write(const tn_op *op, tn_tensor *const *into,
                              int into_count, bool requires_grad)
 {
@@ -288,7 +141,7 @@ static tn_status check_write(const tn_op *op, tn_tensor *const *into,
         return tn__me.native_depth == 0 && tn__hooks.check_inplace
                    ? tn__hooks.check_inplace(op, into[0], requires_grad)
                    : TN_OK;
-    if (op->sort != TN__OP_KERNEL || op->run == tn__run_create)
+    if (op->sort != TN__OP_KERNEL || op->creates)
         return tn__fail(TN_ERR_UNSUPPORTED,
                         "%s: results cannot be written into given tensors; "
                         "copy them with tn_copy_",
@@ -309,7 +162,8 @@ static void drop_outputs(tn__call *call)
         tn__unref(call->out[i]);
 }
 
-/* Values in their final kinds. Fills call->out, out_count. */
+/* Runs a call whose values are in their final kinds. Fills call->out and
+ * out_count. */
 static tn_status run_checked(tn__call *call, tn_tensor *const *into,
                              int into_count, bool requires_grad,
                              int64_t largest)
@@ -355,8 +209,7 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
     return status;
 }
 
-/* Hands what the call made to the open scope; what was given stays whose it
- * is. */
+/* Gives the new outputs to the open scope. Given tensors keep their owner. */
 static tn_status own_outputs(tn__call *call)
 {
     if (call->into) {
@@ -366,7 +219,7 @@ static tn_status own_outputs(tn__call *call)
     for (int i = 0; i < call->out_count; i++) {
         call->out[i]->made_by = call->running.name;
         if (TN__UNLIKELY(!tn__scope_own(call->out[i]))) {
-            /* Those before it stay with the scope. */
+            /* The scope keeps those before it. */
             for (int k = i + 1; k < call->out_count; k++)
                 tn__unref(call->out[k]);
             return TN_ERR_MEMORY;
@@ -385,8 +238,8 @@ refuse(const tn__call *call, const tn_value *value, int count,
 
 static __attribute__((noinline, cold)) tn_status watch(const tn__call *call)
 {
-    if (call->running.outer || call->op->run == tn__run_create ||
-        call->op->run == tn__run_empty)
+    if (call->running.outer || call->op->creates ||
+        call->op->id == TN__OP_ID_EMPTY)
         return TN_OK;
     return call->into ? tn__hooks.watch(call, call->into, call->into_count)
                       : tn__hooks.watch(call, call->out, call->out_count);
@@ -417,8 +270,8 @@ static tn_status run_new(tn__call *call)
     return run_as_given(call, NULL, 0);
 }
 
-/* With autocast on, which the parts of a composite without a word look at
- * themselves. */
+/* Autocast is on. A composite without an autocast line leaves it to its
+ * parts. */
 static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
 {
     const tn_op *op = call->op;
@@ -439,36 +292,21 @@ static inline tn_status run_values(tn__call *call, tn_tensor *const *into,
     return run_as_given(call, into, into_count);
 }
 
-/* What the caller gave, as values in their final kinds. */
-static tn_status normalise(const tn_op *op, const tn_value *given, int count,
-                           tn_value *value, tn_dims_list *dims)
-{
-    if (count > op->arg_count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments given; it takes %d: "
-                        "%s", op->name, count, op->arg_count, op->signature);
-    for (int i = 0; i < op->arg_count; i++) {
-        value[i] = i < count ? given[i] : tn__value_none();
-        tn_status status = normalise_one(op, i, &value[i], &dims[i]);
-        if (status < 0)
-            return status;
-    }
-    return TN_OK;
-}
-
 static __attribute__((noinline)) tn_status
 normalise_and_run(tn__call *call, int count, tn_tensor *const *into,
                   int into_count)
 {
     tn_value value[TN__OP_MAX_ARGS];
     tn_dims_list dims[TN__OP_MAX_ARGS];
-    tn_status status = normalise(call->op, call->value, count, value, dims);
+    tn_status status =
+        tn__values_normalise(call->op, call->value, count, value, dims);
     if (status < 0)
         return refuse(call, call->value, count, status);
     call->value = value;
     return run_values(call, into, into_count);
 }
 
-/* Kinds that need no second look. */
+/* Kinds that need no further check. */
 #define PLAIN_KINDS                                                           \
     (1u << TN_VALUE_TENSOR | 1u << TN_VALUE_NUMBER | 1u << TN_VALUE_INT |     \
      1u << TN_VALUE_FLOAT | 1u << TN_VALUE_BOOL)
@@ -488,7 +326,7 @@ static inline tn_status run_plain(tn__call *call, int count,
                : normalise_and_run(call, count, into, into_count);
 }
 
-/* "(2, 3) float32, (3) float32": the tensors of a call. */
+/* The shapes and dtypes of a call's tensors: "(2, 3) float32, (3) float32". */
 static void add_shapes(char *text, size_t room, const tn_value *value,
                        int count)
 {
@@ -510,12 +348,12 @@ static void add_shapes(char *text, size_t room, const tn_value *value,
     }
 }
 
-/* While a trace runs. */
+/* Runs the call while a trace is recorded. */
 static __attribute__((noinline, cold)) tn_status
 run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
 {
     char shapes[TN__SHAPE_TEXT] = "";
-    const tn_value *value = call->value; /* run_plain may put others there */
+    const tn_value *value = call->value; /* run_plain may replace it */
     tn__span span;
     tn__span_begin(&span);
     tn_status status = run_plain(call, count, into, into_count);
@@ -525,19 +363,19 @@ run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
     return status;
 }
 
-/* given: by a caller who filled the values by hand. */
+/* given: the caller filled in the values by hand. */
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {
     call->running.name = call->op->name;
     call->running.outer = tn__me.location.running;
-    call->told = -1;
+    call->index_arg = -1;
     tn__me.location.running = &call->running;
     const tn__fpu_state fpu = tn__fpu_read();
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
-        tn__fpu_set(); /* what C functions of rows compute is the same, too */
+        tn__fpu_set(); /* for the same results from C functions of rows */
     tn_status status =
-        given ? check_given(call->op, call->value, count) : TN_OK;
+        given ? tn__values_check(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))
         status = tn__timeline_is_live()
                      ? run_timed(call, count, into, into_count)

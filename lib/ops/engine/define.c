@@ -1,5 +1,5 @@
-/* define.c: operators that users write as a line of text, and kernels run as
- * if they were one. */
+/* define.c: operators that a program defines as text, and kernels that run as
+ * if they were operators. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -9,9 +9,9 @@
 #include <ops/table.h>
 #include <string.h>
 
-/* ---- tn_op_define -------------------------------------------------------------- */
+/* ---- tn_op_define -------------------------------------------------------- */
 
-/* A user's operator with all that its tn_op points to. */
+/* A defined operator with all that its tn_op points to. */
 typedef struct user_op {
     tn_op op;
     struct tn__op_cache cache;
@@ -20,64 +20,8 @@ typedef struct user_op {
     char role[TN__OP_MAX_ARGS + 1];
 } user_op;
 
-static tn__lock lock = TN__LOCK_INIT;
-static tn_op **user;
-static size_t user_room;
-static _Atomic int user_count;
-
-/* The key of a call has four bits an argument. */
+/* The key of a call has four bits for each argument. */
 #define USER_MAX_ARGS 14
-
-static const tn_op *user_find_locked(const char *name)
-{
-    for (int i = 0; i < user_count; i++)
-        if (strcmp(user[i]->name, name) == 0)
-            return user[i];
-    return NULL;
-}
-
-const tn_op *tn__op_user_find(const char *name)
-{
-    if (!user_count)
-        return NULL;
-    tn__lock_take(&lock);
-    const tn_op *op = user_find_locked(name);
-    tn__lock_give(&lock);
-    return op;
-}
-
-int tn__op_user_count(void)
-{
-    return user_count;
-}
-
-const tn_op *tn__op_user_at(int i)
-{
-    tn__lock_take(&lock);
-    const tn_op *op = i < user_count ? user[i] : NULL;
-    tn__lock_give(&lock);
-    return op;
-}
-
-tn_status tn__op_user_add(tn_op *op, const char *who)
-{
-    /* the table and, taking the lock itself, what others have made so far */
-    bool taken = tn_op_find(op->name) != NULL;
-    tn__lock_take(&lock);
-    taken = taken || user_find_locked(op->name);
-    bool room = !taken && tn__grow(&user, &user_room, (size_t)user_count,
-                                   sizeof *user);
-    if (room) {
-        op->id = TN__OP_COUNT + user_count;
-        user[user_count] = op;
-        user_count++;
-    }
-    tn__lock_give(&lock);
-    if (taken)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: there is an operator %s already; "
-                        "choose another name", who, op->name);
-    return room ? TN_OK : TN_ERR_MEMORY;
-}
 
 static user_op *user_make(const char *text)
 {
@@ -153,10 +97,11 @@ const tn_op *tn_op_define(const char *text)
     return NULL;
 }
 
-/* ---- tn__apply_kernel ------------------------------------------------------------- */
+/* ---- tn__apply_kernel ---------------------------------------------------- */
 
-/* What recording looks at stands in for a row: one for each kernel that was
- * recorded, its arguments the kernel's inputs. Few, and never freed. */
+/* A stand-in for a row in the recording, one for each kernel that was recorded.
+ * Its arguments are the kernel's inputs. There are few, and they are never
+ * freed. */
 typedef struct apply_op {
     tn_op op;
     const tn__kernel *kernel;
@@ -166,6 +111,7 @@ typedef struct apply_op {
 } apply_op;
 
 #define APPLY_BUCKETS 256
+static tn__lock lock = TN__LOCK_INIT;
 static _Atomic(apply_op *) applied[APPLY_BUCKETS];
 
 static apply_op *apply_find(const tn__kernel *kernel)
@@ -207,7 +153,7 @@ static tn_status apply_space(const tn__kernel *kernel,
                              tn_tensor *const *input, tn__call *call,
                              const char *what)
 {
-    tn__shape *shape = &call->shape_room;
+    tn__shape *shape = &call->shape_storage;
     const char *name[TN__KERNEL_MAX_INPUTS];
     tn_device *device = NULL;
     for (int k = 0; k < kernel->input_count; k++) {
@@ -263,10 +209,10 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
     call.param = param;
     call.param_count = kernel->param_count;
     call.row_dims = row_dims;
-    call.shape = &call.shape_room;
-    call.shape_room.ndim = shape ? shape->ndim : 0;
-    for (int d = 0; d < call.shape_room.ndim; d++)
-        call.shape_room.dim[d] = shape->dim[d];
+    call.shape = &call.shape_storage;
+    call.shape_storage.ndim = shape ? shape->ndim : 0;
+    for (int d = 0; d < call.shape_storage.ndim; d++)
+        call.shape_storage.dim[d] = shape->dim[d];
     tn_status status = apply_space(kernel, input, &call, what);
     if (status >= 0 && grad && tn__hooks.recording && tn__hooks.recording()) {
         call.op = apply_op_of(kernel, what);
@@ -279,6 +225,6 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
     for (; owned < call.out_count; owned++)
         tn__unref(out[owned]);
     for (int o = 0; status < 0 && o < call.out_count; o++)
-        out[o] = NULL; /* the caller may not look at the status */
+        out[o] = NULL; /* the caller may ignore the status */
     return status;
 }

@@ -1,12 +1,13 @@
-/* details.c: what an error tells besides its words (tn_error_info), filled in
- * from the call when the error leaves it. The place that failed has marked the
- * arguments (tn__fail); here they meet the call's values.
+/* details.c: the details of an error besides its message (tn_error_info),
+ * filled in from the call when the error leaves it. The place that failed has
+ * marked the arguments (tn__fail). Here they are joined with the call's values.
  *
- * An error that arose in an operator of which the called one is made is told
- * of that one, at each step outwards: its tensors are looked for among the
- * arguments, and where all that the words name are there the words get those
- * names. Where one is not, something made on the way, the words stay those of
- * the operator inside, behind the called one's name. */
+ * An error may arise in an operator that the called one uses. It is then
+ * reported for the called one, step by step outwards: the tensors that the
+ * message names are looked up among the arguments of the call. If all are
+ * found, the message gets their names. If one is not, because it is an
+ * intermediate tensor, the message keeps the names of the inner operator,
+ * behind that of the called one. */
 #include <base/context.h>
 #include <base/error.h>
 #include <ops/engine/mistakes.h>
@@ -16,9 +17,10 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* ---- the tensors ------------------------------------------------------------ */
+/* ---- the tensors --------------------------------------------------------- */
 
-/* Values as the caller gave them: lists may be NULL, kinds wrong. */
+/* The tensors of a value as the caller gave it: lists may be NULL, kinds may be
+ * wrong. */
 static tn_tensor *const *tensors_of(const tn_value *v, int *count)
 {
     if (v->kind == TN_VALUE_TENSOR) {
@@ -29,8 +31,8 @@ static tn_tensor *const *tensors_of(const tn_value *v, int *count)
     return v->of.tensors;
 }
 
-/* As many as there is room for, in order; of a list that is longer the one
- * that is at fault takes the last place. */
+/* Adds as many tensors as fit, in order. If a list is longer, the tensor at
+ * fault takes the last place. */
 static void add_tensors(tn__error_facts *facts, const tn_op *op,
                         const tn_value *value, int count, int fault, int index)
 {
@@ -61,9 +63,9 @@ static int argument_called(const tn_op *op, const char *name)
     return -1;
 }
 
-/* The argument of op that the place that failed marked: the one at fault, or,
- * where that place serves several operators of which op has fewer arguments,
- * the first that it has. -1: none. */
+/* The argument of op that the failing place marked: the one at fault. If that
+ * place serves several operators and op lacks this argument, it is the first
+ * marked one that op has. -1: none. */
 static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
                              int *index)
 {
@@ -77,7 +79,7 @@ static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
     return at;
 }
 
-/* The call's tensors, and the argument at fault. */
+/* Fills in the call's tensors and the argument at fault. */
 static void describe(tn__error_facts *facts, const tn_op *op,
                      const tn_value *value, int count)
 {
@@ -93,20 +95,10 @@ static void describe(tn__error_facts *facts, const tn_op *op,
             facts->odd = t;
 }
 
-const char *tn__op_outer(const char *name)
-{
-    for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
-        /* It lies first in its call. */
-        if (tn__op_rule(((const tn__call *)(const void *)d)->op))
-            break;
-        name = d->name;
-    }
-    return name;
-}
+/* ---- errors of inner operators ------------------------------------------- */
 
-/* ---- of the operator around -------------------------------------------------- */
-
-/* Is it the tensor itself, or one that looks the same on its memory? */
+/* Is x the tensor itself, or a view of the same shape and dtype on its
+ * storage? */
 static bool is_whole(const struct tn__error_tensor *x,
                      const struct tn__error_tensor *of)
 {
@@ -115,9 +107,9 @@ static bool is_whole(const struct tn__error_tensor *x,
             tn__shape_equal(x->ndim, x->shape, of->ndim, of->shape));
 }
 
-/* Which tensor of `to` this one is, or is a view of; -1: none. whole: nothing
- * else than that tensor as it was given. One that was given several times is
- * that of the same name, else the first. */
+/* The tensor of `to` that x is, or is a view of; -1: none. *whole: x is that
+ * tensor as it was given. If it was given several times, the argument of the
+ * same name is preferred, else the first. */
 static int find_tensor(const tn__error_facts *to,
                        const struct tn__error_tensor *x, bool *whole)
 {
@@ -136,8 +128,8 @@ static int find_tensor(const tn__error_facts *to,
     return found;
 }
 
-/* Where the tensor at fault inside came from: it itself, or what it was made of
- * where only one can be that. */
+/* Finds the origin of the tensor at fault in the inner operator: that tensor
+ * itself, or the tensor it was made from if only one is possible. */
 static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
                        bool *whole)
 {
@@ -152,7 +144,7 @@ static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
     return at;
 }
 
-/* The tensor that mark m of the words is; -1: none. */
+/* The tensor that mark m of the message names; -1: none. */
 static int marked_tensor(const tn__error_facts *facts, int m)
 {
     const tn__error_mark *mark = &facts->mark[m];
@@ -163,9 +155,9 @@ static int marked_tensor(const tn__error_facts *facts, int m)
     return -1;
 }
 
-/* Gives what the words about `from` mark the names of `to`, of which *facts
- * are. False, and all stays, where one is no argument there, or where none is
- * marked and not all tensors are. */
+/* Renames the marks of the message about `from` to the arguments of `to`.
+ * Returns false, without a change, if a marked tensor is no argument there, or
+ * if none is marked and not all tensors are arguments. */
 static bool translate(const tn__error_facts *from, const tn__error_facts *to)
 {
     bool all = true, named = false, whole;
@@ -188,9 +180,9 @@ static bool translate(const tn__error_facts *from, const tn__error_facts *to)
     return named || all;
 }
 
-/* An operator inside of this one has told the error: its words and tensors
- * become, as far as they can, those of this call. Returns whether the tensor at
- * fault is an argument as it was given. */
+/* An inner operator has reported the error. Its message and tensors become
+ * those of this call as far as possible. Returns whether the tensor at fault is
+ * an argument as it was given. */
 static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
                   const tn_value *value, int count)
 {
@@ -202,14 +194,14 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     bool speaks = outer_words || tn__error_is_from(inner.op);
     bool whole = false;
     add_tensors(facts, op, value, count, -1, 0);
-    /* The body of a program's own operator is the program's: it knows what
-     * that called. */
+    /* Errors from operators that a registered operator calls keep their names:
+     * the program knows what its own code calls. */
     bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
                translate(&inner, facts);
     if (own)
         tn__error_attribute(outer_words ? outermost : name);
     else if (inner.is_row && speaks && !outer_words)
-        tn__error_attribute(name); /* nobody knows its name */
+        tn__error_attribute(name); /* users do not know the name of an inner row */
     else if (!inner.foreign && !inner.is_row && !outer_words)
         facts->cause = inner.op;
     facts->argument = NULL;
@@ -227,9 +219,9 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     return whole;
 }
 
-/* ---- indices ------------------------------------------------------------------ */
+/* ---- indices ------------------------------------------------------------- */
 
-/* The number of x's first element that is v; -1 if none is. */
+/* The flat index of the first element of x that is v; -1 if there is none. */
 static int64_t find_number(tn_tensor *x, int64_t v)
 {
     int64_t at = -1;
@@ -242,10 +234,10 @@ static int64_t find_number(tn_tensor *x, int64_t v)
     return at >= 0 && tn_item_int(tn_select(flat, 0, at)) == v ? at : -1;
 }
 
-/* A kernel tells where in its own space it met an index; the caller knows the
- * tensor that he gave. The value is looked for there. */
-static void tell_index(tn__error_facts *facts, const char *name,
-                       const tn_op *op, const tn_value *value, int count)
+/* A kernel reports the position of an index in its own space. The caller knows
+ * the tensor that was given, so the value is looked up there. */
+static void report_index(tn__error_facts *facts, const char *name,
+                         const tn_op *op, const tn_value *value, int count)
 {
     char text[TN__SHAPE_TEXT], which[16] = "";
     tn__error before;
@@ -283,12 +275,12 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
     tn__error_facts *facts = tn__error_within(&call->running);
     if (!facts)
         return;
-    /* Not op's: another row may have taken the place of the one called. */
+    /* Not op's name: a select function may have replaced the row. */
     const char *name = call->running.name;
-    if (call->told >= 0)
-        tn__tell_indices(call, op->name, op->arg[call->told].name,
-                         value[call->told].of.tensor, call->told_low,
-                         call->told_bound);
+    if (call->index_arg >= 0)
+        tn__report_indices(call, op->name, op->arg[call->index_arg].name,
+                           value[call->index_arg].of.tensor, call->index_low,
+                           call->index_bound);
     bool first = !facts->op, whole = first;
     if (first)
         describe(facts, op, value, count);
@@ -296,7 +288,7 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
         whole = adopt(facts, name, op, value, count);
     if (facts->index.given && facts->index.ndim > 0 &&
         (facts->index.given == TN__INDEX_IN_SPACE || !(whole || tn__op_rule(op))))
-        tell_index(facts, name, op, value, count);
+        report_index(facts, name, op, value, count);
     facts->op = name;
     facts->running = call->running.outer;
     facts->called = name;

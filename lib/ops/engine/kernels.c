@@ -1,8 +1,13 @@
 /* kernels.c: from a row and the dtypes of a call to a kernel.
  *
  * The row's body gets a head that fits the call: tensors become inputs, numbers
- * parameters (whole ones `int`, so that an integer tensor plus 2 stays one),
- * a dtype's name becomes the conversion to it. */
+ * become parameters, and the name of a dtype argument becomes the conversion to
+ * that dtype. A whole number becomes an `int` parameter, so that an integer
+ * tensor plus 2 stays an integer tensor.
+ *
+ * This text does not depend on the dtypes of tensors. It is parsed once, and
+ * the parsed definition is typed for each set of dtypes. A dtype argument that
+ * is given (`sum(x, .dtype = ...)`) makes another text. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -34,9 +39,10 @@ static const char *conversion(tn_dtype dtype)
     }
 }
 
-/* ---- the text ------------------------------------------------------------- */
+/* ---- the text ------------------------------------------------------------ */
 
-/* body with each word that names a dtype argument replaced. */
+/* Adds the body, with each name of a dtype argument replaced by a
+ * conversion. */
 static tn_status add_body(tn__text *text, const tn_op *op,
                           const tn_value *value, const char *body)
 {
@@ -69,8 +75,8 @@ static tn_status add_body(tn__text *text, const tn_op *op,
     return TN_OK;
 }
 
-/* Does the alternative body apply: is its argument given, and not its default?
- */
+/* Is the alternative body used: is its argument given, with a value other than
+ * the default? */
 static bool uses_with(const tn_op *op, const tn_value *value)
 {
     if (op->with_arg < 0)
@@ -82,7 +88,7 @@ static bool uses_with(const tn_op *op, const tn_value *value)
              v->of.i == plain->of.i);
 }
 
-/* The definition's text, and in entry what feeds its inputs. */
+/* Makes the text of the definition, and stores in entry what its inputs are. */
 static tn_status make_text(tn__text *text, const tn_op *op,
                            const tn_value *value, tn_dtype out_dtype,
                            tn__op_entry *entry)
@@ -116,8 +122,8 @@ static tn_status make_text(tn__text *text, const tn_op *op,
                      (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_INT);
         bool truth = v->kind == TN_VALUE_BOOL ||
                      (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_BOOL);
-        /* Beside tensors a fraction takes their type; without one, as in full,
-         * it must keep its digits until it is converted. */
+        /* Next to tensors a floating-point number takes their dtype. Without
+         * one, as in full, it must keep its digits until it is converted. */
         tn__text_add(text, "%s%s%s", params++ ? ", " : "; ", op->arg[i].name,
                      truth        ? ": bool"
                      : whole      ? ": int"
@@ -141,9 +147,9 @@ static tn_status make_text(tn__text *text, const tn_op *op,
     return status;
 }
 
-/* ---- the entry --------------------------------------------------------------- */
+/* ---- the entry ----------------------------------------------------------- */
 
-/* What the definition of tn_op_define is fed with: its inputs in order. */
+/* Stores the inputs of an operator made by tn_op_define, in order. */
 static void feed_user_def(tn__op_entry *entry)
 {
     int arg = 0;
@@ -153,24 +159,64 @@ static void feed_user_def(tn__op_entry *entry)
     }
 }
 
-static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
-                            const tn_value *value, tn_dtype out_dtype)
+/* The part of a call's key that determines the text: the key with the same code
+ * for tensors of all dtypes. */
+static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
+{
+    int shift = 4; /* the last code is that of out_dtype */
+    for (int i = op->arg_count; i-- > 0;) {
+        if (op->role[i] == TN__ROLE_NONE)
+            continue;
+        if (value[i].kind == TN_VALUE_TENSOR)
+            key = (key & ~((uint64_t)15 << shift)) | (uint64_t)1 << shift;
+        shift += 4;
+    }
+    return key;
+}
+
+/* Uses the definition of an entry that has the same text. */
+static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
+{
+    const tn__op_entry *e =
+        atomic_load_explicit(&cache->first, memory_order_acquire);
+    while (e && e->text_key != entry->text_key)
+        e = e->next;
+    if (!e)
+        return false;
+    entry->def = e->def;
+    entry->draws = e->draws;
+    memcpy(entry->input_arg, e->input_arg, sizeof entry->input_arg);
+    return true;
+}
+
+/* Makes the text and parses it. */
+static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
+                           const tn_value *value, tn_dtype out_dtype)
 {
     tn__text text = {0};
+    tn_status status = make_text(&text, op, value, out_dtype, entry);
+    char *whole = tn__text_finish(&text);
+    if (status >= 0 && whole)
+        entry->def = tn__def_parse(whole, op->name);
+    tn__free(whole);
+    return status < 0 ? status
+           : !whole   ? TN_ERR_MEMORY
+                      : entry->def ? TN_OK : tn_error_code();
+}
+
+/* *owns: no other entry uses the definition. */
+static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
+                            const tn_value *value, tn_dtype out_dtype,
+                            bool *owns)
+{
     if (op->cache->def && !out_dtype) {
         entry->def = op->cache->def;
         feed_user_def(entry);
-    } else {
-        tn_status status = make_text(&text, op, value, out_dtype, entry);
-        char *whole = tn__text_finish(&text);
-        if (status < 0 || !whole) {
-            tn__free(whole);
-            return status < 0 ? status : TN_ERR_MEMORY;
-        }
-        entry->def = tn__def_parse(whole, op->name);
-        tn__free(whole);
-        if (!entry->def)
-            return tn_error_code();
+    } else if (!share_def(entry, op->cache)) {
+        tn_status status = parse_def(entry, op, value, out_dtype);
+        if (status < 0)
+            return status;
+        *owns = true;
     }
     tn_dtype dtype[TN__KERNEL_MAX_INPUTS];
     entry->pointwise = true;
@@ -203,9 +249,11 @@ tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
     tn__op_entry *entry = tn__calloc(1, sizeof *entry);
     if (!entry)
         return NULL;
+    bool owns = false;
     entry->key = key;
-    if (fill_entry(entry, op, value, out_dtype) < 0) {
-        if (entry->def != op->cache->def)
+    entry->text_key = text_key(op, value, key);
+    if (fill_entry(entry, op, value, out_dtype, &owns) < 0) {
+        if (owns)
             tn__def_drop(entry->def);
         tn__free(entry);
         return NULL;
@@ -236,15 +284,15 @@ const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
     return e->def;
 }
 
-/* Plugins run programs with the interpreter (reference) or print them (those
- * whose devices compile source); both lie above the room that loads plugins. */
+/* Gives plugins the interpreter (reference) and the source printer (for devices
+ * that compile source). Both are in rooms above the one that loads plugins. */
 __attribute__((constructor)) static void lend_kernels(void)
 {
     tn__host_set_interpret(tn__interpret);
     tn__host_set_source(&tn__source_host);
 }
 
-/* ---- formulas ---------------------------------------------------------------- */
+/* ---- formulas ------------------------------------------------------------ */
 
 const tn__kernel *tn__formula_kernel(tn__formula *formula,
                                      const tn_dtype *dtype)

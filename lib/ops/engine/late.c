@@ -1,10 +1,10 @@
-/* late.c: index errors that a device tells when the operator that made them is
- * long over: what is noted when the work is given, and the words.
+/* late.c: index errors that a device reports after the operator has returned:
+ * what is stored when the work is submitted, and the message.
  *
- * The tensors may be gone by then, so that nothing can be looked up. What the
- * device reads is compared with what the calls that are running were given: the
- * argument has the same memory, or a composite has said of which argument it
- * made what is read (tn__call_indices), or only one argument holds integers. */
+ * The tensors may be freed by then, so nothing can be looked up. So the index
+ * tensor of the work is matched with an argument of the running calls when it
+ * is submitted: by its memory, by what a composite has declared with
+ * tn__call_set_indices, or because only one argument holds integers. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/late.h>
@@ -12,15 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- told ------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
-/* The coordinates in the argument of its element that lies so far from the
- * first one in memory: by falling strides. */
+/* The coordinates in the argument of the element at distance `away` from the
+ * first element in memory. Dimensions are resolved in the order of falling
+ * strides. */
 static bool find_place(const tn__deferred_error *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])
 {
     bool done[TN_MAX_NDIM] = {false};
-    for (int d = 0; d < late->of_ndim; d++) /* counted from the lowest */
+    for (int d = 0; d < late->of_ndim; d++) /* measured from the lowest
+                                               address */
         if (late->of_stride[d] < 0)
             away -= (late->of_shape[d] - 1) * late->of_stride[d];
     for (int k = 0; k < late->of_ndim; k++) {
@@ -40,13 +42,13 @@ static bool find_place(const tn__deferred_error *late, int64_t away,
     return away == 0;
 }
 
-static tn_status tell(const tn__deferred_error *late, const tn_fault *fault,
-                        const char *name, const char *told)
+static tn_status report(const tn__deferred_error *late, const tn_fault *fault,
+                        const char *name, const char *suffix)
 {
     char text[TN__SHAPE_TEXT], shape[TN__SHAPE_TEXT], inner[80] = "";
     if (fault->extent == TN__GUARD_EXTENT)
         return tn__fail_guard(name, late->kernel, fault, late->ndim,
-                              late->extent, told);
+                              late->extent, suffix);
     tn__error_index at =
         tn__error_index_in(fault->index, late->low, fault->extent,
                            fault->position, late->ndim, late->extent);
@@ -55,8 +57,8 @@ static tn_status tell(const tn__deferred_error *late, const tn_fault *fault,
             TN_ERR_INDEX, at,
             "%s: index %lld at position %s is outside [0, %lld)%s", name,
             (long long)at.value, tn__shape_text(text, at.ndim, at.position),
-            (long long)at.bound, told);
-    if (at.value < 0) /* as it was before it was counted from the end */
+            (long long)at.bound, suffix);
+    if (at.value < 0) /* the value before it was counted from the end */
         at.value += at.low;
     int64_t away = late->base;
     for (int d = 0; d < late->ndim; d++)
@@ -72,13 +74,13 @@ static tn_status tell(const tn__deferred_error *late, const tn_fault *fault,
             "%s: %s%s %lld at position %s of %s is outside [%lld, %lld)%s",
             name, inner, late->argument, (long long)at.value,
             tn__shape_text(text, at.ndim, at.position), shape,
-            (long long)at.low, (long long)at.bound, told);
+            (long long)at.low, (long long)at.bound, suffix);
     else
         tn__fail_outside(
             TN_ERR_INDEX, at,
             "%s: %s%s %lld, somewhere in %s, is outside [%lld, %lld)%s", name,
             inner, late->argument, (long long)at.value, shape,
-            (long long)at.low, (long long)at.bound, told);
+            (long long)at.low, (long long)at.bound, suffix);
     tn__error_facts *facts = tn__error_within(tn__me.location.running);
     if (facts && !*inner) {
         facts->argument = late->argument;
@@ -92,15 +94,15 @@ static tn_status tell(const tn__deferred_error *late, const tn_fault *fault,
     return TN_ERR_INDEX;
 }
 
-/* ---- noted ------------------------------------------------------------------ */
+/* ---- what is stored ------------------------------------------------------ */
 
 static bool holds_indices(const tn_tensor *x)
 {
     return x && !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* Which argument of the call `of` is; else the only one with integers, and with
- * *guessed; -1. */
+/* The argument of the call that `of` is. Else, with *guessed set, the only
+ * argument that holds integers; -1: none. */
 static int argument_with(const tn__call *call, const tn_tensor *of,
                          bool *guessed)
 {
@@ -124,18 +126,20 @@ static void note_argument(tn__deferred_error *late, const tn_tensor *index,
     const tn_tensor *of = index;
     bool guessed = false;
     for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
-        const tn__call *call = (const void *)d; /* it lies first there */
-        int at = call->told >= 0 ? call->told
+        const tn__call *call = (const void *)d; /* doing is the first member of
+                                                   its call */
+        int at = call->index_arg >= 0 ? call->index_arg
                                  : argument_with(call, of, &guessed);
         if (at < 0)
             continue;
-        if (call->told >= 0)
-            late->low = call->told_low;
+        if (call->index_arg >= 0)
+            late->low = call->index_low;
         of = call->value[at].of.tensor;
         late->op = d->name;
         late->argument = call->op->arg[at].name;
     }
-    /* What was made of an argument has its elements in their order. */
+    /* A tensor computed from the argument has its elements in the same
+     * order. */
     bool own = of->storage == index->storage;
     late->is_placed = late->op && !guessed;
     late->base = own ? index->offset - of->offset : index->offset;
@@ -166,7 +170,7 @@ tn__late_of_kernel(tn__deferred_error *late, const tn__kernel *kernel,
     }
     if (!asks)
         return NULL;
-    late->report = tell;
+    late->report = report;
     late->kernel = kernel;
     late->op = NULL;
     late->low = 0;
@@ -180,7 +184,7 @@ tn__late_of_kernel(tn__deferred_error *late, const tn__kernel *kernel,
 const tn__deferred_error *tn__late_of_index(tn__deferred_error *late,
                                             const tn_tensor *index)
 {
-    late->report = tell;
+    late->report = report;
     late->kernel = NULL;
     late->op = NULL;
     late->low = 0;

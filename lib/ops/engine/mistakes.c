@@ -1,8 +1,9 @@
-/* mistakes.c: the wording of what callers get wrong: the operator, the values
- * that clash, and the call that mends it where there is one. */
+/* mistakes.c: the messages about mistakes of callers: the operator, the values
+ * that clash, and the call that fixes it if there is one. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/mistakes.h>
+#include <ops/engine/register.h>
 #include <string.h>
 #include <tenon/ops.h>
 
@@ -14,6 +15,17 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
     snprintf(text, TN__SHAPE_TEXT, "%s", grown.data ? grown.data : "(?)");
     tn__text_release(&grown);
     return text;
+}
+
+const char *tn__op_outer(const char *name)
+{
+    for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
+        /* doing is the first member of its call. */
+        if (tn__op_rule(((const tn__call *)(const void *)d)->op))
+            break;
+        name = d->name;
+    }
+    return name;
 }
 
 tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
@@ -29,7 +41,7 @@ tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
         shown ? shown + 1 : argument, (long long)dim, -count, count - 1);
 }
 
-/* One tensor of a message: "other (2, 3) is on cpu". */
+/* Describes one tensor in a message: "other (2, 3) is on cpu". */
 static void add_place(tn__text *text, const char *name, int number,
                       bool is_at_fault, const tn_tensor *x)
 {
@@ -43,8 +55,9 @@ static void add_place(tn__text *text, const char *name, int number,
                  x->storage->device->name);
 }
 
-/* Where the others are to be: the device of the first that requires a gradient,
- * for what is moved from there would learn no more; else of the first. */
+/* The device that the other tensors should be moved to: that of the first
+ * tensor that requires a gradient, since a moved copy of it would no longer be
+ * trained; else that of the first tensor. */
 static const tn_device *home_of(const tn_op *op, const tn_value *value)
 {
     const tn_device *first = NULL;
@@ -142,8 +155,9 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     if (tn_error_code() != TN_ERR_DTYPE)
         return tn_error_code();
     tn__error_take(&error);
-    const char *why = strstr(error.text, ": "); /* behind line and column */
-    /* Within another operator its arguments are not those of the one called. */
+    const char *why = strstr(error.text, ": "); /* after line and column */
+    /* Inside another operator, the arguments are not those of the called
+     * one. */
     bool within = tn__me.location.running && tn__me.location.running->outer;
     const char *name = within ? op->name : tn__op_outer(op->name);
     for (int i = 0; i < op->arg_count; i++)
@@ -207,7 +221,7 @@ tn_status tn__fail_index(const char *name, const char *argument,
 
 tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                          const tn_fault *fault, int ndim,
-                         const int64_t *extent, const char *told)
+                         const int64_t *extent, const char *suffix)
 {
     char text[TN__SHAPE_TEXT];
     tn__error_index at = tn__error_index_in(0, 0, 0, fault->position, ndim,
@@ -217,17 +231,17 @@ tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
         return tn__fail(TN_ERR_ARGUMENT, "%s: %san element is %s at position "
                         "%s%s", name, zero ? "division by zero: " : "",
                         zero ? "0" : "outside [0, 1]",
-                        tn__shape_text(text, ndim, at.position), told);
+                        tn__shape_text(text, ndim, at.position), suffix);
     const char *input = kernel->input[fault->operand].name;
     return tn__fail(TN_ERR_ARGUMENT, "%s: %s{%s} is %s at position %s%s",
                     name, zero ? "division by zero: " : "",
                     input, tn__guard_text(fault->index),
-                    tn__shape_text(text, ndim, at.position), told);
+                    tn__shape_text(text, ndim, at.position), suffix);
 }
 
-tn_status tn__tell_indices(const tn__call *call, const char *name,
-                           const char *argument, tn_tensor *x, int64_t low,
-                           int64_t bound)
+tn_status tn__report_indices(const tn__call *call, const char *name,
+                             const char *argument, tn_tensor *x, int64_t low,
+                             int64_t bound)
 {
     tn__error before;
     if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->running))

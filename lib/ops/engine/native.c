@@ -1,4 +1,4 @@
-/* native.c: what C functions of rows share. */
+/* native.c: see native.h. */
 #include <ops/engine/native.h>
 
 tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
@@ -52,7 +52,7 @@ tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what)
     return copy(dst, src, 0, what);
 }
 
-tn_status tn__copy_under(tn_tensor *dst, tn_tensor *src, const char *what)
+tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what)
 {
     return copy(dst, src, TN_LAUNCH_SOON, what);
 }

@@ -1,4 +1,4 @@
-/* native.h: what C functions of rows share. */
+/* native.h: helpers for the C functions of rows. */
 #ifndef TN_LIB_OPS_NATIVE_H
 #define TN_LIB_OPS_NATIVE_H
 
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* Hands an output to the call; the status of what made it. */
+/* Adds an output to the call. Returns the error that is recorded if out is
+ * NULL. */
 static inline tn_status tn__give(tn__call *call, tn_tensor *out)
 {
     if (!out)
@@ -18,39 +19,49 @@ static inline tn_status tn__give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
-/* Another row on these values. */
+static inline tn__shape tn__shape_of(const tn_tensor *x)
+{
+    tn__shape shape = {.ndim = x->ndim};
+    for (int d = 0; d < x->ndim; d++)
+        shape.dim[d] = x->shape[d];
+    return shape;
+}
+
+/* Calls another row on these values. */
 static inline tn_tensor *tn__row(int id, const tn_value *value, int count)
 {
     return tn__op_run1(&tn__op_table[id], value, count);
 }
 
-/* An index whose numbers below 0 count from the end of size elements, as those
- * from the front. */
+/* An index tensor in which indices below 0, which count from the end of size
+ * elements, are converted to count from the front. */
 static inline tn_tensor *tn__from_front(tn_tensor *index, int64_t size)
 {
     const tn_value value[] = {tn__value_tensor(index), tn__value_int(size)};
     return tn__row(TN__OP_ID_FROM_FRONT, value, 2);
 }
 
-/* Parts of x along dim (from the front) of at most so much, TN__OP_MAX_OUTPUTS
- * of them at most, whose gradient is one cat; how many, 0 on failure. */
-int tn__apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part);
+/* Splits x along dim into views of at most `size`, at most TN__OP_MAX_OUTPUTS
+ * of them. Their gradient is a single cat. Returns their number, 0 on
+ * failure. */
+int tn__split_parts(tn_tensor *x, int dim, int64_t size, tn_tensor **part);
 
-/* Several tensors must share a dtype: "matmul: dtypes differ: input float32,
+/* Requires two tensors to share a dtype: "matmul: dtypes differ: input float32,
  * other float64; convert one with tn_to_dtype". */
 tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
                                const char *a_name, const tn_tensor *b,
                                const char *b_name);
 
-/* src, of any strides and broadcast, written into dst's view with its dtype. */
+/* Writes src, which may have any strides and broadcasts, into dst and converts
+ * it to the dtype of dst. */
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
-/* The same, where dst is next folded into. */
-tn_status tn__copy_under(tn_tensor *dst, tn_tensor *src, const char *what);
-/* A number written into all of dst. */
+/* The same, if a scatter or a product updates dst next. */
+tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what);
+/* Fills dst with a number. */
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);
-/* src, or where that is NULL the number, written into dst where index says along
- * dim, or folded into what is there: TN_SCATTER_... What it makes belongs to the
- * open scope. */
+/* Writes src (or `number` if src is NULL) into dst at index along dim, or
+ * reduces it into dst: TN_SCATTER_... The open scope owns intermediate
+ * tensors. */
 tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
                            tn_tensor *index, tn_tensor *src, double number,
                            uint32_t reduce);

@@ -1,9 +1,11 @@
-/* needs.c: what rows of the table ask of values. "needs norm_type: max_norm":
- * an option that has an effect only with another argument; a value other than
- * the default is refused where it has none, as nothing that a caller writes is
- * dropped. The default may be written: what it asks for is done. "bounds lambd:
- * >= 0", "bounds mode: = sum|mean|max": a number or a word that PyTorch refuses
- * is refused, and that before all needs. */
+/* needs.c: checks the lines "needs" and "bounds" of rows.
+ *
+ * "needs norm_type: max_norm" is an option that has an effect only with another
+ * argument. A value other than the default is an error if it has no effect, so
+ * that nothing that a caller writes is ignored. Writing the default is allowed.
+ *
+ * "bounds lambd: >= 0" and "bounds mode: = sum|mean|max" reject a number or a
+ * word that PyTorch rejects. They are checked before all needs. */
 #include <base/options.h>
 #include <base/plain.h>
 #include <ops/engine/mistakes.h>
@@ -12,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of two values in the kinds of one argument. */
+/* Are two values of the same argument equal? */
 static bool is_same(const tn_value *a, const tn_value *b)
 {
     if (a->kind != b->kind || a->kind == TN_VALUE_NONE)
@@ -32,12 +34,12 @@ static bool is_same(const tn_value *a, const tn_value *b)
         return a->of.i == b->of.i;
     case TN_VALUE_STRING:
         return strcmp(a->of.string, b->of.string) == 0;
-    default: /* tensors and lists have no default but none */
+    default: /* tensors and lists have no default other than none */
         return false;
     }
 }
 
-/* Is v, a string or a bool, among words with | between them? */
+/* Is v, a string or a bool, one of the words, which | separates? */
 static bool is_one_of(const tn_value *v, const char *words)
 {
     const char *text = v->kind == TN_VALUE_STRING ? v->of.string
@@ -52,7 +54,7 @@ static bool is_one_of(const tn_value *v, const char *words)
     return false;
 }
 
-/* An empty list stands for none, as in PyTorch's size=[]. */
+/* An empty list counts as absent, as in PyTorch's size=[]. */
 static bool is_given(const tn_value *v)
 {
     return v->kind != TN_VALUE_NONE &&
@@ -66,7 +68,8 @@ static double number_of(const tn_value *v)
     return whole ? (double)v->of.i : v->of.f;
 }
 
-/* A NaN is at most anything, and different from it, as in PyTorch's tests. */
+/* NaN is at most anything and differs from everything, as in PyTorch's
+ * checks. */
 static bool is_within(const tn__op_need *need, const tn_value *value)
 {
     if (need->how == TN__NEED_WORD)

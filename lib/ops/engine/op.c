@@ -1,65 +1,10 @@
-/* op.c: operators by name: looking up, describing, calling. */
+/* op.c: attributes of operators, and calls by name. */
 #include <base/error.h>
 #include <ops/engine/define.h>
-#include <ops/table.h>
 #include <stdarg.h>
 #include <string.h>
 
-/* ---- names ----------------------------------------------------------------- */
-
-/* The first alias of the name; aliases of one name are neighbours. -1: none. */
-static int first_alias(const char *name)
-{
-    int low = 0, high = tn__op_alias_count;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        if (strcmp(tn__op_aliases[middle].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = low < tn__op_alias_count &&
-                 strcmp(tn__op_aliases[low].name, name) == 0;
-    return found ? low : -1;
-}
-
-const tn_op *tn_op_find(const char *name)
-{
-    if (!name)
-        return NULL;
-    int at = first_alias(name);
-    return at >= 0 ? &tn__op_table[tn__op_aliases[at].id]
-                   : tn__op_user_find(name);
-}
-
-const tn_op *tn_op_next(const tn_op *op, const char *name)
-{
-    int at = op && name ? first_alias(name) : -1;
-    if (at < 0)
-        return NULL;
-    while (at < tn__op_alias_count && tn__op_aliases[at].id != op->id &&
-           strcmp(tn__op_aliases[at].name, name) == 0)
-        at++;
-    at++;
-    if (at >= tn__op_alias_count || strcmp(tn__op_aliases[at].name, name) != 0)
-        return NULL;
-    return &tn__op_table[tn__op_aliases[at].id];
-}
-
-int tn_op_count(void)
-{
-    return TN__OP_COUNT + tn__op_user_count();
-}
-
-const tn_op *tn_op_at(int i)
-{
-    if (i < 0)
-        return NULL;
-    return i < TN__OP_COUNT ? &tn__op_table[i]
-                            : tn__op_user_at(i - TN__OP_COUNT);
-}
-
-/* ---- attributes --------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------- */
 
 const char *tn_op_name(const tn_op *op)
 {
@@ -96,7 +41,7 @@ bool tn_op_is_differentiable(const tn_op *op)
     return op && op->differentiable;
 }
 
-/* ---- calling -------------------------------------------------------------------- */
+/* ---- calling ------------------------------------------------------------- */
 
 int tn_op_call(const tn_op *op, const tn_value *values, int count,
                tn_tensor **out, int room)

@@ -1,12 +1,12 @@
-/* precision.c: calls that compute in other dtypes than their tensors have:
- * composites that work on half types in float32 (the flag widen), and autocast.
+/* precision.c: calls that compute in other dtypes than those of their tensors:
+ * composites that compute half types in float32 (the flag widen), and autocast.
  *
- * Autocast is a property of rows (`autocast` in the table), looked at once a
- * call, before anything is recorded: what it converts is recorded as to_dtype,
- * so gradients come back in the dtype of what was given. A row that has a word
- * runs with autocast off, and so does all that is no composite: what is below
- * is how it is computed. The parts of a composite without a word have their
- * own. */
+ * Autocast is a property of rows (the line `autocast` of the table). It is
+ * applied once for a call, before anything is recorded. Its conversions are
+ * recorded as to_dtype, so gradients come back in the dtype of the caller's
+ * tensors. A row with such a line runs with autocast off, and so does every row
+ * that is no composite, since what it calls is its implementation. The parts of
+ * a composite without the line apply their own. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -16,7 +16,7 @@
 #include <tenon/autocast.h>
 #include <tenon/ops.h>
 
-/* ---- the tensors of a call, converted ----------------------------------------- */
+/* ---- the tensors of a call, converted ------------------------------------ */
 
 /* The tensors of one value. */
 static tn_tensor *const *tensors_of(const tn_value *value, int *count)
@@ -26,14 +26,15 @@ static tn_tensor *const *tensors_of(const tn_value *value, int *count)
     return list ? value->of.tensors : &value->of.tensor;
 }
 
-/* From what to what: x itself where it stays. */
-typedef struct change {
-    tn_dtype from; /* 0: from each floating dtype but float64 */
+/* Which dtype is converted to which. A tensor that needs no conversion
+ * stays. */
+typedef struct conversion {
+    tn_dtype from; /* 0: every floating dtype except float64 */
     tn_dtype to;
-    tn_dtype lower; /* of autocast: parameters in it are stored */
-} change;
+    tn_dtype lower; /* of autocast: parameters converted to it are cached */
+} conversion;
 
-static bool changes(const change *c, const tn_tensor *x)
+static bool needs_conversion(const conversion *c, const tn_tensor *x)
 {
     if (c->from)
         return x->dtype == c->from;
@@ -43,9 +44,9 @@ static bool changes(const change *c, const tn_tensor *x)
 
 static tn_tensor *stored(tn_tensor *x, tn_dtype dtype);
 
-static tn_tensor *changed(const change *c, tn_tensor *x)
+static tn_tensor *converted(const conversion *c, tn_tensor *x)
 {
-    if (!changes(c, x))
+    if (!needs_conversion(c, x))
         return x;
     bool parameter = c->to == c->lower && x->dtype == TN_F32 &&
                      x->requires_grad && tn__hooks.is_leaf &&
@@ -53,23 +54,24 @@ static tn_tensor *changed(const change *c, tn_tensor *x)
     return parameter ? stored(x, c->to) : tn_to_dtype(x, c->to);
 }
 
-/* How many tensors a call has; *any: is one of them to change? */
-static int count_tensors(const tn__call *call, const change *c, bool *any)
+/* The number of tensors of a call. *any: one of them needs a conversion. */
+static int count_tensors(const tn__call *call, const conversion *c, bool *any)
 {
     int total = 0, count;
     *any = false;
     for (int i = 0; i < call->op->arg_count; i++) {
         tn_tensor *const *x = tensors_of(&call->value[i], &count);
         for (int k = 0; k < count; k++)
-            *any |= changes(c, x[k]);
+            *any |= needs_conversion(c, x[k]);
         total += count;
     }
     return total;
 }
 
-/* The values of the call with changed tensors; lists of them lie in list. */
-static tn_status change_values(const tn__call *call, const change *c,
-                               tn_value *room, tn_tensor **list)
+/* The values of the call with converted tensors. `list` holds the elements of
+ * tensor lists. */
+static tn_status convert_values(const tn__call *call, const conversion *c,
+                                tn_value *room, tn_tensor **list)
 {
     int arg_count = call->op->arg_count;
     memcpy(room, call->value, (size_t)arg_count * sizeof *room);
@@ -77,7 +79,7 @@ static tn_status change_values(const tn__call *call, const change *c,
         int count;
         tn_tensor *const *x = tensors_of(&call->value[i], &count);
         for (int k = 0; k < count; k++) {
-            list[k] = changed(c, x[k]);
+            list[k] = converted(c, x[k]);
             if (!list[k])
                 return tn_error_code();
         }
@@ -90,15 +92,16 @@ static tn_status change_values(const tn__call *call, const change *c,
     return TN_OK;
 }
 
-/* Runs f(call) on changed tensors. What is made belongs to the open scope. */
-static tn_status with_changed(tn__call *call, const change *c, int count,
-                              tn_status (*f)(tn__call *call))
+/* Runs f(call) on converted tensors. The open scope owns them and the
+ * results. */
+static tn_status run_converted(tn__call *call, const conversion *c, int count,
+                               tn_status (*f)(tn__call *call))
 {
     const tn_value *given = call->value;
     tn_value room[TN__OP_MAX_ARGS];
     tn_tensor **list = tn__alloc_many(count, sizeof *list);
     tn_status status =
-        list ? change_values(call, c, room, list) : TN_ERR_MEMORY;
+        list ? convert_values(call, c, room, list) : TN_ERR_MEMORY;
     if (status >= 0) {
         call->value = room;
         status = f(call);
@@ -108,10 +111,10 @@ static tn_status with_changed(tn__call *call, const change *c, int count,
     return status;
 }
 
-/* ---- half types in float32 ------------------------------------------------------ */
+/* ---- half types in float32 ----------------------------------------------- */
 
-/* The half type that tensors of a call have; 0 where none has, or another
- * floating one is among them. */
+/* The half type of the call's floating tensors; 0 if none has one or another
+ * floating dtype is among them. */
 static tn_dtype half_dtype(const tn__call *call)
 {
     tn_dtype half = 0;
@@ -130,15 +133,16 @@ static tn_dtype half_dtype(const tn__call *call)
     return half;
 }
 
-/* A chain of half operators rounds after each; in f32 it rounds once. */
+/* A chain of half-precision operators rounds after each one. In f32 it rounds
+ * once. */
 tn_status tn__run_wide(tn__call *call)
 {
-    change c = {.from = half_dtype(call), .to = TN_F32};
+    conversion c = {.from = half_dtype(call), .to = TN_F32};
     if (!c.from)
         return call->op->run(call);
     bool any;
     int count = count_tensors(call, &c, &any);
-    tn_status status = with_changed(call, &c, count, call->op->run);
+    tn_status status = run_converted(call, &c, count, call->op->run);
     for (int i = 0; i < call->out_count && status >= 0; i++)
         if (call->out[i]->dtype == TN_F32 &&
             !(call->out[i] = tn_to_dtype(call->out[i], c.from)))
@@ -146,9 +150,9 @@ tn_status tn__run_wide(tn__call *call)
     return status;
 }
 
-/* ---- autocast -------------------------------------------------------------------- */
+/* ---- autocast ------------------------------------------------------------ */
 
-/* The widest of the tensors' dtypes, and of lower. */
+/* The widest dtype of the tensors and lower. */
 static tn_dtype widest(const tn__call *call, tn_dtype lower)
 {
     tn_dtype wide = lower;
@@ -163,7 +167,7 @@ static tn_dtype widest(const tn__call *call, tn_dtype lower)
     return wide;
 }
 
-/* Did the caller say in which dtype? */
+/* Is the argument dtype given? */
 static bool dtype_given(const tn__call *call)
 {
     for (int i = 0; i < call->op->arg_count; i++)
@@ -175,7 +179,7 @@ static bool dtype_given(const tn__call *call)
 tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
                            tn_status (*run)(tn__call *call))
 {
-    change c = {.to = lower, .lower = lower};
+    conversion c = {.to = lower, .lower = lower};
     switch (call->op->autocast) {
     case TN__AUTOCAST_WIDEST:
         c.to = widest(call, lower);
@@ -203,7 +207,7 @@ tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
-    tn_status status = with_changed(call, &c, count, run);
+    tn_status status = run_converted(call, &c, count, run);
     if (status >= 0)
         tn__scope_results(scope, (void *const *)call->out, call->out_count);
     else
@@ -230,20 +234,20 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
     return was;
 }
 
-/* ---- converted parameters ----------------------------------------------------------
- * A parameter that several calls use is converted once. What is stored is good
- * while the parameter is the same view on the same memory, unchanged, and was
- * recorded if that is wanted now. */
+/* ---- converted parameters ---------------------------------------------------
+ * A parameter that several calls use is converted once. The cached tensor is
+ * valid while the parameter is the same view of the same memory and is unchanged.
+ * Its conversion must have been recorded if the call needs that. */
 
 typedef struct entry {
     tn_tensor *leaf; /* counted; NULL: an empty slot */
-    tn_tensor *seen; /* counted: the view that it was; holds the storage */
+    tn_tensor *seen; /* counted: the view at that time; holds the storage */
     tn_tensor *made; /* counted: in the half type */
     uint32_t version;
     bool recorded;
 } entry;
 
-/* A thread's: open addressing, at most half full. */
+/* Of one thread: open addressing, at most half full. */
 typedef struct store {
     size_t count, room;
     entry *slot;
@@ -320,8 +324,8 @@ static bool grow(store *s)
     return true;
 }
 
-static bool is_good(const entry *e, const tn_tensor *x, tn_dtype dtype,
-                    bool recorded)
+static bool is_current(const entry *e, const tn_tensor *x, tn_dtype dtype,
+                       bool recorded)
 {
     const tn_tensor *seen = e->seen;
     return e->leaf && e->made->dtype == dtype && e->recorded == recorded &&
@@ -331,7 +335,7 @@ static bool is_good(const entry *e, const tn_tensor *x, tn_dtype dtype,
            tn__shape_equal(seen->ndim, seen->stride, x->ndim, x->stride);
 }
 
-/* x, a leaf, in that dtype: lent by the store. */
+/* x, a leaf, in this dtype. The cache owns it. */
 static tn_tensor *stored(tn_tensor *x, tn_dtype dtype)
 {
     store *s = store_get();
@@ -339,7 +343,7 @@ static tn_tensor *stored(tn_tensor *x, tn_dtype dtype)
         return tn__fail_null(TN_ERR_MEMORY, "autocast: out of memory");
     bool recorded = tn__hooks.recording && tn__hooks.recording();
     entry *e = find(s, x);
-    if (is_good(e, x, dtype, recorded))
+    if (is_current(e, x, dtype, recorded))
         return e->made;
     entry fresh = {.version = atomic_load(&x->storage->version),
                    .recorded = recorded};

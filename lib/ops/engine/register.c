@@ -1,6 +1,6 @@
-/* register.c: operators that programs write in C, and the context of a call of
- * one. What a context saves goes over to the node, if there is one: autograd
- * has the rest (registered.c). */
+/* register.c: operators that programs write in C, and the context of their
+ * calls. What a context saves moves to the autograd node, if there is one
+ * (registered.c in autograd). */
 #include <base/error.h>
 #include <base/memory.h>
 #include <ops/engine/define.h>
@@ -16,14 +16,7 @@ typedef struct registered {
     char role[TN__OP_MAX_ARGS + 1];
 } registered;
 
-static tn_status run(tn__call *call);
-
-const tn_op_rule *tn__op_rule(const tn_op *op)
-{
-    return op->run == run ? &((const registered *)op)->rule : NULL;
-}
-
-/* ---- contexts --------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------ */
 
 static void context_destroy(tn__object *object)
 {
@@ -97,16 +90,17 @@ tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
     return TN_OK;
 }
 
-/* ---- running ------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------- */
 
-/* Takes over result o of forward, as a tensor that nobody else has. */
+/* Adds result o of forward to the call, as a tensor that is used nowhere
+ * else. */
 static tn_status take_result(tn__call *call, int o, tn_tensor *x)
 {
     if (!x)
         return tn__error_pending()
                    ? tn_error_code()
-                   : tn__fail(TN_ERR_ARGUMENT, "%s: its forward left result %d "
-                              "NULL", call->op->name, o);
+                   : tn__fail(TN_ERR_ARGUMENT, "%s: its forward did not set "
+                              "result %d", call->op->name, o);
     if (!tn__tensor_check(x, call->op->name, "a result of its forward"))
         return tn_error_code();
     bool given = false, shares = false;
@@ -148,7 +142,7 @@ static tn_status run(tn__call *call)
     return status;
 }
 
-/* ---- registering ---------------------------------------------------------------- */
+/* ---- registering --------------------------------------------------------- */
 
 static char *copy_text(const char *text)
 {
@@ -180,7 +174,8 @@ static registered *make(const tn_op_rule *rule)
         .name = s->name, .torch = "", .signature = copy_text(rule->signature),
         .doc = copy_text(rule->doc), .arg_count = s->arg_count,
         .tensor_count = s->tensor_count, .arg = s->arg,
-        .fallback = s->fallback, .run = run, .with_arg = -1,
+        .fallback = s->fallback, .run = run, .rule = &own->rule,
+        .with_arg = -1,
         .rows = -1, .keepdim = -1, .role = own->role, .extra = ""};
     if (own->op.signature && own->op.doc)
         return own;

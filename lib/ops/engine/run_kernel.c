@@ -1,8 +1,8 @@
 /* run_kernel.c: calls of KERNEL rows: broadcast, promotion, outputs, launch.
  *
- * Most calls are pointwise over contiguous operands of one shape: those take
- * run_flat, which makes the outputs and launches a flat program, with no
- * allocation besides the outputs and no lock. The others lay out a space. */
+ * Most calls are element-wise over contiguous operands of one shape. These take
+ * run_flat, which makes the outputs and launches a flat program. It allocates
+ * nothing besides the outputs and takes no lock. All others lay out a space. */
 #include <base/error.h>
 #include <base/platform.h>
 #include <ops/engine/define.h>
@@ -29,7 +29,7 @@ static bool is_default(const tn_value *v, const tn_value *fallback)
            v->of.i == fallback->of.i;
 }
 
-/* Sorts the values of a call by their roles. */
+/* Sorts the values of a call by role. */
 static inline tn_status gather(const tn__call *call, operands *of)
 {
     const tn_op *op = call->op;
@@ -87,16 +87,16 @@ static inline void take_params(tn__call *call, const operands *of,
             v->kind == TN_VALUE_FLOAT ||
             (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_FLOAT);
         if (entry->param_float[p])
-            call->param_room[p].f = is_float ? v->of.f : (double)v->of.i;
+            call->param_storage[p].f = is_float ? v->of.f : (double)v->of.i;
         else
-            call->param_room[p].i = is_float ? (int64_t)v->of.f : v->of.i;
+            call->param_storage[p].i = is_float ? (int64_t)v->of.f : v->of.i;
     }
     if (TN__UNLIKELY(entry->draws)) {
         tn_rng_state draw = tn__random_draw();
-        call->param_room[count++].i = (int64_t)draw.seed;
-        call->param_room[count++].i = (int64_t)draw.call;
+        call->param_storage[count++].i = (int64_t)draw.seed;
+        call->param_storage[count++].i = (int64_t)draw.call;
     }
-    call->param = call->param_room;
+    call->param = call->param_storage;
     call->param_count = count;
 }
 
@@ -113,7 +113,7 @@ static inline tn_built *built_on(tn__op_entry *entry, tn_device *device)
     return built;
 }
 
-/* ---- the short path ----------------------------------------------------------- */
+/* ---- the short path ------------------------------------------------------ */
 
 static tn_status run_flat(tn__call *call, const operands *of,
                           tn__op_entry *entry)
@@ -151,11 +151,11 @@ static tn_status run_flat(tn__call *call, const operands *of,
                              call->op->name, NULL, &fault);
 }
 
-/* ---- over a space --------------------------------------------------------------- */
+/* ---- over a space -------------------------------------------------------- */
 
-/* PyTorch's promotion lets a 0-d tensor count only if its category is higher;
- * the kernel language has no 0-d tensors. So one of the same category takes
- * the dtype of those with dimensions before the kernel sees it. Returns the
+/* In PyTorch's promotion a 0-d tensor counts only if its category is higher.
+ * The kernel language has no 0-d tensors. So a 0-d tensor of the same category
+ * is converted to the dtype of the tensors with dimensions before. Returns the
  * dtype that tensor k must have. */
 static tn_dtype promoted(const operands *of, int k)
 {
@@ -174,7 +174,7 @@ static tn_dtype promoted(const operands *of, int k)
     return wide;
 }
 
-/* Calls op again with the 0-d tensors converted; 0 where there was none. */
+/* Calls op again with the 0-d tensors converted. Returns 0 if none needs it. */
 static int run_converted(tn__call *call, const operands *of)
 {
     tn_value value[TN__OP_MAX_ARGS];
@@ -195,7 +195,8 @@ static int run_converted(tn__call *call, const operands *of)
     }
     if (!any)
         return 0;
-    /* The outer call has nothing left to record or to own: it hands on. */
+    /* The inner call has recorded and owned the results; this one passes them
+     * on. */
     call->out_count = tn__op_run(call->op, value, call->op->arg_count,
                                  call->out, TN__OP_MAX_OUTPUTS);
     if (call->out_count < 0) {
@@ -206,7 +207,7 @@ static int run_converted(tn__call *call, const operands *of)
     return TN__DONE;
 }
 
-/* Which dimensions of the broadcast shape are rows. */
+/* Finds the dimensions of the broadcast shape that are rows. */
 static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
 {
     const tn_op *op = call->op;
@@ -229,7 +230,8 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
             *mask |= 1u << dim;
         }
     } else if (op->rows < 0 && op->cache->def) {
-        *mask = ndim ? 1u << (ndim - 1) : 0; /* of the user: the last one */
+        *mask = ndim ? 1u << (ndim - 1) : 0; /* of a program's operator: the
+                                                last one */
     } else {
         *mask = (1u << ndim) - 1;
     }
@@ -237,14 +239,14 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
     return TN_OK;
 }
 
-/* How many of its last dimensions the indices of input k count. */
+/* The number of last dimensions of input k that its indices address. */
 static int indices_of(const tn__kernel *kernel, int k)
 {
     return kernel->input[k].guarded ? 0 : kernel->input[k].index_count;
 }
 
-/* The shape to which the inputs broadcast; of one that is read by index, what
- * lies before the dimensions that the indices count. */
+/* The shape to which the inputs broadcast. Of an input that is read by index,
+ * only the dimensions before the indexed ones broadcast. */
 static tn_status broadcast(const tn__call *call, const operands *of,
                            const tn__op_entry *entry, tn__shape *shape)
 {
@@ -275,7 +277,7 @@ static tn_status broadcast(const tn__call *call, const operands *of,
     return TN_OK;
 }
 
-/* An output: new, or the given one if it fits. */
+/* An output: a new tensor, or the given one if it has the right shape. */
 static tn_tensor *output(tn__call *call, int o, tn_device *device,
                          tn_dtype dtype, const tn__shape *shape)
 {
@@ -286,14 +288,14 @@ static tn_tensor *output(tn__call *call, int o, tn_device *device,
     char want[TN__SHAPE_TEXT], have[TN__SHAPE_TEXT];
     if (!tn__shape_equal(x->ndim, x->shape, shape->ndim, shape->dim))
         return tn__fail_null(TN_ERR_SHAPE,
-                             "%s: the result has shape %s, what is written "
+                             "%s: the result has shape %s, the written tensor "
                              "has %s", call->op->name,
                              tn__shape_text(want, shape->ndim, shape->dim),
                              tn__shape_text(have, x->ndim, x->shape));
     return tn__ref(x);
 }
 
-/* An input of which a row has one value must not change along a row. */
+/* An input with one value for a row must not vary along a row. */
 static tn_status check_row_inputs(const tn__call *call,
                                   const tn__op_entry *entry, int ndim,
                                   uint32_t mask)
@@ -321,7 +323,7 @@ static tn_status run_space(tn__call *call, const operands *of,
 {
     const tn_op *op = call->op;
     const tn__kernel *kernel = entry->kernel;
-    tn__shape *shape = &call->shape_room;
+    tn__shape *shape = &call->shape_storage;
     tn_status status = broadcast(call, of, entry, shape);
     if (status < 0)
         return status;
@@ -371,10 +373,10 @@ static tn_status run_space(tn__call *call, const operands *of,
                              call->param, op->name);
 }
 
-/* ---- in place ------------------------------------------------------------------ */
+/* ---- in place ------------------------------------------------------------ */
 
-/* Do several elements of x lie in one place? Told from strides of 0 alone, as
- * expand makes them; of no elements none do. */
+/* Does x have several elements at one address? Only strides of 0, as expand
+ * makes them, are considered. A tensor without elements has none. */
 static bool repeats(const tn_tensor *x)
 {
     bool repeated = false;
@@ -386,9 +388,10 @@ static bool repeats(const tn_tensor *x)
     return repeated;
 }
 
-/* Would writing result o spoil x, an operand, before it is read? One that is
- * the same view is not: each element is read before it is written, and for no
- * other, but where inputs are read by index or the result is one a row. */
+/* Would writing result o overwrite elements of the operand x before they are
+ * read? The same view is safe: each element is read before it is written, and
+ * for no other result. It is not safe if inputs are read by index or the result
+ * has one value for a row. */
 static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
                      const tn_tensor *x)
 {
@@ -402,8 +405,8 @@ static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
     return tn__tensor_overlaps(out, x) || (apart && out->offset == x->offset);
 }
 
-/* Are there as many tensors to write into as results, on the device of the
- * inputs, each with memory of its own? */
+/* Checks that there is a given tensor for each result, on the device of the
+ * inputs, and that these do not overlap. */
 static tn_status check_into(const tn__call *call, const operands *of,
                             const tn__op_entry *entry)
 {
@@ -419,18 +422,19 @@ static tn_status check_into(const tn__call *call, const operands *of,
         const tn_tensor *x = call->into[o];
         if (x->storage->device != device)
             return tn__fail(TN_ERR_DEVICE,
-                            "%s: what is written is on %s, the inputs are on "
-                            "%s: make it there, or move them with tn_to()",
+                            "%s: the written tensor is on %s, the inputs are "
+                            "on %s: create it there, or move the inputs with "
+                            "tn_to()",
                             name, x->storage->device->name, device->name);
         if (repeats(x))
             return tn__fail(TN_ERR_STATE,
-                            "%s: several elements of what is written, %s, "
+                            "%s: several elements of the written tensor, %s, "
                             "share memory; clone it first with tn_clone",
                             name, tn__shape_text(text, x->ndim, x->shape));
         for (int k = 0; k < of->count; k++)
             if (collides(call, entry, o, of->tensor[k]))
                 return tn__fail(TN_ERR_STATE,
-                                "%s: what is written overlaps an input in "
+                                "%s: the written tensor overlaps an input in "
                                 "part; clone the input first with tn_clone",
                                 name);
         for (int k = 0; k < o; k++)
@@ -442,14 +446,16 @@ static tn_status check_into(const tn__call *call, const operands *of,
                                 "the same memory", name, k, o);
         if (kernel->output_count > 1 && x->dtype != kernel->out[o].dtype)
             return tn__fail(TN_ERR_DTYPE,
-                            "%s: result %d is %s, what is written %s", name, o,
+                            "%s: result %d is %s, the written tensor is %s",
+                            name, o,
                             tn_dtype_name(kernel->out[o].dtype),
                             tn_dtype_name(x->dtype));
     }
     return TN_OK;
 }
 
-/* May a result of `from` be stored as `to`? A category may rise, not sink. */
+/* May a result of dtype `from` be stored as `to`? The category may rise, not
+ * fall. */
 static bool can_store(tn_dtype from, tn_dtype to)
 {
     bool from_float = tn_dtype_is_floating(from);
@@ -457,9 +463,9 @@ static bool can_store(tn_dtype from, tn_dtype to)
            !(from != TN_BOOL && to == TN_BOOL);
 }
 
-/* ---- the way in ------------------------------------------------------------------ */
+/* ---- entry --------------------------------------------------------------- */
 
-/* Rows that take floating tensors alone, or a bool mask. */
+/* Checks rows that accept only floating tensors, or a bool mask. */
 static tn_status check_dtypes(const tn__call *call)
 {
     const tn_op *op = call->op;
@@ -548,10 +554,10 @@ tn_status tn__run_kernel(tn__call *call)
     if (TN__LIKELY(flat)) {
         status = run_flat(call, &of, entry);
         if (call->op->differentiable && of.tensor[0]) {
-            call->shape_room.ndim = of.tensor[0]->ndim;
+            call->shape_storage.ndim = of.tensor[0]->ndim;
             for (int d = 0; d < of.tensor[0]->ndim; d++)
-                call->shape_room.dim[d] = of.tensor[0]->shape[d];
-            call->shape = &call->shape_room;
+                call->shape_storage.dim[d] = of.tensor[0]->shape[d];
+            call->shape = &call->shape_storage;
         }
         return status;
     }

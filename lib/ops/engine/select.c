@@ -1,13 +1,13 @@
 /* select.c: rows whose options choose among several kernels. A select function
- * puts the chosen row and its values in the call's place, before anything is
- * looked up: gradients are then recorded for what ran. */
+ * replaces the row and the values of the call before anything is looked up. So
+ * the gradient is recorded for the row that runs. */
 #include <base/error.h>
 #include <ops/table.h>
 #include <string.h>
 
 static tn_status run_row(tn__call *call, int id)
 {
-    /* Each selected row takes the leading arguments of the selecting one. */
+    /* Each selected row has the leading arguments of the selecting one. */
     call->op = &tn__op_table[id];
     return tn__run_kernel(call);
 }
@@ -18,8 +18,8 @@ static bool is_half(const tn_value *v)
            (v->of.tensor->dtype == TN_F16 || v->of.tensor->dtype == TN_BF16);
 }
 
-/* input, other: a whole number is no divisor of whole elements if it is 0.
- * (A tensor's elements are looked at as they are read.) */
+/* Arguments input and other: the integer 0 is no divisor of integers. (The
+ * elements of a tensor are checked when they are read.) */
 static tn_status check_divisor(const tn__call *call)
 {
     const tn_tensor *x = call->value[0].of.tensor;
@@ -37,7 +37,7 @@ tn_status tn__select_divisor(tn__call *call)
     return status < 0 ? status : tn__run_kernel(call);
 }
 
-/* A tensor's elements are looked at as they are read. */
+/* The elements of a tensor are checked when they are read. */
 tn_status tn__select_normal(tn__call *call)
 {
     const tn_value *std = &call->value[TN__ARG_NORMAL_STD];
@@ -62,7 +62,7 @@ tn_status tn__select_cosine(tn__call *call)
 tn_status tn__select_div(tn__call *call)
 {
     bool inplace = call->op->inplace;
-    /* A divisor of one element is a number to PyTorch. */
+    /* PyTorch treats a divisor of one element as a number. */
     bool half = is_half(&call->value[TN__ARG_DIV_INPUT]) &&
                 is_half(&call->value[TN__ARG_DIV_OTHER]) &&
                 call->value[TN__ARG_DIV_OTHER].of.tensor->numel != 1;
@@ -168,7 +168,7 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
-/* A number takes no gradient, nor leaves half of it to an equal element. */
+/* A number gets no gradient, so an equal element keeps all of it. */
 static tn_status select_clamp(tn__call *call, int by_number, int inplace)
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)

@@ -1,9 +1,9 @@
-/* signature.c: "name(a, b?, n: int = 1; eps: float = 0) -> y, z" taken apart.
+/* signature.c: parses "name(a, b?, n: int = 1; eps: float = 0) -> y, z".
  *
- * The table's signatures are read by generate.awk when Tenon is built; this is
- * for operators that a program registers. Words end with a NUL put into the
- * copy of the text, and so the reading goes from left to right and looks at
- * each character once. */
+ * generate.awk reads the signatures of the table when Tenon is built. This is
+ * for operators that a program registers. Words are ended by a NUL that is
+ * written into a copy of the text, so the parser goes from left to right and
+ * looks at each character once. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -45,7 +45,7 @@ static bool take(reader *r, char c)
     return true;
 }
 
-/* Ends the word that reaches to `at`. */
+/* Ends the word that extends to `at`. */
 static void end_word(reader *r)
 {
     r->end = *r->at;
@@ -64,7 +64,7 @@ static const char *name(reader *r)
     return start;
 }
 
-/* ---- kinds and defaults --------------------------------------------------- */
+/* ---- kinds and defaults -------------------------------------------------- */
 
 static uint32_t kind_of(const char *word)
 {
@@ -111,7 +111,7 @@ static const char *read_text(reader *r)
     return start;
 }
 
-/* A number in the kind that the argument takes. */
+/* Reads a number in the kind that the argument has. */
 static tn_status read_number(reader *r, tn_op_arg *arg, tn_value *v,
                              tn_dims_list *dims)
 {
@@ -169,7 +169,7 @@ static tn_status read_default(reader *r, tn_op_arg *arg, tn_value *v,
     return TN_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------ */
+/* ---- the whole ----------------------------------------------------------- */
 
 static tn_status read_argument(reader *r, tn__signature *s, bool keyword)
 {

@@ -1,4 +1,4 @@
-/* signature.h: an operator's signature, read at run time. */
+/* signature.h: parses the signature of an operator at run time. */
 #ifndef TN_LIB_OPS_SIGNATURE_H
 #define TN_LIB_OPS_SIGNATURE_H
 
@@ -10,11 +10,11 @@ typedef struct tn__signature {
     int arg_count, tensor_count, out_count;
     tn_op_arg arg[TN__OP_MAX_ARGS];
     tn_value fallback[TN__OP_MAX_ARGS];
-    tn_dims_list dims[TN__OP_MAX_ARGS]; /* what a default of dims points to */
+    tn_dims_list dims[TN__OP_MAX_ARGS]; /* a default of kind dims points here */
 } tn__signature;
 
-/* Reads text as lib/ops/README.md describes it, without lists of tensors and of
- * floats. *out must stay where it is as long as its parts are used. */
+/* Parses text as lib/ops/README.md describes it, except lists of tensors and of
+ * floats. *out must not move while its parts are used. */
 tn_status tn__signature_parse(const char *text, tn__signature *out);
 
 #endif

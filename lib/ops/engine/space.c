@@ -1,15 +1,15 @@
 /* space.c: iteration spaces: operands as strides, dimensions merged, launched.
  *
- * Only neighbours are merged, so the row-major number of a point means the same
- * before and after: a fault's position can be told in the caller's
- * coordinates, and a row keeps its order. */
+ * Only adjacent dimensions are merged, so the row-major number of a point is
+ * the same before and after. So a fault's position can be reported in the
+ * caller's coordinates, and a row keeps its order. */
 #include <base/guard.h>
 #include <ops/engine/late.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/space.h>
 #include <string.h>
 
-/* ---- laying out ------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------- */
 
 void tn__space_begin(tn__space *space, const tn__shape *shape, uint32_t rows,
                      bool has_row)
@@ -44,7 +44,7 @@ tn__operand *tn__space_add_bare(tn__space *space, tn_tensor *x)
     return operand;
 }
 
-/* Strides by dimension of shape, put in the order of the space. */
+/* Puts strides, given by dimension of shape, in the order of the space. */
 static void place(tn__operand *operand, const tn__shape *shape, uint32_t rows,
                   const int64_t *stride)
 {
@@ -124,13 +124,13 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
     place(tn__space_add_bare(space, out), shape, rows, stride);
 }
 
-/* Do two views have an element in common? Both are seen as boxes of one grid,
- * whose steps are the strides of either: two columns of a matrix have none.
- * Where the steps do not make a grid the answer is true. */
-static bool boxes_meet(const tn_tensor *a, const tn_tensor *b)
+/* Do two views have an element in common? Both are boxes in one grid, whose
+ * steps are the strides of both. Two columns of a matrix have none in common.
+ * Where the steps are no grid the answer is true. */
+static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)
-        return boxes_meet(b, a);
+        return boxes_intersect(b, a);
     int64_t step[2 * TN_MAX_NDIM], size[2][2 * TN_MAX_NDIM];
     int64_t at[2 * TN_MAX_NDIM], rest = b->offset - a->offset;
     const tn_tensor *const both[] = {a, b};
@@ -142,7 +142,7 @@ static bool boxes_meet(const tn_tensor *a, const tn_tensor *b)
                 continue;
             int i = count;
             while (i > 0 && step[i - 1] <= stride)
-                i--; /* falling steps */
+                i--; /* steps fall */
             if (i == count || step[i] != stride) {
                 for (int k = count++; k > i; k--) {
                     step[k] = step[k - 1];
@@ -193,10 +193,10 @@ bool tn__tensor_overlaps(const tn_tensor *written, const tn_tensor *read)
         (read->offset + rlow) * rbytes >=
             (written->offset + whigh + 1) * wbytes)
         return false;
-    return written->dtype != read->dtype || boxes_meet(written, read);
+    return written->dtype != read->dtype || boxes_intersect(written, read);
 }
 
-/* ---- merging ------------------------------------------------------------------ */
+/* ---- merging ------------------------------------------------------------- */
 
 typedef struct merged {
     int outer_ndim, row_ndim;
@@ -204,8 +204,8 @@ typedef struct merged {
     int64_t stride[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS][TN_MAX_NDIM];
 } merged;
 
-/* Is dimension d of the space (of extent n) a mere continuation of the last
- * merged one, for every operand? */
+/* Does dimension d of the space continue the last merged one, for every
+ * operand? */
 static bool continues(const merged *m, const tn__space *space, int last, int d)
 {
     for (int k = 0; k < space->operand_count; k++)
@@ -249,8 +249,9 @@ static void merge(merged *m, const tn__space *space)
     m->row_ndim = at - m->outer_ndim;
 }
 
-/* How many elements the space has, and whether one is written: none without
- * outer elements, and none of rows that are empty but for what is one a row. */
+/* The number of elements of the space. *writes: at least one output element is
+ * written. None is if there are no outer elements, or if rows are empty and no
+ * output has one value for a row. */
 static int64_t space_size(const tn__kernel *kernel, const tn__space *space,
                           bool *writes)
 {
@@ -279,9 +280,9 @@ tn_status tn__space_check(const char *name, const char *what, int ndim,
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE,
                     what ? "%s: {%s:}an operand of shape %s has more than 2^56 "
-                           "numbers: no device goes over so many"
-                         : "%s: %s %s has more than 2^56 numbers: no device "
-                           "goes over so many",
+                           "numbers: devices support at most that many"
+                         : "%s: %s %s has more than 2^56 numbers: devices "
+                           "support at most that many",
                     tn__op_outer(name), what ? what : "an iteration over",
                     tn__shape_text(text, ndim, shape));
 }

@@ -1,5 +1,6 @@
-/* find.c: which elements there are, and where. The size of some results hangs on
- * the data: then a count is read back from the device, and nothing else. */
+/* find.c: searching, counting and selecting by value. The size of some results
+ * depends on the data: then a count is read back from the device, and nothing
+ * else. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
@@ -14,17 +15,17 @@ static tn_tensor *as_list(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* ---- the numbers of elements ---- */
+/* ---- indices of elements ------------------------------------------------- */
 
-/* A list of bools in rows of RANK_ROW, the last filled up with false: a prefix
- * sum of a list is one chain of additions, those of rows have nothing to do with
- * each other and fit in int32. */
+/* Mask elements are ranked in rows of RANK_ROW, the last row padded with false.
+ * A prefix sum over all elements would be one chain of additions. Those of rows
+ * are independent and fit into int32. */
 enum { RANK_ROW = 1024 };
 typedef struct ranks {
     tn_tensor *mask;
-    tn_tensor *within; /* how many are true in the row, up to each */
-    tn_tensor *before; /* and in all rows before: a column of int64 */
-    int64_t count;     /* elements of the list */
+    tn_tensor *within; /* number of true elements in the row up to each */
+    tn_tensor *before; /* number in all earlier rows: a column of int64 */
+    int64_t count;     /* number of elements */
 } ranks;
 
 static bool rank_rows(ranks *r, tn_tensor *mask)
@@ -46,7 +47,7 @@ static bool rank_rows(ranks *r, tn_tensor *mask)
     return r->before != NULL;
 }
 
-/* For each element of mask how many are true up to it: a list. */
+/* The number of true elements up to each element of mask, as a 1-d tensor. */
 static tn_tensor *rank_of_each(tn_tensor *mask)
 {
     ranks r;
@@ -55,8 +56,8 @@ static tn_tensor *rank_of_each(tn_tensor *mask)
     return tn_narrow(as_list(tn_add(r.before, r.within)), 0, 0, r.count);
 }
 
-/* The numbers of the true elements written into places, which has one place
- * more than is wanted: for what is false or finds no other. */
+/* Writes the number of each true element to its position in places. places has
+ * one extra position for false elements and for those beyond its size. */
 static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
 {
     if (!places)
@@ -74,7 +75,7 @@ static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
     return tn_narrow(places, 0, 0, size);
 }
 
-/* Where a stable order of the list that begins with what is true has it. */
+/* Element numbers in a stable order that puts true elements first. */
 static tn_tensor *true_numbers(tn_tensor *mask)
 {
     tn_tensor *list = mask ? as_list(mask) : NULL, *out[2];
@@ -92,7 +93,7 @@ static tn_tensor *true_numbers(tn_tensor *mask)
                : out[1];
 }
 
-/* The coordinate along dim of elements, by their numbers in x's shape. */
+/* The coordinate along dim of elements given by flat indices into x's shape. */
 static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
                              int dim)
 {
@@ -106,7 +107,7 @@ static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
     return number ? tn__row(TN__OP_ID_COORDINATE, value, 3) : NULL;
 }
 
-/* One row of coordinates for each number. */
+/* One row of coordinates for each flat index. */
 static tn_tensor *coordinates(tn_tensor *number, const tn_tensor *x)
 {
     tn_tensor *column[TN_MAX_NDIM];
@@ -139,7 +140,7 @@ tn_status tn__run_nonzero(tn__call *call)
         return tn_error_code();
     if (!tn__call_int(call, TN__ARG_NONZERO_AS_TUPLE))
         return tn__give(call, coordinates(number, x));
-    if (x->ndim == 0) /* as a list of one, which has a dimension */
+    if (x->ndim == 0) /* as a 1-d tensor with one element */
         return tn__give(call, number);
     for (int d = 0; d < x->ndim; d++) {
         tn_status status =
@@ -218,7 +219,7 @@ static tn_status check_mask(const char *name, const tn_tensor *mask)
                     "tn_to_dtype", name, tn_dtype_name(mask->dtype));
 }
 
-/* input and mask, the first two arguments, broadcast together. */
+/* Broadcasts input and mask, the first two arguments. */
 static tn_status broadcast(const tn__call *call, tn_tensor **both)
 {
     tn_tensor *const given[] = {tn__call_tensor(call, 0),
@@ -268,9 +269,10 @@ tn_status tn__run_masked_scatter(tn__call *call)
                                    both[0]));
 }
 
-/* ---- different elements ---- */
+/* ---- distinct elements --------------------------------------------------- */
 
-/* The slices of x along dim as rows of a matrix; all elements: one in each. */
+/* The slices of x along dim as rows of a matrix. Without slices, each element
+ * is a row. */
 static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)
 {
     if (!slices)
@@ -280,13 +282,14 @@ static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)
     return tn_reshape(first, tn_dims(count, count ? x->numel / count : 0));
 }
 
-/* The order of rows by their first, then their second element ..., by stable
- * sorts from the last column on; the rows in that order. */
+/* Sorts rows by their first element, then by their second, and so on, with
+ * stable sorts from the last column on. Returns the order; *rows become the
+ * sorted rows. */
 static tn_tensor *order_of_rows(tn_tensor **rows)
 {
     int64_t count = (*rows)->shape[0], columns = (*rows)->shape[1];
     tn_tensor *order = NULL;
-    if (columns == 1) { /* one sort gives both */
+    if (columns == 1) { /* one sort returns both */
         *rows = tn_sort(tn_select(*rows, 1, 0), 0, false, &order);
         *rows = tn_reshape(*rows, tn_dims(count, 1));
         return *rows ? order : NULL;
@@ -320,14 +323,14 @@ static tn_tensor *row_starts(tn_tensor *rows)
     return tn_cat(parts, 2, 0);
 }
 
-/* Which of x is given: slices along dim, and in which order they are compared:
- * NULL as they stand. */
+/* The options of unique: slices along dim or single elements, and what else is
+ * returned. */
 struct uniques {
     bool slices, inverse, counts;
     int dim;
 };
 
-/* The values: input's elements or slices by their numbers. */
+/* The values: input's elements or slices at these numbers. */
 static tn_tensor *chosen(tn_tensor *x, const struct uniques *u,
                          tn_tensor *number)
 {
@@ -384,10 +387,10 @@ static tn_status give_unique(tn__call *call, tn_tensor *x,
     return status;
 }
 
-/* Whole numbers that lie close together are counted, not sorted: those that are
- * there, in order, are the answer. Are they? Then low is where counts begin, and
- * there are size of them. */
-static bool lies_close(tn_tensor *x, int64_t *low, int64_t *size)
+/* Integers in a small range are counted, not sorted: those that occur, in
+ * order, are the result. Is the range small enough? Then low is its start and
+ * size its length. */
+static bool is_small_range(tn_tensor *x, int64_t *low, int64_t *size)
 {
     enum { LEAST = 64 };
     if (tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL ||
@@ -397,7 +400,7 @@ static bool lies_close(tn_tensor *x, int64_t *low, int64_t *size)
     *low = tn_item_int(tn_aminmax(x, &greatest));
     int64_t high = tn_item_int(greatest);
     if (*low >= 0 && high < x->numel)
-        *low = 0; /* as they are */
+        *low = 0; /* unchanged */
     return !__builtin_sub_overflow(high, *low, size) && *size < x->numel &&
            ++*size;
 }
@@ -442,7 +445,7 @@ tn_status tn__run_unique(tn__call *call)
     tn_status status = tn__space_check("unique", "input", x->ndim, x->shape);
     if (status < 0)
         return status;
-    if (!u.slices && lies_close(x, &low, &size))
+    if (!u.slices && is_small_range(x, &low, &size))
         return give_counted(call, x, &u, low, size);
     return give_unique(call, x, &u, true);
 }
@@ -485,7 +488,7 @@ tn_status tn__run_equal(tn__call *call)
 
 /* ---- combinations ---- */
 
-/* How many ways there are to take r of n, or -1 where that is too many. */
+/* The number of ways to choose r of n, or -1 if it is too large. */
 static int64_t binomial(int64_t n, int64_t r)
 {
     int64_t ways = 1;
@@ -500,7 +503,7 @@ static int64_t binomial(int64_t n, int64_t r)
     return ways;
 }
 
-/* The numbers of the elements taken, in the order of the rows. */
+/* The numbers of the chosen elements, in the order of the rows. */
 static void write_combinations(int64_t *number, int64_t ways, int64_t n,
                                int64_t r, bool again)
 {
@@ -518,7 +521,7 @@ static void write_combinations(int64_t *number, int64_t ways, int64_t n,
     }
 }
 
-/* Which elements are taken hangs on sizes alone: the host counts them out. */
+/* The chosen elements depend only on sizes, so the host computes them. */
 tn_status tn__run_combinations(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_COMBINATIONS_INPUT);
@@ -526,7 +529,7 @@ tn_status tn__run_combinations(tn__call *call)
     bool again = tn__call_int(call, TN__ARG_COMBINATIONS_WITH_REPLACEMENT);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "combinations: {input} %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "combinations: {input} %s is not 1-d",
                         tn__shape_text(text, x->ndim, x->shape));
     if (r < 0)
         return tn__fail(TN_ERR_ARGUMENT, "combinations: {r} is %lld",
@@ -540,7 +543,8 @@ tn_status tn__run_combinations(tn__call *call)
     if (ways < 0 || __builtin_mul_overflow(ways, tn__size_mul(8, r), &bytes))
         return tn__fail(TN_ERR_ARGUMENT, "combinations: {r:}%lld of %lld "
                         "elements are too many", (long long)r, (long long)n);
-    /* Before host memory is filled: the device's may be too small. */
+    /* Allocated before the host memory is filled, as the device may have too
+     * little. */
     tn_tensor *taken = tn_empty(tn_dims(bytes / 8), .dtype = TN_I64,
                                 .device = x->storage->device);
     int64_t *number = taken ? tn__alloc((size_t)bytes) : NULL;

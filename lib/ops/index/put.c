@@ -1,5 +1,5 @@
-/* put.c: copies with elements put in or folded by their number, in terms of
- * scatter. */
+/* put.c: indexing with several tensors, and copies with indexed elements
+ * replaced or reduced, composed of gather and scatter. */
 #include <float.h>
 #include <math.h>
 #include <ops/engine/native.h>
@@ -9,7 +9,8 @@ static tn_tensor *as_list(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* A list of slices along dim, for each element of those slices of x. */
+/* Broadcasts index, which names slices along dim, to the elements of those
+ * slices of x. */
 static tn_tensor *for_elements(tn_tensor *index, const tn_tensor *x, int dim)
 {
     if (!index)
@@ -38,7 +39,7 @@ tn_status tn__run_put(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "put: {index} has %lld elements, "
                         "{source} %lld", (long long)index->numel,
                         (long long)source->numel);
-    tn__call_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
+    tn__call_set_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
     tn_tensor *at = as_list(tn__from_front(index, x->numel));
     tn_tensor *out = scattered(as_list(x), at,
                                as_list(source),
@@ -48,7 +49,8 @@ tn_status tn__run_put(tn__call *call)
 
 /* ---- by several indices ---- */
 
-/* A bool index becomes a list of coordinates for each of its dimensions. */
+/* Adds an index to the list. A bool index becomes one coordinate tensor for
+ * each of its dimensions. */
 static int add_index(tn_tensor *index, tn_tensor **list, int count)
 {
     tn_tensor *parts[TN_MAX_NDIM];
@@ -62,7 +64,7 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
     return found < 0 ? found : count + found;
 }
 
-/* Index number k stands for dimensions of x from dim on. */
+/* Checks index number k for the dimensions of x from dim on. */
 static tn_status check_within(const char *name, tn_tensor *index, int k,
                               const tn_tensor *x, int dim)
 {
@@ -80,7 +82,7 @@ static tn_status check_within(const char *name, tn_tensor *index, int k,
                              x->shape[dim]);
 }
 
-/* How many dimensions of x the indices stand for. */
+/* The number of dimensions of x that the indices replace. */
 static int dims_taken(tn_tensor *const *index, int count)
 {
     int taken = 0;
@@ -89,7 +91,7 @@ static int dims_taken(tn_tensor *const *index, int count)
     return taken;
 }
 
-/* The numbers, among the slices of the first dimensions of x, that the indices
+/* The flat numbers of the slices of the first dimensions of x that the indices
  * name together. */
 static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
                                 tn_tensor *const *index, int count)
@@ -163,7 +165,8 @@ tn_status tn__run_index_put(tn__call *call)
                   x));
 }
 
-/* The dimensions of x that the indices stand for, in rising order; how many. */
+/* The dimensions of x that the indices apply to, in ascending order, and their
+ * number. */
 static int dims_indexed(const tn__call *call, const tn_tensor *x,
                         int64_t *taken)
 {
@@ -196,8 +199,9 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
     return count;
 }
 
-/* x[.., index, .., index ..]: the indexed dimensions first, as one of slices;
- * what is picked goes back to where they stood if they are neighbours. */
+/* x[.., index, .., index ..]: moves the indexed dimensions to the front and
+ * merges them. The dimensions of the result go back to their place if the
+ * indexed ones were adjacent. */
 tn_status tn__run_index(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_INDEX_INPUT);
@@ -254,8 +258,8 @@ tn_status tn__run_index_fill(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || tn_dtype_is_floating(index->dtype) ||
         index->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "index_fill: {index} %s of %s is no list "
-                        "of whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "index_fill: {index} %s of %s is not a "
+                        "list of whole numbers",
                         tn__shape_text(text, index->ndim, index->shape),
                         tn_dtype_name(index->dtype));
     if (value && value->ndim > 0)
@@ -266,10 +270,10 @@ tn_status tn__run_index_fill(tn__call *call)
     if (!list)
         return tn_error_code();
     int64_t size = list->shape[dim];
-    tn__call_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
+    tn__call_set_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
     tn_tensor *all = for_elements(tn__from_front(index, size), list, dim);
-    /* By a mask: an index that is given twice fills once, so that the value's
-     * gradient counts each element once. */
+    /* Uses a mask: an index that is given twice fills once, so the gradient of
+     * value counts each element once. */
     tn_tensor *mask = tn_zeros_like(list, .dtype = TN_BOOL);
     mask = tn_scatter_scalar(mask, dim, all, true);
     const tn_value args[] = {tn__value_tensor(list), tn__value_tensor(mask),
@@ -278,9 +282,9 @@ tn_status tn__run_index_fill(tn__call *call)
     return tn__give(call, tn_reshape_as(out, x));
 }
 
-/* ---- folds ---- */
+/* ---- reductions ---------------------------------------------------------- */
 
-/* What changes nothing in a fold. */
+/* The neutral element of a reduction. */
 static tn_scalar identity(const char *reduce, tn_dtype dtype)
 {
     bool whole = !tn_dtype_is_floating(dtype), least = reduce[2] == 'a';
@@ -298,7 +302,7 @@ static tn_scalar identity(const char *reduce, tn_dtype dtype)
 static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                           tn_tensor *source, bool with_own)
 {
-    /* One 1, expanded: what is scattered to is copied. */
+    /* A 1 that is expanded: scatter copies its input. */
     tn_tensor *one = tn_ones((tn_dims_list){0}, .dtype = x->dtype,
                              .device = x->storage->device);
     tn_tensor *own = tn_expand_as(one, x);
@@ -314,9 +318,9 @@ static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
 }
 
 /* scatter_reduce and index_reduce, with an index for each element. */
-static tn_tensor *folded(const char *name, tn_tensor *x, int dim,
-                         tn_tensor *index, tn_tensor *source,
-                         const char *reduce, bool with_own)
+static tn_tensor *reduced(const char *name, tn_tensor *x, int dim,
+                          tn_tensor *index, tn_tensor *source,
+                          const char *reduce, bool with_own)
 {
     static const char *const names[] = {"sum", "prod", "mean", "amax", "amin"};
     bool known = false;
@@ -351,11 +355,11 @@ tn_status tn__run_scatter_reduce(tn__call *call)
         return TN_ERR_ARGUMENT;
     return tn__give(
         call,
-        folded("scatter_reduce", x, dim,
-               tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_INDEX),
-               tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_SRC),
-               call->value[TN__ARG_SCATTER_REDUCE_REDUCE].of.string,
-               tn__call_int(call, TN__ARG_SCATTER_REDUCE_INCLUDE_SELF)));
+        reduced("scatter_reduce", x, dim,
+                tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_INDEX),
+                tn__call_tensor(call, TN__ARG_SCATTER_REDUCE_SRC),
+                call->value[TN__ARG_SCATTER_REDUCE_REDUCE].of.string,
+                tn__call_int(call, TN__ARG_SCATTER_REDUCE_INCLUDE_SELF)));
 }
 
 tn_status tn__run_index_reduce(tn__call *call)
@@ -369,14 +373,14 @@ tn_status tn__run_index_reduce(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_reduce: {source} %s has not one "
-                        "slice along {dim} %d for each of {index} %s",
+        return tn__fail(TN_ERR_SHAPE, "index_reduce: {source} %s does not have "
+                        "one slice along {dim} %d for each of {index} %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     index = x->ndim ? for_elements(index, source, dim)
                     : tn_reshape(index, (tn_dims_list){0});
     return tn__give(
-        call, folded("index_reduce", x, dim, index, source,
-                     call->value[TN__ARG_INDEX_REDUCE_REDUCE].of.string,
-                     tn__call_int(call, TN__ARG_INDEX_REDUCE_INCLUDE_SELF)));
+        call, reduced("index_reduce", x, dim, index, source,
+                      call->value[TN__ARG_INDEX_REDUCE_REDUCE].of.string,
+                      tn__call_int(call, TN__ARG_INDEX_REDUCE_INCLUDE_SELF)));
 }

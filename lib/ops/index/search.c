@@ -1,10 +1,10 @@
-/* search.c: places in what is in order, and counts by such places. */
+/* search.c: binary search in sorted rows, and histograms. */
 #include <math.h>
 #include <ops/engine/native.h>
 
 /* ---- searches ---- */
 
-/* How often a range of `size` is halved until one place is left. */
+/* The number of halvings of a range of `size` until one position is left. */
 static int64_t rounds_for(int64_t size)
 {
     int64_t rounds = 1;
@@ -13,8 +13,8 @@ static int64_t rounds_for(int64_t size)
     return rounds;
 }
 
-/* A round after the search has ended finds again what is at hi; behind the row
- * that is its last element, and lo goes one too far. */
+/* A round after the end of the search finds the element at hi again. Behind the
+ * row, that is its last element, and lo goes one too far. */
 #define SEARCH(up)                                                            \
     TN__FORMULA("search(s, v; n: i64, rounds: i64) = "                        \
                 "let (lo, hi) = loop(k < rounds; lo = i64(0), hi = n)"        \
@@ -56,7 +56,7 @@ tn_status tn__run_search_rows(tn__call *call)
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
     tn__operand *from = tn__space_add_bare(&space, s);
-    for (int d = 0; d < last; d++) /* a list has none */
+    for (int d = 0; d < last; d++) /* a 1-d sequence has no rows */
         from->stride[d] = s->stride[d];
     from->index_stride[0] = s->stride[last];
     from->index_extent[0] = s->shape[last];
@@ -69,7 +69,7 @@ tn_status tn__run_search_rows(tn__call *call)
                              name);
 }
 
-/* Argument i as a tensor: a number becomes one of no dimensions. */
+/* Argument i as a tensor: a number becomes a 0-d tensor. */
 static tn_tensor *tensor_of(const tn__call *call, int i, const tn_tensor *like)
 {
     const tn_value *value = &call->value[i];
@@ -97,7 +97,7 @@ static tn_status give_places(tn__call *call, tn_tensor *rows, tn_tensor *x,
     return tn__give(call, narrow ? tn_to_dtype(place, TN_I32) : place);
 }
 
-/* rows is a list, or has x's dimensions but for the last one's size. */
+/* rows is 1-d, or has x's shape except for the last dimension. */
 static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
 {
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
@@ -106,8 +106,8 @@ static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
         fits = rows->shape[d] == x->shape[d];
     if (fits || rows->ndim == 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s is no "
-                    "list and has not one row for each of {input} %s",
+    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s is not "
+                    "1-d and does not have one row for each of {input} %s",
                     tn__shape_text(a, rows->ndim, rows->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }
@@ -146,7 +146,7 @@ tn_status tn__run_bucketize(tn__call *call)
     tn_tensor *x = tensor_of(call, TN__ARG_BUCKETIZE_INPUT, rows);
     char text[TN__SHAPE_TEXT];
     if (rows->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} %s is not 1-d",
                         tn__shape_text(text, rows->ndim, rows->shape));
     return give_places(call, rows, x,
                        tn__call_int(call, TN__ARG_BUCKETIZE_RIGHT),
@@ -181,7 +181,8 @@ tn_status tn__run_isin(tn__call *call)
 
 /* ---- counts ---- */
 
-/* How often each number below `size` is in place, or the sum of its weights. */
+/* The number of occurrences of each integer in [0, size) in place, or the sum
+ * of their weights. */
 static tn_tensor *count_places(tn_tensor *place, tn_tensor *weight,
                                tn_dtype dtype, int64_t size)
 {
@@ -205,12 +206,12 @@ tn_status tn__run_bincount(tn__call *call)
     int64_t least = tn__call_int(call, TN__ARG_BINCOUNT_MINLENGTH);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1 || tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "bincount: {input} %s of %s is no list "
-                        "of whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "bincount: {input} %s of %s is not a "
+                        "list of whole numbers",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn_dtype_name(x->dtype));
     if (weight && (weight->ndim != 1 || weight->numel != x->numel))
-        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} %s is no list of "
+        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} %s is not a list of "
                         "one for each of %lld elements",
                         tn__shape_text(text, weight->ndim, weight->shape),
                         (long long)x->numel);
@@ -237,7 +238,7 @@ tn_status tn__run_bincount(tn__call *call)
                                        size > least ? size : least));
 }
 
-/* input's least and greatest, where no range is given. */
+/* The minimum and maximum of input, if no range is given. */
 static tn_status range_of(tn_tensor *x, double *low, double *high)
 {
     if (x->numel == 0)
@@ -252,7 +253,8 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
                     "a {range}", tn__op_outer("histogram"), *low, *high);
 }
 
-/* How many (or what weight) are in each bin; what is in none has place bins. */
+/* The number of elements, or the sum of their weights, in each bin. An element
+ * outside all bins has place `bins`. */
 static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
                              tn_dtype dtype)
 {
@@ -260,7 +262,7 @@ static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
                                   tn__size_add(bins, 1)), 0, 0, bins);
 }
 
-/* What lies between edges, the last one included. */
+/* Counts elements between edges. The last edge is inclusive. */
 static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
                                 tn_tensor *weight)
 {
@@ -277,7 +279,7 @@ static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
                       weight, edges->dtype);
 }
 
-/* The range too is rounded to x's dtype. */
+/* The range is rounded to x's dtype too. */
 static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
                                int64_t bins)
 {
@@ -337,7 +339,7 @@ tn_status tn__run_histc(tn__call *call)
     return tn__give(call, count_evenly(x, low, high, bins));
 }
 
-/* hist and edges; the weights are those of input's elements. */
+/* Returns hist and edges. The weights are those of input's elements. */
 static tn_status give_histogram(tn__call *call, tn_tensor *x, tn_tensor *edges,
                                 tn_tensor *weight, bool density)
 {
@@ -378,7 +380,7 @@ tn_status tn__run_histogram(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "histogram: {bins} is %lld",
                         (long long)bins);
     if (range->kind == TN_VALUE_NONE) {
-        high = 1; /* what is said of no elements */
+        high = 1; /* the range for an empty input */
         status = range_of(x, &low, &high);
     } else if (range->count != 2) {
         status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} has %d numbers, "
@@ -415,7 +417,7 @@ tn_status tn__run_histogram_at(tn__call *call)
     if (status < 0)
         return status;
     if (edges->ndim != 1 || edges->numel < 2)
-        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} %s is no list of "
+        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} %s is not a list of "
                         "edges",
                         tn__shape_text(text, edges->ndim, edges->shape));
     return give_histogram(call, x, tn_clone(edges), weight,

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <ops/linalg/job.h>
 
-/* ---- eigenvalues of symmetric matrices --------------------------------------- */
+/* ---- eigenvalues of symmetric matrices ----------------------------------- */
 
-/* The lower triangle of matrix k times `by`, after which its greatest absolute
- * value is returned, or a NaN that it has. */
+/* Multiplies the lower triangle of matrix k by `by`. Returns the largest
+ * absolute value before that, or NaN if there is one. */
 static double scale(const tn__staged *a, int64_t k, double by)
 {
     void *matrix = tn__staged_at(a, k);
@@ -29,9 +29,9 @@ static double scale(const tn__staged *a, int64_t k, double by)
     return most;
 }
 
-/* By what a matrix of such a greatest number is scaled, so that squares neither
- * overflow nor vanish: the bounds of LAPACK's syevd. As there infinities are by
- * 0, which makes all values NaN. */
+/* The factor for a matrix with this largest absolute value, so that squares
+ * neither overflow nor underflow: the bounds of LAPACK's syevd. As there, the
+ * factor is 0 for infinities, which makes all values NaN. */
 static double scale_for(double most, bool single)
 {
     double low = sqrt(single ? FLT_MIN / FLT_EPSILON : DBL_MIN / DBL_EPSILON);
@@ -40,8 +40,8 @@ static double scale_for(double most, bool single)
     return most > 1 / low ? 1 / low / most : 1;
 }
 
-/* Room for what follows each other below. */
-static tn_status eigh_room(tn__job *j, int *room, int *ints)
+/* Allocates the workspace of the calls below. */
+static tn_status eigh_workspace(tn__job *j, int *room, int *ints)
 {
     int n = j->a.rows, ask = -1;
     double asked[2] = {0}, more[2] = {0};
@@ -49,25 +49,25 @@ static tn_status eigh_room(tn__job *j, int *room, int *ints)
                                   &ask, j->info, 1);
     j->lapack->stedc[j->a.single]("I", &n, NULL, NULL, NULL, &n, more, &ask,
                                   ints, &ask, j->info, 1);
-    int a = tn__lapack_room(asked, j->a.single);
-    int b = tn__lapack_room(more, j->a.single);
-    int64_t least = tn__reflect_room(n, n);
+    int a = tn__workspace_size(asked, j->a.single);
+    int b = tn__workspace_size(more, j->a.single);
+    int64_t least = tn__reflect_workspace(n, n);
     *room = a > b ? a : b;
     tn_status status =
-        tn__job_room(&j->work, j, *room > least ? *room : least);
+        tn__job_workspace(&j->work, j, *room > least ? *room : least);
     if (status >= 0)
-        status = tn__job_room(&j->extra, j, 2 * (int64_t)n);
+        status = tn__job_workspace(&j->extra, j, 2 * (int64_t)n);
     return status < 0 ? status : tn__job_ints(&j->iwork, *ints);
 }
 
-/* LAPACK's syevd, but for the last step: a = Q T Q^T, the eigenvectors z of the
+/* LAPACK's syevd without its last step: a = Q T Q^T, the eigenvectors z of the
  * tridiagonal T, then Q z. */
 static tn_status eigh_all(tn__job *j, tn__staged *z)
 {
     int n = j->a.rows, room = 0, ints = 0;
     bool single = j->a.single;
     size_t element = j->a.element;
-    tn_status status = eigh_room(j, &room, &ints);
+    tn_status status = eigh_workspace(j, &room, &ints);
     for (int64_t k = 0; k < j->matrices && status >= 0; k++) {
         char *a = tn__staged_at(&j->a, k), *v = tn__staged_at(z, k);
         char *w = tn__staged_at(&j->b, k), *beside = j->extra;
@@ -96,9 +96,9 @@ static tn_status eigvalsh_all(tn__job *j)
     double asked[2] = {0};
     j->lapack->syevd[j->a.single]("N", "L", &n, NULL, &n, NULL, asked, &room,
                                   &asked_ints, &ints, j->info, 1, 1);
-    room = tn__lapack_room(asked, j->a.single);
+    room = tn__workspace_size(asked, j->a.single);
     ints = asked_ints > 1 ? asked_ints : 1;
-    tn_status status = tn__job_room(&j->work, j, room);
+    tn_status status = tn__job_workspace(&j->work, j, room);
     if (status >= 0)
         status = tn__job_ints(&j->iwork, ints);
     for (int64_t k = 0; k < j->matrices && status >= 0; k++)
@@ -116,12 +116,13 @@ static tn_status eigh(tn__call *call, bool vectors)
     if (strlen(uplo) != 1 || !strchr("LlUu", uplo[0]))
         return tn__fail(TN_ERR_ARGUMENT, "%s: {UPLO} \"%s\" is neither \"L\" "
                         "nor \"U\"", call->op->name, uplo);
-    bool upper = strchr("Uu", uplo[0]) != NULL; /* of A^T the lower one */
+    bool upper = strchr("Uu", uplo[0]) != NULL; /* it is the lower triangle of
+                                                   A^T */
     tn__job j;
     tn__staged z = {0};
     tn_status status =
         tn__job_begin(call, &j, TN__ARG_LINALG_EIGH_A,
-                      upper ? TN__STAGE_TURNED : TN__STAGE);
+                      upper ? TN__STAGE_TRANSPOSED : TN__STAGE);
     if (status >= 0)
         status = tn__job_square(&j, x, "A");
     int n = j.a.rows;
@@ -152,9 +153,9 @@ tn_status tn__run_linalg_eigvalsh(tn__call *call)
     return eigh(call, false);
 }
 
-/* ---- singular values ----------------------------------------------------------- */
+/* ---- singular values ----------------------------------------------------- */
 
-/* Is there anything that is not a finite number? LAPACK may not come back then. */
+/* Are all elements finite? LAPACK may not return otherwise. */
 static bool is_finite(const tn__staged *s)
 {
     size_t count = (size_t)s->batch * (size_t)s->rows * (size_t)s->columns;
@@ -167,11 +168,11 @@ static bool is_finite(const tn__staged *s)
     return true;
 }
 
-/* u and vt with `columns` of the one and `rows` of the other. */
+/* u with `columns` of one factor and vt with `rows` of the other. */
 static tn_status svd_all(tn__job *j, const char *text, tn__staged *s,
                          tn__staged *u, tn__staged *vt)
 {
-    int m = j->a.rows, n = j->a.columns, k = tn__staged_least(&j->a), room = -1;
+    int m = j->a.rows, n = j->a.columns, k = tn__staged_min(&j->a), room = -1;
     int ldvt = vt->rows ? vt->rows : 1;
     bool single = j->a.single;
     double asked[2] = {0};
@@ -180,8 +181,8 @@ static tn_status svd_all(tn__job *j, const char *text, tn__staged *s,
         return status;
     j->lapack->gesdd[single](text, &m, &n, NULL, &m, NULL, NULL, &m, NULL,
                              &ldvt, asked, &room, j->iwork, &j->info[0], 1);
-    room = tn__lapack_room(asked, single);
-    status = tn__job_room(&j->work, j, room);
+    room = tn__workspace_size(asked, single);
+    status = tn__job_workspace(&j->work, j, room);
     for (int64_t i = 0; i < j->matrices && status >= 0; i++)
         j->lapack->gesdd[single](text, &m, &n, tn__staged_at(&j->a, i), &m,
                                  tn__staged_at(s, i), tn__staged_at(u, i), &m,
@@ -198,7 +199,7 @@ static tn_status svd(tn__call *call, bool vectors, bool full)
     tn__job j;
     tn__staged s = {0}, u = {0}, vt = {0};
     tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_SVD_A, TN__STAGE);
-    int m = j.a.rows, n = j.a.columns, k = tn__staged_least(&j.a);
+    int m = j.a.rows, n = j.a.columns, k = tn__staged_min(&j.a);
     if (status >= 0 && !is_finite(&j.a))
         status = tn__lapack_refuse_nan(j.name, x);
     if (status >= 0)

@@ -1,15 +1,15 @@
-/* einsum.c: products summed over dimensions, as matrix products: two operands at
- * a time, from left to right. */
+/* einsum.c: sums of products over dimensions, as matrix products: two operands
+ * at a time, from left to right. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* A dimension's label: a letter's number, or LETTERS + how many dimensions of
- * "..." stand behind it. */
+/* The label of a dimension: the number of a letter, or LETTERS + the number of
+ * dimensions of "..." behind it. */
 enum { LETTERS = 52, LABELS = LETTERS + TN_MAX_NDIM };
 
 typedef struct term {
     tn_tensor *x;
-    int label[TN_MAX_NDIM]; /* of each dimension of x, no two alike */
+    int label[TN_MAX_NDIM]; /* of each dimension of x, all different */
 } term;
 
 static int letter(char c)
@@ -30,7 +30,7 @@ static tn_status fail_sizes(int label, int64_t a, int64_t b)
                     (long long)a, (long long)b);
 }
 
-static int place_of(const term *t, int label)
+static int dim_of_label(const term *t, int label)
 {
     for (int d = 0; d < t->x->ndim; d++)
         if (t->label[d] == label)
@@ -44,8 +44,9 @@ static tn_status fail_text(const char *equation, const char *why)
                     why);
 }
 
-/* Labels of one part of the equation, up to `end`; dots: how many dimensions
- * "..." stands for, -1: to be told by count, how many there are in all. */
+/* Reads the labels of one part of the equation, up to `end`. dots: the number
+ * of dimensions that "..." stands for; -1: computed from count, the number of
+ * dimensions in all. */
 static int read_labels(const char **at, const char *equation, int dots,
                        int count, int *label)
 {
@@ -74,7 +75,7 @@ static int read_labels(const char **at, const char *equation, int dots,
     return n;
 }
 
-/* A label that stands twice in one operand is its diagonal. */
+/* A label that occurs twice in one operand selects its diagonal. */
 static tn_status take_diagonals(term *t)
 {
     for (int i = 0; i < t->x->ndim; i++)
@@ -96,8 +97,8 @@ static tn_status take_diagonals(term *t)
     return TN_OK;
 }
 
-/* Sums over the dimensions whose label is not among those kept: whole numbers
- * become int64 there, as in PyTorch. */
+/* Sums over the dimensions whose label is not kept. Integers become int64
+ * there, as in PyTorch. */
 static tn_status sum_others(term *t, const bool *keep)
 {
     tn_dims_list gone = {0, {0}};
@@ -113,9 +114,9 @@ static tn_status sum_others(term *t, const bool *keep)
     return t->x ? TN_OK : tn_error_code();
 }
 
-/* ---- two operands -------------------------------------------------------------- */
+/* ---- two operands -------------------------------------------------------- */
 
-/* The labels of a pair by where they stand. */
+/* The labels of a pair of operands, grouped by where they occur. */
 typedef struct groups {
     int both_kept[TN_MAX_NDIM], summed[TN_MAX_NDIM];
     int left[TN_MAX_NDIM], right[TN_MAX_NDIM];
@@ -124,31 +125,31 @@ typedef struct groups {
 
 static int64_t size_of(const term *t, int label)
 {
-    int d = place_of(t, label);
+    int d = dim_of_label(t, label);
     return d < 0 ? 1 : t->x->shape[d];
 }
 
-/* t's dimensions in the order of three groups, as (first, second, third). */
-static tn_tensor *arranged(const term *t, const int *group[3],
+/* t with the dimensions of three groups merged: (first, second, third). */
+static tn_tensor *permuted(const term *t, const int *group[3],
                            const int count[3])
 {
     tn_dims_list order = {0, {0}}, shape = {3, {1, 1, 1}};
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < count[k]; i++) {
-            order.dim[order.count++] = place_of(t, group[k][i]);
+            order.dim[order.count++] = dim_of_label(t, group[k][i]);
             shape.dim[k] *= size_of(t, group[k][i]);
         }
     return tn_reshape(tn_permute(t->x, order), shape);
 }
 
-/* A size of 1 beside another is as good as absent. */
+/* Drops dimensions of size 1 whose size in the other operand is larger. */
 static tn_status drop_ones(term *t, const term *other)
 {
     int n = 0, ndim = t->x->ndim, at = 0;
     for (int d = 0; d < ndim; d++) {
         int64_t beside = size_of(other, t->label[d]);
         bool absent = t->x->shape[at] == 1 && beside != 1;
-        if (!absent && place_of(other, t->label[d]) >= 0 &&
+        if (!absent && dim_of_label(other, t->label[d]) >= 0 &&
             beside != t->x->shape[at] && beside != 1)
             return fail_sizes(t->label[d], t->x->shape[at], beside);
         if (absent)
@@ -169,7 +170,7 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
     *g = (groups){.both_kept_count = 0};
     for (int d = 0; d < a->x->ndim; d++) {
         int label = a->label[d];
-        if (place_of(b, label) < 0)
+        if (dim_of_label(b, label) < 0)
             g->left[g->left_count++] = label;
         else if (keep[label])
             g->both_kept[g->both_kept_count++] = label;
@@ -177,16 +178,16 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
             g->summed[g->summed_count++] = label;
     }
     for (int d = 0; d < b->x->ndim; d++)
-        if (place_of(a, b->label[d]) < 0)
+        if (dim_of_label(a, b->label[d]) < 0)
             g->right[g->right_count++] = b->label[d];
 }
 
-/* Whole numbers that were summed are wider than others. */
-static tn_status meet(term *a, term *b)
+/* Sums of integers have a wider dtype than other operands. */
+static tn_status promote_pair(term *a, term *b)
 {
     tn_dtype dtype = tn_dtype_promote(a->x->dtype, b->x->dtype);
     if (tn_dtype_is_floating(dtype))
-        return TN_OK; /* the product tells what does not fit */
+        return TN_OK; /* the product reports mismatches */
     if (a->x->dtype != dtype)
         a->x = tn_to_dtype(a->x, dtype);
     if (b->x->dtype != dtype)
@@ -194,15 +195,16 @@ static tn_status meet(term *a, term *b)
     return a->x && b->x ? TN_OK : tn_error_code();
 }
 
-/* a becomes the product with b; labels not kept are summed. */
+/* Replaces a by its product with b. Labels that are not kept are summed. */
 static tn_status multiply(term *a, term *b, const bool *keep)
 {
     bool wanted[LABELS];
     for (int k = 0; k < LABELS; k++)
-        wanted[k] = keep[k] || (place_of(a, k) >= 0 && place_of(b, k) >= 0);
+        wanted[k] =
+            keep[k] || (dim_of_label(a, k) >= 0 && dim_of_label(b, k) >= 0);
     if (drop_ones(a, b) < 0 || drop_ones(b, a) < 0 ||
         sum_others(a, wanted) < 0 || sum_others(b, wanted) < 0 ||
-        meet(a, b) < 0)
+        promote_pair(a, b) < 0)
         return tn_error_code();
     groups g;
     sort_labels(a, b, keep, &g);
@@ -210,10 +212,10 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     if (out_count > TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "einsum: a product with %d dimensions; "
                         "at most %d", out_count, TN_MAX_NDIM);
-    tn_tensor *x = arranged(a, (const int *[]){g.both_kept, g.left, g.summed},
+    tn_tensor *x = permuted(a, (const int *[]){g.both_kept, g.left, g.summed},
                             (const int[]){g.both_kept_count, g.left_count,
                                           g.summed_count});
-    tn_tensor *y = arranged(b, (const int *[]){g.both_kept, g.summed, g.right},
+    tn_tensor *y = permuted(b, (const int *[]){g.both_kept, g.summed, g.right},
                             (const int[]){g.both_kept_count, g.summed_count,
                                           g.right_count});
     term out = {NULL, {0}};
@@ -227,19 +229,20 @@ static tn_status multiply(term *a, term *b, const bool *keep)
         out.label[i] = label;
         shape.dim[shape.count++] = size != 1 ? size : size_of(b, label);
     }
-    /* Nothing to sum is no work for a matrix product. */
+    /* Without a summed dimension, an element-wise product is enough. */
     out.x = tn_reshape(g.summed_count ? tn_matmul(x, y) : tn_mul(x, y), shape);
     *a = out;
     return out.x ? TN_OK : tn_error_code();
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
 typedef struct equation {
     const char *text;
     term *term;
     int count;
-    int use[LABELS];            /* in how many places of operands */
+    int use[LABELS];            /* number of operand dimensions with the
+                                   label */
     int out[TN_MAX_NDIM], out_count;
     int dots;                   /* dimensions of the longest "..." */
 } equation;
@@ -265,7 +268,8 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
         if (**at == ',' && k + 1 < e->count)
             (*at)++;
         else if ((k + 1 < e->count) != (**at == ','))
-            return fail_text(e->text, "it has not one part for each operand");
+            return fail_text(e->text, "it does not have one part for each "
+                             "operand");
         if (take_diagonals(t) < 0)
             return tn_error_code();
     }
@@ -273,7 +277,8 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
                        : TN_OK;
 }
 
-/* What is behind "->", or "..." and the letters that stand once. */
+/* Reads the labels behind "->". Without it they are "..." and the letters that
+ * occur once. */
 static tn_status read_result(equation *e, const char *at)
 {
     bool given = strncmp(at, "->", 2) == 0;
@@ -304,8 +309,8 @@ static tn_status read_result(equation *e, const char *at)
     return e->out_count < 0 ? TN_ERR_ARGUMENT : TN_OK;
 }
 
-/* Labels that the result or a later operand still needs. */
-static void find_kept(const equation *e, int next, bool *keep)
+/* The labels that the result or a later operand needs. */
+static void find_needed(const equation *e, int next, bool *keep)
 {
     memset(keep, 0, LABELS * sizeof *keep);
     for (int i = 0; i < e->out_count; i++)
@@ -320,16 +325,16 @@ static tn_tensor *evaluate(equation *e)
     bool keep[LABELS];
     term *t = &e->term[0];
     for (int k = 1; k < e->count; k++) {
-        find_kept(e, k + 1, keep);
+        find_needed(e, k + 1, keep);
         if (multiply(t, &e->term[k], keep) < 0)
             return NULL;
     }
-    find_kept(e, e->count, keep);
+    find_needed(e, e->count, keep);
     if (sum_others(t, keep) < 0)
         return NULL;
     tn_dims_list order = {e->out_count, {0}};
     for (int i = 0; i < e->out_count; i++)
-        order.dim[i] = place_of(t, e->out[i]);
+        order.dim[i] = dim_of_label(t, e->out[i]);
     return tn_contiguous(tn_permute(t->x, order));
 }
 
@@ -353,9 +358,9 @@ tn_status tn__run_einsum(tn__call *call)
     return status;
 }
 
-/* ---- tensordot ------------------------------------------------------------------- */
+/* ---- tensordot ----------------------------------------------------------- */
 
-/* x's dimensions with those listed last (or first), as a matrix. */
+/* x as a matrix with the dimensions listed last (or first). */
 static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                             tn_dims_list *rest)
 {
@@ -377,7 +382,8 @@ static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                       last ? tn_dims(outer, inner) : tn_dims(inner, outer));
 }
 
-/* A size of 1 beside another stands for all of them: the other is summed. */
+/* If one operand has size 1 in a summed dimension, the other is summed over it
+ * first. */
 static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
                                  tn_tensor **b, const tn_dims_list *right)
 {
@@ -432,11 +438,11 @@ tn_status tn__run_tensordot(tn__call *call)
     return tn__give(call, tn_reshape(tn_matmul(x, y), shape));
 }
 
-/* ---- chains ------------------------------------------------------------------------ */
+/* ---- chains -------------------------------------------------------------- */
 
-/* split[i n + j]: behind which matrix the product of i to j is cut, so that the
- * fewest multiplications are made: Cormen and others, "Introduction to
- * Algorithms", 15.2. */
+/* split[i n + j]: the matrix behind which the product of matrices i to j is
+ * split, so that it takes the fewest multiplications: Cormen and others,
+ * "Introduction to Algorithms", 15.2. */
 static void best_splits(tn_tensor *const *x, int n, double *cost, int *split)
 {
     for (int i = 0; i < n; i++)
@@ -487,7 +493,7 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
         else if (x[k]->ndim != 2 ||
                  (k && x[k]->shape[0] != x[k - 1]->shape[1]))
             status = tn__fail(TN_ERR_SHAPE, "linalg_multi_dot: {tensors[%d]} "
-                              "%s is no matrix that fits those before it", k,
+                              "%s is not a matrix that fits those before it", k,
                               tn__shape_text(text, x[k]->ndim, x[k]->shape));
     }
     if (status >= 0) {
@@ -505,7 +511,7 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
     return status;
 }
 
-/* ---- powers ------------------------------------------------------------------------ */
+/* ---- powers -------------------------------------------------------------- */
 
 tn_status tn__run_linalg_vander(tn__call *call)
 {

@@ -1,7 +1,8 @@
-/* eliminate.c: LU and triangles, halved until four columns are left; all else are
- * products by BLAS. OpenBLAS's own (0.3.21, AVX-512, float32) take twice as long
- * for triangles and for an LU of 16 x 16, a third more for one of 256 x 256:
- * between their blocks they add up a few products at a time. */
+/* eliminate.c: LU and triangular solves, by recursive halving down to four
+ * columns; all else are matrix products by BLAS. OpenBLAS's own routines
+ * (0.3.21, AVX-512, float32) take twice as long for triangles and for an LU of
+ * 16 x 16, and a third longer for one of 256 x 256, because they use narrow
+ * products between their blocks. */
 #include <float.h>
 #include <math.h>
 #include <ops/linalg/lapack.h>
@@ -34,17 +35,17 @@ typedef struct work {
     bool single, pivot;
 } work;
 
-/* A few columns by the type at hand. */
+/* Calls the function for few columns of the dtype at hand. */
 #define BY_TYPE(w, function) ((w)->single ? function##_f32 : function##_f64)
 
-/* The number in row i of column j. */
+/* The element in row i of column j. */
 static char *at(const work *w, const void *a, int lda, int i, int j)
 {
     size_t place = (size_t)j * (size_t)lda + (size_t)i;
     return (char *)(uintptr_t)a + place * (w->single ? 4 : 8);
 }
 
-/* About half of n > FEW, in whole FEWs, less than n. */
+/* About half of n > FEW, a multiple of FEW, less than n. */
 static int half(int n)
 {
     return (n / 2 + FEW - 1) / FEW * FEW;
@@ -59,18 +60,18 @@ static void subtract(const work *w, const char *op, int m, int n, int k,
              ldc);
 }
 
-/* X T = B, X in the place of B. */
+/* Solves X T = B; X replaces B. */
 static void right(const work *w, int m, int n, const void *a, void *b, int ldb)
 {
     const tn__triangle *t = w->t;
     if (n <= FEW) {
-        BY_TYPE(w, few_right)(t, m, n, a, b, ldb);
+        BY_TYPE(w, right_few)(t, m, n, a, b, ldb);
         return;
     }
     int h = half(n), rest = n - h;
-    const char *op = t->turned ? "T" : "N";
+    const char *op = t->transposed ? "T" : "N";
     const void *corner = at(w, a, t->lda, h, h);
-    const void *beside = t->upper != t->turned ? at(w, a, t->lda, 0, h)
+    const void *beside = t->upper != t->transposed ? at(w, a, t->lda, 0, h)
                                                : at(w, a, t->lda, h, 0);
     void *far = at(w, b, ldb, 0, h);
     if (t->upper) {
@@ -84,11 +85,12 @@ static void right(const work *w, int m, int n, const void *a, void *b, int ldb)
     }
 }
 
-/* L X = B for the unit lower triangle in the first columns of the same matrix. */
+/* Solves L X = B for the unit lower triangle in the first columns of the same
+ * matrix. */
 static void left(const work *w, int m, int n, const void *a, void *b, int lda)
 {
     if (m <= FEW) {
-        BY_TYPE(w, few_left)(m, n, a, b, lda);
+        BY_TYPE(w, left_few)(m, n, a, b, lda);
         return;
     }
     int h = half(m), rest = m - h;
@@ -131,6 +133,6 @@ void tn__solve_right(const tn__lapack *lapack, bool single,
                      void *b)
 {
     const work w = {.lapack = lapack, .single = single, .t = t};
-    if (m) /* lines without numbers are a mistake to the reference BLAS */
+    if (m) /* the reference BLAS rejects a leading dimension of 0 */
         right(&w, m, n, a, b, m);
 }

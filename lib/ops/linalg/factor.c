@@ -1,15 +1,15 @@
-/* factor.c: the `host` rows that factor matrices and solve with them: one routine
- * for every matrix of a batch in turn. What else linear algebra has is written
- * with them. */
+/* factor.c: the `host` rows that factor matrices and solve with the factors:
+ * one LAPACK routine for each matrix of a batch. The other operators of linear
+ * algebra are composed of them. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
 #include <ops/linalg/job.h>
 
-/* ---- Cholesky ------------------------------------------------------------------ */
+/* ---- Cholesky ------------------------------------------------------------ */
 
-/* info, or where before it the factor's diagonal is not positive and finite:
- * LAPACK passes over NaN and inf. */
+/* info, or the number of the first diagonal element of the factor before it
+ * that is not positive and finite. LAPACK does not report NaN and inf. */
 static int cholesky_info(const void *a, bool single, int n, int info)
 {
     int end = info > 0 && info <= n ? info - 1 : n;
@@ -29,8 +29,8 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
     bool upper = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
     bool check = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_CHECK_ERRORS);
     tn__job j;
-    tn_status status =
-        tn__job_begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A, TN__STAGE_TURNED);
+    tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A,
+                                     TN__STAGE_TRANSPOSED);
     if (status >= 0)
         status = tn__job_square(&j, x, "A");
     if (status >= 0) {
@@ -53,7 +53,7 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
     return status;
 }
 
-/* ---- LU -------------------------------------------------------------------------- */
+/* ---- LU ------------------------------------------------------------------ */
 
 static void lu(tn__job *j, int64_t k, bool pivot, int *pivots)
 {
@@ -68,7 +68,7 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
     tn__job j;
     tn_status status =
         tn__job_begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A, TN__STAGE);
-    int width = tn__staged_least(&j.a);
+    int width = tn__staged_min(&j.a);
     if (status >= 0)
         status = tn__job_ints(&j.pivots, j.matrices * width);
     if (status >= 0) {
@@ -88,8 +88,8 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
     return status;
 }
 
-/* Pivots say with which row each was exchanged in turn: the order of rows that
- * comes of it. */
+/* Pivots say which row each row was exchanged with in turn. This computes the
+ * resulting order of rows. */
 tn_status tn__run_lu_order(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LU_ORDER_PIVOTS);
@@ -145,10 +145,11 @@ tn_status tn__run_lu_order(tn__call *call)
     return status;
 }
 
-/* ---- linear systems ---------------------------------------------------------- */
+/* ---- linear systems ------------------------------------------------------ */
 
-/* Right sides beside a: batches of one size, as many rows (columns for sides on
- * the right) as a has. A X = B is solved as X^T A^T = B^T, from turned ones. */
+/* Stages the right-hand sides of a. Their batch has the same size, and they
+ * have as many rows (columns, for sides on the right) as a. A X = B is solved
+ * as X^T A^T = B^T, with the transposes. */
 static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
                              bool left, tn__staging how)
 {
@@ -159,7 +160,7 @@ static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
     if (status < 0)
         return status;
     if (j->b.batch != j->a.batch || j->b.element != j->a.element ||
-        (left != j->b.turned ? j->b.rows : j->b.columns) != j->a.rows)
+        (left != j->b.transposed ? j->b.rows : j->b.columns) != j->a.rows)
         return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s of %s does not fit matrices "
                         "of %d x %d of %s", j->name, call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
@@ -168,7 +169,7 @@ static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
     return TN_OK;
 }
 
-/* b becomes X with X T = B, T of a: matrix k of both. */
+/* b becomes X with X T = B, where T is a's triangle, for matrix k of both. */
 static void solve_right(tn__job *j, int64_t k, tn__triangle t)
 {
     t.lda = j->a.rows;
@@ -176,7 +177,7 @@ static void solve_right(tn__job *j, int64_t k, tn__triangle t)
                     tn__staged_at(&j->a, k), tn__staged_at(&j->b, k));
 }
 
-/* Columns of matrix k of b exchanged, the last pivot first. */
+/* Exchanges columns of matrix k of b, the last pivot first. */
 static void put_back(tn__job *j, int64_t k, const int *pivots)
 {
     size_t bytes = (size_t)j->b.rows * j->b.element;
@@ -190,23 +191,24 @@ static void put_back(tn__job *j, int64_t k, const int *pivots)
         }
 }
 
-/* A^T = P L U is factored, for so it lies; X^T P L U = B^T. */
+/* A^T is in memory in column order, so A^T = P L U is factored and X^T P L U =
+ * B^T is solved. */
 tn_status tn__run_solve_square(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_A);
     bool check = tn__call_int(call, TN__ARG_SOLVE_SQUARE_CHECK_ERRORS);
     tn__job j;
     tn_status status =
-        tn__job_begin(call, &j, TN__ARG_SOLVE_SQUARE_A, TN__STAGE_TURNED);
+        tn__job_begin(call, &j, TN__ARG_SOLVE_SQUARE_A, TN__STAGE_TRANSPOSED);
     if (status >= 0)
         status = tn__job_square(&j, x, "A");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_SQUARE_B, true,
-                             TN__STAGE_TURNED);
+                             TN__STAGE_TRANSPOSED);
     if (status >= 0)
         status = tn__job_ints(&j.pivots, j.a.rows);
     if (status >= 0)
-        status = tn__job_room(&j.work, &j, j.b.rows);
+        status = tn__job_workspace(&j.work, &j, j.b.rows);
     for (int64_t k = 0; k < j.matrices && status >= 0; k++) {
         lu(&j, k, true, j.pivots);
         if (j.info[k] || !j.b.rows)
@@ -238,10 +240,10 @@ tn_status tn__run_solve_triangle(tn__call *call)
         status = tn__job_square(&j, x, "A");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
-                             left ? TN__STAGE_TURNED : TN__STAGE);
+                             left ? TN__STAGE_TRANSPOSED : TN__STAGE);
     /* of A^T, which a holds, or from the right of A */
     const tn__triangle t = {.upper = left != upper, .unit = unit,
-                            .turned = !left};
+                            .transposed = !left};
     for (int64_t k = 0; k < j.matrices && status >= 0; k++)
         solve_right(&j, k, t);
     if (status >= 0)
@@ -250,7 +252,7 @@ tn_status tn__run_solve_triangle(tn__call *call)
     return status;
 }
 
-/* ---- symmetric indefinite ---------------------------------------------------- */
+/* ---- symmetric indefinite ------------------------------------------------ */
 
 tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
 {
@@ -268,8 +270,8 @@ tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
         double asked[2] = {0};
         j.lapack->sytrf[j.a.single]("L", &n, NULL, &lda, j.pivots, asked,
                                     &room, &j.info[0], 1);
-        room = tn__lapack_room(asked, j.a.single);
-        status = tn__job_room(&j.work, &j, room);
+        room = tn__workspace_size(asked, j.a.single);
+        status = tn__job_workspace(&j.work, &j, room);
     }
     for (int64_t k = 0; k < j.matrices && status >= 0; k++)
         j.lapack->sytrf[j.a.single]("L", &n, tn__staged_at(&j.a, k), &lda,
@@ -305,8 +307,8 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
         status = tn__job_ints(&j.pivots, j.matrices * n);
     if (status >= 0 &&
         (pivots->dtype != TN_I32 || pivots->numel != j.matrices * n))
-        status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} are no int32 list for "
-                          "each of the matrices of {LD}", j.name);
+        status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} are not an int32 list "
+                          "for each of the matrices of {LD}", j.name);
     if (status >= 0 && pivots->numel)
         status = tn_tensor_to_array(pivots, j.pivots,
                                     (size_t)pivots->numel * sizeof(int));
@@ -329,9 +331,10 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
     return status;
 }
 
-/* ---- QR ------------------------------------------------------------------------ */
+/* ---- QR ------------------------------------------------------------------ */
 
-/* a becomes R above its diagonal; b, ones on the diagonal, Q's first columns. */
+/* a becomes R on and above its diagonal. b, which has ones on the diagonal,
+ * becomes the first columns of Q. */
 static void qr(tn__job *j, int64_t at)
 {
     int m = j->a.rows;
@@ -339,7 +342,7 @@ static void qr(tn__job *j, int64_t at)
     void *a = tn__staged_at(&j->a, at);
     tn__qr(j->lapack, single, m, j->a.columns, a, j->extra, j->work);
     if (j->b.columns)
-        tn__reflect(j->lapack, single, m, tn__staged_least(&j->a), a, m,
+        tn__reflect(j->lapack, single, m, tn__staged_min(&j->a), a, m,
                     j->extra, j->b.columns, tn__staged_at(&j->b, at), m, true,
                     j->work);
 }
@@ -354,17 +357,17 @@ tn_status tn__run_linalg_qr(tn__call *call)
                         "reduced, complete, r", mode);
     tn__job j;
     tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);
-    int m = j.a.rows, n = j.a.columns, k = tn__staged_least(&j.a);
+    int m = j.a.rows, n = j.a.columns, k = tn__staged_min(&j.a);
     int columns = none ? 0 : reduced ? k : m;
     if (status >= 0)
         status = tn__stage_new(&j.b, &j.a, m, columns);
     if (status >= 0)
         tn__staged_eye(&j.b);
     if (status >= 0 && k)
-        status = tn__job_room(&j.extra, &j, k);
+        status = tn__job_workspace(&j.extra, &j, k);
     if (status >= 0 && k)
-        status = tn__job_room(&j.work, &j,
-                              tn__reflect_room(m, m > n ? m : n));
+        status = tn__job_workspace(&j.work, &j,
+                                   tn__reflect_workspace(m, m > n ? m : n));
     for (int64_t at = 0; at < j.matrices && status >= 0; at++)
         qr(&j, at);
     if (status >= 0) {
@@ -380,9 +383,9 @@ tn_status tn__run_linalg_qr(tn__call *call)
     return status;
 }
 
-/* ---- least squares ------------------------------------------------------------ */
+/* ---- least squares ------------------------------------------------------- */
 
-/* Zeros below what is there. */
+/* Extends the matrices by rows of zeros. */
 static tn_status lengthen(tn__staged *s, int64_t rows)
 {
     tn__staged longer;
@@ -402,7 +405,7 @@ static double step_of(const tn__staged *s)
     return s->single ? FLT_EPSILON : DBL_EPSILON;
 }
 
-/* b, which begins as B with as many rows as A or X has, becomes X. */
+/* b, which starts as B with as many rows as A or X has, becomes X. */
 static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
 {
     int m = j->a.rows, n = j->a.columns, sides = j->b.columns, room = -1;
@@ -415,8 +418,8 @@ static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
         return status;
     j->lapack->gelsy[j->a.single](&m, &n, &sides, NULL, &m, NULL, &ldb,
                                   j->pivots, by, rank, asked, &room, j->info);
-    room = tn__lapack_room(asked, j->a.single);
-    status = tn__job_room(&j->work, j, room);
+    room = tn__workspace_size(asked, j->a.single);
+    status = tn__job_workspace(&j->work, j, room);
     for (int64_t k = 0; k < j->matrices && status >= 0; k++) {
         memset(j->pivots, 0, (size_t)n * sizeof *j->pivots);
         j->lapack->gelsy[j->a.single](

@@ -13,8 +13,8 @@ tn_status tn__job_begin(const tn__call *call, tn__job *j, int arg,
                                  j->name, call->op->arg[arg].name);
     if (status < 0)
         return status;
-    /* A batch of 2^40 empty matrices takes no memory, so an info for each of them
-     * may not take any either. */
+    /* A batch of 2^40 empty matrices takes no memory, so no info is allocated
+     * for it either. */
     j->matrices = j->a.tensor->numel ? j->a.batch : 0;
     return tn__job_ints(&j->info, j->matrices);
 }
@@ -74,7 +74,7 @@ tn_status tn__job_ints(int **list, int64_t count)
     return TN_OK;
 }
 
-tn_status tn__job_room(void **room, const tn__job *j, int64_t count)
+tn_status tn__job_workspace(void **room, const tn__job *j, int64_t count)
 {
     *room = tn__alloc_many(count + 1, j->a.element);
     return *room ? TN_OK : TN_ERR_MEMORY;

@@ -1,5 +1,5 @@
-/* lapack.c: see lapack.h. OpenBLAS brings LAPACK along; where it is missing, any
- * other library with the system's name for it will do. */
+/* lapack.c: see lapack.h. OpenBLAS includes LAPACK. If it is missing, any
+ * library with the system's name for LAPACK is used. */
 #include <base/memory.h>
 #include <base/openblas.h>
 #include <base/platform.h>
@@ -12,19 +12,20 @@ static tn__lapack lapack;
 static bool lapack_there;
 static pthread_once_t lapack_once = PTHREAD_ONCE_INIT;
 
-static bool find(void *library, const char *name, void *function_pointer)
+static bool find_routine(void *library, const char *name,
+                         void *function_pointer)
 {
     void *symbol = dlsym(library, name);
     memcpy(function_pointer, &symbol, sizeof symbol);
     return symbol != NULL;
 }
 
-static bool find_all(void *library)
+static bool find_routines(void *library)
 {
     bool found = true;
 #define LAPACK(name, arguments)                                               \
-    found = found && find(library, "d" #name "_", &lapack.name[0]) &&         \
-            find(library, "s" #name "_", &lapack.name[1]);
+    found = found && find_routine(library, "d" #name "_", &lapack.name[0]) && \
+            find_routine(library, "s" #name "_", &lapack.name[1]);
 #include <ops/linalg/lapack.def>
 #undef LAPACK
     return found;
@@ -33,11 +34,11 @@ static bool find_all(void *library)
 static void open_lapack(void)
 {
     void *library = tn__openblas();
-    lapack_there = library && find_all(library);
+    lapack_there = library && find_routines(library);
     if (lapack_there)
         return;
     library = dlopen("liblapack.so.3", RTLD_NOW | RTLD_LOCAL);
-    lapack_there = library && find_all(library);
+    lapack_there = library && find_routines(library);
     if (library && !lapack_there)
         dlclose(library);
 }
@@ -53,7 +54,7 @@ const tn__lapack *tn__lapack_open(const char *what)
     return NULL;
 }
 
-int tn__lapack_room(const void *work, bool single)
+int tn__workspace_size(const void *work, bool single)
 {
     double room = single ? (double)*(const float *)work
                          : *(const double *)work;
@@ -74,11 +75,11 @@ tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x)
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
-/* ---- matrices ----------------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------ */
 
-/* The tensor's memory as the host sees it; load: with what is in it, else
- * zeros. */
-static tn_status look(tn__staged *s, bool load)
+/* Makes the tensor's memory accessible to the host. load: with its contents,
+ * else filled with zeros. */
+static tn_status map_to_host(tn__staged *s, bool load)
 {
     if (s->tensor->numel == 0)
         return TN_OK;
@@ -115,7 +116,7 @@ tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
                       .element = like->element};
     s->tensor = tn__tensor_new(x->storage->device, x->dtype, x->ndim, shape,
                                "linalg");
-    return s->tensor ? look(s, false) : tn_error_code();
+    return s->tensor ? map_to_host(s, false) : tn_error_code();
 }
 
 void tn__staged_free(tn__staged *s)
@@ -146,8 +147,8 @@ tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
     tn_scope *scope = tn_scope_open();
     tn_tensor *other = scope ? tn_transpose(x, -1, -2) : NULL;
     if (other) {
-        s->turned = how != TN__STAGE;
-        tn_tensor *from = s->turned ? x : other;
+        s->transposed = how != TN__STAGE;
+        tn_tensor *from = s->transposed ? x : other;
         s->tensor = tn__ref(how == TN__STAGE_READ ? tn_contiguous(from)
                                                   : tn_clone(from));
     }
@@ -156,7 +157,7 @@ tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
         return tn_error_code();
     s->rows = (int)s->tensor->shape[x->ndim - 1];
     s->columns = (int)s->tensor->shape[x->ndim - 2];
-    return look(s, true);
+    return map_to_host(s, true);
 }
 
 void tn__staged_eye(tn__staged *s)
@@ -200,7 +201,7 @@ tn_tensor *tn__unstage(const tn__staged *s, bool as_vector)
 {
     if (s->copy && to_device(s->tensor, s->copy) < 0)
         return NULL;
-    if (s->turned)
+    if (s->transposed)
         return tn__tensor_alias(s->tensor);
     tn_scope *scope = tn_scope_open();
     tn_tensor *out = NULL;

@@ -1,7 +1,7 @@
-/* lapack_device.c: `host` rows that the device does itself (the extension
- * `lapack`): what is transposed, cleared and looked at around a factorisation
- * are operators, so nothing comes to the host but the word that all went well.
- * Matrices by columns are the transposes of what a tensor holds. */
+/* lapack_device.c: `host` rows that the device computes itself (the extension
+ * `lapack`). Transpositions, zeroing and checks around a factorisation are
+ * operators, so only the status comes to the host. Column-major matrices are
+ * the transposes of those in a tensor. */
 #include <base/memory.h>
 #include <float.h>
 #include <limits.h>
@@ -11,20 +11,20 @@
 typedef struct work {
     tn__call *call;
     const char *name;
-    tn_tensor *x, *info; /* x: argument 0 */
-    bool by_rows;        /* the device takes matrices by rows, too */
+    tn_tensor *x, *info; /* x is argument 0 */
+    bool by_rows;        /* the device accepts row-major matrices, too */
     tn_lapack_args args;
 } work;
 
-static tn_tensor *turned(tn_tensor *x)
+static tn_tensor *transposed(tn_tensor *x)
 {
     return tn_transpose(x, -1, -2);
 }
 
-/* A tensor like x's batch of `columns` lines of `rows`; either -1: without that
- * dimension. The open scope's. */
-static tn_tensor *fresh(const work *w, tn_dtype dtype, int64_t columns,
-                        int64_t rows)
+/* A new tensor with x's batch and `columns` contiguous columns of `rows`
+ * elements. -1 omits a dimension. The open scope owns it. */
+static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
+                               int64_t rows)
 {
     tn_dims_list size = {w->x->ndim - 2, {0}};
     for (int d = 0; d < size.count; d++)
@@ -36,52 +36,54 @@ static tn_tensor *fresh(const work *w, tn_dtype dtype, int64_t columns,
     return tn_empty(size, .dtype = dtype, .device = w->x->storage->device);
 }
 
-/* New matrices as the device takes them: (..., columns, rows), where it may be
- * another's transpose that lies there. */
-static tn_tensor *fresh_columns(const work *w, int64_t columns, int64_t rows)
+/* New matrices in the order of the device: (..., columns, rows), or a transpose
+ * of such a tensor. */
+static tn_tensor *new_columns(const work *w, int64_t columns, int64_t rows)
 {
-    return w->by_rows ? turned(fresh(w, w->x->dtype, rows, columns))
-                      : fresh(w, w->x->dtype, columns, rows);
+    return w->by_rows ? transposed(new_matrices(w, w->x->dtype, rows, columns))
+                      : new_matrices(w, w->x->dtype, columns, rows);
 }
 
-/* Matrices by columns, to be written over: of x, or of its transpose, which
- * is what it holds. */
+/* Column-major matrices that may be overwritten: a copy of x, or of its
+ * transpose. */
 static tn_tensor *by_column(const work *w, tn_tensor *x)
 {
-    return w->by_rows ? turned(tn_clone(x)) : tn_clone(turned(x));
+    return w->by_rows ? transposed(tn_clone(x)) : tn_clone(transposed(x));
 }
 
-static tn_tensor *as_it_lies(tn_tensor *x)
+static tn_tensor *copied(tn_tensor *x)
 {
     return tn_clone(x);
 }
 
-/* Back from columns to rows: nothing is moved if they lie so. */
+/* Converts columns back to rows. Nothing is copied if they are contiguous that
+ * way. */
 static tn_tensor *by_row(tn_tensor *columns)
 {
-    return tn_contiguous(turned(columns));
+    return tn_contiguous(transposed(columns));
 }
 
-/* What the device is given: (batch, columns, rows), or one line a matrix. */
+/* Describes matrices for the device: (batch, columns, rows), or one row of
+ * numbers for each matrix. */
 static tn_strided matrices(const tn_tensor *x)
 {
     int64_t rows = x->shape[x->ndim - 1], columns = x->shape[x->ndim - 2];
-    bool lies = tn_tensor_is_contiguous(x);
+    bool contiguous = tn_tensor_is_contiguous(x);
     return (tn_strided){.buffer = tn__tensor_buffer(x),
                         .offset = tn__tensor_buffer_offset(x),
                         .dtype = x->dtype, .ndim = 3,
-                        .stride = {rows * columns, lies ? rows : 1,
-                                   lies ? 1 : columns}};
+                        .stride = {rows * columns, contiguous ? rows : 1,
+                                   contiguous ? 1 : columns}};
 }
 
-static tn_strided lines(const tn_tensor *x, int64_t width)
+static tn_strided dense_rows(const tn_tensor *x, int64_t width)
 {
     return (tn_strided){.buffer = tn__tensor_buffer(x),
                         .offset = tn__tensor_buffer_offset(x),
                         .dtype = x->dtype, .ndim = 2, .stride = {width, 1}};
 }
 
-/* One call of the device; a and what else there is are in args. */
+/* Calls the device. a is set here, the other operands are in args. */
 static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
 {
     if (!a || !w->info)
@@ -89,12 +91,12 @@ static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
     w->args.kind = kind;
     w->args.flags = flags;
     w->args.a = matrices(a);
-    w->args.info = lines(w->info, 1);
+    w->args.info = dense_rows(w->info, 1);
     return tn__device_work(w->x->storage->device, TN__WORK_LAPACK, &w->args,
                            w->name, NULL, NULL);
 }
 
-/* Were all matrices done? This waits for the device. */
+/* Reports a matrix that failed. This waits for the device. */
 static tn_status refuse(const work *w, const char *why)
 {
     int64_t batch = w->args.batch;
@@ -112,19 +114,19 @@ static tn_status refuse(const work *w, const char *why)
 
 /* ---- the rows ------------------------------------------------------------ */
 
-/* Each gives its outputs in out, of the open scope. */
+/* Each function stores its outputs in out. The open scope owns them. */
 
 static tn_status cholesky(work *w, tn_tensor **out)
 {
     bool upper = tn__call_int(w->call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
-    out[0] = w->by_rows ? as_it_lies(w->x)
+    out[0] = w->by_rows ? copied(w->x)
                         : tn_contiguous(upper ? tn_triu(w->x) : tn_tril(w->x));
     out[1] = w->info;
     tn_status status = run(w, TN_LAPACK_CHOLESKY,
                            (upper ? 0 : TN_LAPACK_UPPER) |
                                (w->by_rows ? TN_LAPACK_ALONE : 0),
                            out[0]);
-    if (status >= 0) { /* what the device says of NaN and inf is its own */
+    if (status >= 0) { /* devices differ in what they report for NaN and inf */
         const tn_value value[] = {
             tn__value_optional(tn_diagonal(out[0], .dim1 = -2, .dim2 = -1)),
             tn__value_optional(tn_unsqueeze(w->info, -1)), tn__value_int(-1)};
@@ -142,10 +144,10 @@ static tn_status cholesky(work *w, tn_tensor **out)
 static tn_status lu_run(work *w, tn_tensor *a, tn_tensor **pivots)
 {
     int64_t width = w->args.m < w->args.n ? w->args.m : w->args.n;
-    *pivots = fresh(w, TN_I32, width, -1);
+    *pivots = new_matrices(w, TN_I32, width, -1);
     if (!*pivots)
         return tn_error_code();
-    w->args.pivots = lines(*pivots, width);
+    w->args.pivots = dense_rows(*pivots, width);
     return run(w, TN_LAPACK_LU, 0, a);
 }
 
@@ -161,12 +163,12 @@ static tn_status lu(work *w, tn_tensor **out)
     return status;
 }
 
-/* Of A^T, which is what lies there. */
+/* For A^T, as it is in memory. */
 static tn_status solve(work *w, tn_tensor **out)
 {
     tn_tensor *b =
         by_column(w, tn__call_tensor(w->call, TN__ARG_SOLVE_SQUARE_B));
-    tn_tensor *a = as_it_lies(w->x), *pivots;
+    tn_tensor *a = copied(w->x), *pivots;
     tn_status status = lu_run(w, a, &pivots);
     if (status >= 0 &&
         tn__call_int(w->call, TN__ARG_SOLVE_SQUARE_CHECK_ERRORS))
@@ -181,14 +183,15 @@ static tn_status solve(work *w, tn_tensor **out)
     return status;
 }
 
-/* A X = B is X^T A^T = B^T, as they lie; A^T is the other triangle. */
+/* A X = B is X^T A^T = B^T, as they are in memory. A^T has the other
+ * triangle. */
 static tn_status triangle(work *w, tn_tensor **out)
 {
     bool upper = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_UPPER);
     bool left = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_LEFT);
     bool unit = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_UNITRIANGULAR);
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_SOLVE_TRIANGLE_B);
-    b = left ? as_it_lies(b) : by_column(w, b);
+    b = left ? copied(b) : by_column(w, b);
     if (!b)
         return tn_error_code();
     w->args.b = matrices(b);
@@ -211,7 +214,7 @@ static tn_status qr(work *w, tn_tensor **out)
     tn_tensor *a = by_column(w, w->x);
     tn_tensor *b = none ? tn_empty(tn_dims(0), .dtype = w->x->dtype,
                                    .device = w->x->storage->device)
-                        : fresh_columns(w, sides, m);
+                        : new_columns(w, sides, m);
     if (!b)
         return tn_error_code();
     w->args.sides = sides;
@@ -219,15 +222,15 @@ static tn_status qr(work *w, tn_tensor **out)
         w->args.b = matrices(b);
     tn_status status =
         run(w, TN_LAPACK_QR, w->by_rows ? TN_LAPACK_ALONE : 0, a);
-    tn_tensor *r = tn_narrow(turned(a), -2, 0, whole ? m : least);
+    tn_tensor *r = tn_narrow(transposed(a), -2, 0, whole ? m : least);
     out[0] = none ? b : by_row(b);
     out[1] = tn_contiguous(w->by_rows ? r : tn_triu(r));
     return status;
 }
 
-/* By QR where that will do: R R^-1's condition, by the sums of their squares, is
- * above the true one, so that LAPACK's QR with pivoting would find full rank,
- * too. TN_ERR_UNSUPPORTED, and no error recorded, where it will not. */
+/* Solves by QR if that is accurate enough. The condition of R is estimated from
+ * above by the square sums of R and R^-1, so LAPACK's QR with pivoting would
+ * find full rank, too. Otherwise TN_ERR_UNSUPPORTED, with no error recorded. */
 static tn_status least_squares(work *w, tn_tensor **out)
 {
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_LSTSQ_BATCH_B);
@@ -238,14 +241,14 @@ static tn_status least_squares(work *w, tn_tensor **out)
                 (w->x->dtype == TN_F32 ? FLT_EPSILON : DBL_EPSILON);
     if (!w->by_rows || !(rcond > 0))
         return TN_ERR_UNSUPPORTED;
-    tn_tensor *a = by_column(w, w->x), *q = fresh_columns(w, n, m);
+    tn_tensor *a = by_column(w, w->x), *q = new_columns(w, n, m);
     if (!q)
         return tn_error_code();
     w->args.sides = n;
     w->args.b = matrices(q);
     tn_status status = run(w, TN_LAPACK_QR, TN_LAPACK_ALONE, a);
-    tn_tensor *r = tn_contiguous(tn_narrow(turned(a), -2, 0, n));
-    tn_tensor *x = tn_matmul(q, b); /* as it lies, Q's transpose */
+    tn_tensor *r = tn_contiguous(tn_narrow(transposed(a), -2, 0, n));
+    tn_tensor *x = tn_matmul(q, b); /* the transpose of Q, as it is in memory */
     tn_tensor *inverse = tn_add(tn_zeros_like(r),
                                 tn_eye(n, .dtype = r->dtype,
                                        .device = r->storage->device));
@@ -266,23 +269,23 @@ static tn_status least_squares(work *w, tn_tensor **out)
                                       .dims = tn__marked(both)));
     double most = tn_item(tn_max(square));
     out[0] = x;
-    out[1] = fresh(w, TN_I32, -1, -1);
+    out[1] = new_matrices(w, TN_I32, -1, -1);
     status = out[1] ? tn__fill(out[1], (double)n, w->name) : tn_error_code();
     return status < 0 || most * rcond * rcond <= 1 ? status
                                                    : TN_ERR_UNSUPPORTED;
 }
 
-/* Of A^T, whose lower triangle is A's upper one; or of A itself. */
+/* For A^T, whose lower triangle is the upper one of A; or for A itself. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =
         w->call->value[TN__ARG_LINALG_EIGH_UPLO].of.string;
     bool upper = strcmp(uplo, "U") == 0 || strcmp(uplo, "u") == 0;
-    tn_tensor *a = w->by_rows ? by_column(w, w->x) : as_it_lies(w->x);
-    out[0] = fresh(w, w->x->dtype, w->args.n, -1);
+    tn_tensor *a = w->by_rows ? by_column(w, w->x) : copied(w->x);
+    out[0] = new_matrices(w, w->x->dtype, w->args.n, -1);
     if (!out[0])
         return tn_error_code();
-    w->args.values = lines(out[0], w->args.n);
+    w->args.values = dense_rows(out[0], w->args.n);
     tn_status status = run(w, TN_LAPACK_EIGH,
                            (upper == w->by_rows ? TN_LAPACK_UPPER : 0) |
                                (vectors ? TN_LAPACK_VECTORS : 0),
@@ -304,8 +307,8 @@ static tn_status eigvalsh(work *w, tn_tensor **out)
     return eigen(w, false, out);
 }
 
-/* Of what has more rows than columns: A, or, as it lies, A^T = V S U^T, whose
- * factors by columns are those of A by rows. */
+/* For matrices with more rows than columns: A, or A^T = V S U^T as it is in
+ * memory, whose factors in column order are those of A in row order. */
 static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
 {
     if (tn_item(tn_all(tn_isfinite(w->x))) == 0)
@@ -313,20 +316,20 @@ static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
     bool wide = w->args.m < w->args.n;
     int64_t most = wide ? w->args.n : w->args.m;
     int64_t least = wide ? w->args.m : w->args.n;
-    tn_tensor *a = wide ? as_it_lies(w->x) : by_column(w, w->x);
+    tn_tensor *a = wide ? copied(w->x) : by_column(w, w->x);
     tn_tensor *b = NULL, *c = NULL;
-    tn_tensor *values = fresh(w, w->x->dtype, least, -1);
+    tn_tensor *values = new_matrices(w, w->x->dtype, least, -1);
     if (!values)
         return tn_error_code();
     w->args.m = most;
     w->args.n = least;
-    w->args.values = lines(values, least);
+    w->args.values = dense_rows(values, least);
     if (vectors) {
         w->args.sides = full ? most : least;
-        b = wide ? fresh(w, w->x->dtype, w->args.sides, most)
-                 : fresh_columns(w, w->args.sides, most);
-        c = wide ? fresh(w, w->x->dtype, least, least)
-                 : fresh_columns(w, least, least);
+        b = wide ? new_matrices(w, w->x->dtype, w->args.sides, most)
+                 : new_columns(w, w->args.sides, most);
+        c = wide ? new_matrices(w, w->x->dtype, least, least)
+                 : new_columns(w, least, least);
         if (!b || !c)
             return tn_error_code();
         w->args.b = matrices(b);
@@ -355,10 +358,10 @@ static tn_status svd_values(work *w, tn_tensor **out)
     return svd(w, false, false, out);
 }
 
-/* ---- which are the device's ---------------------------------------------- */
+/* ---- rows that the device runs ------------------------------------------- */
 
-/* The last dimensions of b beside matrices with that many rows (columns, from
- * the right), in a batch of theirs. */
+/* Checks that the last dimensions of b match matrices with that many rows
+ * (columns, from the right), with the same batch. */
 static bool sides_fit(work *w, const tn_tensor *b, int64_t rows, bool left)
 {
     const tn_tensor *x = w->x;
@@ -411,7 +414,8 @@ static bool fits_uplo(work *w)
 static const struct {
     tn_status (*on_host)(tn__call *call);
     tn_status (*here)(work *w, tn_tensor **out);
-    bool (*fits)(work *w); /* the rest of the arguments; NULL: any */
+    bool (*fits)(work *w); /* checks the other arguments; NULL: any are
+                              supported */
     uint32_t kind, flags;
     int outputs;
 } rows[] = {
@@ -443,8 +447,8 @@ static bool begin(work *w, uint32_t kind)
     return m <= INT_MAX / 8 && n <= INT_MAX / 8 && (m == n || !square);
 }
 
-/* Does the device do row r? */
-static bool taken(work *w, int r)
+/* Does the device support row r for this call? */
+static bool device_runs(work *w, int r)
 {
     if (rows[r].fits && !rows[r].fits(w))
         return false;
@@ -460,7 +464,7 @@ static bool taken(work *w, int r)
                                   &w->by_rows);
 }
 
-/* Row r, if the device does it: what it has made is handed on. */
+/* Runs row r if the device supports it, and adds the results to the call. */
 static bool run_here(work *w, int r, tn_status *status)
 {
     tn_tensor *out[OUTPUTS] = {NULL};
@@ -468,9 +472,9 @@ static bool run_here(work *w, int r, tn_status *status)
     *status = tn_error_code();
     if (!scope)
         return true;
-    bool fits = taken(w, r);
+    bool fits = device_runs(w, r);
     if (fits) {
-        w->info = fresh(w, TN_I32, -1, -1);
+        w->info = new_matrices(w, TN_I32, -1, -1);
         *status = rows[r].here(w, out);
         fits = *status != TN_ERR_UNSUPPORTED || tn__error_pending();
         for (int i = 0; i < rows[r].outputs && *status >= 0; i++)
@@ -489,10 +493,10 @@ tn_status tn__run_host_row(tn__call *call)
               .x = tn__call_tensor(call, 0)};
     int r = 0;
     tn_status status;
-    while (r < ROWS && rows[r].on_host != call->op->run)
+    while (r < ROWS && rows[r].on_host != call->op->host)
         r++;
     if (r < ROWS && begin(&w, rows[r].kind) && run_here(&w, r, &status))
         return status;
     status = tn__host_run_begin(w.name);
-    return status < 0 ? status : call->op->run(call);
+    return status < 0 ? status : call->op->host(call);
 }

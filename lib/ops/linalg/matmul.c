@@ -1,12 +1,12 @@
 /* matmul.c: matrix products: operands as batches of strided matrices. A
- * transposition is a stride, a batch that broadcasts has stride 0, so nothing
- * is copied. */
+ * transposition is a stride and a broadcast batch has stride 0, so nothing is
+ * copied. */
 #include <ops/engine/native.h>
 #include <device/work.h>
 
-/* The strides of x over `batch` axes (broadcast) and its last two. Of view
- * what lies behind them stays as it is, here and below: clearing and copying
- * it took a third of a small product's time. */
+/* Stores the strides of x over `batch` dimensions (broadcast) and its last two.
+ * The rest of view stays uninitialised, here and below: clearing and copying it
+ * took a third of the time of a small product. */
 static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
 {
     view->buffer = tn__tensor_buffer(x);
@@ -23,17 +23,18 @@ static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
     view->stride[batch_ndim + 1] = x->stride[own + 1];
 }
 
-/* A factor as the device takes it: of whole numbers a whole one. */
+/* A scale factor for the device. For integers it is truncated. */
 static double factor(double by, tn_dtype dtype)
 {
-    const double most = 0x1.fffffffffffffp62; /* the last below 2^63 */
+    const double most = 0x1.fffffffffffffp62; /* the largest double below
+                                                 2^63 */
     if (tn_dtype_is_floating(dtype))
         return by;
     return by != by ? 0 : by > most ? most : by < -most ? -most : by;
 }
 
-/* c = alpha a b + beta c for matrices (B.., M, K), (B.., K, N), (B.., M, N) whose
- * batch axes broadcast. */
+/* c = alpha a b + beta c for matrices (B.., M, K), (B.., K, N), (B.., M, N)
+ * whose batch dimensions broadcast. */
 static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
                              double alpha, double beta, const char *what)
 {
@@ -58,7 +59,7 @@ static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
                            NULL, NULL);
 }
 
-/* a is input, b what b_name says. */
+/* a is the argument input, b is the argument b_name. */
 static tn_status fail_shapes(const char *name, const tn_tensor *a,
                              const tn_tensor *b, const char *b_name,
                              const char *why)
@@ -69,8 +70,8 @@ static tn_status fail_shapes(const char *name, const tn_tensor *a,
                     tn__shape_text(second, b->ndim, b->shape));
 }
 
-/* x seen as a matrix: a 1-d left operand is a row, a right one a column. Only
- * the view is filled: no counts, nothing owned. */
+/* Views x as a matrix: a 1-d left operand is a row, a right one a column. Only
+ * the fields that describe a view are set, and no reference is counted. */
 static void as_matrix(tn_tensor *view, const tn_tensor *x, bool left)
 {
     view->storage = x->storage;
@@ -90,7 +91,7 @@ static void as_matrix(tn_tensor *view, const tn_tensor *x, bool left)
     }
 }
 
-/* The addend in the place where the product is added to it. */
+/* Writes the addend to where the product is added to it. */
 static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
 {
     tn__shape shape = {.ndim = out->ndim};
@@ -103,10 +104,10 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
                         "the product's shape %s", name,
                         tn__shape_text(a, addend->ndim, addend->shape),
                         tn__shape_text(b, out->ndim, out->shape));
-    return tn__copy_under(out, addend, name);
+    return tn__copy_for_update(out, addend, name);
 }
 
-/* x and y as matrices, and the shape of their products. */
+/* Views x and y as matrices, and computes the shape of their product. */
 static tn_status lay_out(const char *name, const tn_tensor *x,
                          const tn_tensor *y, tn_tensor *a, tn_tensor *b,
                          tn__shape *shape)
@@ -130,7 +131,7 @@ static tn_status lay_out(const char *name, const tn_tensor *x,
     return TN_OK;
 }
 
-/* scale x y, plus addend unless that is NULL. */
+/* Computes scale * x @ y, plus addend unless that is NULL. */
 static tn_status give_product(tn__call *call, const tn_tensor *x,
                               const tn_tensor *y, double scale,
                               tn_tensor *addend)
@@ -143,7 +144,7 @@ static tn_status give_product(tn__call *call, const tn_tensor *x,
         return status;
     int batch = shape.ndim - 2;
 
-    /* The result as matrices; then without the axes of 1-d operands. */
+    /* The result as matrices, then without the dimensions of 1-d operands. */
     tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, batch + 2,
                                     shape.dim, name);
     if (!out)
@@ -200,8 +201,8 @@ tn_status tn__run_matmul_into(tn__call *call)
         return status;
     char text[2][TN__SHAPE_TEXT];
     if (!tn__shape_equal(shape.ndim, shape.dim, sum->ndim, sum->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {sum} %s has not the product's "
-                        "shape %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {sum} %s does not have the "
+                        "product's shape %s", name,
                         tn__shape_text(text[0], sum->ndim, sum->shape),
                         tn__shape_text(text[1], shape.ndim, shape.dim));
     status = matmul_into(

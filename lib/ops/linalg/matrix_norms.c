@@ -1,9 +1,9 @@
-/* matrix_norms.c: norms of matrices: sums of absolute values, or singular
+/* matrix_norms.c: norms of matrices: by sums of absolute values, or by singular
  * values. */
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* The order of a norm by name that is none by number. */
+/* Norms that have a name and no number. */
 enum { BY_NUMBER, FROBENIUS, NUCLEAR };
 
 typedef struct norm {
@@ -33,7 +33,7 @@ static tn_tensor *vector_norm(tn_tensor *x, double order, tn_value dim,
     return tn__row(TN__OP_ID_VECTOR_NORM, value, 5);
 }
 
-/* The matrices' dimensions: the two of dim, the last ones by default. */
+/* The dimensions of the matrices: the two of dim, by default the last ones. */
 static tn_status find_dims(const tn__call *call, const tn_tensor *x,
                            const norm *n, int dims[2])
 {
@@ -45,13 +45,13 @@ static tn_status find_dims(const tn__call *call, const tn_tensor *x,
         dims[k] = x->ndim ? tn__shape_dim(x->ndim, list.dim[k]) : -1;
     if (list.count == 2 && dims[0] >= 0 && dims[1] >= 0 && dims[0] != dims[1])
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %s are no two dimensions of "
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %s are not two dimensions of "
                     "{input} %s", call->op->name,
                     tn__shape_text(a, list.count, list.dim),
                     tn__shape_text(b, x->ndim, x->shape));
 }
 
-/* The dimensions' places as ones again. */
+/* Restores the dimensions with size 1. */
 static tn_tensor *keep(tn_tensor *y, const int dims[2], bool keepdim)
 {
     int low = dims[0] < dims[1] ? dims[0] : dims[1];
@@ -59,14 +59,14 @@ static tn_tensor *keep(tn_tensor *y, const int dims[2], bool keepdim)
     return y && keepdim ? tn_unsqueeze(tn_unsqueeze(y, low), high) : y;
 }
 
-/* Along a dimension; of none it is 0. */
-static tn_tensor *greatest(tn_tensor *x, int dim)
+/* The maximum along a dimension; 0 if it is empty. */
+static tn_tensor *max_along(tn_tensor *x, int dim)
 {
     return tn_tensor_size(x, dim) ? tn_amax(x, .dim = dim)
                                   : tn_sum(x, .dim = dim);
 }
 
-/* Sums along one dimension, then the greatest or least along the other. */
+/* Sums along one dimension, then the maximum or minimum along the other. */
 static tn_tensor *of_sums(tn_tensor *x, double order, const int dims[2],
                           bool keepdim)
 {
@@ -79,7 +79,7 @@ static tn_tensor *of_sums(tn_tensor *x, double order, const int dims[2],
         tn__value_bool(false), tn__value_none());
     if (!sums)
         return NULL;
-    tn_tensor *y = order > 0 ? greatest(sums, then)
+    tn_tensor *y = order > 0 ? max_along(sums, then)
                              : tn_amin(sums, .dim = then);
     return keep(y, dims, keepdim);
 }
@@ -93,7 +93,7 @@ static tn_tensor *of_singular_values(tn_tensor *x, const norm *n,
     if (!s)
         return NULL;
     tn_tensor *y = n->kind == NUCLEAR ? tn_sum(s, .dim = -1)
-                   : n->order > 0     ? greatest(s, -1)
+                   : n->order > 0     ? max_along(s, -1)
                                       : tn_amin(s, .dim = -1);
     return keep(y, dims, keepdim);
 }
@@ -123,7 +123,7 @@ static tn_tensor *matrix_norm(const tn__call *call, tn_tensor *x,
     return NULL;
 }
 
-/* ---- rows ------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 tn_status tn__run_linalg_matrix_norm(tn__call *call)
 {
@@ -144,7 +144,7 @@ tn_status tn__run_linalg_matrix_norm_by(tn__call *call)
     return tn__give(call, matrix_norm(call, tn__call_tensor(call, 0), &n));
 }
 
-/* Without an order all elements are one vector; two dimensions, or a matrix
+/* Without an order all elements are one vector. Two dimensions, or a matrix
  * without dim, are matrices. */
 tn_status tn__run_linalg_norm(tn__call *call)
 {
@@ -187,7 +187,7 @@ tn_status tn__run_norm(tn__call *call)
                           call->value[TN__ARG_NORM_DTYPE]));
 }
 
-/* "fro" of any dimensions is the root of the sum of squares. */
+/* "fro" is the square root of the sum of squares, for any dimensions. */
 tn_status tn__run_norm_by(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NORM_BY_INPUT);
@@ -201,7 +201,7 @@ tn_status tn__run_norm_by(tn__call *call)
                               : vector_norm(x, 2, n.dim, n.keepdim, n.dtype));
 }
 
-/* ---- condition --------------------------------------------------------------- */
+/* ---- condition ----------------------------------------------------------- */
 
 static tn_status condition(tn__call *call, norm n)
 {

@@ -1,4 +1,4 @@
-/* products.c: products of vectors and matrices, in terms of matmul. */
+/* products.c: products of vectors and matrices, composed of matmul. */
 #include <math.h>
 #include <ops/engine/native.h>
 
@@ -34,7 +34,7 @@ tn_status tn__run_dot(tn__call *call)
                                     tn__call_tensor(call, 1)));
 }
 
-/* All rows of both as two matrices: one product. */
+/* One product of two matrices with all rows of input and of other. */
 tn_status tn__run_inner(tn__call *call)
 {
     tn_tensor *a = tn__call_tensor(call, TN__ARG_INNER_INPUT);
@@ -100,15 +100,15 @@ tn_status tn__run_kron(tn__call *call)
 
 /* ---- beta * input + alpha * product ---- */
 
-enum { INPUT, LEFT, RIGHT, BETA, ALPHA }; /* the arguments of all of them */
+enum { INPUT, LEFT, RIGHT, BETA, ALPHA }; /* argument numbers, shared by all */
 
 static bool is_half(tn_dtype dtype)
 {
     return tn_dtype_is_floating(dtype) && tn_dtype_bytes(dtype) == 2;
 }
 
-/* x times a number, which beside whole numbers loses its fraction and beside
- * half types is rounded to one, as in PyTorch. */
+/* x times a number. With an integer tensor the number is truncated, and with a
+ * half-precision tensor it is rounded to that dtype, as in PyTorch. */
 static tn_tensor *scaled(tn_tensor *x, double by)
 {
     if (!x)
@@ -135,7 +135,7 @@ static tn_tensor *operand(const tn__call *call, int arg)
     return is_half(x->dtype) ? tn_to_dtype(x, TN_F32) : x;
 }
 
-/* With beta 0 what input holds does not count, not even NaN. */
+/* With beta 0 the elements of input are ignored, even NaN. */
 static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
 {
     tn_dtype dtype = tn__call_tensor(call, INPUT)->dtype;
@@ -163,7 +163,8 @@ static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
     return tn__give(call, product);
 }
 
-/* Of what the product is given in a wider dtype nobody knows the names. */
+/* Checks the sizes here: the product is called with converted tensors, so its
+ * message would not name the arguments. */
 static tn_status check_inner(const tn__call *call)
 {
     const tn_tensor *a = tn__call_tensor(call, LEFT);

@@ -1,14 +1,14 @@
-/* reflect.c: products of Householder's reflections, sixteen at a time as
- * I - V T V^T (Schreiber and Van Loan, "A storage-efficient WY representation for
- * products of Householder transformations", 1989), so that all but narrow panels
- * are products by BLAS. LAPACK's own take the last 128 columns one by one, and
- * OpenBLAS 0.3.21 is slow in what they call for the others: Q of 256 x 256 took
- * 0.71 ms. */
+/* reflect.c: products of Householder reflections, sixteen at a time as I - V T
+ * V^T (Schreiber and Van Loan, "A storage-efficient WY representation for
+ * products of Householder transformations", 1989). So all but narrow panels are
+ * matrix products by BLAS. LAPACK's routine applies the last 128 columns one by
+ * one, and the routines it calls for the others are slow in OpenBLAS 0.3.21. */
 #include <ops/linalg/lapack.h>
 
 enum { BLOCK = 16 };
 
-/* Blocks of one width up to BLOCK: 17 reflections are 9 and 8. */
+/* Splits count reflections into blocks of equal width up to BLOCK: 17 are 9 and
+ * 8. */
 static int width_of(int count)
 {
     int blocks = (count + BLOCK - 1) / BLOCK;
@@ -19,10 +19,10 @@ typedef struct work {
     const tn__lapack *lapack;
     bool single;
     size_t element;
-    char *v, *t, *dots, *w, *tw; /* lent */
+    char *v, *t, *dots, *w, *tw; /* in the caller's workspace */
 } work;
 
-int64_t tn__reflect_room(int m, int columns)
+int64_t tn__reflect_workspace(int m, int columns)
 {
     return BLOCK * ((int64_t)m + 2 * BLOCK + 2 * ((int64_t)columns + 1));
 }
@@ -54,8 +54,8 @@ static void set(const work *k, void *list, int i, double x)
         ((double *)list)[i] = x;
 }
 
-/* V and T of `count` reflections, which begin with 1 on a's diagonal and go on
- * below it. */
+/* Computes V and T of `count` reflections, which start with 1 on a's diagonal
+ * and continue below it. */
 static void form(const work *k, int m, int count, const void *a, int lda,
                  const void *tau)
 {
@@ -69,7 +69,7 @@ static void form(const work *k, int m, int count, const void *a, int lda,
     }
     tn__gemm(k->lapack, k->single, "T", "N", count, count, m, 1, k->v, m, k->v,
              m, 0, k->dots, BLOCK);
-    double t[BLOCK][BLOCK] = {{0}}; /* by columns */
+    double t[BLOCK][BLOCK] = {{0}}; /* column-major */
     for (int j = 0; j < count; j++) {
         double by = get(k, tau, j);
         for (int p = 0; p < j; p++) {
@@ -83,7 +83,7 @@ static void form(const work *k, int m, int count, const void *a, int lda,
     }
 }
 
-/* c, of m rows, becomes (I - V T V^T) c; op "T": (I - V T^T V^T) c. */
+/* c, with m rows, becomes (I - V T V^T) c; with op "T", (I - V T^T V^T) c. */
 static void apply(const work *k, const char *op, int m, int count, int columns,
                   void *c, int ldc)
 {
@@ -115,7 +115,8 @@ void tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
     for (int i = last; i >= 0; i--) {
         int first = i * block, rows = m - first;
         int width = least(block, count - first);
-        /* columns of 1 that no reflection has met yet stay as they are */
+        /* columns of the identity that no reflection has changed yet are
+         * skipped */
         int skip = from_unit ? least(first, columns) : 0;
         form(&k, rows, width, at(&k, a, lda, first, first), lda,
              at(&k, tau, 1, first, 0));

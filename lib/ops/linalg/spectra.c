@@ -1,16 +1,16 @@
-/* spectra.c: what is written with eigenvalues, singular values, determinants and
- * powers. Native rows here call other rows too: their gradients are formulas of
- * their own, which hold where those of the factorisations do not. */
+/* spectra.c: operators composed of eigenvalues, singular values, determinants
+ * and matrix powers. Native rows call other rows here: their gradients are
+ * separate formulas, which hold where those of the factorisations do not. */
 #include <float.h>
 #include <math.h>
 #include <ops/engine/native.h>
 
-static tn_tensor *turned(tn_tensor *x)
+static tn_tensor *transposed(tn_tensor *x)
 {
     return x ? tn_transpose(x, -1, -2) : NULL;
 }
 
-static int64_t last(const tn_tensor *x, int back)
+static int64_t tail_size(const tn_tensor *x, int back)
 {
     return x->shape[x->ndim - back];
 }
@@ -19,7 +19,7 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
                                 bool square)
 {
     char text[TN__SHAPE_TEXT];
-    if (x->ndim >= 2 && (!square || last(x, 1) == last(x, 2)))
+    if (x->ndim >= 2 && (!square || tail_size(x, 1) == tail_size(x, 2)))
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: %smatrices in the last two "
                     "dimensions are wanted", call->op->name,
@@ -46,14 +46,15 @@ static tn_status eigh_of(tn_tensor *a, tn_tensor *out[2])
     return count < 0 ? count : TN_OK;
 }
 
-/* u diag(s) v */
+/* u @ diag(s) @ v */
 static tn_tensor *product(tn_tensor *u, tn_tensor *s, tn_tensor *v)
 {
     return tn_matmul(tn_mul(u, tn_unsqueeze(s, -2)), v);
 }
 
-/* Runs `body` in a scope of its own and gives its one result. */
-static tn_status in_scope(tn__call *call, tn_tensor *(*body)(tn__call *call))
+/* Runs `body` in a new scope and returns its single result. */
+static tn_status give_in_scope(tn__call *call,
+                               tn_tensor *(*body)(tn__call *call))
 {
     tn_scope *scope = tn_scope_open();
     tn_tensor *out = scope ? tn__ref(body(call)) : NULL;
@@ -69,13 +70,13 @@ tn_status tn__run_svd(tn__call *call)
     if (check_matrices(call, x, false) < 0)
         return tn_error_code();
     if (!vectors) { /* PyTorch's shapes: square zeros */
-        out[0] = tn_zeros_like(tn_matmul(x, turned(x)));
+        out[0] = tn_zeros_like(tn_matmul(x, transposed(x)));
         out[1] = tn_linalg_svdvals(x);
-        out[2] = tn_zeros_like(tn_matmul(turned(x), x));
+        out[2] = tn_zeros_like(tn_matmul(transposed(x), x));
     } else if (svd_of(x, !some, out) < 0) {
         return tn_error_code();
     } else {
-        out[2] = turned(out[2]);
+        out[2] = transposed(out[2]);
     }
     tn_status status = TN_OK;
     for (int k = 0; k < 3 && status >= 0; k++)
@@ -83,7 +84,7 @@ tn_status tn__run_svd(tn__call *call)
     return status;
 }
 
-/* Each reflection in turn, the last one first, on the columns of the identity:
+/* Applies the reflections to the columns of the identity, the last one first:
  * Golub and Van Loan, "Matrix Computations", 5.1.6. */
 tn_status tn__run_linalg_householder_product(tn__call *call)
 {
@@ -93,52 +94,54 @@ tn_status tn__run_linalg_householder_product(tn__call *call)
                                      TN__ARG_LINALG_HOUSEHOLDER_PRODUCT_TAU);
     char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
     if (a->ndim < 2 || tau->ndim != a->ndim - 1 ||
-        last(a, 2) < last(a, 1) || last(tau, 1) > last(a, 1) ||
+        tail_size(a, 2) < tail_size(a, 1) ||
+        tail_size(tau, 1) > tail_size(a, 1) ||
         !tn__shape_equal(a->ndim - 2, a->shape, tau->ndim - 1, tau->shape))
         return tn__fail(TN_ERR_SHAPE, "linalg_householder_product: {A} %s, "
                         "{tau} %s: (..., m, n) with m >= n and (..., k) with k "
                         "<= n are wanted", tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, tau->ndim, tau->shape));
-    int64_t m = last(a, 2), n = last(a, 1), k = last(tau, 1);
+    int64_t m = tail_size(a, 2), n = tail_size(a, 1), k = tail_size(tau, 1);
     tn_dims_list size = {a->ndim, {0}};
     for (int d = 0; d < a->ndim; d++)
         size.dim[d] = a->shape[d];
     tn_tensor *q = tn_expand(tn_eye(m, .m = n, .dtype = a->dtype,
                                     .device = a->storage->device),
                              size);
-    /* Below the diagonal, with ones on it. */
+    /* The elements below the diagonal, with ones on it. */
     tn_tensor *v = tn_add(tn_tril(a, .diagonal = -1), q);
     for (int64_t i = k - 1; i >= 0 && q; i--) {
         tn_tensor *column = tn_narrow(v, -1, i, 1);
         tn_tensor *by = tn_unsqueeze(tn_narrow(tau, -1, i, 1), -1);
         q = tn_sub(q, tn_mul(by, tn_matmul(column,
-                                           tn_matmul(turned(column), q))));
+                                           tn_matmul(transposed(column), q))));
     }
     return tn__give(call, k ? q : tn_clone(q));
 }
 
-/* ---- pseudo-inverse, rank --------------------------------------------------- */
+/* ---- pseudo-inverse, rank ------------------------------------------------ */
 
-static double step_of(tn_dtype dtype)
+static double epsilon_of(tn_dtype dtype)
 {
     return dtype == TN_F64 ? DBL_EPSILON : FLT_EPSILON;
 }
 
-/* Of values s (..., k), which are above max(atol, rtol * the greatest): a mask
- * of s's shape. Without rtol it is the sizes' greatest times the dtype's step,
- * or 0 where atol is given. */
-static tn_tensor *above(tn_tensor *s, const tn_tensor *a, tn_tensor *atol,
-                        tn_tensor *rtol)
+/* The values of s (..., k) above max(atol, rtol * the largest), as a mask of
+ * s's shape. The default of rtol is max(M, N) * epsilon of the dtype, or 0 if
+ * atol is given. */
+static tn_tensor *above_tolerance(tn_tensor *s, const tn_tensor *a,
+                                  tn_tensor *atol, tn_tensor *rtol)
 {
     tn_dtype dtype = a->dtype;
-    int64_t size = last(a, 1) > last(a, 2) ? last(a, 1) : last(a, 2);
+    int64_t size =
+        tail_size(a, 1) > tail_size(a, 2) ? tail_size(a, 1) : tail_size(a, 2);
     if (!s || s->numel == 0)
         return s ? tn_gt_scalar(s, 0) : NULL;
     tn_tensor *most = tn_amax(s, .dim = -1);
     tn_tensor *by_rtol =
         rtol   ? tn_mul(most, tn_to_dtype(rtol, dtype))
         : atol ? tn_zeros_like(most)
-               : tn_mul_scalar(most, step_of(dtype) * (double)size);
+               : tn_mul_scalar(most, epsilon_of(dtype) * (double)size);
     tn_tensor *least =
         atol ? tn_maximum(tn_to_dtype(atol, dtype), by_rtol) : by_rtol;
     return tn_gt(s, tn_unsqueeze(least, -1));
@@ -154,23 +157,23 @@ static tn_tensor *pseudo_inverse(tn__call *call)
         tn_dims_list size = {a->ndim, {0}};
         for (int d = 0; d < a->ndim; d++)
             size.dim[d] = a->shape[d];
-        size.dim[a->ndim - 1] = last(a, 2);
-        size.dim[a->ndim - 2] = last(a, 1);
+        size.dim[a->ndim - 1] = tail_size(a, 2);
+        size.dim[a->ndim - 2] = tail_size(a, 1);
         return tn_zeros(size, .dtype = a->dtype, .device = a->storage->device);
     }
     if (tn__call_int(call, TN__ARG_LINALG_PINV_HERMITIAN)) {
         if (eigh_of(a, out) < 0)
             return NULL;
         s = tn_abs(out[0]);
-        tn_tensor *inverse = tn_where_scalar(above(s, a, atol, rtol),
+        tn_tensor *inverse = tn_where_scalar(above_tolerance(s, a, atol, rtol),
                                              tn_reciprocal(out[0]), 0);
-        return product(out[1], inverse, turned(out[1]));
+        return product(out[1], inverse, transposed(out[1]));
     }
     if (svd_of(a, false, out) < 0)
         return NULL;
-    s = tn_where_scalar(above(out[1], a, atol, rtol), tn_reciprocal(out[1]),
-                        0);
-    return product(turned(out[2]), s, turned(out[0]));
+    s = tn_where_scalar(above_tolerance(out[1], a, atol, rtol),
+                        tn_reciprocal(out[1]), 0);
+    return product(transposed(out[2]), s, transposed(out[0]));
 }
 
 tn_status tn__run_linalg_pinv(tn__call *call)
@@ -179,11 +182,11 @@ tn_status tn__run_linalg_pinv(tn__call *call)
     bool square = tn__call_int(call, TN__ARG_LINALG_PINV_HERMITIAN);
     if (check_matrices(call, a, square) < 0)
         return tn_error_code();
-    return in_scope(call, pseudo_inverse);
+    return give_in_scope(call, pseudo_inverse);
 }
 
-/* Two numbers as tensors beside a, each none where it stands for itself. */
-static tn_tensor *number(const tn_tensor *a, double x)
+/* A number as a tensor like a. */
+static tn_tensor *scalar_like(const tn_tensor *a, double x)
 {
     return tn_full(TN_SCALAR, x, .dtype = a->dtype,
                    .device = a->storage->device);
@@ -193,8 +196,8 @@ static tn_tensor *pinv_by(tn_value a, double atol, double rtol,
                           tn_value hermitian)
 {
     const tn_value value[] = {
-        a, tn__value_optional(atol > 0 ? number(a.of.tensor, atol) : NULL),
-        tn__value_optional(rtol >= 0 ? number(a.of.tensor, rtol) : NULL),
+        a, tn__value_optional(atol > 0 ? scalar_like(a.of.tensor, atol) : NULL),
+        tn__value_optional(rtol >= 0 ? scalar_like(a.of.tensor, rtol) : NULL),
         hermitian};
     return tn_error() ? NULL : tn__row(TN__OP_ID_LINALG_PINV, value, 4);
 }
@@ -229,7 +232,7 @@ static tn_tensor *rank_of(tn_tensor *a, tn_tensor *atol, tn_tensor *rtol,
 {
     tn_tensor *s = hermitian ? tn_abs(tn_linalg_eigvalsh(a))
                              : tn_linalg_svdvals(a);
-    tn_tensor *mask = above(s, a, atol, rtol);
+    tn_tensor *mask = above_tolerance(s, a, atol, rtol);
     return mask ? tn_sum(mask, .dim = -1, .dtype = TN_I64) : NULL;
 }
 
@@ -254,50 +257,50 @@ tn_status tn__run_linalg_matrix_rank_by(tn__call *call)
         return tn_error_code();
     return tn__give(
         call,
-        rank_of(a, atol > 0 ? number(a, atol) : NULL,
-                rtol >= 0 ? number(a, rtol) : NULL,
+        rank_of(a, atol > 0 ? scalar_like(a, atol) : NULL,
+                rtol >= 0 ? scalar_like(a, rtol) : NULL,
                 tn__call_int(call, TN__ARG_LINALG_MATRIX_RANK_BY_HERMITIAN)));
 }
 
-/* ---- polar, roots ----------------------------------------------------------- */
+/* ---- polar, roots -------------------------------------------------------- */
 
 tn_status tn__run_linalg_polar(tn__call *call)
 {
     tn_tensor *a = tn__call_tensor(call, TN__ARG_LINALG_POLAR_A);
     tn_tensor *out[3], *u = NULL, *h = NULL;
     char text[TN__SHAPE_TEXT];
-    if (a->ndim < 2 || last(a, 2) < last(a, 1))
+    if (a->ndim < 2 || tail_size(a, 2) < tail_size(a, 1))
         return tn__fail(TN_ERR_SHAPE, "linalg_polar: {A} %s: matrices with at "
                         "least as many rows as columns are wanted",
                         tn__shape_text(text, a->ndim, a->shape));
     tn_scope *scope = tn_scope_open();
     if (scope && svd_of(a, false, out) >= 0) {
         u = tn__ref(tn_matmul(out[0], out[2]));
-        h = tn__ref(product(turned(out[2]), out[1], out[2]));
+        h = tn__ref(product(transposed(out[2]), out[1], out[2]));
     }
     tn_scope_close(scope);
     tn_status status = tn__give(call, u);
     return status < 0 ? status : tn__give(call, h);
 }
 
-static tn_tensor *root(tn__call *call)
+static tn_tensor *matrix_sqrt(tn__call *call)
 {
     tn_tensor *out[2];
     if (eigh_of(tn__call_tensor(call, 0), out) < 0)
         return NULL;
-    return product(out[1], tn_sqrt(out[0]), turned(out[1]));
+    return product(out[1], tn_sqrt(out[0]), transposed(out[1]));
 }
 
 tn_status tn__run_linalg_matrix_sqrth(tn__call *call)
 {
     if (check_matrices(call, tn__call_tensor(call, 0), true) < 0)
         return tn_error_code();
-    return in_scope(call, root);
+    return give_in_scope(call, matrix_sqrt);
 }
 
-/* ---- determinants ------------------------------------------------------------ */
+/* ---- determinants -------------------------------------------------------- */
 
-/* U's diagonal, and the sign that exchanging rows gave. */
+/* The diagonal of U, and the sign of the row exchanges. */
 static tn_status pivots_of(tn_tensor *a, tn_tensor **diagonal,
                            tn_tensor **sign)
 {
@@ -307,7 +310,7 @@ static tn_status pivots_of(tn_tensor *a, tn_tensor **diagonal,
                    out, 3) < 0)
         return tn_error_code();
     *diagonal = tn_diagonal(out[0], .dim1 = -2, .dim2 = -1);
-    tn_tensor *own = tn_arange(1, last(a, 1) + 1, 1, .dtype = TN_I32,
+    tn_tensor *own = tn_arange(1, tail_size(a, 1) + 1, 1, .dtype = TN_I32,
                                .device = a->storage->device);
     tn_tensor *exchanged = tn_sum(tn_ne(out[1], own), .dim = -1);
     *sign = tn_to_dtype(
@@ -329,7 +332,7 @@ tn_status tn__run_linalg_det(tn__call *call)
 {
     if (check_matrices(call, tn__call_tensor(call, 0), true) < 0)
         return tn_error_code();
-    return in_scope(call, determinant);
+    return give_in_scope(call, determinant);
 }
 
 tn_status tn__run_linalg_slogdet(tn__call *call)
@@ -362,7 +365,7 @@ tn_status tn__run_logdet(tn__call *call)
                               out[1], tn_lt_scalar(out[0], 0), NAN));
 }
 
-/* ---- powers -------------------------------------------------------------------- */
+/* ---- powers -------------------------------------------------------------- */
 
 tn_status tn__run_linalg_matrix_power(tn__call *call)
 {
@@ -376,7 +379,7 @@ tn_status tn__run_linalg_matrix_power(tn__call *call)
             size.dim[d] = a->shape[d];
         return tn__give(call,
                         tn_clone(tn_expand(
-                            tn_eye(last(a, 1), .dtype = a->dtype,
+                            tn_eye(tail_size(a, 1), .dtype = a->dtype,
                                    .device = a->storage->device),
                             size)));
     }
@@ -393,8 +396,8 @@ tn_status tn__run_linalg_matrix_power(tn__call *call)
                                      : out);
 }
 
-/* 1, A, A^2, A^3 by the factors of Taylor's series from 1 / first! on, and `rest`
- * by the last one. */
+/* The sum of 1, A, A^2 and A^3 times the coefficients of Taylor's series from 1
+ * / first! on, plus `rest` times the last one. */
 static tn_tensor *four_terms(tn_tensor *const power[4], int first,
                              tn_tensor *rest, double last)
 {
@@ -419,35 +422,36 @@ static tn_tensor *four_terms(tn_tensor *const power[4], int first,
                : NULL;
 }
 
-/* Taylor's series up to A^16 by six products: Paterson and Stockmeyer, "On the
- * number of nonscalar multiplications necessary to evaluate polynomials"
- * (1973). */
+/* Taylor's series up to A^16 with six matrix products: Paterson and Stockmeyer,
+ * "On the number of nonscalar multiplications necessary to evaluate
+ * polynomials" (1973). */
 static tn_tensor *series(tn_tensor *a)
 {
     if (!a)
         return NULL;
     tn_tensor *a2 = tn_matmul(a, a), *a3 = tn_matmul(a2, a);
     tn_tensor *a4 = tn_matmul(a2, a2), *sum = a4;
-    tn_tensor *const power[] = {
-        tn_eye(last(a, 1), .dtype = a->dtype, .device = a->storage->device),
-        a, a2, a3};
+    tn_tensor *const power[] = {tn_eye(tail_size(a, 1), .dtype = a->dtype,
+                                       .device = a->storage->device),
+                                a, a2, a3};
     for (int first = 12; first >= 0 && sum; first -= 4)
         sum = four_terms(power, first, first < 12 ? tn_matmul(a4, sum) : a4,
                          first < 12 ? 1 : 1 / tgamma(17));
     return sum;
 }
 
-/* Scaling and squaring: e^A = (e^(A / 2^s))^(2^s), with Taylor's series, whose
- * rest is below half the dtype's step for norms up to `reach`: the greatest x
- * for which log(e^-x times the series) without signs stays below x times that
- * (Bader, Blanes and Casas, "Computing the matrix exponential with an optimized
- * Taylor polynomial approximation", 2019, have it for other lengths). Each
- * matrix has its own s. */
+/* Scaling and squaring: e^A = (e^(A / 2^s))^(2^s), with Taylor's series. Its
+ * backward error is below half the epsilon of the dtype for norms up to
+ * `reach`: the largest x for which log(e^-x times the series), with absolute
+ * values of its coefficients, stays below x times half of epsilon. (Bader,
+ * Blanes and Casas, "Computing the matrix exponential with an optimized Taylor
+ * polynomial approximation", 2019, have it for other lengths.) Each matrix has
+ * its own s. */
 static tn_tensor *exponential(tn_tensor *a)
 {
     const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
     tn_tensor *norm = tn_amax(tn_sum(tn_abs(a), .dim = -2),
-                              .dim = -1); /* the greatest column */
+                              .dim = -1); /* the largest column sum */
     tn_tensor *times = tn_ceil(tn_clamp_min_scalar(
         tn_log2(tn_div_scalar(norm, reach)), 0));
     times = times ? tn_unsqueeze(tn_unsqueeze(times, -1), -1) : NULL;
@@ -456,7 +460,7 @@ static tn_tensor *exponential(tn_tensor *a)
     if (!least || !most)
         return NULL;
     double all = tn_item(least), squarings = tn_item(most);
-    if (!(squarings < 1100)) /* not finite: the sum will say so */
+    if (!(squarings < 1100)) /* not finite: so will the sum be */
         squarings = 0;
     tn_tensor *sum = series(tn_mul(a, tn_exp2(tn_neg(times))));
     for (int k = 0; k < squarings && sum; k++) {
@@ -486,5 +490,5 @@ tn_status tn__run_linalg_matrix_exp(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "linalg_matrix_exp: {A} is %s; it takes "
                         "floating tensors: convert it with tn_to_dtype",
                         tn_dtype_name(a->dtype));
-    return in_scope(call, matrix_exp);
+    return give_in_scope(call, matrix_exp);
 }

@@ -1,13 +1,13 @@
-/* systems.c: linear systems, written with the factorisations: batches broadcast
- * here, the rows below take those of one size. */
+/* systems.c: linear systems, composed of the factorisations. Batches are
+ * broadcast here; the rows called have batches of equal size. */
 #include <ops/engine/native.h>
 
-static tn_tensor *turned(tn_tensor *x)
+static tn_tensor *transposed(tn_tensor *x)
 {
     return x ? tn_transpose(x, -1, -2) : NULL;
 }
 
-static int64_t last(const tn_tensor *x, int back)
+static int64_t tail_size(const tn_tensor *x, int back)
 {
     return x->shape[x->ndim - back];
 }
@@ -28,8 +28,8 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
-/* Both with the batch dimensions to which theirs broadcast; skip_a and skip_b
- * dimensions at the end are their own. */
+/* Expands both to their common batch. The last skip_a and skip_b dimensions are
+ * not part of it. */
 static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
                                    tn_tensor **b, int skip_b)
 {
@@ -61,7 +61,7 @@ static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
     return TN_OK;
 }
 
-/* ---- triangles -------------------------------------------------------------- */
+/* ---- triangles ----------------------------------------------------------- */
 
 static tn_tensor *solve_triangle(tn_tensor *a, tn_tensor *b, bool upper,
                                  bool left, bool unit)
@@ -109,20 +109,20 @@ tn_status tn__run_triangular_solve(tn__call *call)
         broadcast_batches(call->op->name, &a, 2, &b, 2) < 0)
         return tn_error_code();
     tn_tensor *x = solve_triangle(
-        turn ? turned(a) : a, b, upper != turn, true,
+        turn ? transposed(a) : a, b, upper != turn, true,
         tn__call_int(call, TN__ARG_TRIANGULAR_SOLVE_UNITRIANGULAR));
     tn_status status = tn__give(call, x);
     return status < 0 ? status : tn__give(call, tn_clone(a));
 }
 
-/* ---- from a Cholesky factor ------------------------------------------------- */
+/* ---- from a Cholesky factor ---------------------------------------------- */
 
 /* A = L L^T, or U^T U where it is upper. */
 static tn_tensor *solve_cholesky(tn_tensor *b, tn_tensor *l, bool upper)
 {
-    tn_tensor *low = upper ? turned(l) : l;
+    tn_tensor *low = upper ? transposed(l) : l;
     tn_tensor *y = solve_triangle(low, b, false, true, false);
-    return solve_triangle(turned(low), y, true, true, false);
+    return solve_triangle(transposed(low), y, true, true, false);
 }
 
 tn_status tn__run_cholesky_solve(tn__call *call)
@@ -150,7 +150,7 @@ tn_status tn__run_cholesky_inverse(tn__call *call)
     if (check_matrices(call, l, 0) < 0)
         return tn_error_code();
     tn_scope *scope = tn_scope_open();
-    tn_tensor *eye = scope ? eye_like(l, last(l, 1)) : NULL, *x = NULL;
+    tn_tensor *eye = scope ? eye_like(l, tail_size(l, 1)) : NULL, *x = NULL;
     if (eye && broadcast_batches(call->op->name, &l, 2, &eye, 2) >= 0)
         x = tn__ref(solve_cholesky(
             eye, l, tn__call_int(call, TN__ARG_CHOLESKY_INVERSE_UPPER)));
@@ -166,7 +166,7 @@ tn_status tn__run_linalg_cholesky(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_LINALG_CHOLESKY_EX, value, 3));
 }
 
-/* ---- LU ------------------------------------------------------------------------ */
+/* ---- LU ------------------------------------------------------------------ */
 
 /* out: lu, pivots, info. */
 static tn_status factor(tn_tensor *a, tn_value pivot, bool check,
@@ -201,17 +201,17 @@ tn_status tn__run_lu(tn__call *call)
     return status;
 }
 
-static tn_tensor *order_of(tn_tensor *pivots, int64_t rows)
+static tn_tensor *row_order(tn_tensor *pivots, int64_t rows)
 {
     const tn_value value[] = {tn__value_tensor(pivots), tn__value_int(rows)};
     return tn__row(TN__OP_ID_LU_ORDER, value, 2);
 }
 
-/* The unit lower triangle of lu with as many columns as there are pivots, and
- * the upper one with as many rows. */
+/* The unit lower triangle of lu, with one column for each pivot, and the upper
+ * triangle, with one row for each pivot. */
 static tn_tensor *lower_of(tn_tensor *lu)
 {
-    int64_t m = last(lu, 2), n = last(lu, 1), k = m < n ? m : n;
+    int64_t m = tail_size(lu, 2), n = tail_size(lu, 1), k = m < n ? m : n;
     tn_tensor *low =
         tn_tril(n > k ? tn_narrow(lu, -1, 0, k) : lu, .diagonal = -1);
     tn_tensor *ones = eye_like(lu, k);
@@ -222,22 +222,23 @@ static tn_tensor *lower_of(tn_tensor *lu)
 
 static tn_tensor *upper_of(tn_tensor *lu)
 {
-    int64_t m = last(lu, 2), n = last(lu, 1);
+    int64_t m = tail_size(lu, 2), n = tail_size(lu, 1);
     return tn_triu(m > n ? tn_narrow(lu, -2, 0, n) : lu);
 }
 
-/* The matrix that puts rows back: column i has its 1 where row i came from. */
+/* The matrix that undoes the order: column i has its 1 in the row that row i
+ * came from. */
 static tn_tensor *permutation(tn_tensor *order, const tn_tensor *like)
 {
     if (!order)
         return NULL;
     const tn_value value[] = {tn__value_tensor(order),
-                              tn__value_int(last(order, 1))};
+                              tn__value_int(tail_size(order, 1))};
     tn_tensor *ones = tn__row(TN__OP_ID_ONE_HOT_DRAW, value, 2);
-    return tn_contiguous(turned(tn_to_dtype(ones, like->dtype)));
+    return tn_contiguous(transposed(tn_to_dtype(ones, like->dtype)));
 }
 
-static tn_tensor *nothing_like(const tn_tensor *x)
+static tn_tensor *empty_like(const tn_tensor *x)
 {
     return tn_empty(tn_dims(0), .dtype = x->dtype,
                     .device = x->storage->device);
@@ -246,14 +247,14 @@ static tn_tensor *nothing_like(const tn_tensor *x)
 static tn_status unpack(tn__call *call, tn_tensor *lu, tn_tensor *pivots,
                         bool data, bool with_pivots)
 {
-    int64_t rows = last(lu, 2);
+    int64_t rows = tail_size(lu, 2);
     tn_status status = tn__give(
-        call, with_pivots ? permutation(order_of(pivots, rows), lu)
-                          : nothing_like(lu));
+        call, with_pivots ? permutation(row_order(pivots, rows), lu)
+                          : empty_like(lu));
     if (status >= 0)
-        status = tn__give(call, data ? lower_of(lu) : nothing_like(lu));
+        status = tn__give(call, data ? lower_of(lu) : empty_like(lu));
     if (status >= 0)
-        status = tn__give(call, data ? upper_of(lu) : nothing_like(lu));
+        status = tn__give(call, data ? upper_of(lu) : empty_like(lu));
     return status;
 }
 
@@ -266,11 +267,11 @@ tn_status tn__run_lu_unpack(tn__call *call)
         check_matrices(call, lu, TN__ARG_LU_UNPACK_LU_DATA);
     if (status < 0)
         return status;
-    int64_t m = last(lu, 2), n = last(lu, 1);
+    int64_t m = tail_size(lu, 2), n = tail_size(lu, 1);
     if (pivots->ndim != lu->ndim - 1 ||
         !tn__shape_equal(lu->ndim - 2, lu->shape, pivots->ndim - 1,
                          pivots->shape) ||
-        last(pivots, 1) != (m < n ? m : n))
+        tail_size(pivots, 1) != (m < n ? m : n))
         return tn__fail(TN_ERR_SHAPE, "lu_unpack: {LU_pivots} %s do not fit "
                         "{LU_data} %s",
                         tn__shape_text(a, pivots->ndim, pivots->shape),
@@ -289,8 +290,8 @@ tn_status tn__run_linalg_lu(tn__call *call)
     return status < 0 ? status : unpack(call, out[0], out[1], true, true);
 }
 
-/* Rows of b in another order (back: put back from it). */
-static tn_tensor *ordered(tn_tensor *b, tn_tensor *order, bool back)
+/* Puts the rows of b in this order. back: undoes the order. */
+static tn_tensor *permute_rows(tn_tensor *b, tn_tensor *order, bool back)
 {
     if (!b || !order)
         return NULL;
@@ -309,17 +310,17 @@ static tn_tensor *solve_lu(tn_tensor *lu, tn_tensor *pivots, tn_tensor *b,
 {
     if (broadcast_batches(tn__op_outer("lu_solve"), &lu, 2, &b, 2) < 0)
         return NULL;
-    tn_tensor *order = order_of(pivots, last(lu, 2));
+    tn_tensor *order = row_order(pivots, tail_size(lu, 2));
     if (!order || broadcast_batches(tn__op_outer("lu_solve"), &order, 1, &b,
                                     2) < 0)
         return NULL;
     if (adjoint) {
-        tn_tensor *y = solve_triangle(turned(lu), b, false, true, false);
-        return ordered(solve_triangle(turned(lu), y, true, true, true), order,
-                       true);
+        tn_tensor *y = solve_triangle(transposed(lu), b, false, true, false);
+        return permute_rows(solve_triangle(transposed(lu), y, true, true, true),
+                            order, true);
     }
     tn_tensor *y =
-        solve_triangle(lu, ordered(b, order, false), false, true, true);
+        solve_triangle(lu, permute_rows(b, order, false), false, true, true);
     return solve_triangle(lu, y, true, true, false);
 }
 
@@ -327,7 +328,7 @@ static tn_status check_square(const tn__call *call, const tn_tensor *x,
                               int arg)
 {
     char text[TN__SHAPE_TEXT];
-    if (x->ndim >= 2 && last(x, 1) == last(x, 2))
+    if (x->ndim >= 2 && tail_size(x, 1) == tail_size(x, 2))
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: square matrices are wanted",
                     call->op->name, call->op->arg[arg].name,
@@ -344,8 +345,9 @@ static tn_status run_lu_solve(tn__call *call, int lu_arg, int pivots_arg,
         check_matrices(call, b, b_arg) < 0)
         return tn_error_code();
     /* X A = B is A^T X^T = B^T. */
-    tn_tensor *x = solve_lu(lu, pivots, left ? b : turned(b), adjoint == left);
-    return tn__give(call, left ? x : turned(x));
+    tn_tensor *x =
+        solve_lu(lu, pivots, left ? b : transposed(b), adjoint == left);
+    return tn__give(call, left ? x : transposed(x));
 }
 
 tn_status tn__run_linalg_lu_solve(tn__call *call)
@@ -364,9 +366,9 @@ tn_status tn__run_lu_solve(tn__call *call)
                         true, false);
 }
 
-/* ---- square systems --------------------------------------------------------- */
+/* ---- square systems ------------------------------------------------------ */
 
-/* One vector for each matrix, as numpy has it. */
+/* One vector for each matrix, as in NumPy. */
 static bool is_vectors(const tn_tensor *a, const tn_tensor *b)
 {
     return b->ndim == 1 ||
@@ -388,8 +390,8 @@ static tn_status solve(tn__call *call, bool left, bool check, bool with_info)
         broadcast_batches(call->op->name, &a, 2, &b, 2) < 0)
         return tn_error_code();
     if (!left) { /* X A = B is A^T X^T = B^T */
-        a = turned(a);
-        b = turned(b);
+        a = transposed(a);
+        b = transposed(b);
     }
     if (!a || !b)
         return tn_error_code();
@@ -398,7 +400,7 @@ static tn_status solve(tn__call *call, bool left, bool check, bool with_info)
     if (tn__op_run(&tn__op_table[TN__OP_ID_SOLVE_SQUARE], value, 3, out, 2) <
         0)
         return tn_error_code();
-    tn_tensor *x = left ? out[0] : turned(out[0]);
+    tn_tensor *x = left ? out[0] : transposed(out[0]);
     tn_status status =
         tn__give(call, vectors ? tn_squeeze(x, .dim = -1) : x);
     return status < 0 || !with_info ? status : tn__give(call, out[1]);
@@ -423,7 +425,7 @@ static tn_status invert(tn__call *call, bool check, bool with_info)
     tn_tensor *out[2] = {NULL};
     if (check_square(call, a, 0) < 0)
         return tn_error_code();
-    tn_tensor *eye = eye_like(a, last(a, 1));
+    tn_tensor *eye = eye_like(a, tail_size(a, 1));
     if (!eye || broadcast_batches(call->op->name, &a, 2, &eye, 2) < 0)
         return tn_error_code();
     const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(eye),
@@ -447,7 +449,7 @@ tn_status tn__run_linalg_inv_ex(tn__call *call)
                   true);
 }
 
-/* ---- symmetric indefinite ------------------------------------------------------ */
+/* ---- symmetric indefinite ------------------------------------------------ */
 
 tn_status tn__run_linalg_ldl_factor(tn__call *call)
 {
@@ -477,10 +479,11 @@ tn_status tn__run_linalg_ldl_solve(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_LDL_SOLVE_BATCH, value, 3));
 }
 
-/* ---- least squares ---------------------------------------------------------- */
+/* ---- least squares ------------------------------------------------------- */
 
-/* Which of PyTorch's results a driver gives; spectral: by singular values, the
- * others by QR with pivoting, which is several times faster. */
+/* Which of PyTorch's results a driver returns. spectral: it uses singular
+ * values. The others use QR with pivoting, which takes a fraction of the
+ * time. */
 static const struct driver {
     const char *name;
     bool residuals, rank, spectral;
@@ -489,19 +492,20 @@ static const struct driver {
                {"gelsd", true, true, true},
                {"gelss", true, true, true}};
 
-static tn_tensor *nothing(const tn_tensor *x, tn_dtype dtype)
+static tn_tensor *empty_of(const tn_tensor *x, tn_dtype dtype)
 {
     return tn_empty(tn_dims(0), .dtype = dtype, .device = x->storage->device);
 }
 
-/* Squared distances of each column, where all matrices have full rank. */
+/* The sum of squared residuals of each column, if all matrices have full
+ * rank. */
 static tn_tensor *residuals(tn_tensor *a, tn_tensor *x, tn_tensor *b,
                             tn_tensor *rank)
 {
-    int64_t n = last(a, 1);
-    if (!rank || last(a, 2) <= n || rank->numel == 0 ||
+    int64_t n = tail_size(a, 1);
+    if (!rank || tail_size(a, 2) <= n || rank->numel == 0 ||
         tn_item_int(tn_min(rank)) < n)
-        return nothing(a, a->dtype);
+        return empty_of(a, a->dtype);
     return tn_sum(tn_square(tn_sub(tn_matmul(a, x), b)), .dim = -2);
 }
 
@@ -541,7 +545,8 @@ tn_status tn__run_linalg_lstsq(tn__call *call)
                         "none of gelsy, gels, gelsd, gelss", name);
     bool vectors = b->ndim == 1 || b->ndim == a->ndim - 1;
     int rows_at = vectors ? 1 : 2;
-    if (a->ndim < 2 || b->ndim < rows_at || last(b, rows_at) != last(a, 2))
+    if (a->ndim < 2 || b->ndim < rows_at ||
+        tail_size(b, rows_at) != tail_size(a, 2))
         return tn__fail(TN_ERR_SHAPE, "linalg_lstsq: {A} %s and {B} %s differ "
                         "in their rows", tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
@@ -555,84 +560,12 @@ tn_status tn__run_linalg_lstsq(tn__call *call)
         tn__give(call, vectors ? tn_squeeze(x, .dim = -1) : x);
     if (status >= 0)
         status = tn__give(call, driver->residuals ? residuals(a, x, b, rank)
-                                                  : nothing(a, a->dtype));
+                                                  : empty_of(a, a->dtype));
     if (status >= 0)
         status = tn__give(call, driver->rank ? tn_to_dtype(rank, TN_I64)
-                                             : nothing(a, TN_I64));
+                                             : empty_of(a, TN_I64));
     if (status >= 0)
         status = tn__give(call, driver->spectral ? tn_linalg_svdvals(a)
-                                                 : nothing(a, a->dtype));
+                                                 : empty_of(a, a->dtype));
     return status;
-}
-
-/* ---- tensors as maps -------------------------------------------------------- */
-
-static tn_dims_list sizes_from(const tn_tensor *x, int first, int end,
-                               int64_t *numel)
-{
-    tn_dims_list list = {0, {0}};
-    *numel = 1;
-    for (int d = first; d < end; d++)
-        *numel *= list.dim[list.count++] = x->shape[d];
-    return list;
-}
-
-tn_status tn__run_linalg_tensorinv(tn__call *call)
-{
-    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_TENSORINV_A);
-    int64_t ind = tn__call_int(call, TN__ARG_LINALG_TENSORINV_IND), m, n;
-    char text[TN__SHAPE_TEXT];
-    if (ind < 1 || ind > x->ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_tensorinv: {ind} %lld is "
-                        "outside [1, %d]", (long long)ind, x->ndim);
-    tn_dims_list front = sizes_from(x, 0, (int)ind, &m);
-    tn_dims_list behind = sizes_from(x, (int)ind, x->ndim, &n);
-    if (m != n)
-        return tn__fail(TN_ERR_SHAPE, "linalg_tensorinv: {A} %s has %lld "
-                        "elements in its first %lld dimensions, %lld in the "
-                        "others", tn__shape_text(text, x->ndim, x->shape),
-                        (long long)m, (long long)ind, (long long)n);
-    for (int d = 0; d < front.count; d++)
-        behind.dim[behind.count++] = front.dim[d];
-    return tn__give(call, tn_reshape(tn_linalg_inv(
-                                         tn_reshape(x, tn_dims(m, n))),
-                                     behind));
-}
-
-tn_status tn__run_linalg_tensorsolve(tn__call *call)
-{
-    tn_tensor *a = tn__call_tensor(call, TN__ARG_LINALG_TENSORSOLVE_A);
-    tn_tensor *b = tn__call_tensor(call, TN__ARG_LINALG_TENSORSOLVE_B);
-    int ndim = a->ndim;
-    int64_t n;
-    char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
-    if (tn__call_has(call, TN__ARG_LINALG_TENSORSOLVE_DIMS)) {
-        const tn_dims_list *dims =
-            call->value[TN__ARG_LINALG_TENSORSOLVE_DIMS].of.dims;
-        tn_dims_list to = {dims->count, {0}};
-        uint32_t moved = 0;
-        for (int d = 0; d < dims->count; d++) {
-            int dim = tn__shape_dim(ndim, dims->dim[d]);
-            if (dim < 0)
-                return tn__fail_dim("linalg_tensorsolve", "dims:dim",
-                                    dims->dim[d], ndim);
-            if (moved >> dim & 1)
-                return tn__fail(TN_ERR_ARGUMENT, "linalg_tensorsolve: "
-                                "{dims:dim} %d is given twice", dim);
-            moved |= 1u << dim;
-            to.dim[d] = ndim - dims->count + d;
-        }
-        a = tn_movedim(a, *dims, to);
-        if (!a)
-            return tn_error_code();
-    }
-    tn_dims_list shape =
-        sizes_from(a, b->ndim < ndim ? b->ndim : ndim, ndim, &n);
-    if (n != b->numel || a->numel != n * n)
-        return tn__fail(TN_ERR_SHAPE, "linalg_tensorsolve: {A} %s is no square "
-                        "map for {B} %s", tn__shape_text(s, a->ndim, a->shape),
-                        tn__shape_text(t, b->ndim, b->shape));
-    tn_tensor *x = tn_linalg_solve(tn_reshape(a, tn_dims(n, n)),
-                                   tn_reshape(b, tn_dims(n)));
-    return tn__give(call, tn_reshape(x, shape));
 }

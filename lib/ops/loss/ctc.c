@@ -2,30 +2,31 @@
  * "Connectionist Temporal Classification: Labelling Unsegmented Sequence Data
  * with Recurrent Neural Networks", equations 6 to 16.
  *
- * A target of length L is read as 2 L + 1 states: blanks around its labels. How
- * likely the ways are that lead to a state (alpha) and on from it (beta) is a
- * recursion over time, in logarithms: one launch a step, over all sequences and
- * states. So it needs nothing of a device but kernels. */
+ * A target of length L becomes 2 L + 1 states: blanks around its labels. The
+ * likelihood of all paths to a state (alpha) and from it (beta) follows a
+ * recursion over time, in logarithms. Each time step is one launch over all
+ * sequences and states. So the device needs nothing but kernels. */
 #include <math.h>
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* Columns beside the states, so that steps need no cases at either end. */
+/* Padding columns on both sides of the states, so that the steps need no
+ * special cases there. */
 enum { PAD = 2 };
 
-/* log(e^a + e^b + e^c), also where all three are minus infinity. */
+/* log(e^a + e^b + e^c), also if all three are minus infinity. */
 #define LOG_SUM                                                               \
     "let m = max(max(a, b), c);"                                              \
     "let top = where(m == -inf, like(0, m), m);"                              \
     "let sum = top + log(exp(a - top) + exp(b - top) + exp(c - top));"
 
-static tn__shape states(const tn_tensor *log_probs, int64_t count)
+static tn__shape state_shape(const tn_tensor *log_probs, int64_t count)
 {
     return (tn__shape){.ndim = 2, .dim = {log_probs->shape[1], count}};
 }
 
-/* x (..., N, columns), of which the kernel reads (N, states) from `column` on:
- * strides of the last two dimensions, `at` elements further. */
+/* Adds x (..., N, columns), of which the kernel reads (N, states) from `column`
+ * on: with the strides of the last two dimensions, `at` elements further. */
 static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
                                 int64_t column)
 {
@@ -36,7 +37,7 @@ static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
     return operand;
 }
 
-/* The log-probabilities of time t, read by class. */
+/* Adds the log-probabilities of time t, indexed by class. */
 static void add_classes(tn__space *space, tn_tensor *log_probs, int64_t t)
 {
     tn__operand *operand = tn__space_add_bare(space, log_probs);
@@ -46,14 +47,14 @@ static void add_classes(tn__space *space, tn_tensor *log_probs, int64_t t)
     operand->index_extent[0] = log_probs->shape[2];
 }
 
-/* One number for each sequence. */
+/* Adds an operand with one number for each sequence. */
 static void add_lengths(tn__space *space, tn_tensor *x)
 {
     tn__space_add_bare(space, x)->stride[0] = x->stride[0];
 }
 
-/* The shapes that rows of this file share: x (T, N, C), labels (N, states) with
- * their blanks, lengths (N) of int64. */
+/* Checks the shapes that the rows of this file share: x (T, N, C), labels (N,
+ * states) including blanks, lengths (N) of int64. */
 static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
                              const tn_tensor *input_length,
                              const tn_tensor *target_length)
@@ -72,7 +73,7 @@ static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
                            "labels (N, 2 S + 5), lengths (N)");
 }
 
-/* A part of dst along one dimension, filled: only the view is made. */
+/* Fills a slice of dst along one dimension. Only a view is made. */
 static tn_status fill_part(const tn_tensor *dst, int dim, int64_t start,
                            int64_t size, double number)
 {
@@ -88,7 +89,7 @@ static tn_status fill_part(const tn_tensor *dst, int dim, int64_t start,
     return part.numel ? tn__fill(&part, number, "ctc_loss") : TN_OK;
 }
 
-/* ---- labels of states ----------------------------------------------------------- */
+/* ---- labels of states ---------------------------------------------------- */
 
 tn_status tn__run_ctc_labels(tn__call *call)
 {
@@ -135,11 +136,12 @@ tn_status tn__run_ctc_labels(tn__call *call)
                              "ctc_loss");
 }
 
-/* ---- forward ---------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------- */
 
-/* alpha[t + 1] from alpha[t]: a state is reached from itself, from the one
- * before and, where the label is another than that two before, from there. A
- * time before the first, in which only the first state is, starts it. */
+/* alpha[t + 1] from alpha[t]. A state is reached from itself, from the one
+ * before, and from the one before that if its label differs. The recursion
+ * starts at a time before the first, at which only the first state is
+ * possible. */
 static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                               tn_tensor *alpha, int64_t t)
 {
@@ -152,7 +154,7 @@ static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
         return tn_error_code();
-    tn__shape shape = states(log_probs, alpha->shape[2] - PAD);
+    tn__shape shape = state_shape(log_probs, alpha->shape[2] - PAD);
     int64_t at = t * alpha->stride[0];
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
@@ -166,10 +168,10 @@ static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                              "ctc_loss");
 }
 
-/* The loss: the last two states at the last time. A length that does not fit is
- * an index that does not. */
-static tn_status end_of_ways(tn_tensor *alpha, tn_tensor *input_length,
-                             tn_tensor *target_length, tn_tensor *loss)
+/* The loss: the last two states at the last time. An invalid length becomes an
+ * index out of range. */
+static tn_status final_loss(tn_tensor *alpha, tn_tensor *input_length,
+                            tn_tensor *target_length, tn_tensor *loss)
 {
     static tn__formula formula = TN__FORMULA(
         "loss(last, before, t, length) ="
@@ -237,21 +239,21 @@ tn_status tn__run_ctc_forward(tn__call *call)
     for (int64_t t = 0; t < times && status >= 0; t++)
         status = forward_step(x, label, alpha, t);
     return status < 0 ? status
-                      : end_of_ways(alpha, input_length, target_length, loss);
+                      : final_loss(alpha, input_length, target_length, loss);
 }
 
-/* ---- backward --------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------ */
 
-/* What the gradient is made of: tensors of the call. */
+/* The tensors of the backward pass. */
 typedef struct backward {
     tn_tensor *x, *label, *input_length, *target_length, *loss, *alpha;
-    tn_tensor *beta[2];   /* of two times in turn, (N, states + PAD) */
-    tn_tensor *share;     /* minus the share of ways, (T, N, states) */
+    tn_tensor *beta[2];   /* for two alternating times, (N, states + PAD) */
+    tn_tensor *share;     /* minus the share of paths, (T, N, states) */
     tn_tensor *out;
     bool zero_infinity;
 } backward;
 
-/* Behind the last time, all ways are in the last state. */
+/* After the last time, all paths are in the last state. */
 static tn_status start_beta(const backward *b, tn_tensor *beta)
 {
     static tn__formula formula[2] = {
@@ -262,7 +264,7 @@ static tn_status start_beta(const backward *b, tn_tensor *beta)
         tn__formula_kernel(&formula[beta->dtype == TN_F64], dtype);
     if (!kernel)
         return tn_error_code();
-    tn__shape shape = states(b->x, beta->shape[1]);
+    tn__shape shape = state_shape(b->x, beta->shape[1]);
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
     add_lengths(&space, b->target_length);
@@ -272,8 +274,8 @@ static tn_status start_beta(const backward *b, tn_tensor *beta)
                              "ctc_loss");
 }
 
-/* beta of time t from that of t + 1, and which share of all ways is in each
- * state at t: alpha and what follows, over the likelihood of all. */
+/* beta of time t from that of t + 1, and the share of all paths that are in
+ * each state at t: alpha times beta over the total likelihood. */
 static tn_status backward_step(const backward *b, int64_t t)
 {
     static tn__formula formula = TN__FORMULA(
@@ -290,7 +292,7 @@ static tn_status backward_step(const backward *b, int64_t t)
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
         return tn_error_code();
-    tn__shape shape = states(b->x, b->share->shape[2]);
+    tn__shape shape = state_shape(b->x, b->share->shape[2]);
     tn_tensor *from = b->beta[(t + 1) & 1], *to = b->beta[t & 1];
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
@@ -311,8 +313,8 @@ static tn_status backward_step(const backward *b, int64_t t)
                              "ctc_loss");
 }
 
-/* What the labels' shares are taken from: e to the power log_probs within the
- * sequence. Where no way leads to the target that is no number. */
+/* Fills out with exp(log_probs) within the sequences; the shares of the labels
+ * are subtracted from it. NaN if no path leads to the target. */
 static tn_status fill_probabilities(const backward *b)
 {
     static tn__formula formula = TN__FORMULA(
@@ -339,8 +341,8 @@ static tn_status fill_probabilities(const backward *b)
                              "ctc_loss");
 }
 
-/* out less the shares of each state, where its label says. */
-static tn_status take_shares(const backward *b)
+/* Subtracts the share of each state from out at its label. */
+static tn_status subtract_shares(const backward *b)
 {
     const tn_tensor *l = b->label, *share = b->share;
     const int64_t stride[] = {0, l->stride[0], l->stride[1]};
@@ -375,7 +377,7 @@ static tn_status run_backward(backward *b)
         status = start_beta(b, b->beta[times & 1]);
     for (int64_t t = times - 1; t >= 0 && status >= 0; t--)
         status = backward_step(b, t);
-    return status < 0 ? status : take_shares(b);
+    return status < 0 ? status : subtract_shares(b);
 }
 
 tn_status tn__run_ctc_backward(tn__call *call)
@@ -414,14 +416,14 @@ tn_status tn__run_ctc_backward(tn__call *call)
     return status;
 }
 
-/* ---- the loss ---------------------------------------------------------------------- */
+/* ---- the loss ------------------------------------------------------------ */
 
 static bool is_whole(const tn_tensor *x)
 {
     return !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* lengths as a list of int64, NULL with the error recorded. */
+/* lengths as a 1-d int64 tensor; NULL with the error recorded. */
 static tn_tensor *take_lengths(const tn__call *call, int arg, int64_t batch)
 {
     tn_tensor *x = tn__call_tensor(call, arg);
@@ -472,8 +474,8 @@ static tn_status check(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* The labels of states. Targets one behind the other, as a list, need the
- * greatest length read back, and the sum of all. */
+/* The labels of the states. For 1-d targets the largest length and the sum of
+ * the lengths are read back. */
 static tn_tensor *labels_of(tn_tensor *target, tn_tensor *length,
                             int64_t blank)
 {
@@ -488,7 +490,7 @@ static tn_tensor *labels_of(tn_tensor *target, tn_tensor *length,
         most = tn_item_int(tn_max(length));
         int64_t least = tn_item_int(tn_min(length));
         if (least == INT64_MIN)
-            return NULL; /* with the error */
+            return NULL; /* with the error recorded */
         if (least < 0 || total > target->numel) {
             tn__fail(TN_ERR_SHAPE, "ctc_loss: {target_lengths}, from %lld to "
                      "%lld, add up to %lld; {targets} has %lld elements",
@@ -525,8 +527,9 @@ static tn_status ctc_loss(tn__call *call)
     tn_status status = check(call, x, target);
     if (status < 0)
         return status;
-    /* A way's logarithm of 100 has five digits behind the point in float32, and
-     * each step of the recursion loses some: 1e-4 of a gradient after fifty. */
+    /* A log-likelihood of 100 has five decimal digits after the point in
+     * float32, and each step of the recursion loses some. After fifty steps the
+     * relative error of a gradient is 1e-4. */
     tn_dtype dtype = x->dtype;
     if (dtype == TN_F32)
         x = tn_to_dtype(x, TN_F64);
@@ -566,15 +569,15 @@ tn_status tn__run_ctc_loss(tn__call *call)
     tn_status status = ctc_loss(call);
     if (status != TN_ERR_INDEX)
         return status;
-    /* Lengths are found out by where they lead. */
+    /* Invalid lengths show up as indices out of range. */
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CTC_LOSS_LOG_PROBS);
     tn_tensor *target = tn__call_tensor(call, TN__ARG_CTC_LOSS_TARGETS);
     if (target->ndim == 2)
-        tn__tell_indices(call, "ctc_loss", "target_lengths",
-                         tn__call_tensor(call,
-                                         TN__ARG_CTC_LOSS_TARGET_LENGTHS),
-                         0, target->shape[1] + 1);
-    return tn__tell_indices(
+        tn__report_indices(call, "ctc_loss", "target_lengths",
+                           tn__call_tensor(call,
+                                           TN__ARG_CTC_LOSS_TARGET_LENGTHS),
+                           0, target->shape[1] + 1);
+    return tn__report_indices(
         call, "ctc_loss", "input_lengths",
         tn__call_tensor(call, TN__ARG_CTC_LOSS_INPUT_LENGTHS), 0,
         x->shape[0] + 1);

@@ -1,9 +1,10 @@
-/* distance.c: losses that compare element by element: a row for the elements,
- * then the reduction. */
+/* distance.c: losses that compare element by element: an element-wise row, then
+ * the reduction. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* The row `each` takes the first `count` arguments; the last is the reduction. */
+/* The row `each` has the first `count` arguments; the last argument is the
+ * reduction. */
 static tn_status reduced_of(tn__call *call, int each, int count)
 {
     tn__reduction reduction;
@@ -25,7 +26,7 @@ tn_status tn__run_l1_loss(tn__call *call)
     return reduced(call, TN__OP_ID_L1_EACH);
 }
 
-/* Its gradient is over beta, which may be too small for a float. */
+/* The gradient divides by beta, which may be too small for a float. */
 tn_status tn__run_smooth_l1_loss(tn__call *call)
 {
     double beta = tn__call_float(call, TN__ARG_SMOOTH_L1_LOSS_BETA);
@@ -70,7 +71,7 @@ tn_status tn__run_soft_margin_loss(tn__call *call)
     return reduced(call, TN__OP_ID_SOFT_MARGIN_EACH);
 }
 
-/* A variance that lacks the last dimension holds for all of it. */
+/* A variance without the last dimension broadcasts along it. */
 tn_status tn__run_gaussian_nll_loss(tn__call *call)
 {
     enum { input, target, var, full, eps, reduction };

@@ -1,23 +1,24 @@
-/* linear_loss.c: the cross entropy of a linear layer's results, which are never
- * stored as a whole: N by C of them, for the last layer of a language model
- * gigabytes. They are made a block of rows at a time, forward and once more
- * backward, where only one number a row was kept: the logarithm of the sum that
- * softmax divides by. */
+/* linear_loss.c: cross entropy of the results of a linear layer, without
+ * storing them. For the last layer of a language model these N * C numbers take
+ * gigabytes. They are computed for one block of rows at a time, in the forward
+ * pass and again in the backward pass. In between, only one number per row is
+ * stored: the logarithm of the sum that softmax divides by. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* The rows of a block: some 4 million results, which leaves a matrix product
- * enough to do, but never less than 256 rows, for which weight is read once. */
+/* The number of rows of a block. A block has about 4 million results, which is
+ * enough work for a matrix product, but at least 256 rows, since each block
+ * reads the weight once. */
 int64_t tn__linear_nll_rows(int64_t results_a_row)
 {
     int64_t rows = results_a_row ? (1 << 22) / results_a_row : 256;
     return rows < 256 ? 256 : rows;
 }
 
-/* ---- a block of rows --------------------------------------------------------------- */
+/* ---- a block of rows ----------------------------------------------------- */
 
-/* From the results x (K, n, C): log_softmax at each target, 0 at ignored ones,
- * and the logarithm of the sum, (K, n) each, from row `at` on. */
+/* Computes from the results x (K, n, C): log_softmax at each target, 0 for
+ * ignored ones, and the logarithm of the sum, (K, n) each, from row `at` on. */
 static tn_status finish_block(tn__call *call, tn_tensor *x, int64_t at)
 {
     static tn__formula formula = TN__FORMULA(
@@ -102,14 +103,14 @@ tn_status tn__run_linear_nll(tn__call *call)
     return status;
 }
 
-/* ---- the operator -------------------------------------------------------------------- */
+/* ---- the operator -------------------------------------------------------- */
 
-/* What a call is about. */
+/* The parts of a call. */
 typedef struct parts {
     tn_tensor *x, *w, *bias, *target, *weight;
-    int64_t classes, places; /* C, and K: d1 ... of weight (C, d1 ..., D) */
-    tn_dims_list each;       /* the losses' shape: (N, d1 ...) */
-    tn_dims_list logits;     /*   and that of what they are of */
+    int64_t classes, places; /* C, and K: d1 ... of weight (C, d1, ..., D) */
+    tn_dims_list each;       /* the shape of the losses: (N, d1, ...) */
+    tn_dims_list logits;     /* the shape of the logits */
     int64_t ignore;
     double smoothing;
     tn__reduction reduction;
@@ -149,8 +150,8 @@ static tn_status check(const tn__call *call, parts *p)
                         tn__shape_text(b, w->ndim, w->shape));
     if (p->weight &&
         (p->weight->ndim != 1 || p->weight->shape[0] != w->shape[0]))
-        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s has not one number for "
-                        "each of the %lld classes", NAME,
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s does not have one "
+                        "number for each of the %lld classes", NAME,
                         tn__shape_text(a, p->weight->ndim, p->weight->shape),
                         (long long)w->shape[0]);
     if (!(p->smoothing >= 0 && p->smoothing <= 1))
@@ -177,8 +178,8 @@ static void find_shapes(parts *p)
     }
 }
 
-/* Targets that are probabilities are as many as the results: these are stored
- * too. */
+/* Probabilities as targets are as large as the results, so the results are
+ * stored too. */
 static tn_tensor *soft_loss(const tn__call *call, const parts *p)
 {
     tn_tensor *w = p->w, *bias = p->bias;
@@ -196,8 +197,8 @@ static tn_tensor *soft_loss(const tn__call *call, const parts *p)
     return y ? tn__row(TN__OP_ID_CROSS_ENTROPY, value, 6) : NULL;
 }
 
-/* The sum over classes of weight times log_softmax, (K, N), without storing
- * that: w' (lse - W x - b) = |w| lse - (w' W) x - w' b. */
+/* The sum over classes of weight * log_softmax, (K, N), without storing
+ * log_softmax: w^T (W x + b - lse) = (w^T W) x + w^T b - sum(w) * lse. */
 static tn_tensor *sum_of_classes(const parts *p, tn_tensor *x, tn_tensor *w,
                                  tn_tensor *bias, tn_tensor *lse)
 {
@@ -211,7 +212,7 @@ static tn_tensor *sum_of_classes(const parts *p, tn_tensor *x, tn_tensor *w,
     return tn_sub(sum, tn_mul(lse, tn_sum(each)));
 }
 
-/* Rows become x (N, D), w (K, C, D), bias (K, C), target (K, N). */
+/* Rows become x (N, D), w (K, C, D), bias (K, C) and target (K, N). */
 static tn_tensor *hard_loss(const parts *p)
 {
     int64_t d = p->x->shape[p->x->ndim - 1];

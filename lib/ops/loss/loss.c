@@ -1,12 +1,12 @@
-/* loss.c: losses, written with other rows. Classes move to the last axis first:
- * there a row of log-probabilities meets its target. */
+/* loss.c: losses composed of other rows. Classes are moved to the last
+ * dimension first, so that each row of log-probabilities has one target. */
 #include <base/context.h>
 #include <base/hash.h>
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 #include <stdatomic.h>
 
-/* A reduction by name; false with the error recorded. */
+/* Reads the argument reduction; false with the error recorded. */
 bool tn__find_reduction(const tn__call *call, int arg,
                         tn__reduction *reduction)
 {
@@ -31,12 +31,12 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction)
                                      : loss;
 }
 
-/* Is it the first time that this key comes? Some are forgotten where they are
- * too many: then a place is told again. */
-static bool is_new(uint64_t key)
+/* Is this key new? If there are too many keys, some are forgotten and reported
+ * again. */
+static bool is_first_time(uint64_t key)
 {
-    static _Atomic uint64_t told[64];
-    _Atomic uint64_t *slot = &told[key % 64];
+    static _Atomic uint64_t seen[64];
+    _Atomic uint64_t *slot = &seen[key % 64];
     return atomic_exchange_explicit(slot, key, memory_order_relaxed) != key;
 }
 
@@ -54,11 +54,11 @@ void tn__warn_broadcast(const tn__call *call)
     tn__hash_bytes(h, x->shape, (size_t)x->ndim * sizeof *x->shape);
     tn__hash_bytes(h, y->shape, (size_t)y->ndim * sizeof *y->shape);
     tn__hash_finish(h);
-    if (!is_new(h[0]))
+    if (!is_first_time(h[0]))
         return;
     const char *path = tn__me.location.path ? tn_path_text(tn__me.location.path) : "";
     tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: "
-            "is that meant? tn_reshape one of them, or tn_expand it",
+            "is this intended? tn_reshape one of them, or tn_expand it",
             path, *path ? ": " : "", call->op->name,
             tn__shape_text(a, x->ndim, x->shape),
             tn__shape_text(b, y->ndim, y->shape));
@@ -91,7 +91,7 @@ tn_status tn__run_mse_loss(tn__call *call)
                                           reduction));
 }
 
-/* ---- classes ------------------------------------------------------------------ */
+/* ---- classes ------------------------------------------------------------- */
 
 static int class_dim(const tn_tensor *x)
 {
@@ -109,7 +109,7 @@ static tn_tensor *classes_last(tn_tensor *x)
     return tn_permute(x, order);
 }
 
-/* x (..., C) at target (...), 0 where it is to be ignored. */
+/* x (..., C) at target (...), 0 where target is ignored. */
 static tn_tensor *pick(tn_tensor *x, tn_tensor *target, int64_t ignore)
 {
     tn_value value[] = {tn__value_tensor(x), tn__value_tensor(target),
@@ -142,8 +142,8 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
                         tn_dtype_name(x->dtype));
     int at = class_dim(x);
     if (weight && (weight->ndim != 1 || weight->shape[0] != x->shape[at]))
-        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s has not one number for "
-                        "each of the %lld classes", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s does not have one "
+                        "number for each of the %lld classes", name,
                         tn__shape_text(a, weight->ndim, weight->shape),
                         (long long)x->shape[at]);
     tn__shape want = {.ndim = 0};
@@ -160,16 +160,17 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* How many targets count, in the loss's dtype. */
+/* The number of targets that are not ignored, in the loss's dtype. */
 static tn_tensor *count_of(tn_tensor *target, int64_t ignore, tn_dtype dtype)
 {
     return tn_sum(tn_to_dtype(tn_ne_scalar(target, ignore), dtype));
 }
 
-/* The losses of targets, reduced: a mean is over those that count. */
-static tn_tensor *settle(tn_tensor *loss, tn_tensor *weights,
-                         tn_tensor *target, int64_t ignore,
-                         tn__reduction reduction)
+/* Reduces the losses of targets. The mean is over targets that are not
+ * ignored. */
+static tn_tensor *reduce_weighted(tn_tensor *loss, tn_tensor *weights,
+                                  tn_tensor *target, int64_t ignore,
+                                  tn__reduction reduction)
 {
     if (!loss || reduction == TN__REDUCE_NONE)
         return loss;
@@ -180,7 +181,7 @@ static tn_tensor *settle(tn_tensor *loss, tn_tensor *weights,
                                : count_of(target, ignore, loss->dtype));
 }
 
-/* logp has its classes last. */
+/* logp has the classes in the last dimension. */
 static tn_tensor *nll(tn_tensor *logp, tn_tensor *target, tn_tensor *weight,
                       int64_t ignore, tn__reduction reduction)
 {
@@ -192,7 +193,7 @@ static tn_tensor *nll(tn_tensor *logp, tn_tensor *target, tn_tensor *weight,
         weights = weights_of(weight, logp, target, ignore);
         loss = tn_mul(loss, weights);
     }
-    return settle(loss, weights, target, ignore, reduction);
+    return reduce_weighted(loss, weights, target, ignore, reduction);
 }
 
 tn_status tn__run_nll_loss(tn__call *call)
@@ -212,7 +213,7 @@ tn_status tn__run_nll_loss(tn__call *call)
                   reduction));
 }
 
-/* ---- cross entropy -------------------------------------------------------------- */
+/* ---- cross entropy ------------------------------------------------------- */
 
 tn_status tn__run_class_nll(tn__call *call)
 {
@@ -294,7 +295,7 @@ tn_status tn__run_class_nll_back(tn__call *call)
     return status;
 }
 
-/* Of classes without weights: log_softmax is not stored. */
+/* For classes without weights: log_softmax is not stored. */
 static tn_tensor *plain_loss(tn_tensor *x, tn_tensor *target, int64_t ignore,
                              double smoothing, tn__reduction reduction)
 {
@@ -308,12 +309,12 @@ static tn_tensor *plain_loss(tn_tensor *x, tn_tensor *target, int64_t ignore,
     tn_tensor *loss =
         reduction == TN__REDUCE_MEAN
             ? tn__row(TN__OP_ID_CLASS_MEAN, mean, 3)
-            : settle(tn_neg(out[0]), NULL, target, ignore, reduction);
+            : reduce_weighted(tn_neg(out[0]), NULL, target, ignore, reduction);
     if (smoothing <= 0)
         return loss;
     tn_tensor *smooth = tn_masked_fill_scalar(
         tn_neg(out[1]), tn_eq_scalar(target, ignore), 0);
-    smooth = settle(smooth, NULL, target, ignore, reduction);
+    smooth = reduce_weighted(smooth, NULL, target, ignore, reduction);
     double share = smoothing / (double)x->shape[class_dim(x)];
     return tn_add(tn_mul_scalar(loss, 1 - smoothing),
                   tn_mul_scalar(smooth, share));
@@ -335,7 +336,8 @@ static tn_tensor *plain_soft_loss(tn_tensor *x, tn_tensor *target,
     return tn__reduce(out[0], reduction);
 }
 
-/* Targets that are probabilities. logp and target have their classes last. */
+/* For probabilities as targets. logp and target have the classes in the last
+ * dimension. */
 static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
                             tn_tensor *weight, double smoothing,
                             tn__reduction reduction)
@@ -351,7 +353,7 @@ static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
     return tn__reduce(loss, reduction);
 }
 
-/* The part of label smoothing: the target's share of all classes. */
+/* The term of label smoothing: the uniform share of all classes. */
 static tn_tensor *smooth_loss(tn_tensor *logp, tn_tensor *target,
                               tn_tensor *weight, int64_t ignore,
                               tn__reduction reduction)
@@ -359,9 +361,9 @@ static tn_tensor *smooth_loss(tn_tensor *logp, tn_tensor *target,
     tn_tensor *each = weight ? tn_mul(logp, weight) : logp;
     tn_tensor *loss = tn_neg(tn_sum(each, .dim = -1));
     loss = tn_masked_fill_scalar(loss, tn_eq_scalar(target, ignore), 0);
-    return settle(loss, weight ? weights_of(weight, logp, target, ignore)
-                               : NULL,
-                  target, ignore, reduction);
+    return reduce_weighted(
+        loss, weight ? weights_of(weight, logp, target, ignore) : NULL, target,
+        ignore, reduction);
 }
 
 tn_status tn__run_cross_entropy(tn__call *call)

@@ -1,5 +1,5 @@
-/* pairs.c: distances and products of vectors, and losses that compare classes in
- * pairs. */
+/* pairs.c: distances and cross products of vectors, and losses that compare
+ * pairs of classes. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
@@ -9,8 +9,8 @@ static tn_tensor *norm_of(tn_tensor *x, double p, int64_t dim, bool keepdim)
                           .keepdim = keepdim);
 }
 
-/* Half types go by PyTorch's steps: their norm is rounded, and autocast asks
- * more of it than of the division. */
+/* Half types follow the steps of PyTorch: their norm is rounded, and autocast
+ * computes it in a wider dtype than the division. */
 tn_status tn__run_normalize(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NORMALIZE_INPUT);
@@ -30,9 +30,9 @@ tn_status tn__run_normalize(tn__call *call)
 
 /* ---- distances ----------------------------------------------------------- */
 
-/* |a - b|^2 = |a|^2 + |b|^2 - 2 a b, all of it one product: of (-2 a, |a|^2, 1)
- * and (b, 1, |b|^2). What cancels there, for rows that nearly agree, is lost, as
- * in PyTorch. */
+/* |a - b|^2 = |a|^2 + |b|^2 - 2 a b as one product: of (-2 a, |a|^2, 1) and (b,
+ * 1, |b|^2). For rows that are almost equal the terms cancel and digits are
+ * lost, as in PyTorch. */
 static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
 {
     const tn_dims_list last = tn_dims(-1);
@@ -50,8 +50,8 @@ static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
     return square ? tn__row(TN__OP_ID_ROOT_ABOVE_ZERO, value, 1) : NULL;
 }
 
-/* PyTorch's choice: a product where asked for, or where a side has more than 25
- * rows and nothing was asked. */
+/* PyTorch's choice: a product if requested, or if it was not excluded and a
+ * side has more than 25 rows. */
 static bool by_product(const tn_tensor *a, const tn_tensor *b, double p,
                        const char *mode)
 {
@@ -104,7 +104,8 @@ tn_status tn__run_pdist(tn__call *call)
     double p = tn__call_float(call, TN__ARG_PDIST_P);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "pdist: {input} %s is no matrix (N, M)",
+        return tn__fail(TN_ERR_SHAPE, "pdist: {input} %s is not a matrix (N, "
+                        "M)",
                         tn__shape_text(text, x->ndim, x->shape));
     if (!(p >= 0))
         return tn__fail(TN_ERR_ARGUMENT, "pdist: {p} %g is below 0", p);
@@ -116,7 +117,7 @@ tn_status tn__run_pdist(tn__call *call)
     return tn__give(call, norm_of(d, p, -1, false));
 }
 
-/* ---- vectors of three ------------------------------------------------------ */
+/* ---- vectors of three ---------------------------------------------------- */
 
 static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
                             int64_t dim)
@@ -126,8 +127,8 @@ static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
     tn_dims_list along = tn_dims(dim);
     int ndim = a->ndim;
     if (ndim != b->ndim)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {other} %s have not "
-                        "as many dimensions", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {other} %s differ in "
+                        "their number of dimensions", name,
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (dim < -ndim || dim >= ndim)
@@ -167,7 +168,7 @@ tn_status tn__run_cross(tn__call *call)
                     tn__shape_text(text, a->ndim, a->shape));
 }
 
-/* ---- classes in pairs ------------------------------------------------------ */
+/* ---- classes in pairs ---------------------------------------------------- */
 
 static tn_status fail_classes(tn__call *call, const tn_tensor *x,
                               const tn_tensor *target, const char *wanted)
@@ -239,8 +240,8 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
-/* target as (count, classes) of labels from -1 on. What is none is an index
- * that is read nowhere. */
+/* target as (count, classes) of labels, which end before the first -1. An
+ * invalid label becomes an index that is never read. */
 static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
                               int64_t classes)
 {
@@ -249,15 +250,15 @@ static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
         return tn__fail(TN_ERR_DTYPE, "multilabel_margin_loss: {target} is "
                         "%s; convert it to int64 with tn_to_dtype",
                         tn_dtype_name(target->dtype)), NULL;
-    tn__call_indices(call, TARGET, -1, classes);
+    tn__call_set_indices(call, TARGET, -1, classes);
     tn_tensor *all = tn_arange(-1, classes, 1, .dtype = TN_I64,
                                .device = target->storage->device);
     tn_tensor *labels = tn_gather(
         all, 0, tn_add_scalar(tn_to_dtype(tn_reshape(target, tn_dims(-1)),
                                           TN_I64), 1));
     if (!labels)
-        tn__tell_indices(call, "multilabel_margin_loss", "target", target, -1,
-                         classes);
+        tn__report_indices(call, "multilabel_margin_loss", "target", target, -1,
+                           classes);
     return labels ? tn_reshape(labels, tn_dims(count, classes)) : NULL;
 }
 
@@ -280,13 +281,13 @@ tn_status tn__run_multilabel_margin_loss(tn__call *call)
     tn_tensor *labels = true_labels(call, target, count, classes);
     if (!labels)
         return tn_error_code();
-    /* labels before the first -1, and where they stand */
+    /* labels before the first -1, and their positions */
     tn_tensor *valid = tn_cumprod(
         tn_to_dtype(tn_ge_scalar(labels, 0), TN_I64), 1);
     tn_tensor *at = tn_mul(labels, valid);
     tn_tensor *is_target = tn_gt_scalar(
         tn_scatter_add(tn_zeros_like(valid), 1, at, valid), 0);
-    /* [n, j, i]: how far class i comes within 1 of the j-th target */
+    /* [n, j, i]: by how much class i exceeds the j-th target minus 1 */
     tn_tensor *own = tn_unsqueeze(tn_gather(rows, 1, at), 2);
     tn_tensor *z = tn_clamp_min_scalar(
         tn_add_scalar(tn_sub(tn_unsqueeze(rows, 1), own), 1), 0);

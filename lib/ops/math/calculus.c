@@ -1,5 +1,5 @@
-/* calculus.c: differences and integrals of sampled functions, covariances, and
- * other composites over neighbours along a dimension. */
+/* calculus.c: numerical differentiation and integration, covariance, and other
+ * composites over adjacent elements along a dimension. */
 #include <ops/engine/native.h>
 
 static tn_tensor *join(tn_tensor *a, tn_tensor *b, int dim)
@@ -49,7 +49,7 @@ tn_status tn__run_diff(tn__call *call)
         x = join(tn__call_tensor(call, TN__ARG_DIFF_PREPEND), x, dim);
     if (tn__call_has(call, TN__ARG_DIFF_APPEND))
         x = join(x, tn__call_tensor(call, TN__ARG_DIFF_APPEND), dim);
-    if (x && x->numel == 0) /* perhaps along another dimension: at once */
+    if (x && x->numel == 0) /* another dimension may be empty: one step */
         x = tn_clone(tn_narrow(x, dim, 0,
                                n < x->shape[dim] ? x->shape[dim] - n : 0));
     for (int64_t k = 0; k < n && x && x->numel > 0; k++)
@@ -59,7 +59,7 @@ tn_status tn__run_diff(tn__call *call)
 
 /* ---- integrals ---- */
 
-/* Twice the areas below the lines between neighbours of y. */
+/* Twice the areas of the trapezoids between adjacent elements of y. */
 static tn_tensor *areas(const tn__call *call, int dim)
 {
     tn_tensor *y = tn__call_tensor(call, TN__ARG_TRAPEZOID_Y);
@@ -78,8 +78,8 @@ static tn_tensor *areas(const tn__call *call, int dim)
     }
     int own = dim - (y->ndim - (x ? x->ndim : 0));
     if (x && (own < 0 || x->shape[own] != y->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: {x} %s has not one place along {dim} %d "
-                 "for each of {y} %s", call->op->name,
+        tn__fail(TN_ERR_SHAPE, "%s: {x} %s does not have one place along {dim} "
+                 "%d for each of {y} %s", call->op->name,
                  tn__shape_text(a, x->ndim, x->shape), dim,
                  tn__shape_text(b, y->ndim, y->shape));
         return NULL;
@@ -88,7 +88,8 @@ static tn_tensor *areas(const tn__call *call, int dim)
     return steps ? floating(tn_mul(sums, steps)) : NULL;
 }
 
-/* dim of y, or -1 with the reason; y has at least one element along it. */
+/* The dimension of y, or -1 with the error recorded. y must have an element
+ * along it. */
 static int integral_dim(const tn__call *call)
 {
     const tn_tensor *y = tn__call_tensor(call, TN__ARG_TRAPEZOID_Y);
@@ -122,8 +123,8 @@ tn_status tn__run_cumulative_trapezoid(tn__call *call)
 
 /* ---- slopes ---- */
 
-/* a * x[from] + b * x[from + 1] + c * x[from + 2], over `count` such places
- * along dim. */
+/* a * x[from] + b * x[from + 1] + c * x[from + 2] for `count` consecutive
+ * positions along dim. */
 static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
                            tn_tensor *const *weight)
 {
@@ -136,8 +137,8 @@ static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
     return sum;
 }
 
-/* The weights of the derivative at 0, 1 or 2 of the parabola through three
- * places that are p and q apart: Fornberg, Math. Comp. 51 (1988). */
+/* The weights of the derivative at point 0, 1 or 2 of the parabola through
+ * three points with distances p and q: Fornberg, Math. Comp. 51 (1988). */
 static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
 {
     tn_tensor *both = tn_add(p, q), *product = tn_mul(p, q);
@@ -164,7 +165,8 @@ static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
     weight[2] = tn_div(top[2], right);
 }
 
-/* The slope at one end. `step` holds the distances of neighbours along dim. */
+/* The slope at one end. `step` holds the distances of adjacent points along
+ * dim. */
 static tn_tensor *slope_at_end(tn_tensor *x, tn_tensor *step, int dim,
                                bool last, int64_t order)
 {
@@ -194,7 +196,7 @@ static tn_tensor *slope(tn_tensor *x, tn_tensor *step, int dim, int64_t order)
     return join(out, slope_at_end(x, step, dim, true, order), dim);
 }
 
-/* The distances along dim, with one element in all other dimensions. */
+/* The distances along dim, with size 1 in all other dimensions. */
 static tn_tensor *steps_of(const tn_tensor *x, int dim, double step,
                            tn_tensor *places)
 {
@@ -207,7 +209,8 @@ static tn_tensor *steps_of(const tn_tensor *x, int dim, double step,
                    .device = x->storage->device);
 }
 
-enum { SPACING = 1, SLOPE_DIM, EDGE_ORDER }; /* arguments of all gradients */
+enum { SPACING = 1, SLOPE_DIM, EDGE_ORDER }; /* argument numbers of all gradient
+                                                rows */
 
 /* The slope along dim, with the k-th spacing. */
 static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
@@ -231,7 +234,7 @@ static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
     else if (spacing->kind != TN_VALUE_NONE)
         step = tn__call_float(call, SPACING);
     if (places && (places->ndim != 1 || places->shape[0] != x->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: {spacing[%d]} %s is no list of the %lld "
+        tn__fail(TN_ERR_SHAPE, "%s: {spacing[%d]} %s is not a list of the %lld "
                  "places along {dim} %d", name, k,
                  tn__shape_text(text, places->ndim, places->shape),
                  (long long)x->shape[dim], dim);
@@ -297,7 +300,7 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
     if (!w || (w->ndim == 1 && w->shape[0] == count &&
                tn_dtype_is_floating(w->dtype) != whole))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "cov: {%s} %s of %s is no list of a %s "
+    return tn__fail(TN_ERR_SHAPE, "cov: {%s} %s of %s is not a list of a %s "
                     "number for each of %lld observations",
                     whole ? "fweights" : "aweights",
                     tn__shape_text(text, w->ndim, w->shape),
@@ -305,7 +308,7 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
                     (long long)count);
 }
 
-/* PyTorch refuses what is no weight, and weights that add up to 0. */
+/* PyTorch rejects invalid weights, and weights that add up to 0. */
 static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
 {
     double sum = w && w->numel ? tn_item(tn_sum(w)) : 1;
@@ -323,8 +326,8 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
     return TN_OK;
 }
 
-/* By what the sums of products are divided: the weights' sum less its part of
- * correction, at least 0. */
+/* The divisor of the sums of products: the sum of the weights minus their share
+ * of correction, at least 0. */
 static tn_tensor *degrees_of_freedom(double less, tn_tensor *w, tn_tensor *a,
                                      const tn_tensor *x)
 {
@@ -348,7 +351,7 @@ tn_status tn__run_cov(tn__call *call)
     tn_tensor *x = floating(tn__call_tensor(call, TN__ARG_COV_INPUT));
     char text[TN__SHAPE_TEXT];
     if (x && x->ndim > 2)
-        return tn__fail(TN_ERR_SHAPE, "cov: {input} %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "cov: {input} %s is not a matrix",
                         tn__shape_text(text, x->ndim, x->shape));
     if (x && x->ndim < 2)
         x = tn_reshape(x, tn_dims(1, -1));
@@ -362,8 +365,9 @@ tn_status tn__run_cov(tn__call *call)
         return status;
     tn_tensor *f = tn__call_tensor(call, TN__ARG_COV_FWEIGHTS);
     tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
-    /* The gradient by a weight is a difference of terms that are greater the
-     * less freedom is left: with two observations they cancel altogether. */
+    /* The gradient by a weight is a difference of terms that grow as the
+     * degrees of freedom shrink. With two observations they cancel
+     * completely. */
     tn_dtype dtype = a ? tn_dtype_promote(x->dtype, a->dtype) : x->dtype;
     if (a) {
         x = tn_to_dtype(x, TN_F64);
@@ -400,10 +404,11 @@ tn_status tn__run_corrcoef(tn__call *call)
 
 /* ---- sums of exponentials ---- */
 
-/* Sums of neighbours, half as many, are summed up the same way; they are the
- * result's odd elements, and each with x behind it the even ones: Brent and
- * Kung, IEEE Trans. Comp. 31 (1982). A common maximum would lose the beginning
- * of a row that rises by more than the exponent's range. */
+/* Parallel scan: the log-sums of adjacent pairs, half as many, are scanned
+ * recursively. They are the odd elements of the result, and combined with the
+ * next element of x the even ones: Brent and Kung, IEEE Trans. Comp. 31 (1982).
+ * Subtracting a common maximum instead would underflow at the beginning of a
+ * row that rises by more than the range of exp. */
 static tn_tensor *log_sums(tn_tensor *x, int dim)
 {
     int64_t size = x && x->ndim ? x->shape[dim] : 1, pairs = size / 2;
@@ -413,7 +418,7 @@ static tn_tensor *log_sums(tn_tensor *x, int dim)
         tn_logaddexp(tn_slice(x, dim, 0, 2 * pairs, 2),
                      tn_slice(x, dim, 1, 2 * pairs, 2)),
         dim);
-    int64_t after = (size - 1) / 2; /* even ones but the first */
+    int64_t after = (size - 1) / 2; /* even ones except the first */
     tn_tensor *even = tn_narrow(x, dim, 0, 1);
     if (after > 0)
         even = join(even,
@@ -442,8 +447,8 @@ tn_status tn__run_logcumsumexp(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "logcumsumexp: {input} is %s; convert it "
                         "to a floating dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
-    /* Beside a sum of 1e4 float32 has three digits behind the point, and each
-     * gradient is e to a difference of such sums. */
+    /* Near a sum of 1e4, float32 has three decimal digits after the point, and
+     * each gradient is exp of a difference of such sums. */
     tn_dtype dtype = x->dtype, wide = dtype == TN_F32 ? TN_F64 : TN_F32;
     bool narrow = dtype != TN_F64;
     tn_tensor *sum = narrow ? tn_to_dtype(x, wide) : x;

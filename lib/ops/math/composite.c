@@ -1,6 +1,6 @@
-/* composite.c: rows that are written with other rows. What they make on the
- * way goes with the scope that call.c opens around them, and gradients are
- * those of the rows they call. */
+/* composite.c: rows composed of other rows. The scope that call.c opens around
+ * them owns intermediate tensors. The gradients are those of the rows they
+ * call. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -63,8 +63,8 @@ tn_status tn__run_stack(tn__call *call)
     tn_status status = TN_OK;
     for (int k = 0; k < count && status >= 0; k++) {
         if (!tn__shape_equal(x[0]->ndim, x[0]->shape, x[k]->ndim, x[k]->shape))
-            status = tn__fail(TN_ERR_SHAPE, "stack: {tensors[%d]} %s has not "
-                              "the shape of {tensors[0]} %s", k,
+            status = tn__fail(TN_ERR_SHAPE, "stack: {tensors[%d]} %s does not "
+                              "have the shape of {tensors[0]} %s", k,
                               tn__shape_text(b, x[k]->ndim, x[k]->shape),
                               tn__shape_text(a, x[0]->ndim, x[0]->shape));
         else if (!(part[k] = tn_unsqueeze(x[k], dim)))
@@ -90,8 +90,8 @@ tn_status tn__run_index_add(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_add: {source} %s has not one "
-                        "slice along {dim} %d for each of {index} %s",
+        return tn__fail(TN_ERR_SHAPE, "index_add: {source} %s does not have "
+                        "one slice along {dim} %d for each of {index} %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
@@ -109,7 +109,8 @@ tn_status tn__run_index_add(tn__call *call)
     return tn__give(call, tn_scatter_add(x, dim, all, source));
 }
 
-/* index, a list of slices along dim, for each element of those slices. */
+/* Broadcasts index, which names slices along dim, to the elements of those
+ * slices. */
 static tn_tensor *for_elements(tn_tensor *index, const tn_tensor *x, int dim)
 {
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
@@ -125,7 +126,7 @@ static tn_status check_list(const char *name, const tn_tensor *index)
     char text[TN__SHAPE_TEXT];
     if (index->ndim <= 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s is no list", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s is not 1-d", name,
                     tn__shape_text(text, index->ndim, index->shape));
 }
 
@@ -159,7 +160,7 @@ tn_status tn__run_take(tn__call *call)
     tn_dims_list shape = {index->ndim, {0}};
     for (int d = 0; d < index->ndim; d++)
         shape.dim[d] = index->shape[d];
-    tn__call_indices(call, TN__ARG_TAKE_INDEX, -x->numel, x->numel);
+    tn__call_set_indices(call, TN__ARG_TAKE_INDEX, -x->numel, x->numel);
     tn_tensor *list = tn_reshape(tn__from_front(index, x->numel), tn_dims(-1));
     tn_tensor *flat = tn_reshape(x, tn_dims(-1));
     return tn__give(call, tn_reshape(tn_index_select(flat, 0, list), shape));
@@ -170,8 +171,8 @@ tn_status tn__run_take_along_dim(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INPUT);
     tn_tensor *index = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INDICES);
     if (!tn__call_has(call, TN__ARG_TAKE_ALONG_DIM_DIM)) {
-        tn__call_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -x->numel,
-                         x->numel);
+        tn__call_set_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -x->numel,
+                             x->numel);
         return tn__give(
             call, tn_gather(tn_reshape(x, tn_dims(-1)), 0,
                             tn_reshape(tn__from_front(index, x->numel),
@@ -195,7 +196,7 @@ tn_status tn__run_take_along_dim(tn__call *call)
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape), dim);
     int64_t size = x->ndim ? x->shape[dim] : 1;
-    tn__call_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -size, size);
+    tn__call_set_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -size, size);
     return tn__give(
         call, tn_gather(tn_expand(x, own), dim,
                         tn_expand(x->ndim ? tn__from_front(index, size) : index,
@@ -214,7 +215,7 @@ tn_status tn__run_one_hot(tn__call *call)
                         x->ndim + 1, TN_MAX_NDIM);
     if (x->numel == 0 && classes <= 0)
         return tn__fail(TN_ERR_ARGUMENT, "one_hot: {num_classes} cannot be "
-                        "told from an empty tensor");
+                        "determined from an empty tensor");
     if (x->numel) {
         if (classes < 0)
             classes = tn__size_add(tn_item_int(tn_max(x)), 1);
@@ -227,7 +228,7 @@ tn_status tn__run_one_hot(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_ONE_HOT_DRAW, value, 2));
 }
 
-/* ---- numbers that hang on the dtype or on digits -------------------------- */
+/* ---- numbers that depend on the dtype ------------------------------------ */
 
 tn_status tn__run_round_decimals(tn__call *call)
 {
@@ -239,8 +240,8 @@ tn_status tn__run_round_decimals(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_ROUND_SCALED, value, 3));
 }
 
-/* The greatest finite number of a floating dtype. */
-static double greatest(tn_dtype dtype)
+/* The largest finite number of a floating dtype. */
+static double max_finite(tn_dtype dtype)
 {
     return dtype == TN_F64   ? DBL_MAX
            : dtype == TN_F32 ? FLT_MAX
@@ -258,7 +259,7 @@ tn_status tn__run_nan_to_num(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NAN_TO_NUM_INPUT);
     if (!tn_dtype_is_floating(x->dtype))
         return tn__give(call, tn_clone(x));
-    double most = greatest(x->dtype);
+    double most = max_finite(x->dtype);
     tn_value value[] = {
         tn__value_tensor(x), tn__value_float(tn__call_float(call, if_nan)),
         tn__value_float(tn__call_has(call, posinf)

@@ -1,4 +1,4 @@
-/* activation.c: activations that other rows make up. */
+/* activation.c: activations composed of other rows. */
 #include <ops/engine/native.h>
 
 tn_status tn__run_prelu(tn__call *call)

@@ -18,8 +18,8 @@ static tn_status check_sizes(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* The batches of q and k, and what mask broadcasts to: (..., length of q,
- * length of k). */
+/* Checks that q and k have matching batches and that mask broadcasts to (...,
+ * length of q, length of k). */
 static tn_status check_mask(const tn__call *call, const tn_tensor *q,
                             const tn_tensor *k, const tn_tensor *mask)
 {
@@ -28,7 +28,7 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     for (int d = 0; d < scores.ndim; d++)
         scores.dim[d] = q->shape[d];
     if (!tn__shape_broadcast(&scores, k->ndim - 2, k->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {key} %s has not the batch of "
+        return tn__fail(TN_ERR_SHAPE, "%s: {key} %s does not have the batch of "
                         "{query} %s", call->op->name,
                         tn__shape_text(b, k->ndim, k->shape),
                         tn__shape_text(a, q->ndim, q->shape));
@@ -51,38 +51,41 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* Whole numbers from first on, as many as the size of dim. */
-static tn_tensor *places(const tn_tensor *scores, int dim, int64_t first)
+/* The integers from first on, as many as the size of dim. */
+static tn_tensor *positions(const tn_tensor *scores, int dim, int64_t first)
 {
     return tn_arange((double)first,
                      (double)(first + scores->shape[scores->ndim + dim]), 1,
                      .dtype = TN_I32, .device = scores->storage->device);
 }
 
-/* Nothing is looked at where hidden is true. */
-static tn_tensor *without(tn_tensor *scores, tn_tensor *hidden)
+/* Sets scores to minus infinity where hidden is true, so that nothing is
+ * attended to there. */
+static tn_tensor *mask_scores(tn_tensor *scores, tn_tensor *hidden)
 {
     return tn_masked_fill_scalar(scores, hidden, -INFINITY);
 }
 
-/* Where mask is false, nothing is looked at; a floating mask is added. */
+/* Applies the mask: scores become minus infinity where a bool mask is false; a
+ * floating mask is added. */
 static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 {
-    return mask->dtype == TN_BOOL ? without(scores, tn_logical_not(mask))
+    return mask->dtype == TN_BOOL ? mask_scores(scores, tn_logical_not(mask))
                                   : tn_add(scores, mask);
 }
 
-/* turned: the keys, transposed. scale 0: 1 over the root of the features.
- * first: the place of the first query. */
-static tn_tensor *weights(tn_tensor *q, tn_tensor *turned, tn_tensor *mask,
+/* keys_t: the keys, transposed. scale 0: 1 / sqrt(number of features). first:
+ * the position of the first query. */
+static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
                           bool is_causal, int64_t first, double scale)
 {
-    if (!turned)
+    if (!keys_t)
         return NULL;
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
-    /* Rounded q would tell in scores of some tens, which exp makes factors. */
-    const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(turned),
+    /* The scale goes to the product, not to q: rounding a scaled q would show
+     * in scores of some tens, of which exp makes factors. */
+    const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(keys_t),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
     if (scores && mask)
@@ -91,13 +94,13 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *turned, tn_tensor *mask,
         return NULL;
     if (!is_causal) {
         const tn_value value[] = {tn__value_tensor(scores), tn__value_int(-1)};
-        /* Without a mask no row is all infinite. */
+        /* Without a mask no row is all minus infinity. */
         return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
                        value, 2);
     }
-    /* A query looks at no key behind its own place. */
-    tn_tensor *key = places(scores, -1, 0);
-    tn_tensor *query = tn_unsqueeze(places(scores, -2, first), 1);
+    /* A query attends to no key behind its own position. */
+    tn_tensor *key = positions(scores, -1, 0);
+    tn_tensor *query = tn_unsqueeze(positions(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
                               tn__value_tensor(query), tn__value_int(-1)};
     return key && query ? tn__row(TN__OP_ID_SOFTMAX_CAUSAL, value, 4) : NULL;
@@ -121,7 +124,7 @@ tn_status tn__run_attention_weights(tn__call *call)
                 tn__call_float(call, TN__ARG_ATTENTION_WEIGHTS_SCALE)));
 }
 
-/* Each head of x (dim -3) beside itself, as often as q has heads for it. */
+/* Repeats each head of x (dim -3) as often as q has heads for it. */
 static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
                               const tn_tensor *q)
 {
@@ -130,7 +133,7 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     int64_t heads = at >= 0 ? x->shape[at] : 0;
     int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
     if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of {query} %s are no "
+        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of {query} %s are not a "
                  "multiple of those of %s", call->op->name,
                  tn__shape_text(a, q->ndim, q->shape),
                  tn__shape_text(b, x->ndim, x->shape));
@@ -156,32 +159,33 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
         batch.dim[d] = k->shape[d];
     if (v->ndim < 2 || v->shape[v->ndim - 2] != k->shape[k->ndim - 2] ||
         !tn__shape_broadcast(&batch, v->ndim - 2, v->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {value} %s has not one row for each "
-                        "row of {key} %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {value} %s does not have one row "
+                        "for each row of {key} %s", call->op->name,
                         tn__shape_text(a, v->ndim, v->shape),
                         tn__shape_text(b, k->ndim, k->shape));
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");
 }
 
-/* What is looked up: queries, keys transposed, values, and a mask or NULL. */
-enum { QUERY, TURNED, VALUE, MASK, PARTS };
+/* The tensors of attention: queries, keys transposed, values, and a mask or
+ * NULL. */
+enum { QUERY, KEYS_T, VALUE, MASK, PARTS };
 typedef struct lookup {
     tn_tensor *x[PARTS];
     bool is_causal;
     double scale;
 } lookup;
 
-/* first: the place of the first query. */
+/* first: the position of the first query. */
 static tn_tensor *attend(const lookup *a, int64_t first)
 {
-    tn_tensor *q = a->x[QUERY], *turned = a->x[TURNED], *v = a->x[VALUE];
+    tn_tensor *q = a->x[QUERY], *keys_t = a->x[KEYS_T], *v = a->x[VALUE];
     int64_t end = first + q->shape[q->ndim - 2];
-    if (a->is_causal && end < turned->shape[turned->ndim - 1]) {
-        turned = tn_narrow(turned, -1, 0, end); /* none looks behind */
+    if (a->is_causal && end < keys_t->shape[keys_t->ndim - 1]) {
+        keys_t = tn_narrow(keys_t, -1, 0, end); /* later keys are masked */
         v = tn_narrow(v, -2, 0, end);
     }
     return tn_matmul(
-        weights(q, turned, a->x[MASK], a->is_causal, first, a->scale), v);
+        weights(q, keys_t, a->x[MASK], a->is_causal, first, a->scale), v);
 }
 
 static int64_t size_from_end(const tn_tensor *x, int dim)
@@ -189,17 +193,17 @@ static int64_t size_from_end(const tn_tensor *x, int dim)
     return x && x->ndim >= dim ? x->shape[x->ndim - dim] : 1;
 }
 
-/* The dimension, counted from the end, along which a should be cut into parts
- * of *size; 0: none. Scores are used up while they lie in the cache: those of
- * QUERIES queries, and where a device computes when it is called, of so few
- * heads that they stay in a second cache. Where calls are queued a part is a
- * launch, and a cut costs more. */
+/* The dimension, counted from the end, along which to split a into parts of
+ * *size; 0: none. The scores of a part should fit into the cache: those of at
+ * most QUERIES queries, and on a synchronous device those of so few heads that
+ * they fit into the second-level cache. On an asynchronous device each part is
+ * a launch, so splitting costs more. */
 static int find_cut(const lookup *a, int64_t *size)
 {
     enum { QUERIES = 128, SCORES = 131072 };
     const tn_tensor *q = a->x[QUERY];
     int64_t queries = q->shape[q->ndim - 2];
-    double scores = (double)size_from_end(a->x[TURNED], 1) *
+    double scores = (double)size_from_end(a->x[KEYS_T], 1) *
                     (double)(queries < QUERIES ? queries : QUERIES);
     for (int d = 0; d < q->ndim - 2; d++)
         scores *= (double)q->shape[d];
@@ -221,7 +225,7 @@ static int find_cut(const lookup *a, int64_t *size)
     return queries > *size ? 2 : 0;
 }
 
-/* Those of a's tensors that have this dimension, in parts of size. */
+/* Splits those of a's tensors that have this dimension into parts of `size`. */
 static int cut(const lookup *a, int dim, int64_t size,
                tn_tensor *part[PARTS][TN__OP_MAX_OUTPUTS])
 {
@@ -231,7 +235,7 @@ static int cut(const lookup *a, int dim, int64_t size,
         tn_tensor *x = a->x[i];
         bool has = size_from_end(x, dim) > 1 &&
                    (dim > 2 || i == QUERY || i == MASK);
-        if (has && tn__apart(x, x->ndim - dim, size, part[i]) != count)
+        if (has && tn__split_parts(x, x->ndim - dim, size, part[i]) != count)
             return 0;
         for (int p = 0; !has && p < count; p++)
             part[i][p] = x;
@@ -308,18 +312,18 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         return status;
     tn_dtype dtype = q->dtype;
     if (tn_dtype_bytes(dtype) == 2 && dtype == k->dtype &&
-        dtype == v->dtype) { /* one rounding, at the end */
+        dtype == v->dtype) { /* rounded once, at the end */
         q = tn_to_dtype(q, TN_F32);
         k = tn_to_dtype(k, TN_F32);
         v = tn_to_dtype(v, TN_F32);
         if (!q || !k || !v)
             return tn_error_code();
     }
-    tn_tensor *turned = tn_transpose(k, -2, -1);
-    lookup all = {{q, turned, v, mask}, causal_too, way.scale};
-    if (!turned)
+    tn_tensor *keys_t = tn_transpose(k, -2, -1);
+    lookup all = {{q, keys_t, v, mask}, causal_too, way.scale};
+    if (!keys_t)
         return tn_error_code();
-    tn_tensor *y = p > 0 ? tn_matmul(tn_dropout(weights(q, turned, mask,
+    tn_tensor *y = p > 0 ? tn_matmul(tn_dropout(weights(q, keys_t, mask,
                                                         causal_too, 0,
                                                         way.scale),
                                                 p, true),

@@ -1,12 +1,12 @@
 /* attention_device.c: scaled dot-product attention and its gradient by the
- * device (the extension `attention`): scores are never in memory as a whole. */
+ * device (the extension `attention`). The device never stores all scores. */
 #include <ops/nn/attention.h>
 
 #include <ops/engine/native.h>
 #include <ops/random/random.h>
 #include <device/work.h>
 
-/* As of (batch, heads, length, size). */
+/* x as a strided tensor of (batch, heads, length, size). */
 static tn_strided four(const tn_tensor *x)
 {
     tn_strided view = {.buffer = tn__tensor_buffer(x),
@@ -17,13 +17,14 @@ static tn_strided four(const tn_tensor *x)
     return view;
 }
 
-/* Size of x along dim, counted from behind: 1 where it has no such. */
+/* The size of x along dim, counted from the end. 1 if x has no such
+ * dimension. */
 static int64_t size_of(const tn_tensor *x, int dim)
 {
     return x->ndim + dim >= 0 ? x->shape[x->ndim + dim] : 1;
 }
 
-/* False if mask does not broadcast to the scores, or wants a gradient. */
+/* False if mask does not broadcast to the scores, or requires a gradient. */
 static bool take_mask(tn_attention_args *args, const tn_tensor *mask, int ndim)
 {
     const int64_t shape[] = {args->batch, args->heads, args->queries,
@@ -43,8 +44,8 @@ static bool take_mask(tn_attention_args *args, const tn_tensor *mask, int ndim)
     return true;
 }
 
-/* Are these an attention, as far as shapes and dtypes tell? Fills args then,
- * but for what is not of query, key, value and mask. */
+/* Checks the shapes and dtypes of query, key, value and mask, and describes
+ * these four in args. */
 static bool describe(const tn_tensor *q, const tn_tensor *k,
                      const tn_tensor *v, const tn_tensor *mask,
                      tn_attention_args *args)
@@ -89,8 +90,8 @@ static tn_status refuse(const tn__call *call)
 {
     const tn_tensor *x = tn__call_tensor(call, 0);
     char text[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s %s and the others have not the "
-                    "shapes or dtypes of an attention: call "
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s %s and the others do not have "
+                    "the shapes or dtypes of an attention: call "
                     "scaled_dot_product_attention", call->op->name,
                     call->op->arg[0].name, tn_dtype_name(x->dtype),
                     tn__shape_text(text, x->ndim, x->shape));
@@ -130,7 +131,7 @@ tn_tensor *tn__attention_run(const tn__attention *a, tn_tensor *q,
                               value, 9, NULL, 0);
 }
 
-/* The arguments from number `at` on, which both rows have. */
+/* Reads the arguments from number `at` on, which both rows have. */
 static void take_numbers(const tn__call *call, int at, tn_attention_args *args)
 {
     args->dropout = tn__call_float(call, at);
@@ -169,7 +170,7 @@ tn_status tn__run_attention_forward(tn__call *call)
                            "scaled_dot_product_attention", NULL, NULL);
 }
 
-/* Has x the shape and dtype of what query gives? */
+/* Has x the shape and dtype of the result? */
 static bool is_result(const tn_attention_args *args, const tn_tensor *x,
                       const tn_tensor *query)
 {

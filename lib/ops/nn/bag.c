@@ -1,21 +1,23 @@
-/* bag.c: rows of a table, folded bag by bag. Input (bags, length) has bags of
- * one length, which fold along a dimension; those that a list is cut into by
- * offsets add up where the number of their bag says, in rising order. */
+/* bag.c: rows of a table, reduced bag by bag. Input (bags, length) has bags of
+ * equal length, which are reduced along a dimension. If offsets split a list
+ * into bags, rows are added in ascending order to the sum of their bag. */
 #include <ops/engine/native.h>
 
 enum mode { SUM, MEAN, MAX };
 
-/* What a call is about. */
+/* The parts of a call. */
 typedef struct bags {
     tn_tensor *index;   /* (N): rows of weight, bag after bag */
-    tn_tensor *ignored; /* (N) bool: of padding_idx; NULL: none */
-    tn_tensor *starts;  /* (count): where each begins; NULL: all of `length` */
+    tn_tensor *ignored; /* (N) bool: elements that are padding_idx; NULL:
+                           none */
+    tn_tensor *starts;  /* (count): start of each bag; NULL: all of `length` */
     int64_t count, length, padding;
 } bags;
 
-/* ---- the greatest of each bag ------------------------------------------------- */
+/* ---- the maximum of each bag --------------------------------------------- */
 
-/* ends[b] is where bag b ends. Of equals the first stays, as in PyTorch. */
+/* ends[b] is the end of bag b. Of equal elements the first one is chosen, as in
+ * PyTorch. */
 tn_status tn__run_bag_max(tn__call *call)
 {
     static tn__formula formula = TN__FORMULA(
@@ -68,7 +70,7 @@ tn_status tn__run_bag_max(tn__call *call)
                              "embedding_bag");
 }
 
-static tn_tensor *greatest(const bags *b, tn_tensor *x)
+static tn_tensor *max_by_bag(const bags *b, tn_tensor *x)
 {
     int64_t most = b->index->numel;
     tn_tensor *start = b->starts, *end;
@@ -94,9 +96,10 @@ static tn_tensor *greatest(const bags *b, tn_tensor *x)
                : NULL;
 }
 
-/* ---- sums ------------------------------------------------------------------------ */
+/* ---- sums ---------------------------------------------------------------- */
 
-/* The number of each element's bag: how many start up to it, less one. */
+/* The bag number of each element: the number of bags that start up to it, minus
+ * one. */
 static tn_tensor *bag_of_each(const bags *b)
 {
     tn_tensor *place = tn_arange(0, b->index->numel, 1, .dtype = TN_I64,
@@ -104,7 +107,7 @@ static tn_tensor *bag_of_each(const bags *b)
     return tn_sub_scalar(tn_searchsorted(b->starts, place, .right = true), 1);
 }
 
-/* x (N, ...) added up by bags: (count, ...). */
+/* Sums x (N, ...) by bags: (count, ...). */
 static tn_tensor *sum_of_bags(const bags *b, tn_tensor *bag, tn_tensor *x)
 {
     if (!x)
@@ -121,12 +124,12 @@ static tn_tensor *sum_of_bags(const bags *b, tn_tensor *bag, tn_tensor *x)
     return tn_sum(tn_reshape(x, apart), .dim = 1);
 }
 
-static tn_tensor *folded(const bags *b, tn_tensor *x, enum mode mode)
+static tn_tensor *reduced(const bags *b, tn_tensor *x, enum mode mode)
 {
     if (!x)
         return NULL;
     if (mode == MAX)
-        return greatest(b, x);
+        return max_by_bag(b, x);
     tn_tensor *bag = b->starts ? bag_of_each(b) : NULL;
     if (b->starts && !bag)
         return NULL;
@@ -146,7 +149,7 @@ static tn_tensor *folded(const bags *b, tn_tensor *x, enum mode mode)
     return tn_div(sum, tn_unsqueeze(counted, 1));
 }
 
-/* ---- the operator ------------------------------------------------------------------ */
+/* ---- the operator -------------------------------------------------------- */
 
 /* The row has checked the word. */
 static enum mode mode_of(const tn__call *call)
@@ -157,8 +160,8 @@ static enum mode mode_of(const tn__call *call)
                                       : MEAN;
 }
 
-/* A bag's length was refused: tells of the first one that is negative. */
-static void tell_fall(const tn__call *call, tn_tensor *lengths)
+/* A bag has a negative length: reports the first one. */
+static void report_negative_length(const tn__call *call, tn_tensor *lengths)
 {
     tn__error before;
     if (tn_error_code() != TN_ERR_ARGUMENT || !tn__error_within(&call->running))
@@ -179,15 +182,15 @@ static void tell_fall(const tn__call *call, tn_tensor *lengths)
         tn__error_restore(&before);
 }
 
-/* starts is checked by reading them as indices. */
+/* Sets the start of each bag. The starts are checked by reading at them. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
     bool last = tn__call_int(call, TN__ARG_EMBEDDING_BAG_INCLUDE_LAST_OFFSET);
     char text[TN__SHAPE_TEXT];
     b->count = offsets->numel - last;
     if (offsets->ndim != 1 || b->count < 1)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {offsets} %s is no list "
-                        "with the start of each bag%s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {offsets} %s is not a "
+                        "list with the start of each bag%s",
                         tn__shape_text(text, offsets->ndim, offsets->shape),
                         last ? " and the end of the last" : ""), false;
     if (tn_dtype_is_floating(offsets->dtype) || offsets->dtype == TN_BOOL)
@@ -198,8 +201,8 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
                                   .device = offsets->storage->device);
     b->starts = tn_gather(places, 0, offsets);
     if (!b->starts)
-        return tn__tell_indices(call, "embedding_bag", "offsets", offsets, 0,
-                                b->index->numel + 1), false;
+        return tn__report_indices(call, "embedding_bag", "offsets", offsets, 0,
+                                  b->index->numel + 1), false;
     const int64_t pairs = offsets->numel - 1;
     if (pairs > 0) { /* else bags would overlap */
         const tn_value value[] = {tn__value_optional(
@@ -208,7 +211,7 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
         if (!value[0].of.tensor)
             return false;
         if (!tn__row(TN__OP_ID_BAG_LENGTHS, value, 1))
-            return tell_fall(call, value[0].of.tensor), false;
+            return report_negative_length(call, value[0].of.tensor), false;
     }
     if (last)
         b->starts = tn_narrow(b->starts, 0, 0, b->count);
@@ -221,7 +224,8 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     tn_tensor *offsets = tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS);
     char text[TN__SHAPE_TEXT];
     if (weight->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {weight} %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {weight} %s is not a "
+                        "matrix",
                         tn__shape_text(text, weight->ndim, weight->shape)),
                false;
     if (input->ndim != 1 + !offsets)
@@ -263,14 +267,14 @@ static tn_tensor *renormed(const tn__call *call, const bags *b,
             tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ));
 }
 
-/* In float32 for half types: one rounding, at the end. */
+/* Half types are computed in float32 and rounded once, at the end. */
 static tn_tensor *rows_of(const tn__call *call, const bags *b,
                           tn_tensor *weight)
 {
     bool half = tn_dtype_bytes(weight->dtype) == 2;
     tn_tensor *x, *exact = NULL;
     if (tn__call_has(call, TN__ARG_EMBEDDING_BAG_MAX_NORM)) {
-        if (half) /* weight's own rows are rounded when they are scaled */
+        if (half) /* the rows of weight are rounded when they are scaled */
             exact = renormed(call, b, tn_to_dtype(tn_detach(weight), TN_F32));
         x = renormed(call, b, weight);
     } else {
@@ -292,7 +296,7 @@ static tn_status check_scale(const tn_tensor *input, const tn_tensor *scale,
     if (!tn__shape_equal(input->ndim, input->shape, scale->ndim,
                          scale->shape))
         return tn__fail(TN_ERR_SHAPE, "embedding_bag: {per_sample_weights} %s "
-                        "has not the shape of {input} %s",
+                        "does not have the shape of {input} %s",
                         tn__shape_text(a, scale->ndim, scale->shape),
                         tn__shape_text(b, input->ndim, input->shape));
     return tn__check_same_dtype("embedding_bag", scale, "per_sample_weights",
@@ -315,9 +319,9 @@ tn_status tn__run_embedding_bag(tn__call *call)
         scale = tn_to_dtype(scale, TN_F32);
     if (x && tn__call_has(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS))
         x = tn_mul(x, tn_unsqueeze(tn_reshape(scale, tn_dims(-1)), 1));
-    tn_tensor *out = folded(&b, x, mode);
+    tn_tensor *out = reduced(&b, x, mode);
     if (!out && x && b.starts) /* the first bag starts at 0 */
-        return tn__tell_indices(
+        return tn__report_indices(
             call, "embedding_bag", "offsets",
             tn_narrow(tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS), 0,
                       0, 1), 0, 1);

@@ -32,8 +32,8 @@ tn_status tn__columns_write(const tn__images *x, const tn__window *w,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, what);
 }
 
-/* The arguments that im2col and col2im share, from `first` on: kernel_size,
- * dilation, padding, stride, out. */
+/* Reads the arguments that im2col and col2im share, from `first` on:
+ * kernel_size, dilation, padding, stride, out. */
 static tn_status take_window(const tn__call *call, int first, tn__window *w)
 {
     int64_t *pair[] = {w->kernel, w->dilation, w->pad, w->stride, w->out};
@@ -77,17 +77,18 @@ tn_status tn__run_im2col(tn__call *call)
     return tn__columns_write(&images, &w, out, "im2col");
 }
 
-/* Each element of the image gathers the columns in which it stands: a fixed
- * order, unlike adding columns up. */
+/* Each element of the image sums the columns that contain it. The order of the
+ * sum is fixed, unlike that of scattering columns. */
 typedef struct fold {
-    const tn__window *w; /* in: the image, out: places of the window */
+    const tn__window *w; /* in: the image, out: number of windows */
     tn_tensor *x, *out;
     int64_t count, channels;
     int64_t batch, column, place; /* x's strides */
 } fold;
 
-/* Elements [low, high) of each image. inside: each stands in a column at every
- * place of the window, whose stride is 1; those are a row of x as it lies. */
+/* Computes the elements [low, high) of each image. inside: each is in a column
+ * for every tap of the window, and the stride is 1, so the columns are read by
+ * strides alone. */
 static tn_status fold_part(const fold *f, tn__formula *formula,
                            const int64_t *low, const int64_t *high,
                            bool inside)
@@ -138,8 +139,8 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
                                    steps ? param : NULL, "col2im");
 }
 
-/* What stands at every place of the window, in a large image; then what is
- * above, below, left and right of it. */
+/* The interior of a large image, whose elements are in a window at every tap,
+ * then the borders above, below, left and right of it. */
 static tn_status fold_image(const fold *f)
 {
     static tn__formula steps = TN__FORMULA(
@@ -147,11 +148,11 @@ static tn_status fold_image(const fold *f)
         "let i = div(h, sh); let j = div(w, sw);"
         "like(rsum(where((i * sh == h) & (j * sw == w), x[i, j; 0],"
         "                like(0, x))), x)");
-    static tn__formula each = TN__FORMULA( /* strides of 1 */
+    static tn__formula each = TN__FORMULA( /* for strides of 1 */
         "col2im(x, h: offset, w: offset) = like(rsum(x[h, w; 0]), x)");
     static tn__formula whole =
         TN__FORMULA("col2im(x) = like(rsum(x), x)");
-    enum { LARGE = 16384 }; /* elements: fewer are one launch */
+    enum { LARGE = 16384 }; /* elements; a smaller image is one launch */
     const tn__window *w = f->w;
     const int64_t none[2] = {0, 0}, *all = w->in;
     if (w->stride[0] != 1 || w->stride[1] != 1)
@@ -190,7 +191,7 @@ tn_status tn__run_col2im(tn__call *call)
     if ((x->ndim != 2 && x->ndim != 3) || area == 0 ||
         x->shape[x->ndim - 2] % area != 0 ||
         x->shape[x->ndim - 1] != w.out[0] * w.out[1])
-        return tn__fail(TN_ERR_SHAPE, "col2im: {input} %s is no (N, C kH kW, "
+        return tn__fail(TN_ERR_SHAPE, "col2im: {input} %s is not (N, C kH kW, "
                         "oH oW)", tn__shape_text(text, x->ndim, x->shape));
     bool batched = x->ndim == 3;
     int64_t channels = x->shape[batched] / area;

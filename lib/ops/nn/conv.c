@@ -1,16 +1,17 @@
-/* conv.c: convolution and its two adjoints, by the device where it has them
- * (the extension `conv`), else as matrix products: the windows of the images
- * become columns (im2col), weight times columns is the output. Chellapilla,
- * Puri, Simard, "High performance convolutional neural networks for document
- * processing", 2006. */
+/* conv.c: convolution and its two adjoints. The device computes them if it has
+ * the extension `conv`. Otherwise they are matrix products: the windows of the
+ * images become columns (im2col), and weight times columns is the output.
+ * Chellapilla, Puri, Simard, "High performance convolutional neural networks
+ * for document processing", 2006. */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* Columns made at a time: whole images, as many as fit. Small enough to stay
- * near the processor, large enough for one product to be worth a launch. */
+/* Size of the columns made at a time, for as many whole images as fit. Small
+ * enough to stay in the caches, large enough that one product is worth a
+ * launch. */
 #define COLUMNS_BYTES (32 << 20)
 
-/* ---- the call ----------------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------ */
 
 typedef struct conv {
     tn__images x;
@@ -74,8 +75,8 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         int64_t padded = w->in[a] + w->pad[a] + beyond[a];
         int64_t reach = w->dilation[a] * (w->kernel[a] - 1) + 1;
         if (padded < reach)
-            return tn__fail(TN_ERR_SHAPE, "conv2d: the kernel reaches over "
-                            "%lld, the padded {input} has %lld",
+            return tn__fail(TN_ERR_SHAPE, "conv2d: the kernel spans %lld "
+                            "elements, the padded {input} has %lld",
                             (long long)reach, (long long)padded);
         w->out[a] = (padded - reach) / w->stride[a] + 1;
     }
@@ -93,7 +94,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     if (status < 0)
         return status;
     if (c->weight->ndim != 4)
-        return tn__fail(TN_ERR_SHAPE, "conv2d: {weight} %s is no (O, C / "
+        return tn__fail(TN_ERR_SHAPE, "conv2d: {weight} %s is not (O, C / "
                         "{groups}, kH, kW)", tn__shape_text(a, c->weight->ndim,
                                                   c->weight->shape));
     c->out_channels = c->weight->shape[0];
@@ -110,7 +111,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     status = tn__check_same_dtype("conv2d", x, "input", c->weight, "weight");
     if (status >= 0 && c->bias) {
         if (c->bias->ndim != 1 || c->bias->shape[0] != c->out_channels)
-            return tn__fail(TN_ERR_SHAPE, "conv2d: {bias} %s is no (%lld,)",
+            return tn__fail(TN_ERR_SHAPE, "conv2d: {bias} %s is not (%lld,)",
                             tn__shape_text(a, c->bias->ndim, c->bias->shape),
                             (long long)c->out_channels);
         status = tn__check_same_dtype("conv2d", x, "input", c->bias, "bias");
@@ -118,7 +119,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     return status < 0 ? status : take_geometry(call, c);
 }
 
-/* ---- by the device ------------------------------------------------------------------ */
+/* ---- by the device ------------------------------------------------------- */
 
 static tn_strided strided(const tn_tensor *x, int ndim)
 {
@@ -130,25 +131,33 @@ static tn_strided strided(const tn_tensor *x, int ndim)
     return view;
 }
 
-/* One of in, weight and out from the others; TN_ERR_UNSUPPORTED, and nothing
- * recorded, where the device has not this extension or declines. */
-static tn_status by_extension(uint32_t kind, const tn__window *w,
-                              int64_t groups, const tn_tensor *in,
-                              const tn_tensor *weight, const tn_tensor *out,
-                              const tn_tensor *bias, const char *what)
+/* A convolution, or one of its adjoints, for the device. */
+typedef struct device_conv {
+    uint32_t kind; /* TN_CONV_...: which of in, weight and out is computed */
+    const tn__window *w;
+    int64_t groups;
+    const tn_tensor *in, *weight, *out, *bias; /* bias: NULL for none */
+    const char *what; /* the operator named in errors */
+} device_conv;
+
+/* Computes one of in, weight and out from the others. TN_ERR_UNSUPPORTED, and
+ * nothing recorded, if the device lacks the extension or declines. */
+static tn_status by_extension(const device_conv *c)
 {
+    const tn__window *w = c->w;
+    const tn_tensor *in = c->in, *weight = c->weight, *out = c->out;
     tn_device *device = out->storage->device;
     if (in->numel == 0 || weight->numel == 0 || out->numel == 0)
         return TN_ERR_UNSUPPORTED;
     tn_conv_args args = {
-        .size = sizeof args, .kind = kind, .groups = groups,
+        .size = sizeof args, .kind = c->kind, .groups = c->groups,
         .count = out->ndim == 4 ? out->shape[0] : 1,
         .in_channels = in->shape[in->ndim - 3],
         .out_channels = weight->shape[0],
         .in = strided(in, 4), .weight = strided(weight, 4),
         .out = strided(out, 4)};
-    if (bias)
-        args.bias = strided(bias, 1);
+    if (c->bias)
+        args.bias = strided(c->bias, 1);
     for (int a = 0; a < 2; a++) {
         args.in_size[a] = w->in[a];
         args.kernel[a] = w->kernel[a];
@@ -157,12 +166,13 @@ static tn_status by_extension(uint32_t kind, const tn__window *w,
         args.dilation[a] = w->dilation[a];
         args.pad[a] = w->pad[a];
     }
-    return tn__device_work(device, TN__WORK_CONV, &args, what, NULL, NULL);
+    return tn__device_work(device, TN__WORK_CONV, &args, c->what, NULL, NULL);
 }
 
-/* ---- by columns ----------------------------------------------------------------------- */
+/* ---- by columns ---------------------------------------------------------- */
 
-/* How many of count images, whose columns are each so many elements. */
+/* The number of images, of count, whose columns fit. numel: elements of the
+ * columns of an image. */
 static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
 {
     int64_t bytes = numel * (int64_t)tn_dtype_bytes(dtype);
@@ -170,7 +180,8 @@ static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
     return most < 1 ? 1 : most < count ? most : count;
 }
 
-/* out's images [first, first + count) from columns (count, C kH kW, oH oW). */
+/* Computes out's images [first, first + count) from columns (count, C * kH *
+ * kW, oH * oW). */
 static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                           int64_t first, int64_t count)
 {
@@ -197,7 +208,7 @@ static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                            "conv2d", NULL, NULL);
 }
 
-/* bias where the product is then added to it. */
+/* Fills out with bias; the product is added to it. */
 static tn_status write_bias(const conv *c, tn_tensor *out)
 {
     tn_tensor view;
@@ -224,7 +235,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     if (!columns)
         return tn_error_code();
     tn_status status = c->bias ? write_bias(c, out) : TN_OK;
-    /* A tensor over the images of one step: only the view is filled. */
+    /* A view of the images of one step. Only the fields that describe a view
+     * are set. */
     tn_tensor part;
     part.storage = c->x.tensor->storage;
     part.dtype = c->x.tensor->dtype;
@@ -241,16 +253,18 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     return status;
 }
 
-/* What takes no bias may take the rest: it is added then. */
+/* A device that supports no bias may support the rest. The bias is then added
+ * here. */
 static tn_status forward_device(const conv *c, tn_tensor *out)
 {
-    tn_status status =
-        by_extension(TN_CONV_FORWARD, &c->w, c->groups, c->x.tensor,
-                     c->weight, out, c->bias, "conv2d");
+    device_conv d = {.kind = TN_CONV_FORWARD, .w = &c->w, .groups = c->groups,
+                     .in = c->x.tensor, .weight = c->weight, .out = out,
+                     .bias = c->bias, .what = "conv2d"};
+    tn_status status = by_extension(&d);
     if (status != TN_ERR_UNSUPPORTED || !c->bias)
         return status;
-    status = by_extension(TN_CONV_FORWARD, &c->w, c->groups, c->x.tensor,
-                          c->weight, out, NULL, "conv2d");
+    d.bias = NULL;
+    status = by_extension(&d);
     tn_scope *scope = status >= 0 ? tn_scope_open() : NULL;
     if (scope && !tn_add_(out, tn_reshape(c->bias,
                                           tn_dims(c->out_channels, 1, 1))))
@@ -266,7 +280,7 @@ static tn_status forward(conv *c, tn_tensor *out)
     tn_status status = forward_device(c, out);
     if (status != TN_ERR_UNSUPPORTED)
         return status;
-    /* The product wants each filter's weights in one run. */
+    /* The product needs each filter's weights to be contiguous. */
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
@@ -294,20 +308,20 @@ tn_status tn__run_conv2d(tn__call *call)
     return out->numel == 0 ? TN_OK : forward(&c, out);
 }
 
-/* ---- one of the three from the others --------------------------------------------- */
+/* ---- one of the three from the others ------------------------------------ */
 
-/* The rows conv2d_out, conv2d_input and conv2d_weight take the same arguments:
- * two of input, weight and out, both of 4 dimensions, and of the third the last
- * two sizes. */
+/* The rows conv2d_out, conv2d_input and conv2d_weight have the same arguments:
+ * two of input, weight and out, both with 4 dimensions, and the last two sizes
+ * of the third. */
 enum { SIZE = 2, STRIDE, PADDING, DILATION, GROUPS };
 
 typedef struct part {
-    tn_tensor *input, *weight, *out; /* NULL: what is asked for */
+    tn_tensor *input, *weight, *out; /* NULL: the one to compute */
     tn__window w;
     int64_t groups;
 } part;
 
-/* Do the channels of the two that are given fit, in this many groups? */
+/* Do the channels of the two given tensors match for this number of groups? */
 static bool fits(const part *p)
 {
     const int64_t *x = p->input ? p->input->shape : NULL,
@@ -343,7 +357,8 @@ static tn_status check_part(const tn__call *call, const part *p,
     return TN_OK;
 }
 
-/* The windows lie within the padded input; "same" pads one more behind it. */
+/* Checks that the windows are within the padded input. "same" may pad one more
+ * element behind it. */
 static tn_status check_reach(const tn__call *call, const tn__window *w)
 {
     for (int a = 0; a < 2; a++) {
@@ -391,7 +406,7 @@ static tn_dims_list two(const int64_t *pair)
     return tn_dims(pair[0], pair[1]);
 }
 
-/* Columns of the cotangent are W^T G; images add them up. */
+/* The columns of the gradient are W^T G. They are summed into images. */
 static tn_tensor *input_by_columns(const part *p)
 {
     const int64_t *w = p->weight->shape, *o = p->out->shape;
@@ -449,7 +464,8 @@ static tn_tensor *out_by_columns(const part *p)
     return out && (out->numel == 0 || run_conv(&c, out) >= 0) ? out : NULL;
 }
 
-/* Of some images after the others, so that there are never columns of all. */
+/* Computes the images in steps, so that the columns of all images never exist
+ * at once. */
 static tn_tensor *in_steps(const part *p, uint32_t kind)
 {
     tn_tensor *(*const of)(const part *) =
@@ -494,7 +510,7 @@ static tn_tensor *by_columns(part *p, uint32_t kind)
     tn_tensor **side[] = {&p->input, &p->weight, &p->out};
     tn_dtype dtype = (p->out ? p->out : p->weight)->dtype;
     bool half = kind != TN_CONV_FORWARD && tn_dtype_bytes(dtype) == 2;
-    /* What is summed once more keeps its digits till then. */
+    /* Values that are summed again stay in float32 until then. */
     for (int i = 0; i < 3 && half; i++)
         if (*side[i] && !(*side[i] = tn_to_dtype(*side[i], TN_F32)))
             return NULL;
@@ -524,9 +540,12 @@ static tn_status run_part(tn__call *call, part *p, uint32_t kind)
                                      shape[kind], call->op->name);
     if (!made)
         return tn_error_code();
-    status = by_extension(kind, &p->w, p->groups, p->input ? p->input : made,
-                          p->weight ? p->weight : made,
-                          p->out ? p->out : made, NULL, call->op->name);
+    const device_conv d = {.kind = kind, .w = &p->w, .groups = p->groups,
+                           .in = p->input ? p->input : made,
+                           .weight = p->weight ? p->weight : made,
+                           .out = p->out ? p->out : made,
+                           .what = call->op->name};
+    status = by_extension(&d);
     if (status == TN_ERR_UNSUPPORTED) {
         tn__unref(made);
         tn_scope *scope = tn_scope_open();

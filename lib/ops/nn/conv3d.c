@@ -1,12 +1,12 @@
-/* conv3d.c: convolutions of volumes by those of images. The windows along the
- * depth become channels, so that all depths are one batch of images with
- * C * kD channels, and the product is conv2d's. Transposed, conv_transpose2d
- * gives O * kD channels, which are summed back along the depth. */
+/* conv3d.c: convolutions of volumes, composed of those of images. The windows
+ * along the depth become channels: all depths are one batch of images with C *
+ * kD channels, and conv2d computes the product. Transposed, conv_transpose2d
+ * returns O * kD channels, which are summed along the depth. */
 #include <ops/engine/native.h>
 
 enum { DEPTH, HEIGHT, WIDTH, AXES };
 
-/* A list of one number for all axes, or of three. */
+/* Reads a list of one number for all axes, or of three. */
 static tn_status take_list(const tn__call *call, int arg, int64_t least,
                            int64_t list[AXES])
 {
@@ -33,12 +33,13 @@ static tn_status check_volumes(const tn__call *call, const tn_tensor *x,
     if ((x->ndim == 4 || x->ndim == 5) && w->ndim == 5)
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, D, H, W) "
-                    "nor (C, D, H, W), or {weight} %s has not 5 dimensions",
+                    "nor (C, D, H, W), or {weight} %s does not have 5 "
+                    "dimensions",
                     call->op->name, tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, w->ndim, w->shape));
 }
 
-/* x with its batch, which a volume alone has not. */
+/* x with a batch dimension. */
 static tn_tensor *batch_of(tn_tensor *x)
 {
     return x->ndim == 5 ? x : tn_unsqueeze(x, 0);
@@ -50,14 +51,15 @@ static tn_status give_batch(tn__call *call, tn_tensor *y, const tn_tensor *x)
                     y && x->ndim == 4 ? tn_squeeze(y, .dim = 0) : y);
 }
 
-/* ---- forward --------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------- */
 
 typedef struct volumes {
     int64_t stride[AXES], dilation[AXES];
     int64_t low[AXES], high[AXES]; /* padding before and after */
 } volumes;
 
-/* Padding by numbers or by name; "same" has the smaller half in front. */
+/* Reads padding by numbers or by name. "same" puts the smaller half in
+ * front. */
 static tn_status take_padding(const tn__call *call, const tn_tensor *w,
                               volumes *v)
 {
@@ -76,8 +78,8 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     for (int a = 0; a < AXES; a++) {
         int64_t all = same ? v->dilation[a] * (w->shape[2 + a] - 1) : 0;
         if (same && v->stride[a] != 1)
-            return tn__fail(TN_ERR_ARGUMENT, "conv3d: {padding} \"same\" goes "
-                            "with {stride} 1, not %lld",
+            return tn__fail(TN_ERR_ARGUMENT, "conv3d: {padding} \"same\" "
+                            "requires {stride} 1, not %lld",
                             (long long)v->stride[a]);
         v->low[a] = all / 2;
         v->high[a] = all - all / 2;
@@ -85,7 +87,7 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     return TN_OK;
 }
 
-/* x padded where conv2d does not: along the depth, and unevenly. */
+/* Pads x where conv2d cannot: along the depth, and unevenly. */
 static tn_tensor *padded(tn_tensor *x, volumes *v)
 {
     bool even = v->low[HEIGHT] == v->high[HEIGHT] &&
@@ -101,7 +103,7 @@ static tn_tensor *padded(tn_tensor *x, volumes *v)
     return tn_constant_pad_nd(x, pad, 0);
 }
 
-/* (N, C, D, H, W) as (N places, C kD, H, W). */
+/* (N, C, D, H, W) as (N * windows, C * kD, H, W). */
 static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
                                     const volumes *v)
 {
@@ -111,7 +113,7 @@ static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
     tn_tensor *view = x ? tn__row(TN__OP_ID_WINDOWS, value, 5) : NULL;
     if (!view)
         return NULL;
-    const int64_t *s = view->shape; /* N, C, places, H, W, kD */
+    const int64_t *s = view->shape; /* N, C, windows, H, W, kD */
     return tn_reshape(tn_permute(view, tn_dims(0, 2, 1, 5, 3, 4)),
                       tn_dims(s[0] * s[2], s[1] * size, s[3], s[4]));
 }
@@ -165,7 +167,7 @@ tn_status tn__run_conv3d(tn__call *call)
     return give_batch(call, tn_contiguous(tn_transpose(y, 1, 2)), x);
 }
 
-/* ---- transposed ------------------------------------------------------------ */
+/* ---- transposed ---------------------------------------------------------- */
 
 typedef struct transposed {
     int64_t stride[AXES], pad[AXES], more[AXES], dilation[AXES], groups;
@@ -198,7 +200,7 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* (N D, O kD, H, W) summed along the depth: (N, O, D', H, W). */
+/* Sums (N * D, O * kD, H, W) along the depth: (N, O, D', H, W). */
 static tn_tensor *sum_depth(tn_tensor *y, const tn_tensor *x,
                             const tn_tensor *w, const transposed *t)
 {
@@ -238,7 +240,7 @@ tn_status tn__run_conv_transpose3d(tn__call *call)
     tn_dtype dtype = x->dtype;
     bool half = tn_dtype_bytes(dtype) == 2 && w->dtype == dtype;
     tn_tensor *batch = batch_of(half ? tn_to_dtype(x, TN_F32) : x);
-    w = half ? tn_to_dtype(w, TN_F32) : w; /* sums keep their digits */
+    w = half ? tn_to_dtype(w, TN_F32) : w; /* sums stay in float32 */
     if (!batch || !w || check_transposed(call, batch, w, &t) < 0)
         return tn_error_code();
     const int64_t *s = batch->shape;

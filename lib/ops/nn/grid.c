@@ -1,7 +1,8 @@
-/* grid.c: images and volumes read at the places that a grid names. The places,
- * weights and gradients are PyTorch's (aten/src/ATen/native/GridSampler.h). An
- * axis after the other turns its coordinate into taps of shape (N, T, P): T
- * elements for each of P places; several axes multiply and join theirs. */
+/* grid.c: sampling of images and volumes at the positions of a grid. Positions,
+ * weights and gradients are those of PyTorch
+ * (aten/src/ATen/native/GridSampler.h). For each axis in turn, coordinates
+ * become taps of shape (N, T, P): T elements for each of P positions. The taps
+ * of several axes are combined and their weights multiplied. */
 #include <ops/engine/native.h>
 
 enum { BILINEAR, NEAREST, BICUBIC };
@@ -14,7 +15,7 @@ typedef struct sampling {
     bool align_corners;
     tn_tensor *x, *grid; /* (N, C, sizes), (N, sizes of out, axes) */
     int axes;
-    int64_t places;      /* of one image: P */
+    int64_t places;      /* positions per image: P */
 } sampling;
 
 /* ---- one axis ---- */
@@ -25,7 +26,7 @@ static tn_tensor *binary(int row, tn_tensor *a, tn_tensor *b)
     return a && b ? tn__row(row, value, 2) : NULL;
 }
 
-/* Places outside, brought back by the padding mode. */
+/* Moves positions outside the image back by the padding mode. */
 static tn_tensor *pad(const sampling *s, tn_tensor *at, int64_t size)
 {
     double low = s->align_corners ? 0 : -0.5;
@@ -57,8 +58,9 @@ static tn_tensor *places(const sampling *s, int k, int64_t size)
     return tn__row(TN__OP_ID_GRID_PLACE, value, 3);
 }
 
-/* Where the taps of places stand, and their weights, both (N, taps, P). The
- * taps of BICUBIC are padded one by one, of the others the place is. */
+/* The indices and the weights of the taps of all positions, both (N, taps, P).
+ * For BICUBIC the padding mode applies to each tap, for the other modes to the
+ * position. */
 static tn_tensor *taps(const sampling *s, int k, int64_t size,
                        tn_tensor **weight)
 {
@@ -84,7 +86,7 @@ static tn_tensor *taps(const sampling *s, int k, int64_t size,
 
 /* ---- all axes ---- */
 
-/* The taps of one more axis joined to those of the axes before it. */
+/* Combines the taps of one more axis with those of the earlier axes. */
 static tn_status join(const sampling *s, tn_tensor **index,
                       tn_tensor **weight, tn_tensor *tap, tn_tensor *own,
                       int64_t size)
@@ -170,7 +172,7 @@ static tn_status check(const tn__call *call, sampling *s)
     return TN_OK;
 }
 
-/* The number of a mode by its name, or -1 and the error. */
+/* The number of the mode with this name, or -1 with the error recorded. */
 static int find(const tn__call *call, int arg, const char *const *names)
 {
     const char *text = call->value[arg].of.string;
@@ -222,7 +224,7 @@ tn_status tn__run_grid_sampler(tn__call *call)
 
 /* ---- affine maps ---- */
 
-/* The coordinates of `size` elements from -1 to 1, as (size, 1 ... 1) with
+/* The coordinates of `size` elements from -1 to 1, as (size, 1, ..., 1) with
  * `behind` ones. */
 static tn_tensor *coordinates(const tn_tensor *like, int64_t size,
                               int behind, bool align_corners)
@@ -257,7 +259,7 @@ tn_status tn__run_affine_grid(tn__call *call)
                         tn__shape_text(a, theta->ndim, theta->shape),
                         tn_dtype_name(theta->dtype),
                         tn__shape_text(b, size->count, size->dim));
-    /* Column k of the maps, (N, 1 ... 1, axes), times coordinate k. */
+    /* Column k of the maps, (N, 1, ..., 1, axes), times coordinate k. */
     tn_dims_list column = {axes + 2, {size->dim[0], 1, 1, 1, 1}};
     column.dim[axes + 1] = axes;
     tn_tensor *sum = tn_reshape(tn_select(theta, -1, axes), column);
@@ -270,7 +272,7 @@ tn_status tn__run_affine_grid(tn__call *call)
 
 /* ---- taps ---- */
 
-/* across: the factor's middle size, -1 for that of index. */
+/* across: the expected middle size of factor, -1 for that of index. */
 static tn_status check_taps(const char *name, const tn_tensor *x,
                             const tn_tensor *index, const tn_tensor *factor,
                             int64_t across)
@@ -334,8 +336,9 @@ static tn_status launch(tn__call *call, tn__formula *formula,
                              tn__op_outer(call->op->name));
 }
 
-/* Four taps at a time, then one by one, after the first added to what is there:
- * with a loop over the taps in the kernel the cpu took twice as long. */
+/* Four taps at a time, then single ones, each launch but the first adding to
+ * the result. With a loop over the taps in the kernel the cpu took twice as
+ * long. */
 #define TAP(n) "where(i" #n " < 0, 0, x[i" #n "; 0] * w" #n ")"
 #define ONE TAP(0)
 #define FOUR TAP(0) " + " TAP(1) " + " TAP(2) " + " TAP(3)

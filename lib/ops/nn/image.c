@@ -1,9 +1,10 @@
-/* image.c: convolutions of other shapes, by conv2d and its parts. */
+/* image.c: convolutions in one dimension and transposed convolutions, composed
+ * of conv2d and its adjoints. */
 #include <ops/nn/window.h>
 
-/* ---- sequences -------------------------------------------------------------------- */
+/* ---- sequences ----------------------------------------------------------- */
 
-/* A list for one axis as one for (1, that axis). */
+/* Turns a list for one axis into one for (1, that axis). */
 static tn_status along(const tn__call *call, int arg, int64_t first,
                        tn_dims_list *list)
 {
@@ -23,8 +24,8 @@ static tn_status check_sequences(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if ((x->ndim == 2 || x->ndim == 3) && weight->ndim == 3)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor "
-                    "(C, L), or {weight} %s has not 3 dimensions",
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor (C, "
+                    "L), or {weight} %s does not have 3 dimensions",
                     call->op->name, tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, weight->ndim, weight->shape));
 }
@@ -76,19 +77,19 @@ tn_status tn__run_conv1d(tn__call *call)
     return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
-/* ---- transposed -------------------------------------------------------------------- */
+/* ---- transposed ---------------------------------------------------------- */
 
 typedef struct transposed {
     tn_tensor *x, *weight, *bias; /* x (N, C, H, W) */
     int64_t stride[2], pad[2], more[2], dilation[2], groups;
 } transposed;
 
-/* Of a convolution's gradient of its input, that is: its output here. */
+/* The gradient of a convolution by its input is the transposed convolution. */
 static tn_tensor *transpose(transposed *t)
 {
     tn_dtype dtype = t->x->dtype;
     bool half = tn_dtype_bytes(dtype) == 2 && dtype == t->weight->dtype;
-    if (half) { /* sums keep their digits till the bias is there */
+    if (half) { /* sums stay in float32 until the bias is added */
         t->x = tn_to_dtype(t->x, TN_F32);
         t->weight = tn_to_dtype(t->weight, TN_F32);
         if (!t->x || !t->weight)
@@ -211,7 +212,7 @@ tn_status tn__run_conv_transpose1d(tn__call *call)
     return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
-/* ---- others ---------------------------------------------------------------------------- */
+/* ---- others -------------------------------------------------------------- */
 
 tn_status tn__run_pixel_shuffle(tn__call *call)
 {
@@ -221,8 +222,8 @@ tn_status tn__run_pixel_shuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > 1 << 20 ||
         x->shape[lead] % (r * r))
-        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} %s is no (..., C "
-                        "r r, H, W) for an {upscale_factor} r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} %s is not (..., "
+                        "C r r, H, W) for an {upscale_factor} r of %lld",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {
@@ -251,8 +252,8 @@ tn_status tn__run_pixel_unshuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > INT32_MAX ||
         x->shape[lead + 1] % r || x->shape[lead + 2] % r)
-        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} %s is no (..., "
-                        "C, H r, W r) for a {downscale_factor} r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} %s is not "
+                        "(..., C, H r, W r) for a {downscale_factor} r of %lld",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {
@@ -314,7 +315,7 @@ tn_status tn__run_bilinear(tn__call *call)
         wide.dim[d] = a->shape[d];
     wide.dim[a->ndim - 1] = w->shape[0];
     wide.dim[a->ndim] = w->shape[2];
-    /* (..., I) (I, O J) gives (..., O, J): a row for each output. */
+    /* (..., I) times (I, O * J) is (..., O, J): a row for each output. */
     tn_tensor *rows = tn_reshape(tn_permute(w, tn_dims(1, 0, 2)),
                                  tn_dims(w->shape[1],
                                          w->shape[0] * w->shape[2]));

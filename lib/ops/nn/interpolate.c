@@ -1,5 +1,6 @@
-/* interpolate.c: stretching the last dimensions, one after the other: the
- * places and weights are PyTorch's (aten/src/ATen/native/UpSample.h). */
+/* interpolate.c: resizing of the last dimensions, one after the other.
+ * Positions and weights are those of PyTorch
+ * (aten/src/ATen/native/UpSample.h). */
 #include <math.h>
 #include <ops/nn/taps.h>
 
@@ -8,10 +9,10 @@ enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, AREA };
 typedef struct stretch {
     int mode;
     bool align_corners, antialias;
-    double factor; /* as given; 0: by the sizes */
+    double factor; /* as given; 0: computed from the sizes */
 } stretch;
 
-/* How far apart neighbours of the output lie in the input. */
+/* The distance in the input of adjacent elements of the output. */
 static double step_of(const stretch *s, int64_t in, int64_t out)
 {
     bool aligned = s->align_corners && s->mode != NEAREST &&
@@ -21,7 +22,8 @@ static double step_of(const stretch *s, int64_t in, int64_t out)
     return s->factor > 0 ? 1 / s->factor : (double)in / (double)out;
 }
 
-/* Which neighbour is nearest hangs on PyTorch's float arithmetic. */
+/* Which element is nearest depends on float rounding, so this computes as
+ * PyTorch does. */
 static tn_status fill_nearest(const stretch *s, tn__taps *taps)
 {
     float step = (float)step_of(s, taps->in, taps->out);
@@ -55,8 +57,8 @@ static tn_status fill_linear(const stretch *s, tn__taps *taps)
     return TN_OK;
 }
 
-/* Keys, "Cubic convolution interpolation" (1981), at distance x; PyTorch's a is
- * -0.75, that of its antialiased form -0.5. */
+/* Keys, "Cubic convolution interpolation" (1981), at distance x. PyTorch uses a
+ * = -0.75, and -0.5 for the antialiased form. */
 static double cubic(double x, double a)
 {
     x = fabs(x);
@@ -86,7 +88,8 @@ static tn_status fill_cubic(const stretch *s, tn__taps *taps)
     return TN_OK;
 }
 
-/* A filter as wide as what it shrinks: Pillow's way, which is PyTorch's. */
+/* The filter is as wide as the elements that it merges: the method of Pillow,
+ * which PyTorch uses. */
 static double filter_width(const stretch *s, double step)
 {
     double half = s->mode == CUBIC ? 2 : 1;
@@ -114,9 +117,9 @@ static tn_status fill_antialiased(const stretch *s, tn__taps *taps)
     return TN_OK;
 }
 
-/* Images of bytes: weights are whole numbers over a power of 2, the greatest of
- * them in 15 bits, and each pass rounds to bytes (Pillow's way again); what
- * stands twice among an output's taps has one weight. */
+/* For uint8 images the weights are integers over a power of 2 with the largest
+ * in 15 bits, and each pass rounds to bytes (Pillow's method again). An input
+ * that occurs twice among the taps of an output gets a single weight. */
 static int make_whole(tn__taps *taps)
 {
     double most = 0;
@@ -140,7 +143,7 @@ static int make_whole(tn__taps *taps)
     return bits;
 }
 
-/* Sums of bytes by such weights, as bytes. */
+/* Converts sums of bytes with such weights to bytes. */
 static tn_tensor *to_bytes(tn_tensor *sum, int bits)
 {
     tn_tensor *y = tn_mul_scalar(tn_add_scalar(sum, ldexp(0.5, bits)),
@@ -148,7 +151,7 @@ static tn_tensor *to_bytes(tn_tensor *sum, int bits)
     return tn_clamp_scalars(tn_floor(y), 0, 255);
 }
 
-/* One dimension of x stretched to size out; whole: of bytes, in float64. */
+/* Resizes one dimension of x to size out. whole: uint8, computed in float64. */
 static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                               int64_t out, bool whole)
 {
@@ -160,7 +163,7 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                     : s->mode == LINEAR ? 2
                     : s->mode == CUBIC  ? 4
                                         : 1;
-    tn_status status = tn__taps_room(x, dim, out);
+    tn_status status = tn__taps_check_memory(x, dim, out);
     if (status >= 0)
         status = tn__taps_new(&taps, in, out, reach);
     if (status >= 0)
@@ -174,7 +177,7 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
     return whole ? to_bytes(y, bits) : y;
 }
 
-/* ---- arguments ------------------------------------------------------------ */
+/* ---- arguments ----------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -191,7 +194,7 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     const char *name = call->op->name;
     char shape[TN__SHAPE_TEXT];
     size_t k = 0;
-    while (strcmp(modes[k].name, text) != 0) /* the row names these words */
+    while (strcmp(modes[k].name, text) != 0) /* the row has checked the word */
         k++;
     s->mode = modes[k].mode;
     int ndim = modes[k].ndim;
@@ -218,7 +221,8 @@ static double factor_of(const tn__call *call, int arg)
     return tn__call_has(call, arg) ? tn__call_float(call, arg) : 0;
 }
 
-/* The sizes wanted: size (one number for all), or factor times the old ones. */
+/* The sizes of the output: size (one number for all), or scale_factor times
+ * those of input. */
 static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
                             int factor_arg, tn_dims_list *size)
 {

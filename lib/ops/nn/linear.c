@@ -1,9 +1,9 @@
 /* linear.c: input times the transpose of weight, plus bias, and an activation
  * after it.
  *
- * Where the device has the extension "product" that is one call of it, and what
- * the gradient needs of the activation is kept by the same call; what it
- * declines is done by the operators, in the same row. */
+ * If the device has the extension "product", this is one call of it, which also
+ * stores what the gradient of the activation needs. If the device declines, the
+ * same row is computed by operators. */
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
@@ -27,22 +27,22 @@ static tn_status check(const char *name, const tn_tensor *x,
         return fail_sizes(name, x, w);
     int64_t biases = b && b->ndim ? b->shape[b->ndim - 1] : 1;
     if (w->ndim == 2 && biases != 1 && biases != w->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s has not one number for "
-                        "each row of {weight} %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s does not have one number "
+                        "for each row of {weight} %s", name,
                         tn__shape_text(first, b->ndim, b->shape),
                         tn__shape_text(second, w->ndim, w->shape));
     return TN_OK;
 }
 
-/* ---- by operators ----------------------------------------------------------------- */
+/* ---- by operators -------------------------------------------------------- */
 
 static bool is_half(const tn_tensor *x)
 {
     return tn_dtype_bytes(x->dtype) == 2 && tn_dtype_is_floating(x->dtype);
 }
 
-/* Its transpose; `t` would be one call more around it. */
-static tn_tensor *turned(tn_tensor *w)
+/* The transpose of w; tn_t would be one more call around it. */
+static tn_tensor *transposed(tn_tensor *w)
 {
     return w->ndim == 2 ? tn_transpose(w, 0, 1) : tn_t(w);
 }
@@ -51,11 +51,11 @@ static tn_tensor *plain(tn_tensor *x, tn_tensor *w, tn_tensor *b)
 {
     if (b && b->dtype == x->dtype && is_half(b)) {
         const tn_value value[] = {tn__value_tensor(x),
-                                  tn__value_tensor(turned(w)),
+                                  tn__value_tensor(transposed(w)),
                                   tn__value_tensor(b)};
         return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
     }
-    tn_tensor *y = tn_matmul(x, turned(w));
+    tn_tensor *y = tn_matmul(x, transposed(w));
     if (!b)
         return y;
     tn_tensor *sum = tn_add(y, b);
@@ -72,8 +72,9 @@ static tn_tensor *activated(tn_tensor *x, uint32_t words)
                                       : x;
 }
 
-/* The bias and the activation are one program after the product, but for half
- * types, whose product is rounded with its bias, and for gelu by tanh. */
+/* The bias and the activation are one kernel after the product. Exceptions are
+ * half types, whose product is rounded together with its bias, and gelu by
+ * tanh. */
 static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                                uint32_t words)
 {
@@ -90,7 +91,7 @@ static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
     return y;
 }
 
-/* ---- by the device ---------------------------------------------------------------- */
+/* ---- by the device ------------------------------------------------------- */
 
 static tn_strided matrix(const tn_tensor *x, int64_t down, int64_t across)
 {
@@ -131,7 +132,8 @@ static bool has_product(const tn_tensor *x)
            (x->dtype == TN_F32 || is_half(x));
 }
 
-/* The rows of this file can be called by name: with anything. */
+/* Checks the operands, since the rows of this file can be called by name with
+ * any. */
 static bool fits_product(const tn_tensor *x, const tn_tensor *w,
                          const tn_tensor *b)
 {
@@ -153,7 +155,7 @@ static tn_tensor *result_like(const tn_tensor *x, int64_t last, tn_dtype dtype,
     return tn__tensor_new(x->storage->device, dtype, x->ndim, shape, name);
 }
 
-/* What the derivative of the activation needs: as out, or bits. */
+/* Memory for what the derivative of the activation needs: like out, or bits. */
 static tn_tensor *aux_for(const tn_tensor *out, uint32_t words, int64_t rows,
                           const char *name)
 {
@@ -164,8 +166,8 @@ static tn_tensor *aux_for(const tn_tensor *out, uint32_t words, int64_t rows,
                : result_like(out, n, out->dtype, name);
 }
 
-/* The outputs of a row, by the device; TN_ERR_UNSUPPORTED with none where it
- * declines. */
+/* Computes the outputs of a row by the device. TN_ERR_UNSUPPORTED without an
+ * error recorded if it declines. */
 static tn_status by_device(tn__call *call, tn_tensor *x, tn_tensor *w,
                            tn_tensor *b, uint32_t words)
 {
@@ -254,21 +256,21 @@ tn_status tn__run_linear_gelu(tn__call *call)
                              : TN_PRODUCT_GELU);
 }
 
-/* ---- gradients --------------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 static tn_status refuse(const tn__call *call, const tn_tensor *g,
                         const char *other, const tn_tensor *x)
 {
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: {g} %s %s and {%s} %s %s have not the "
-                    "shapes or dtypes that linear has: call linear",
+    return tn__fail(TN_ERR_SHAPE, "%s: {g} %s %s and {%s} %s %s do not have "
+                    "the shapes or dtypes that linear has: call linear",
                     call->op->name, tn_dtype_name(g->dtype),
                     tn__shape_text(first, g->ndim, g->shape), other,
                     tn_dtype_name(x->dtype),
                     tn__shape_text(second, x->ndim, x->shape));
 }
 
-/* Is x in memory as the result of rows times (..., last)? */
+/* Has x the memory layout of a result of rows times (..., last)? */
 static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
 {
     const int at = rows->ndim - 1;
@@ -277,7 +279,7 @@ static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
            x->shape[at] == last && tn_tensor_is_contiguous(x);
 }
 
-/* Is x what aux_for has made? */
+/* Is x as aux_for makes it? */
 static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
 {
     const int64_t n = kept->shape[kept->ndim - 1];
@@ -290,7 +292,7 @@ static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
                      is_result(x, kept, n);
 }
 
-/* g times weight, times the derivative of the activation that went before. */
+/* g @ weight, times the derivative of the preceding activation. */
 tn_status tn__run_linear_back(tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_BACK_G);
@@ -332,7 +334,7 @@ tn_status tn__run_linear_back(tn__call *call)
     return status;
 }
 
-/* The transpose of g times input, and the sums of g's columns. */
+/* g^T @ input, and the sums of g's columns. */
 tn_status tn__run_linear_weight(tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_WEIGHT_G);
@@ -371,7 +373,7 @@ tn_status tn__run_linear_weight(tn__call *call)
     return status;
 }
 
-/* ---- the operators ------------------------------------------------------------------ */
+/* ---- the operators ------------------------------------------------------- */
 
 static tn_tensor *linear(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                          uint32_t words)

@@ -1,12 +1,13 @@
 /* norm.c: normalisation layers as one row kernel over different dimensions.
  *
- * Half types are computed in float32 from end to end: a mean rounded to eight
- * bits, read back by the gradient, is no mean. */
+ * Half types are computed in float32 throughout. A mean that is rounded to
+ * eight bits would be too inaccurate for the gradient. */
 #include <ops/nn/taps.h>
 
 #include <float.h>
 
-/* Has a row along dims one value of x, which broadcasts to ndim dimensions? */
+/* Has x, which broadcasts to ndim dimensions, one value for each row along
+ * dims? */
 static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
 {
     for (int i = 0; i < dims->count; i++) {
@@ -17,7 +18,7 @@ static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
     return true;
 }
 
-/* The dimensions of a row are those of x, not of what broadcasts it. */
+/* The dimensions of a row must be those of x, not of what it broadcasts to. */
 static tn_status check_dims(const tn__call *call, const tn_tensor *x,
                             const tn_dims_list *dims)
 {
@@ -74,8 +75,8 @@ tn_status tn__run_rms_norm_rows_affine(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* x normalized along dims, with its mean and variance (row outputs, without
- * dims). weight and bias, either of which may be NULL, broadcast to x. */
+/* Normalises x along dims, and returns its mean and variance (row outputs,
+ * without dims). weight and bias broadcast to x; either may be NULL. */
 static tn_tensor *normalize(tn_tensor *x, tn_dims_list dims, double eps,
                             tn_tensor *weight, tn_tensor *bias,
                             tn_tensor *stats[2])
@@ -105,8 +106,9 @@ static tn_tensor *normalize(tn_tensor *x, tn_dims_list dims, double eps,
     return y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y;
 }
 
-/* A list of one number a channel, or nothing: laid along dim `at` of ndim, and
- * split into (groups, channels / groups) where there are several groups. */
+/* Reads a list of one number for each channel, or nothing, and puts it along
+ * dim `at` of ndim dimensions, split into (groups, channels / groups) for
+ * several groups. */
 static tn_status per_channel(const tn__call *call, int arg, int64_t channels,
                              int64_t groups, int at, int ndim, tn_tensor **out)
 {
@@ -116,8 +118,8 @@ static tn_status per_channel(const tn__call *call, int arg, int64_t channels,
     if (!x)
         return TN_OK;
     if (x->ndim != 1 || x->shape[0] != channels)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has not one number for each "
-                        "of the %lld channels", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s does not have one number "
+                        "for each of the %lld channels", call->op->name,
                         call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
                         (long long)channels);
@@ -145,9 +147,9 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
     return TN_OK;
 }
 
-/* ---- running statistics ------------------------------------------------------ */
+/* ---- running statistics -------------------------------------------------- */
 
-/* running = (1 - momentum) running + momentum batch, without a gradient. */
+/* running = (1 - momentum) * running + momentum * batch, not recorded. */
 static tn_status blend(tn_tensor *running, tn_tensor *batch, double momentum)
 {
     if (!running)
@@ -159,7 +161,7 @@ static tn_status blend(tn_tensor *running, tn_tensor *batch, double momentum)
     return TN_OK;
 }
 
-/* stats: mean and variance of `count` elements a channel each. The running
+/* stats: mean and variance of `count` elements per channel. The running
  * variance is the unbiased one, as in PyTorch. */
 static tn_status update(tn_tensor *const running[2], tn_tensor *const stats[2],
                         int64_t count, double momentum)
@@ -174,7 +176,8 @@ static tn_status update(tn_tensor *const running[2], tn_tensor *const stats[2],
                  momentum);
 }
 
-/* What the rows batch_norm and instance_norm share: argument numbers agree. */
+/* The rows batch_norm and instance_norm have the same argument numbers for
+ * these. */
 enum {
     INPUT = TN__ARG_BATCH_NORM_INPUT,
     RUNNING_MEAN = TN__ARG_BATCH_NORM_RUNNING_MEAN,
@@ -192,7 +195,7 @@ _Static_assert(SAME(INPUT, INPUT) && SAME(RUNNING_VAR, RUNNING_VAR) &&
                "batch_norm and instance_norm have the same arguments");
 #undef SAME
 
-/* By the running statistics: no row at all. */
+/* Normalises by the running statistics, without a row kernel. */
 static tn_status by_running(tn__call *call, tn_tensor *x)
 {
     tn_tensor *mean, *var, *weight, *bias;
@@ -207,7 +210,7 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
         per_channel(call, BIAS, channels, 1, 1, x->ndim, &bias) < 0)
         return tn_error_code();
     if (tn_dtype_bytes(var->dtype) == 2)
-        var = tn_to_dtype(var, TN_F32); /* its root is worth more digits */
+        var = tn_to_dtype(var, TN_F32); /* the square root needs more digits */
     tn_tensor *scale =
         tn_rsqrt(tn_add_scalar(var, tn__call_float(call, EPS)));
     if (weight)
@@ -224,7 +227,7 @@ tn_status tn__run_batch_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, INPUT);
     tn_tensor *weight, *bias, *stats[2], *unused;
-    if (x->numel == 0) /* of any shape, and the running ones stay */
+    if (x->numel == 0) /* any shape; the running statistics stay */
         return tn__give(call, tn_clone(x));
     tn_status status = check_channels(call, x);
     if (status < 0)
@@ -290,7 +293,8 @@ tn_status tn__run_instance_norm(tn__call *call)
                                   tn__call_tensor(call, RUNNING_VAR)};
     if (!y)
         return tn_error_code();
-    if (running[0] || running[1]) { /* the mean of the items' statistics */
+    if (running[0] || running[1]) { /* the mean of the statistics of the
+                                       items */
         for (int i = 0; i < 2; i++)
             stats[i] = tn_mean(tn_detach(stats[i]), .dim = 0);
         if (update(running, stats, count, tn__call_float(call, MOMENTUM)) < 0)
@@ -299,9 +303,9 @@ tn_status tn__run_instance_norm(tn__call *call)
     return tn__give(call, y);
 }
 
-/* ---- by the last dimensions ------------------------------------------------------ */
+/* ---- by the last dimensions ---------------------------------------------- */
 
-/* normalized_shape against the end of x; the dimensions it names. */
+/* Checks that x ends in normalized_shape, and returns these dimensions. */
 static tn_status last_dims(const tn__call *call, const tn_tensor *x, int arg,
                            tn_dims_list *dims)
 {
@@ -329,8 +333,8 @@ static tn_status check_affine(const tn__call *call, int arg, int shape_arg)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!x || tn__shape_equal(x->ndim, x->shape, want->count, want->dim))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has not the shape %s that is "
-                    "normalized", call->op->name, call->op->arg[arg].name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s does not have the shape %s that "
+                    "is normalized", call->op->name, call->op->arg[arg].name,
                     tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, want->count, want->dim));
 }
@@ -367,13 +371,13 @@ tn_status tn__run_rms_norm(tn__call *call)
     if (last_dims(call, x, shape, &dims) < 0 ||
         check_affine(call, weight, shape) < 0)
         return tn_error_code();
-    /* PyTorch's default: that of the type it computes in. */
+    /* PyTorch's default: the machine epsilon of the dtype it computes in. */
     double least = tn__call_has(call, eps) ? tn__call_float(call, eps)
                    : x->dtype == TN_F64    ? DBL_EPSILON
                                            : FLT_EPSILON;
     const tn_value value[] = {tn__value_tensor(x), tn__value_dims(&dims),
                               tn__value_float(least), call->value[weight]};
-    /* A root of half precision would be none. */
+    /* A square root in half precision would be too inaccurate. */
     const tn_tensor *w = tn__call_tensor(call, weight);
     bool with_root = w && w->dtype == x->dtype &&
                      (x->dtype == TN_F32 || x->dtype == TN_F64);
@@ -382,9 +386,9 @@ tn_status tn__run_rms_norm(tn__call *call)
                                   value, 4));
 }
 
-/* ---- by groups -------------------------------------------------------------------- */
+/* ---- by groups ----------------------------------------------------------- */
 
-/* (N, C, ...) is seen as (N, groups, C / groups, all the rest). */
+/* (N, C, ...) is viewed as (N, groups, C / groups, all the rest). */
 tn_status tn__run_group_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_GROUP_NORM_INPUT);
@@ -421,7 +425,7 @@ tn_status tn__run_group_norm(tn__call *call)
     return tn__give(call, tn_reshape(y, whole));
 }
 
-/* ---- local response ---------------------------------------------------------- */
+/* ---- local response ------------------------------------------------------ */
 
 /* Krizhevsky and others, "ImageNet classification with deep convolutional
  * neural networks" (2012), with PyTorch's mean in place of the sum. */
@@ -439,7 +443,7 @@ tn_status tn__run_local_response_norm(tn__call *call)
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
                           ? tn_to_dtype(x, TN_F32)
                           : x;
-    if (x->numel == 0) /* PyTorch gives input itself, whole numbers too */
+    if (x->numel == 0) /* PyTorch returns input itself, integers too */
         return tn__give(call, tn_clone(x));
     if (!wide)
         return tn_error_code();

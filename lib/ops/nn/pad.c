@@ -1,4 +1,4 @@
-/* pad.c: more elements before and after, by a number or by input's own. */
+/* pad.c: padding by a number or by elements of the input. */
 #include <math.h>
 
 #include <base/context.h>
@@ -6,7 +6,8 @@
 #include <device/recorder.h>
 #include <ops/engine/native.h>
 
-/* pad lists (before, after) for the last dimension, then the one before it. */
+/* pad lists (before, after) for the last dimension, then for the one before
+ * it. */
 static int64_t before(const tn_dims_list *pad, int ndim, int d)
 {
     int k = 2 * (ndim - 1 - d);
@@ -36,15 +37,16 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
             !__builtin_add_overflow(x->shape[d], low, &shape->dim[d]) &&
             !__builtin_add_overflow(shape->dim[d], high, &shape->dim[d]);
         if (!told || shape->dim[d] < 0)
-            return tn__fail(TN_ERR_SHAPE, "%s: {pad} %s leaves less than "
-                            "nothing of dimension %d of {input} %s", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {pad} %s removes more elements "
+                            "than there are in dimension %d of {input} %s",
+                            name,
                             tn__shape_text(a, pad->count, pad->dim), d,
                             tn__shape_text(b, x->ndim, x->shape));
     }
     return TN_OK;
 }
 
-/* The part of x that lies `skip` elements in, where that is positive. */
+/* The part of x that starts `skip` elements in, if that is positive. */
 static void cut(tn_tensor *part, const tn_tensor *x, int d, int64_t skip,
                 int64_t size)
 {
@@ -65,9 +67,9 @@ static void same_view(tn_tensor *part, const tn_tensor *x)
     }
 }
 
-/* Launches a kernel of x, by the places along the dimensions of which `by` has
- * bits, over all of out: index[d] holds them, or, without, they are out's own
- * less what stands before x. */
+/* Launches a kernel over all of out that reads x by index along the dimensions
+ * in the bit mask `by`. index[d] holds the indices of dimension d. If index is
+ * NULL, they are out's own coordinates minus the padding before x. */
 static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
                              tn_tensor *const *index, const tn_dims_list *pad,
                              const tn__kernel *kernel, const char *name)
@@ -97,8 +99,8 @@ static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
 }
 
-/* x within zeros, in one pass: an edge reads as 0. Of the `count` dimensions of
- * which `edge` has bits, three at most. */
+/* Writes x and the zeros around it in one pass: an index out of range reads as
+ * 0. `edge` is the bit mask of the `count` padded dimensions, at most three. */
 static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                                  const tn_dims_list *pad, uint32_t edge,
                                  int count, const char *name)
@@ -112,7 +114,8 @@ static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                        tn__formula_kernel(&place[count - 1], dtype), name);
 }
 
-/* Into out, the whole result, x itself and value where it does not reach. */
+/* Writes x and, where it does not reach, value into out, which is the whole
+ * result. */
 static tn_status put_within(tn_tensor *out, tn_tensor *x,
                             const tn_dims_list *pad, double value,
                             const char *name)
@@ -134,7 +137,7 @@ static tn_status put_within(tn_tensor *out, tn_tensor *x,
         edges += low || high;
         edge |= (uint32_t)(low || high) << d;
     }
-    /* A bool is a number to a device that loads it, 8 bits to a copy. */
+    /* A device loads bool as a number, but copies its 8 bits. */
     if (!whole && !empty && value == 0 && !signbit(value) && edges <= 3 &&
         x->dtype != TN_BOOL)
         return put_among_zeros(out, x, pad, edge, edges, name);
@@ -162,21 +165,23 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
                       name);
 }
 
-/* ---- input's own elements -------------------------------------------------
+/* ---- elements of the input -------------------------------------------------
  *
- * The result is input and, around it, parts of input: one for each choice of
- * before, within and after in every dimension, as a view with the steps 1, -1
- * or 0. So each element is moved once. (A dimension after the other, by indices,
- * moved all elements for each.) The last three dimensions go together, by the
- * indices of those that have an edge: what is written apart would bring lines to
- * the cache again. A graph that is recorded has the parts: those indices come
- * from the host, whose work no replay does. */
+ * The result is input with parts of input around it. There is one part for each
+ * choice of before, within and after in every dimension: a view with a step of
+ * 1, -1 or 0. So each element is copied once. (Padding one dimension after the
+ * other would copy all elements for each dimension.)
+ *
+ * The last three dimensions are copied together, by the indices of the padded
+ * ones. Separate parts would load cache lines of the result several times. A
+ * graph that is recorded has separate parts, because these indices come from the
+ * host, whose work is not replayed. */
 
 enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR };
 static const char *const mode_names[] = {"constant", "reflect", "replicate",
                                          "circular"};
 
-/* Of a word that the row has checked. */
+/* The row has checked the word. */
 static int find_mode(const char *text)
 {
     int mode = CONSTANT;
@@ -185,8 +190,9 @@ static int find_mode(const char *text)
     return mode;
 }
 
-/* Which of n elements stands at place i, counted from element 0. Circular goes
- * round what is left of them where pad is negative, as PyTorch does. */
+/* The input index of element i of the padded dimension, both counted from
+ * input's element 0, for n elements. With negative padding, circular wraps
+ * around the elements that are left, as PyTorch does. */
 static int64_t source(int mode, int64_t i, int64_t n, int64_t low,
                       int64_t high)
 {
@@ -203,20 +209,21 @@ typedef struct edges edges;
 typedef tn_status edges_part(const edges *e, tn_tensor *inner,
                              tn_tensor *outer, bool is_input);
 
-/* A tensor and the padded one, which goes part by part to or from it. */
+/* A tensor and its padded version, which are copied or added part by part. */
 struct edges {
     int mode;
     const tn_dims_list *pad;
     const tn_tensor *inner, *outer;
     edges_part *part;
-    int whole; /* dimensions from here on go together; else there are so many */
-    tn_tensor *index[TN_MAX_NDIM]; /* their sources; NULL: as input's */
+    int whole; /* dimensions from here on are copied together; else their
+                  number */
+    tn_tensor *index[TN_MAX_NDIM]; /* their sources; NULL: as in input */
 };
 
-/* Places from `at` on whose sources are `step` apart. */
+/* Consecutive positions from `from` on whose sources are `step` apart. */
 typedef struct run {
     int64_t from, count, step;
-    bool is_input; /* neither before nor after it */
+    bool is_input; /* no padding */
 } run;
 
 static run run_at(const edges *e, int d, int64_t at)
@@ -241,7 +248,8 @@ static run run_at(const edges *e, int d, int64_t at)
     return r;
 }
 
-/* From dimension d on; inner and outer are cut to the parts of those before. */
+/* Visits the parts from dimension d on. inner and outer are already narrowed to
+ * the part in earlier dimensions. */
 static tn_status each_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                            int d, bool is_input)
 {
@@ -299,8 +307,8 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* out[..., i, j] = x[..., index of i, index of j], of the dimensions that have
- * such: at least one, three at most. */
+/* out[..., i, j] = x[..., index of i, index of j] for the dimensions that have
+ * an index: one to three. */
 static tn_status take_part(tn_tensor *x, const edges *e, tn_tensor *out)
 {
     static tn__formula take[] = {
@@ -326,7 +334,7 @@ static tn_status copy_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                                   : tn__copy_into(outer, inner, "pad");
 }
 
-/* The sources of a dimension as a tensor of the open scope. */
+/* The source indices of a dimension as a tensor. The open scope owns it. */
 static tn_tensor *sources(const edges *e, int d)
 {
     int64_t n = e->inner->shape[d], size = e->outer->shape[d];
@@ -344,7 +352,7 @@ static tn_tensor *sources(const edges *e, int d)
     return index;
 }
 
-/* Makes the last dimensions that have an edge go together. */
+/* Selects the last padded dimensions, which are copied together. */
 static tn_status find_sources(edges *e)
 {
     int ndim = e->inner->ndim, least = ndim > 3 ? ndim - 3 : 0;
@@ -405,7 +413,8 @@ static tn_status launch_sum(tn__formula *formula, tn_tensor *a, tn_tensor *b,
                              "pad");
 }
 
-/* Adds a part to where it came from; first the places of one element. */
+/* Adds a part to where it came from. Positions of a single source element
+ * first. */
 static tn_status add_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                           bool is_input)
 {

@@ -1,28 +1,31 @@
-/* pool.c: pooling: row reductions over windows. */
+/* pool.c: pooling of images, as row reductions over windows. */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* Geometry from a row's arguments; dilation -1: it has none. */
-static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
-                           int stride, int padding, int dilation, int ceil_mode,
-                           tn__window *w)
+/* The numbers of a pooling row's arguments. dilation -1: it has none. */
+typedef struct pool_args {
+    int kernel_size, stride, padding, dilation, ceil_mode;
+} pool_args;
+
+static tn_status take_pool(const tn__call *call, tn_tensor *x,
+                           const pool_args *arg, tn__window *w)
 {
     const char *name = tn__op_outer(call->op->name);
-    tn_status status = tn__window_pair(call, kernel, w->kernel);
-    /* An empty list, as PyTorch has it, means kernel_size too. */
+    tn_status status = tn__window_pair(call, arg->kernel_size, w->kernel);
+    /* As in PyTorch, an empty stride means kernel_size. */
     w->stride[0] = w->stride[1] = 0;
-    bool strides =
-        tn__call_has(call, stride) && call->value[stride].of.dims->count > 0;
+    bool strides = tn__call_has(call, arg->stride) &&
+                   call->value[arg->stride].of.dims->count > 0;
     if (status >= 0 && strides)
-        status = tn__window_pair(call, stride, w->stride);
+        status = tn__window_pair(call, arg->stride, w->stride);
     if (status >= 0)
-        status = tn__window_pair(call, padding, w->pad);
+        status = tn__window_pair(call, arg->padding, w->pad);
     w->dilation[0] = w->dilation[1] = 1;
-    if (status >= 0 && dilation >= 0)
-        status = tn__window_pair(call, dilation, w->dilation);
+    if (status >= 0 && arg->dilation >= 0)
+        status = tn__window_pair(call, arg->dilation, w->dilation);
     if (status < 0)
         return status;
-    if (dilation >= 0 && x->dtype == TN_BOOL)
+    if (arg->dilation >= 0 && x->dtype == TN_BOOL)
         return tn__fail(TN_ERR_DTYPE, "%s: {input} is bool; convert it with "
                         "tn_to_dtype", name);
     for (int a = 0; a < 2; a++) {
@@ -40,21 +43,22 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
         w->in[a] = x->shape[x->ndim - 2 + a];
         int64_t room = w->in[a] + 2 * w->pad[a] -
                        w->dilation[a] * (w->kernel[a] - 1) - 1;
-        bool up = tn__call_int(call, ceil_mode);
+        bool up = tn__call_int(call, arg->ceil_mode);
         w->out[a] = room < 0 && !(up && room + w->stride[a] > 0)
                         ? 0
                         : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] +
                               1;
-        /* The last window starts inside the image or its padding before it. */
+        /* The last window must start inside the image or in the padding before
+         * it. */
         if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
             w->out[a]--;
         if (w->out[a] < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} reaches over "
-                            "%lld, the padded {input} has %lld", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} spans %lld "
+                            "elements, the padded {input} has %lld", name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
-        /* Taps that lie outside in each window change nothing, and with
-         * ceil_mode there may be billions of them. */
+        /* Taps outside the image in every window change nothing. With ceil_mode
+         * there may be billions of them. */
         int64_t taps = (w->in[a] + 2 * w->pad[a] - 1) / w->dilation[a] + 1;
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -75,7 +79,7 @@ static tn_tensor *new_out(tn__call *call, const tn__images *x,
     return out;
 }
 
-/* A result of the row: contiguous over (N, C, oH, oW). */
+/* Adds a result of the row: contiguous over (N, C, oH, oW). */
 static void add_out(tn__space *space, const tn__window *w, tn_tensor *out)
 {
     tn__operand *to = tn__space_add_bare(space, out);
@@ -85,7 +89,7 @@ static void add_out(tn__space *space, const tn__window *w, tn_tensor *out)
     to->stride[0] = w->out[1] * w->out[0] * space->extent[1];
 }
 
-/* Row and column of the window's first element: one a row. */
+/* Adds the row or column of the window's first element: one value for a row. */
 static void add_origin(tn__space *space, const tn__window *w, int axis)
 {
     tn__operand *at = tn__space_add_bare(space, NULL);
@@ -93,7 +97,7 @@ static void add_origin(tn__space *space, const tn__window *w, int axis)
     at->stride[2 + axis] = w->stride[axis];
 }
 
-/* ---- by the device ------------------------------------------------------------------ */
+/* ---- by the device ------------------------------------------------------- */
 
 static tn_strided planes(const tn_tensor *x)
 {
@@ -130,10 +134,10 @@ tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
                            NULL, NULL);
 }
 
-/* ---- the greatest ----------------------------------------------------------------- */
+/* ---- max pooling --------------------------------------------------------- */
 
-/* The arguments of the rows that give indices or none are the same in the same
- * order, but for the last of max_pool2d. */
+/* The rows with and without indices have the same arguments in the same order,
+ * except for the last of max_pool2d. */
 enum { MAX_ARGS = TN__ARG_MAX_POOL2D_RETURN_INDICES };
 
 tn_status tn__run_max_pool2d(tn__call *call)
@@ -157,17 +161,14 @@ tn_status tn__run_max_pool2d(tn__call *call)
 static tn_status take_max_pool(const tn__call *call, tn_tensor *x,
                                tn__images *images, tn__window *w)
 {
-    enum {
-        kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
-        stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,
-        padding = TN__ARG_MAX_POOL2D_WITH_INDICES_PADDING,
-        dilation = TN__ARG_MAX_POOL2D_WITH_INDICES_DILATION,
-        ceil_mode = TN__ARG_MAX_POOL2D_WITH_INDICES_CEIL_MODE
-    };
+    static const pool_args arg = {
+        .kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
+        .stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,
+        .padding = TN__ARG_MAX_POOL2D_WITH_INDICES_PADDING,
+        .dilation = TN__ARG_MAX_POOL2D_WITH_INDICES_DILATION,
+        .ceil_mode = TN__ARG_MAX_POOL2D_WITH_INDICES_CEIL_MODE};
     tn_status status = tn__images_of(tn__op_outer(call->op->name), x, images);
-    return status < 0 ? status
-                      : take_pool(call, x, kernel_size, stride, padding,
-                                  dilation, ceil_mode, w);
+    return status < 0 ? status : take_pool(call, x, &arg, w);
 }
 
 tn_status tn__run_max_pool2d_greatest(tn__call *call)
@@ -181,8 +182,9 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     tn_tensor *out = new_out(call, &images, &w, x->dtype);
     if (!out)
         return tn_error_code();
-    status = tn__window_misses(&w)
-                 ? TN_ERR_UNSUPPORTED /* devices may expect to see an element */
+    status = tn__window_all_padding(&w)
+                 ? TN_ERR_UNSUPPORTED /* a device may require that each window
+                                         has an element */
                  : tn__pool_by_extension(
                        (tn_pool_args){.kind = TN_POOL_GREATEST}, &w, x, out,
                        NULL, "max_pool2d");
@@ -200,9 +202,8 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* least: what padding reads as. Where there is nothing else the place is that
- * of the first tap not before the image, even if that lies behind it (a window in
- * padding alone), as in PyTorch. */
+/* least: the value of padding. A window in padding alone gets the index of its
+ * first tap not before the image, even if that is behind it, as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \
                 " j: row offset; h: i64, w: i64, kw: i64, dh: i64, dw: i64) =" \
@@ -221,7 +222,7 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
         " dw: i64) = let k = rargmax(x);"
         "(rmax(x), (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw)");
     static tn__formula padded = MAX_PADDED("like(-inf, x)");
-    /* -inf is no least number of theirs; they compute in int32 */
+    /* -inf is not the minimum of narrow integers; they are computed in int32 */
     static tn__formula narrow = MAX_PADDED("i32(-inf)");
     tn_tensor *x = tn__call_tensor(call, 0);
     tn__images images;
@@ -234,7 +235,7 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
     tn_tensor *indices = out ? new_out(call, &images, &w, TN_I64) : NULL;
     if (!indices)
         return tn_error_code();
-    status = tn__window_misses(&w)
+    status = tn__window_all_padding(&w)
                  ? TN_ERR_UNSUPPORTED
                  : tn__pool_by_extension((tn_pool_args){.kind = TN_POOL_MAX},
                                          &w, x, out, indices, "max_pool2d");
@@ -270,9 +271,10 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
                              param + plain, "max_pool2d");
 }
 
-/* ---- the mean --------------------------------------------------------------------- */
+/* ---- the mean ------------------------------------------------------------ */
 
-/* How many elements a window's sum is divided by: a row value. */
+/* The number of elements that a window's sum is divided by: one value for a
+ * row. */
 #define POOL_HEAD                                                             \
     "avg_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"       \
     " h: i64, w: i64, kh: i64, kw: i64, ph: i64, pw: i64) ="
@@ -291,12 +293,11 @@ tn_status tn__run_avg_pool2d(tn__call *call)
     static tn__formula by_number = TN__FORMULA(
         "avg_pool2d(x, r: offset, c: offset; n: i64) ="
         "like(div(rsum(x[r, c; 0]), n), x)");
-    enum {
-        kernel_size = TN__ARG_AVG_POOL2D_KERNEL_SIZE,
-        stride = TN__ARG_AVG_POOL2D_STRIDE,
-        padding = TN__ARG_AVG_POOL2D_PADDING,
-        ceil_mode = TN__ARG_AVG_POOL2D_CEIL_MODE
-    };
+    static const pool_args arg = {.kernel_size = TN__ARG_AVG_POOL2D_KERNEL_SIZE,
+                                  .stride = TN__ARG_AVG_POOL2D_STRIDE,
+                                  .padding = TN__ARG_AVG_POOL2D_PADDING,
+                                  .dilation = -1,
+                                  .ceil_mode = TN__ARG_AVG_POOL2D_CEIL_MODE};
     tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL2D_INPUT);
     int64_t divisor;
     if (tn__window_divisor(call, TN__ARG_AVG_POOL2D_DIVISOR_OVERRIDE,
@@ -307,12 +308,11 @@ tn_status tn__run_avg_pool2d(tn__call *call)
     tn__window w;
     tn_status status = tn__images_of("avg_pool2d", x, &images);
     if (status >= 0)
-        status = take_pool(call, x, kernel_size, stride, padding, -1,
-                           ceil_mode, &w);
+        status = take_pool(call, x, &arg, &w);
     if (status < 0)
         return status;
     bool plain = tn__window_is_inside(&w) && divisor == 0 &&
-                 tn_dtype_is_floating(x->dtype); /* whole numbers truncate */
+                 tn_dtype_is_floating(x->dtype); /* integers are truncated */
     tn__formula *formula = plain       ? &inside
                            : divisor   ? &by_number
                            : count_pad ? &with_pad

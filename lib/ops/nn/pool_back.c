@@ -1,10 +1,10 @@
-/* pool_back.c: what flows back through pooling: rows of their own, so that a
- * device may have them (the extension `pool`), and differentiable, for they
- * are linear: the way forward again. */
+/* pool_back.c: gradients of pooling. They are rows of their own, so that a
+ * device may have them (the extension `pool`). They are linear, so they are
+ * differentiable by the forward pooling. */
 #include <base/memory.h>
 #include <ops/nn/window.h>
 
-/* g is one number for each window over images of this size. */
+/* Checks that g has one number for each window of images of this size. */
 static tn_status check_images(const tn__call *call, const tn_tensor *g,
                               const int64_t *size)
 {
@@ -21,9 +21,9 @@ static tn_status check_images(const tn__call *call, const tn_tensor *g,
     return TN_OK;
 }
 
-/* ---- the greatest ----------------------------------------------------------------- */
+/* ---- max pooling --------------------------------------------------------- */
 
-/* Windows that chose the same element add up. */
+/* Adds g at its index. Windows that chose the same element add up. */
 static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
                             const int64_t *size)
 {
@@ -31,7 +31,7 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
     int64_t each = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     for (int d = 0; d < g->ndim - 2; d++)
         images *= g->shape[d];
-    /* One zero, expanded: scatter_add copies what it adds to. */
+    /* A zero that is expanded: scatter_add copies its input. */
     tn_tensor *zero = tn_zeros(tn_dims(1, 1), .dtype = g->dtype,
                                .device = g->storage->device);
     tn_tensor *flat = zero ? tn_expand(zero, tn_dims(images, area)) : NULL;
@@ -39,7 +39,7 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
                           tn_reshape(g, tn_dims(images, each)));
 }
 
-/* An image for each of g's, of this size. */
+/* Images of this size, one for each of g's. */
 static tn_tensor *new_images(const tn_tensor *g, const int64_t *size,
                              const char *what)
 {
@@ -51,8 +51,7 @@ static tn_tensor *new_images(const tn_tensor *g, const int64_t *size,
     return tn__tensor_new(g->storage->device, g->dtype, g->ndim, shape, what);
 }
 
-/* Hands over what a row of primitives made, in the shape of `made`, which goes.
- */
+/* Returns the result of primitives in the shape of `made`, and frees that. */
 static tn_status replace(tn__call *call, tn_tensor *made,
                          tn_tensor *(*make)(const tn__call *call))
 {
@@ -86,7 +85,7 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     tn_tensor *g = tn__call_tensor(call, TN__ARG_MAX_POOL2D_BACK_G);
     tn_tensor *indices =
         tn__call_tensor(call, TN__ARG_MAX_POOL2D_BACK_INDICES);
-    /* Windows do not matter: the indices say all. */
+    /* The indices determine everything, so the window does not matter. */
     tn__window w = {.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
     tn_status status =
         tn__window_pair(call, TN__ARG_MAX_POOL2D_BACK_SIZE, w.in);
@@ -109,7 +108,7 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     return status;
 }
 
-/* ---- the mean --------------------------------------------------------------------- */
+/* ---- the mean ------------------------------------------------------------ */
 
 enum {
     G = TN__ARG_AVG_POOL2D_BACK_G,
@@ -144,7 +143,8 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a], (long long)w->pad[a],
                             (long long)w->in[a]);
-        /* As forward: with ceil_mode there may be billions of taps outside. */
+        /* As in the forward pass: with ceil_mode there may be billions of taps
+         * outside. */
         int64_t taps = w->in[a] + 2 * w->pad[a];
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -152,8 +152,8 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
     return status;
 }
 
-/* By how many elements window i along an axis divides: those between the ends
- * of the padding, or those within the image. */
+/* The divisor of window i along an axis: the number of elements within the
+ * padding or within the image. */
 static int64_t count_at(const tn__window *w, int a, int64_t i, bool with_padding)
 {
     int64_t low = with_padding ? -w->pad[a] : 0;
@@ -164,7 +164,7 @@ static int64_t count_at(const tn__window *w, int a, int64_t i, bool with_padding
     return end - start;
 }
 
-/* The divisor of each window, (oH, oW), like g. */
+/* The divisor of each window, (oH, oW), in g's dtype. */
 static tn_tensor *divisors(const tn_tensor *g, const tn__window *w,
                            bool with_padding)
 {

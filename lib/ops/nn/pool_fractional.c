@@ -1,13 +1,13 @@
-/* pool_fractional.c: pooling by windows that lie at random (Graham, "Fractional
- * Max-Pooling", arXiv:1412.6071): a number in [0, 1) of each plane and dimension
- * says where its windows begin, in steps of (size - window) / (windows - 1),
- * rounded down; the last one ends where the plane does. As in PyTorch the
- * numbers of a plane are for its last dimension first in 2d, last in 3d. Made of
- * gather and max, whose gradients it has. */
+/* pool_fractional.c: pooling with windows at random positions (Graham,
+ * "Fractional Max-Pooling", arXiv:1412.6071). A number in [0, 1) for each plane
+ * and dimension determines where its windows begin: at steps of (size - window)
+ * / (windows - 1), rounded down. The last window ends where the plane ends. As
+ * in PyTorch the numbers of a plane are for its last dimension first in 2d, but
+ * last in 3d. Composed of gather and max, which have gradients. */
 #include <ops/engine/native.h>
 
 typedef struct fraction {
-    int count; /* 2 or 3 dimensions, the last ones of input */
+    int count; /* 2 or 3: the last dimensions of input */
     int64_t planes, in[3], window[3], out[3];
 } fraction;
 
@@ -18,7 +18,7 @@ static tn_status fail_list(const char *name, const char *arg, int found,
                     "or one for all", name, arg, found, wanted);
 }
 
-/* The sizes of the output: given, or parts of the input's. */
+/* The sizes of the output: given, or input's sizes times a ratio. */
 static tn_status find_out(const tn__call *call, int size, fraction *f)
 {
     const char *name = call->op->name;
@@ -76,8 +76,8 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
     return TN_OK;
 }
 
-/* The numbers: those given, of (N, C, count), or new ones; as (planes, count).
- * Half types are computed in float32. */
+/* The random numbers: those given, (N, C, count), or new ones; as (planes,
+ * count). Half types are computed in float32. */
 static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
                              const fraction *f)
 {
@@ -104,7 +104,7 @@ static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
                        dtype);
 }
 
-/* Where windows begin along dimension a: (planes, out[a]) of int64. */
+/* The start of each window along dimension a: int64 (planes, out[a]). */
 static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
 {
     int64_t last = f->in[a] - f->window[a], count = f->out[a];
@@ -117,7 +117,7 @@ static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
     tn_tensor *sample = tn_unsqueeze(u, 1);
     tn_tensor *i = tn_arange(0, count - 1, 1, .dtype = samples->dtype,
                              .device = device);
-    /* in the samples' type, as PyTorch divides */
+    /* in the dtype of the samples, as PyTorch divides */
     tn_tensor *step = tn_div_scalar(tn_full(TN_SCALAR, (double)last,
                                             .dtype = samples->dtype,
                                             .device = device), count - 1);
@@ -129,7 +129,7 @@ static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
     return tn_cat(all, 2, 1);
 }
 
-/* What lies in each window, by its number in the plane: (planes, out ...,
+/* The indices in the plane of the elements of each window: (planes, out ...,
  * elements of a window). */
 static tn_tensor *places(const fraction *f, tn_tensor *samples)
 {

@@ -1,11 +1,11 @@
-/* recurrent.c: recurrent cells and layers, written with other rows.
+/* recurrent.c: recurrent cells and layers, composed of other rows.
  *
- * A layer multiplies the whole sequence by the input's weights at once; what
- * remains for a step is the product with the hidden state, to which it is
- * added, and one kernel. Cuts
- * along time and along gates are one call (apart) each, whose gradient is one
- * cat: a gradient for each part would write the whole each time. An LSTM of one
- * dtype is a row of its own (lstm_sequence), which cuts nothing. */
+ * A layer multiplies the whole sequence by the input weights at once. Each step
+ * then needs the product with the hidden state, which is added, and one
+ * element-wise kernel. Splitting along time and along gates is one call each
+ * (the row apart), whose gradient is a single cat. A gradient for each part
+ * would write the whole tensor each time. An LSTM of one dtype is a row of its
+ * own (lstm_sequence), which splits nothing. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>
@@ -38,7 +38,7 @@ tn_status tn__run_apart(tn__call *call)
     return TN_OK;
 }
 
-int tn__apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part)
+int tn__split_parts(tn_tensor *x, int dim, int64_t size, tn_tensor **part)
 {
     if (!x)
         return 0;
@@ -69,7 +69,7 @@ tn_status tn__run_lstm_gates(tn__call *call)
     if (!scope)
         return TN_ERR_MEMORY;
     tn_status status = TN_ERR_MEMORY;
-    if (tn__apart(gates, last, cell->shape[last], part) == 4) {
+    if (tn__split_parts(gates, last, cell->shape[last], part) == 4) {
         const tn_value value[] = {
             tn__value_tensor(part[0]), tn__value_tensor(part[1]),
             tn__value_tensor(part[2]), tn__value_tensor(part[3]),
@@ -83,7 +83,7 @@ tn_status tn__run_lstm_gates(tn__call *call)
     return status < 0 ? tn_error_code() : TN_OK;
 }
 
-/* ---- one step --------------------------------------------------------------- */
+/* ---- one step ------------------------------------------------------------ */
 
 enum cell { TANH, RELU, GRU, LSTM };
 
@@ -92,23 +92,23 @@ static int gates_of(enum cell kind)
     return kind == LSTM ? 4 : kind == GRU ? 3 : 1;
 }
 
-/* What a step works on; c is NULL but for LSTM. */
+/* The state of a step. c is NULL except for LSTM. */
 typedef struct state {
     tn_tensor *h, *c;
 } state;
 
-/* Arguments of a row, by what they are: rows without a cell state have the
- * others one place earlier. */
+/* The arguments of a row by meaning. Rows without a cell state have the later
+ * arguments one position earlier. */
 typedef struct arguments {
     tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
-    tn_tensor *turned; /* w_hh transposed, once for all steps */
+    tn_tensor *transposed; /* w_hh transposed, once for all steps */
     state start;
     enum cell kind;
-    int at; /* of w_ih */
+    int at; /* argument number of w_ih */
 } arguments;
 
-/* h times its weights plus addend, which may be NULL: one call where nothing is
- * to be converted. */
+/* h times the hidden weights, plus addend, which may be NULL. It is one call if
+ * no dtype is converted. */
 static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
                               tn_tensor *addend)
 {
@@ -117,13 +117,13 @@ static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
         return addend ? tn_add(addend, h) : h;
     }
     const tn_value value[] = {tn__value_tensor(h),
-                              tn__value_tensor(a->turned),
+                              tn__value_tensor(a->transposed),
                               tn__value_tensor(addend)};
     return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
 }
 
-/* x: input times its weights, (batch, gates hidden); of all but GRU, whose
- * gates tell them apart, with both biases. */
+/* x: the projected input, (batch, gates * hidden). It includes both biases,
+ * except for GRU, whose gates use them separately. */
 static bool step(const arguments *a, tn_tensor *x, state *s)
 {
     const enum cell kind = a->kind;
@@ -136,8 +136,8 @@ static bool step(const arguments *a, tn_tensor *x, state *s)
     int64_t hidden = a->w_hh->shape[0] / gates_of(kind);
     tn_value value[7];
     if (kind == GRU) {
-        if (tn__apart(x, 1, hidden, part) != 3 ||
-            tn__apart(h, 1, hidden, more) != 3)
+        if (tn__split_parts(x, 1, hidden, part) != 3 ||
+            tn__split_parts(h, 1, hidden, more) != 3)
             return false;
         for (int i = 0; i < 3; i++)
             part[3 + i] = more[i];
@@ -158,18 +158,19 @@ static bool step(const arguments *a, tn_tensor *x, state *s)
     return s->h != NULL;
 }
 
-/* The input times its weights, with the biases that step wants there. */
-static tn_tensor *weigh(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
-                        tn_tensor *b_ih, tn_tensor *b_hh)
+/* Projects the input with the input weights, and adds the biases that step
+ * expects there. */
+static tn_tensor *project_input(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
+                                tn_tensor *b_ih, tn_tensor *b_hh)
 {
     if (kind != GRU && b_hh)
         b_ih = b_ih ? tn_add(b_ih, b_hh) : b_hh;
     return tn_linear(x, w_ih, b_ih);
 }
 
-/* ---- what callers get wrong ------------------------------------------------------ */
+/* ---- checks -------------------------------------------------------------- */
 
-static arguments take(const tn__call *call, enum cell kind)
+static arguments read_arguments(const tn__call *call, enum cell kind)
 {
     int at = kind == LSTM ? 3 : 2;
     return (arguments){
@@ -182,8 +183,8 @@ static arguments take(const tn__call *call, enum cell kind)
         .kind = kind, .at = at};
 }
 
-static tn_status want(const tn__call *call, int arg, const tn_tensor *x,
-                      int ndim, int64_t a, int64_t b)
+static tn_status check_shape(const tn__call *call, int arg, const tn_tensor *x,
+                             int ndim, int64_t a, int64_t b)
 {
     const int64_t shape[] = {a, b};
     char have[TN__SHAPE_TEXT], need[TN__SHAPE_TEXT];
@@ -195,7 +196,7 @@ static tn_status want(const tn__call *call, int arg, const tn_tensor *x,
                     tn__shape_text(need, ndim, shape));
 }
 
-/* x has `lead` dimensions before its features, the last of which is the
+/* x has `lead` dimensions before its features; the last of them is the
  * batch. */
 static tn_status check(const tn__call *call, const arguments *a, int lead)
 {
@@ -214,12 +215,12 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
     int64_t wide = a->w_ih->shape[0], hidden = wide / gates;
     int64_t batch = a->x->shape[lead - 1];
     int64_t out = a->w_hr ? a->w_hr->shape[0] : hidden;
-    if (want(call, a->at, a->w_ih, 2, wide, a->x->shape[lead]) < 0 ||
-        want(call, a->at + 1, a->w_hh, 2, wide, out) < 0 ||
-        want(call, a->at + 2, a->b_ih, 1, wide, 0) < 0 ||
-        want(call, a->at + 3, a->b_hh, 1, wide, 0) < 0 ||
-        want(call, 1, a->start.h, 2, batch, out) < 0 ||
-        want(call, 2, a->start.c, 2, batch, hidden) < 0)
+    if (check_shape(call, a->at, a->w_ih, 2, wide, a->x->shape[lead]) < 0 ||
+        check_shape(call, a->at + 1, a->w_hh, 2, wide, out) < 0 ||
+        check_shape(call, a->at + 2, a->b_ih, 1, wide, 0) < 0 ||
+        check_shape(call, a->at + 3, a->b_hh, 1, wide, 0) < 0 ||
+        check_shape(call, 1, a->start.h, 2, batch, out) < 0 ||
+        check_shape(call, 2, a->start.c, 2, batch, hidden) < 0)
         return tn_error_code();
     if (tn__me.modes.autocast) /* the products convert */
         return TN_OK;
@@ -227,17 +228,17 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
                                 call->op->arg[a->at].name);
 }
 
-/* ---- cells ------------------------------------------------------------------------- */
+/* ---- cells --------------------------------------------------------------- */
 
 static tn_status run_cell(tn__call *call, enum cell kind)
 {
-    arguments a = take(call, kind);
+    arguments a = read_arguments(call, kind);
     tn_status status = check(call, &a, 1);
     if (status < 0)
         return status;
     state s = a.start;
-    tn_tensor *x = weigh(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
-    a.turned = tn_t(a.w_hh);
+    tn_tensor *x = project_input(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
+    a.transposed = tn_t(a.w_hh);
     if (!x || !step(&a, x, &s))
         return tn_error_code();
     tn__give(call, s.h);
@@ -264,10 +265,10 @@ tn_status tn__run_lstm_cell(tn__call *call)
     return run_cell(call, LSTM);
 }
 
-/* ---- sequences ----------------------------------------------------------------------- */
+/* ---- sequences ----------------------------------------------------------- */
 
-/* The steps of a layer: x and out are (time, batch, ...) lists of parts with a
- * time of 1. What a step makes on its way goes with the step. */
+/* Runs the steps of a layer. x and out are lists of (time, batch, ...) parts
+ * with a time of 1. The scope of a step owns its intermediate tensors. */
 static bool run_steps(const arguments *a, tn_tensor *const *x, int count,
                       bool reverse, state *s, tn_tensor **out)
 {
@@ -294,40 +295,41 @@ static bool run_steps(const arguments *a, tn_tensor *const *x, int count,
     return true;
 }
 
-static tn_tensor *join(tn_tensor *const *part, int count)
+static tn_tensor *concatenate(tn_tensor *const *part, int count)
 {
     const tn_value value[] = {tn__value_tensors(part, count),
                               tn__value_int(0)};
     return tn__row(TN__OP_ID_CAT, value, 2);
 }
 
-/* A sequence too long for one cut is cut into blocks first. */
+/* A sequence that is too long for one split is split into blocks first. */
 static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
                              state *s)
 {
     enum { MOST = TN__OP_MAX_OUTPUTS };
     tn_tensor *block[MOST], *part[MOST], *out[MOST], *done[MOST];
     int64_t size = (x->shape[0] + MOST - 1) / MOST;
-    int blocks = tn__apart(x, 0, size > MOST ? size : MOST, block);
+    int blocks = tn__split_parts(x, 0, size > MOST ? size : MOST, block);
     for (int i = 0; i < blocks; i++) {
         int b = reverse ? blocks - 1 - i : i;
         if (block[b]->shape[0] > MOST) {
             done[b] = run_blocks(a, block[b], reverse, s);
         } else {
-            int count = tn__apart(block[b], 0, 1, part);
+            int count = tn__split_parts(block[b], 0, 1, part);
             done[b] = count && run_steps(a, part, count, reverse, s, out)
-                          ? join(out, count)
+                          ? concatenate(out, count)
                           : NULL;
         }
         if (!done[b])
             return NULL;
     }
-    return blocks == 1 ? done[0] : blocks ? join(done, blocks) : NULL;
+    return blocks == 1 ? done[0] : blocks ? concatenate(done, blocks) : NULL;
 }
 
-/* ---- LSTM, a whole sequence in one row -------------------------------------------------- */
+/* ---- LSTM, a whole sequence in one row ----------------------------------- */
 
-/* All of float32 or of float64, and none empty: as lstm_sequence takes them. */
+/* Are all of float32 or all of float64, and none empty, as lstm_sequence
+ * requires? */
 static bool is_uniform(const arguments *a)
 {
     const tn_tensor *x[] = {a->x, a->w_ih, a->w_hh, a->b_ih, a->b_hh,
@@ -338,31 +340,33 @@ static bool is_uniform(const arguments *a)
     return fits;
 }
 
-/* w transposed, for one small product after the other: its rows lie a line more
- * than a power of two apart, of which a cache holds few (hidden 256: 8 %). */
-static tn_tensor *turn(tn_tensor *w)
+/* w transposed, for many small products. Its rows are padded to 16 elements
+ * more than a power of two, because a cache holds few rows at power-of-two
+ * distances (8 % of the time at hidden 256). */
+static tn_tensor *padded_transpose(tn_tensor *w)
 {
     enum { APART = 16 };
     tn_tensor *wide = tn_empty(tn_dims(w->shape[1], w->shape[0] + APART),
                                .dtype = w->dtype,
                                .device = w->storage->device);
-    tn_tensor *turned = tn_narrow(wide, 1, 0, w->shape[0]);
-    bool fine = turned && tn__copy_into(turned, tn_t(w), "lstm_layer") >= 0;
-    return fine ? turned : NULL;
+    tn_tensor *transposed = tn_narrow(wide, 1, 0, w->shape[0]);
+    bool fine =
+        transposed && tn__copy_into(transposed, tn_t(w), "lstm_layer") >= 0;
+    return fine ? transposed : NULL;
 }
 
-/* The steps: gates (time, batch, 4 hidden) hold the input's part. Each step's
- * product is added to its gates, and what comes out of them is written where
- * it stays. The views move along in time: nothing is made for a step. */
+/* Runs the steps. gates (time, batch, 4 * hidden) hold the input's part. Each
+ * step's product is added to its gates, and the results are written to their
+ * final place. The views advance in time, so a step allocates nothing. */
 static tn_status run_sequence(const arguments *a, tn_tensor *gates,
                               tn_tensor *out, tn_tensor *cells, bool reverse)
 {
     const int64_t count = gates->shape[0], hidden = cells->shape[2];
-    tn_tensor *turned = turn(a->w_hh);
+    tn_tensor *transposed = padded_transpose(a->w_hh);
     tn_tensor *g = tn_select(gates, 0, 0), *part[4];
     tn_tensor *h[2] = {tn_select(out, 0, 0), tn_select(out, 0, 0)};
     tn_tensor *c[2] = {tn_select(cells, 0, 0), tn_select(cells, 0, 0)};
-    if (!turned || !c[1] || tn__apart(g, 1, hidden, part) != 4)
+    if (!transposed || !c[1] || tn__split_parts(g, 1, hidden, part) != 4)
         return tn_error_code();
     for (int64_t i = 0; i < count; i++) {
         const int64_t t = reverse ? count - 1 - i : i;
@@ -374,9 +378,9 @@ static tn_status run_sequence(const arguments *a, tn_tensor *gates,
         c[0]->offset = cells->offset + before * cells->stride[0];
         h[1]->offset = out->offset + t * out->stride[0];
         c[1]->offset = cells->offset + t * cells->stride[0];
-        const tn_value product[] = {
-            tn__value_tensor(i ? h[0] : a->start.h), tn__value_tensor(turned),
-            tn__value_tensor(g), tn__value_float(1)};
+        const tn_value product[] = {tn__value_tensor(i ? h[0] : a->start.h),
+                                    tn__value_tensor(transposed),
+                                    tn__value_tensor(g), tn__value_float(1)};
         const tn_value value[] = {
             tn__value_tensor(part[0]), tn__value_tensor(part[1]),
             tn__value_tensor(part[2]), tn__value_tensor(part[3]),
@@ -390,9 +394,9 @@ static tn_status run_sequence(const arguments *a, tn_tensor *gates,
     return TN_OK;
 }
 
-/* The input times its weights, (time, batch, 4 hidden), of a matrix that lies as
- * it is read: so it is one product. */
-static tn_tensor *weigh_all(const arguments *a)
+/* The projected input of all steps, (time, batch, 4 * hidden). x must be
+ * contiguous, so that this is one product. */
+static tn_tensor *project_inputs(const arguments *a)
 {
     const tn_tensor *x = a->x;
     const tn_value value[] = {
@@ -405,7 +409,7 @@ static tn_tensor *weigh_all(const arguments *a)
 
 tn_status tn__run_lstm_sequence(tn__call *call)
 {
-    arguments a = take(call, LSTM);
+    arguments a = read_arguments(call, LSTM);
     tn_status status = check(call, &a, 2);
     if (status < 0)
         return status;
@@ -419,7 +423,7 @@ tn_status tn__run_lstm_sequence(tn__call *call)
                                           call->op->name)) < 0)
             return tn_error_code();
     tn_scope *scope = tn_scope_open();
-    tn_tensor *gates = scope ? weigh_all(&a) : NULL;
+    tn_tensor *gates = scope ? project_inputs(&a) : NULL;
     status = !gates ? tn_error_code()
                     : run_sequence(&a, gates, call->out[0], call->out[1],
                                    tn__call_int(call,
@@ -445,8 +449,8 @@ static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
     if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_SEQUENCE], value, 7, out, 3) <
         0)
         return tn_error_code();
-    /* The last step's are copies: who keeps them or changes them keeps no whole
-     * sequence, and changes none. */
+    /* The last states are copies. Keeping them does not keep the whole sequence
+     * in memory, and changing them does not change it. */
     tn__give(call, out[0]);
     tn_status status = tn__give(call, tn_clone(tn_select(out[0], 0, last)));
     return status < 0
@@ -456,7 +460,7 @@ static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
 
 static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
 {
-    arguments a = take(call, kind);
+    arguments a = read_arguments(call, kind);
     if (kind == LSTM)
         a.w_hr = tn__call_tensor(call, TN__ARG_LSTM_LAYER_W_HR);
     tn_status status = check(call, &a, 2);
@@ -467,9 +471,9 @@ static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
                         call->op->name);
     if (kind == LSTM && !a.w_hr && !tn__me.modes.autocast && is_uniform(&a))
         return run_whole(call, &a, tn__call_int(call, reverse_arg));
-    a.turned = tn_t(a.w_hh);
+    a.transposed = tn_t(a.w_hh);
     state s = a.start;
-    tn_tensor *x = weigh(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
+    tn_tensor *x = project_input(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
     tn_tensor *out = x ? run_blocks(&a, x, tn__call_int(call, reverse_arg), &s)
                        : NULL;
     if (!out)

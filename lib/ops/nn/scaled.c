@@ -1,9 +1,10 @@
-/* scaled.c: products of float8 matrices, which stand for numbers that a scale
- * brought into their range.
+/* scaled.c: products of float8 matrices, whose elements were brought into range
+ * by a scale.
  *
- * By the device where it has the extension "product" and takes them: the scales
- * stay in its memory, so that nothing waits for their values. Else in float32,
- * in which each float8 and each product of two is exact. */
+ * If the device has the extension "product" and supports them, the scales stay
+ * in its memory, so nothing waits for their values. Otherwise the product is
+ * computed in float32, in which each float8 and each product of two is
+ * exact. */
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
@@ -29,7 +30,7 @@ static tn_status check_matrices(const tn_tensor *a, const tn_tensor *b)
     return TN_OK;
 }
 
-/* One number, or one for each row (column) of the product. */
+/* Checks a scale: one number, or one for each row (column) of the product. */
 static tn_status check_scale(const char *which, const tn_tensor *scale,
                              int64_t rows, int64_t columns)
 {
@@ -122,7 +123,7 @@ tn_status tn__run_scaled_mm(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "%s: {out_dtype} is %s; a floating one "
                         "is wanted", name, tn_dtype_name(dtype));
     if (bias && (bias->ndim != 1 || bias->shape[0] != shape[1]))
-        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s is no (%lld,)", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s is not (%lld,)", name,
                         tn__shape_text(text, bias->ndim, bias->shape),
                         (long long)shape[1]);
     if (bias && (!tn_dtype_is_floating(bias->dtype) || bias->dtype == TN_F64))

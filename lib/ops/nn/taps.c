@@ -20,7 +20,7 @@ tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach)
     return TN_OK;
 }
 
-tn_status tn__taps_room(const tn_tensor *x, int dim, int64_t out)
+tn_status tn__taps_check_memory(const tn_tensor *x, int dim, int64_t out)
 {
     const char *name = tn__op_outer("resample");
     int64_t shape[TN_MAX_NDIM];
@@ -46,7 +46,8 @@ void tn__taps_free(tn__taps *taps)
     tn__free(taps->weight);
 }
 
-/* The adjoint's table: the outputs that each input goes into, in order. */
+/* Makes the table of the adjoint: the outputs that each input contributes to,
+ * in order. */
 static tn_status turn_around(const tn__taps *taps, tn__taps *back)
 {
     int64_t total = taps->out * taps->reach, most = 1;
@@ -70,7 +71,7 @@ static tn_status turn_around(const tn__taps *taps, tn__taps *back)
     return status;
 }
 
-/* Tables as tensors of shape (out, reach) beside x. */
+/* The tables as tensors of shape (out, reach) on the device of x. */
 static tn_tensor *index_tensor(const tn__taps *taps, const tn_tensor *x)
 {
     return tn_to(tn_tensor_from_array(taps->index, TN_I64,
@@ -125,7 +126,7 @@ tn_status tn__taps_max(tn_tensor *x, int dim, const tn__taps *taps,
     return TN_OK;
 }
 
-/* ---- the two rows ------------------------------------------------------------ */
+/* ---- the two rows -------------------------------------------------------- */
 
 static tn_status check_tables(const char *name, const tn_tensor *x,
                               const tn_tensor *index, const tn_tensor *weight)
@@ -171,7 +172,7 @@ static void begin(tn__space *space, const tn_tensor *out, int64_t row)
         space->extent[out->ndim] = row;
 }
 
-/* x, of which dimension dim is read by an index. */
+/* Adds x, whose dimension dim is read by an index. */
 static void add_indexed(tn__space *space, tn_tensor *x, int dim)
 {
     tn__operand *from = tn__space_add_bare(space, x);
@@ -181,7 +182,7 @@ static void add_indexed(tn__space *space, tn_tensor *x, int dim)
     from->index_extent[0] = x->shape[dim];
 }
 
-/* A table: of tap t alone (the taps are no row), or with the taps as row. */
+/* Adds a table: of tap t alone, or with all taps as the row. */
 static void add_table(tn__space *space, tn_tensor *table, int dim, int64_t t)
 {
     tn__operand *at = tn__space_add_bare(space, table);
@@ -198,9 +199,9 @@ static void add_out(tn__space *space, tn_tensor *out)
         to->stride[d] = out->stride[d];
 }
 
-/* Up to four taps are written out, with all of an output's neighbours side by
- * side; more are a row to be summed. What a tap without weight points to does
- * not count, be it NaN. */
+/* Up to four taps are written out in the kernel, over all adjacent outputs.
+ * More are summed as a row. A tap without weight does not count, even if it
+ * points to a NaN. */
 #define TAP(n) "where(w" #n " == 0, 0, x[i" #n "] * w" #n ")"
 enum { WRITTEN_OUT = 4 };
 static tn__formula resample[WRITTEN_OUT + 1] = {

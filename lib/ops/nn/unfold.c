@@ -58,7 +58,7 @@ tn_status tn__run_unfold(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_WINDOWS, value, 5));
 }
 
-/* windows_backward along one dimension. */
+/* A call of windows_backward, along one dimension. */
 typedef struct sum_back {
     tn_tensor *g, *out;
     int dim;
@@ -66,7 +66,8 @@ typedef struct sum_back {
     const char *name;
 } sum_back;
 
-/* Places [from, end) of the dimension, each a row over k of its windows. */
+/* Computes the elements [from, end) of the dimension, each as a row over the k
+ * of its windows. */
 static tn_status sum_places(const sum_back *s, tn__formula *formula,
                             int64_t from, int64_t end, bool indexed)
 {
@@ -103,8 +104,8 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
                              s->step != 1 ? &step : NULL, s->name);
 }
 
-/* Places [from, end) that lie in windows of three at places k[]: their sum
- * written out, in a row's order, with neighbours side by side. */
+/* Computes the elements [from, end), which are in windows of three at taps k[]:
+ * the sum is written out in the order of a row, over adjacent elements. */
 static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
                              const int *k, int count)
 {
@@ -135,8 +136,8 @@ static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
                              s->name);
 }
 
-/* The same for all places that windows of three reach, from 0 to *end: the
- * first and the last lie in one or two. */
+/* The same for all elements that windows of three cover, from 0 to *end. The
+ * first and the last ones are in one or two windows. */
 static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
 {
     const int64_t d = s->dilation;
@@ -156,9 +157,9 @@ static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
     return status;
 }
 
-/* Element p of the dimension lies in window q at place k where p = q step + k
- * dilation. Where the step is 1, most lie in a window at every place: those
- * are rows of g as it lies. */
+/* Element p of the dimension is tap k of window q if p = q * step + k *
+ * dilation. If the step is 1, most elements are in a window at every tap. These
+ * are rows of g, read by strides alone. */
 static tn_status sum_windows(const sum_back *s)
 {
     static tn__formula steps = TN__FORMULA(
@@ -224,16 +225,17 @@ tn_status tn__run_windows_backward(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "%s: %lld windows, where %lld fit in "
                         "{length} %lld", s.name, (long long)g->shape[s.dim],
                         (long long)fit, (long long)length);
-    /* Windows of no element are one more than there are places. */
+    /* Windows without elements: their number is one more than that of the
+     * elements. */
     return size == 0 ? tn__fill(s.out, 0, s.name) : sum_windows(&s);
 }
 
-/* ---- columns ---------------------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------- */
 
 enum { KERNEL, DILATION, PADDING, STRIDE, LISTS };
 
-/* kernel_size and the lists behind it, as two numbers each, and how many
- * windows lie over an image of this size. */
+/* Reads kernel_size and the lists after it as two numbers each, and computes
+ * the number of windows over an image of this size. */
 static tn_status take_lists(const tn__call *call, int first,
                             const int64_t size[2], tn_dims_list list[LISTS],
                             tn_dims_list *out)

@@ -1,6 +1,6 @@
-/* window.c: windows as strides. A window's element (ki, kj) of output (oi, oj)
- * lies at row oi * stride + ki * dilation - pad: with no padding that is a sum
- * of strides, else a coordinate with which an indexed load is made. */
+/* window.c: windows as strides. Tap (ki, kj) of output (oi, oj) is at row oi *
+ * stride + ki * dilation - pad. Without padding that is a sum of strides.
+ * Otherwise it is a coordinate, by which the kernel loads with an index. */
 #include <base/memory.h>
 #include <ops/nn/window.h>
 
@@ -31,7 +31,7 @@ static int64_t first_tap(const tn__window *w, int a, int64_t i)
     return at < 0 ? at + (step - 1 - at) / step * step : at;
 }
 
-bool tn__window_misses(const tn__window *w)
+bool tn__window_all_padding(const tn__window *w)
 {
     for (int a = 0; a < 2; a++)
         for (int64_t i = 0; w->dilation[a] > w->in[a] && i < w->out[a] &&
@@ -41,8 +41,8 @@ bool tn__window_misses(const tn__window *w)
     return false;
 }
 
-tn_status tn__window_shows(const tn__window *w, tn_device *device,
-                           tn_tensor **shows, tn_tensor **first)
+tn_status tn__window_visible(const tn__window *w, tn_device *device,
+                             tn_tensor **shows, tn_tensor **first)
 {
     const tn_dims_list size = {2, {w->out[0], w->out[1]}};
     tn_tensor *tap[2];
@@ -72,9 +72,10 @@ tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2])
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %s is neither one number "
                         "nor two", call->op->name, call->op->arg[arg].name,
                         tn__shape_text(text, dims->count, dims->dim));
-    for (int i = 0; i < dims->count; i++) /* so that sums of products fit */
+    for (int i = 0; i < dims->count; i++) /* so that sums of products do not
+                                             overflow */
         if (dims->dim[i] > INT32_MAX || dims->dim[i] < -INT32_MAX)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld exceeds 2^31",
                             tn__op_outer(call->op->name), call->op->arg[arg].name,
                             (long long)dims->dim[i]);
     pair[0] = dims->dim[0];
@@ -97,7 +98,7 @@ tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images)
     return TN_OK;
 }
 
-/* Where the dimensions of outputs and of the window stand in the space. */
+/* The dimensions of the space for outputs and for the window. */
 static void places(const tn__space *space, int *out, int *kernel)
 {
     *out = space->row_ndim ? 2 : 4;

@@ -1,13 +1,13 @@
-/* random.c: a generator a thread: a seed and how many calls it has served. The
- * numbers themselves are made by the kernels, from these two and the element's
- * number. */
+/* random.c: one random generator for each thread: a seed and the number of
+ * calls served. The kernels compute the random numbers from these two and from
+ * the number of the element. */
 #include <base/context.h>
 #include <device/recorder.h>
 #include <ops/random/random.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-static _Atomic uint64_t next_seed; /* so that threads differ */
+static _Atomic uint64_t next_seed; /* gives each thread another seed */
 
 static tn_rng_state generator(void)
 {

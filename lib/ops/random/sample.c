@@ -1,13 +1,14 @@
-/* sample.c: draws from rows of weights.
+/* sample.c: sampling from rows of weights.
  *
- * Weights over exponential numbers race: the greatest quotient of a row lies at
- * k with probability w[k] / sum(w), the second greatest likewise among the rest
- * (Efraimidis and Spirakis, 2006). So one draw is an argmax, draws without
- * replacement are a top-k, and draws with replacement are as many races. */
+ * Divide each weight by a random number of the exponential distribution. The
+ * largest quotient of a row is at k with probability w[k] / sum(w), and the
+ * second largest has the same property among the rest (Efraimidis and Spirakis,
+ * 2006). So one draw is an argmax, draws without replacement are a top-k, and
+ * draws with replacement repeat the race. */
 #include <ops/engine/native.h>
 
-/* The least of what a row of weights must be: for an error before the draw, the
- * whole is brought to one number each. */
+/* Checks the rows of weights before the draw. All conditions are reduced to one
+ * number each, which is read back. */
 static tn_status check_weights(tn_tensor *w, int64_t wanted)
 {
     tn_tensor *bad = tn_any(tn_logical_not(

@@ -1,4 +1,5 @@
-/* norms.c: vector norms: a row for each order that needs less than powers. */
+/* norms.c: vector norms: a specialised row for each order that needs no
+ * powers. */
 #include <math.h>
 #include <ops/engine/native.h>
 
@@ -44,7 +45,8 @@ tn_status tn__run_dist(tn__call *call)
                                tn__value_none(), tn__value_bool(false)));
 }
 
-/* arXiv:1602.07868: g is the norm of each slice along dim; dim -1: of all. */
+/* arXiv:1602.07868: g is the norm of each slice along dim. dim -1: of all
+ * elements. */
 tn_status tn__run_weight_norm(tn__call *call)
 {
     tn_tensor *v = tn__call_tensor(call, TN__ARG_WEIGHT_NORM_V);
@@ -58,7 +60,7 @@ tn_status tn__run_weight_norm(tn__call *call)
     for (int d = 0; d < v->ndim; d++)
         if (d != dim)
             dims.dim[dims.count++] = d;
-    bool slices = dims.count > 0; /* else each element is one */
+    bool slices = dims.count > 0; /* without dims each element is one */
     tn_tensor *size = slices ? norm(v, 2, tn__value_dims(&dims),
                                     tn__value_bool(true))
                              : tn_abs(v);

@@ -1,16 +1,17 @@
-/* rank.c: elements by their rank along a dimension. What finds the element is
- * made of sorts (of one rank, that stop at it) and takes no part in gradients: these flow through the gather
- * that picks it. */
+/* rank.c: order statistics along a dimension. The index of the element is found
+ * by sorting, which stops at a single rank. This takes no part in gradients:
+ * they go through the gather of the element. */
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* A 0-d tensor is a list of one here. */
+/* A 0-d tensor counts as a 1-d tensor with one element. */
 static tn_tensor *as_list(tn_tensor *x)
 {
     return x->ndim ? x : tn_reshape(x, tn_dims(1));
 }
 
-/* The element of x at index (of size 1 along dim), and the index. */
+/* Returns the element of x at index, which has size 1 along dim, and the
+ * index. */
 static tn_status give_at(tn__call *call, tn_tensor *x, int dim,
                          tn_tensor *index, bool keepdim)
 {
@@ -29,7 +30,7 @@ static tn_status fail_empty(const char *name, int dim)
                     name, dim);
 }
 
-/* ---- the k-th, the middle one ---- */
+/* ---- k-th smallest, median ----------------------------------------------- */
 
 static tn_tensor *index_of_rank(tn_tensor *x, int64_t rank, int dim)
 {
@@ -61,7 +62,7 @@ tn_status tn__run_kthvalue(tn__call *call)
                    tn__call_int(call, TN__ARG_KTHVALUE_KEEPDIM));
 }
 
-/* Where the lower of the middle ones stands, the first NaN if there is one. */
+/* The index of the lower middle element, or of the first NaN. */
 static tn_tensor *median_index(tn_tensor *x, int dim)
 {
     tn_tensor *index = index_of_rank(x, (x->shape[dim] - 1) / 2, dim);
@@ -99,7 +100,7 @@ static tn_status give_median(tn__call *call,
                    tn__call_int(call, TN__ARG_MEDIAN_DIM_KEEPDIM));
 }
 
-/* Over all elements: a list, its index dropped. */
+/* Over all elements: flattens input and drops the index. */
 static tn_status give_median_of_all(tn__call *call,
                                     tn_tensor *index_of(tn_tensor *, int))
 {
@@ -138,10 +139,11 @@ tn_status tn__run_nanmedian_dim(tn__call *call)
     return give_median(call, nanmedian_index);
 }
 
-/* ---- the most frequent ---- */
+/* ---- mode ---------------------------------------------------------------- */
 
-/* In the order along dim, each element's number within its run of equals is
- * greatest at the end of the longest run, and first in the first such run. */
+/* In sorted order along dim, number the elements within each run of equal
+ * elements. The largest number is at the end of the longest run, and the first
+ * such run holds the smallest value. */
 static tn_tensor *mode_index(tn_tensor *x, int dim)
 {
     tn_tensor *order = NULL, *where = NULL;
@@ -224,8 +226,8 @@ static tn_tensor *parts_of(const tn__call *call, const tn_tensor *x)
                    .device = x->storage->device);
 }
 
-/* The rank in the order along the last dimension for each part q of it, as a
- * fraction. NaN comes last in the order: with one, all ranks are the last. */
+/* For each quantile q, the rank along the sorted last dimension, as a fraction.
+ * NaN is last in the order. A row with NaN has the last rank for all q. */
 static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
 {
     int last = x->ndim - 1;
@@ -241,10 +243,10 @@ static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
     return tn_masked_fill_scalar(tn_mul_scalar(q, top), any, top);
 }
 
-/* What has an order along its last dimension. */
+/* A tensor that is sorted along its last dimension. */
 typedef struct ranked {
-    tn_tensor *sorted; /* or NULL: one rank is known, in rows without NaN */
-    tn_tensor *x, *nan, *top; /* is there one, and where the last one stands */
+    tn_tensor *sorted; /* or NULL: a single rank, in rows without NaN */
+    tn_tensor *x, *nan, *top; /* whether a row has NaN, and the last position */
     double known;
 } ranked;
 
@@ -258,7 +260,7 @@ static tn_tensor *at_rank(const ranked *r, tn_tensor *rank, double known)
                               index_of_rank(r->x, (int64_t)known, last)));
 }
 
-/* Elements at ranks between whole numbers. */
+/* Interpolates elements at ranks between integers. */
 static tn_tensor *between(const ranked *r, tn_tensor *rank, int how)
 {
     const tn_tensor *x = r->x;
@@ -280,7 +282,7 @@ static tn_tensor *between(const ranked *r, tn_tensor *rank, int how)
                            : tn_lerp(below, above, tn_sub(rank, low));
 }
 
-/* With the values along the last dimension where q or the input's dim was. */
+/* Moves the quantiles from the last dimension to where q or input's dim was. */
 static tn_tensor *arranged(tn_tensor *out, const tn__call *call,
                            const tn_tensor *q, int dim)
 {
@@ -329,7 +331,7 @@ static tn_status give_quantile(tn__call *call, bool ignore_nan)
     tn_tensor *order = NULL;
     if (ignore_nan || tn__call_tensor(call, TN__ARG_QUANTILE_Q)) {
         r.sorted = tn_sort(x, last, false, &order);
-    } else { /* as ranks_of() multiplies */
+    } else { /* the same product as in ranks_of() */
         int64_t top = x->shape[last] - 1;
         double part = tn__call_float(call, TN__ARG_QUANTILE_Q);
         r.known = x->dtype == TN_F64 ? part * (double)top

@@ -1,11 +1,11 @@
-/* scan.c: prefix folds and orders along a dimension: the scan and sort
- * primitives, which work along the last one. */
+/* scan.c: prefix sums (scans) and sorting along a dimension: the primitives
+ * scan and sort, which work along the last dimension. */
 #include <base/memory.h>
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
 
-/* x's view with dimension dim last. */
+/* x's view with dimension dim moved to the end. */
 static tn_strided dim_last(const tn_tensor *x, int dim)
 {
     tn_strided view = {.buffer = tn__tensor_buffer(x),
@@ -32,7 +32,7 @@ static uint32_t extents(const tn_tensor *x, int dim, int64_t *extent)
     return (uint32_t)n;
 }
 
-/* An output of the call: of x's shape, with `keep` elements along dim. */
+/* An output of the call: x's shape, with `keep` elements along dim. */
 static tn_tensor *output(tn__call *call, const tn_tensor *x, tn_dtype dtype,
                          int dim, int64_t keep)
 {
@@ -46,7 +46,7 @@ static tn_tensor *output(tn__call *call, const tn_tensor *x, tn_dtype dtype,
     return out;
 }
 
-/* ---- prefix folds ---- */
+/* ---- scans --------------------------------------------------------------- */
 
 static tn_status scan(tn__call *call, uint32_t kind, bool with_index)
 {
@@ -91,7 +91,7 @@ tn_status tn__run_cummin(tn__call *call)
     return scan(call, TN_REDUCE_MIN, true);
 }
 
-/* cumsum and cumprod: whole numbers and bools become int64 first. */
+/* cumsum and cumprod: integers and bools are converted to int64 first. */
 static tn_status cumulate(tn__call *call, int row)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CUMSUM_INPUT);
@@ -118,10 +118,10 @@ tn_status tn__run_cumprod(tn__call *call)
     return cumulate(call, TN__OP_ID_SCAN_PROD);
 }
 
-/* ---- orders ---- */
+/* ---- sorting ------------------------------------------------------------- */
 
-/* In place of output o its last element along dim: of the others nothing is
- * known, so nobody may see them. */
+/* Replaces output o by its last element along dim. The other elements are
+ * undefined and must not be visible. */
 static tn_status leave_last(tn__call *call, int o, int dim)
 {
     tn_tensor *all = call->out[o];
@@ -178,7 +178,8 @@ tn_status tn__run_sort_first(tn__call *call)
     return status;
 }
 
-/* The first `keep` (-1: all) of the order along dim, and where they stood. */
+/* The first `keep` (-1: all) elements of the order along dim, and their
+ * indices. */
 static tn_status first_of(tn_tensor *x, int64_t dim, bool descending,
                           int64_t keep, tn_tensor **out)
 {

@@ -1,9 +1,9 @@
-/* diagonal.c: diagonals as views, tensors made of diagonals, and tensors with
- * another one put in as a part. */
+/* diagonal.c: diagonals as views, tensors built from diagonals, and copies of a
+ * tensor with a part replaced. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* Where a diagonal lies in a tensor. */
+/* The position of a diagonal in a tensor. */
 typedef struct line {
     int dim1, dim2;
     int64_t offset; /* of its first element, in elements */
@@ -40,7 +40,7 @@ static tn_status find_line(const tn__call *call, int first, int ndim,
     return TN_OK;
 }
 
-/* The view on x's diagonal: the other dimensions, then its own. */
+/* A view of x's diagonal: the other dimensions, then the diagonal. */
 static void view_line(const tn_tensor *x, const line *l, tn_tensor *view)
 {
     int n = 0;
@@ -92,8 +92,8 @@ tn_status tn__run_diagonal_backward(tn__call *call)
     view_line(out, &l, &view);
     if (!tn__shape_equal(x->ndim, x->shape, view.ndim, view.shape)) {
         char text[TN__SHAPE_TEXT], whole[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: {input} %s is no "
-                        "such diagonal of %s",
+        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: {input} %s is not "
+                        "such a diagonal of %s",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn__shape_text(whole, size->count, size->dim));
     }
@@ -103,7 +103,8 @@ tn_status tn__run_diagonal_backward(tn__call *call)
 
 /* ---- composites ---- */
 
-/* By the row and not by options, where the least int64 means "none". */
+/* Calls the row, not the function with options: there the smallest int64 means
+ * "none". */
 static tn_tensor *by_row(int id, tn_tensor *x, int64_t offset, int dim1,
                          int dim2)
 {
@@ -188,19 +189,19 @@ tn_status tn__run_trace(tn__call *call)
     return tn__give(call, tn_sum(diagonal(x, 0)));
 }
 
-/* ---- the places of a triangle ---- */
+/* ---- the indices of a triangle ------------------------------------------- */
 
-/* How many columns of row r lie on or below a diagonal. */
+/* The number of columns of row r on or below a diagonal. */
 static int64_t columns_below(int64_t r, int64_t columns, int64_t offset)
 {
     int64_t count = r + offset + 1;
     return count < 0 ? 0 : count > columns ? columns : count;
 }
 
-/* The same for all rows. */
+/* The same, summed over all rows. */
 static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
 {
-    /* Rows [some, full) have part of their columns, those behind all. */
+    /* Rows [some, full) have part of their columns, later rows have all. */
     int64_t some = offset < 0 ? -offset : 0;
     int64_t full = columns - offset - 1;
     some = some > rows ? rows : some;
@@ -209,7 +210,8 @@ static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
            (rows - full) * columns;
 }
 
-/* Rows, and behind them columns, of the elements on one side of a diagonal. */
+/* Writes the row numbers, and behind them the column numbers, of the elements
+ * on one side of a diagonal. */
 static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
                           bool lower, int64_t count, int64_t *row)
 {
@@ -239,7 +241,8 @@ static tn_status triangle_indices(tn__call *call, bool lower)
     int64_t count =
         lower ? elements_below(rows, columns, offset)
               : rows * columns - elements_below(rows, columns, offset - 1);
-    /* Before host memory is filled: the device's may be too small. */
+    /* Allocated before the host memory is filled, as the device may have too
+     * little. */
     tn_tensor *out = tn_empty(tn_dims(2, count), .dtype = TN_I64);
     int64_t *at =
         out ? tn__alloc_many(tn__size_mul(2, count), sizeof *at) : NULL;
@@ -269,9 +272,9 @@ tn_status tn__run_triu_indices(tn__call *call)
     return triangle_indices(call, false);
 }
 
-/* ---- a part put in ---- */
+/* ---- a part replaced ----------------------------------------------------- */
 
-/* x where `mask` is 0, else what is placed. */
+/* x where `mask` is 0, else the new elements. */
 static tn_status put_in(tn__call *call, tn_tensor *x, tn_tensor *placed,
                         tn_tensor *mask)
 {
@@ -295,7 +298,7 @@ static tn_tensor *in_slices(tn_tensor *src, const tn_tensor *x, int dim,
     return src ? tn__row(TN__OP_ID_SLICE_BACKWARD, value, 5) : NULL;
 }
 
-/* A part of x and src must have one shape. */
+/* A part of x and src must have the same shape. */
 static tn_status check_part(const tn__call *call, const tn_tensor *part,
                             const tn_tensor *src)
 {
@@ -304,8 +307,8 @@ static tn_status check_part(const tn__call *call, const tn_tensor *part,
         return tn_error_code();
     if (tn__shape_equal(part->ndim, part->shape, src->ndim, src->shape))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {src} %s has not the shape %s of what "
-                    "it takes the place of", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {src} %s does not have the shape %s of "
+                    "what it takes the place of", call->op->name,
                     tn__shape_text(a, src->ndim, src->shape),
                     tn__shape_text(b, part->ndim, part->shape));
 }

@@ -1,5 +1,5 @@
-/* shapes.c: other shapes, repetitions and turns, as composites of views, copies
- * and joins; and flip, which reads backwards. */
+/* shapes.c: reshaping, repetition, flips and rotations, composed of views,
+ * copies and concatenations; and flip, which reads backwards. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
@@ -100,7 +100,7 @@ tn_status tn__run_sum_to_size(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "sum_to_size: {size:}%s does not "
                         "broadcast to %s", tn__shape_text(a, size->count,
                         size->dim), tn__shape_text(b, x->ndim, x->shape));
-    if (over.count || !size->count) /* a 0-d one of whole numbers is int64 */
+    if (over.count || !size->count) /* a 0-d result of integers is int64 */
         x = tn_sum(x, .dims = tn__marked(over), .keepdim = true);
     return tn__give(call, tn_reshape(x, *size));
 }
@@ -164,7 +164,8 @@ tn_status tn__run_reverse_dims(tn__call *call)
 
 /* ---- repeated ---- */
 
-/* x along dim `times` times one after the other, or each slice so often. */
+/* Repeats x `times` times along dim: as a whole, or each slice in
+ * succession. */
 static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
 {
     tn_dims_list size = size_of(x), wide = {x->ndim + 1, {0}};
@@ -180,9 +181,9 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     return tn_reshape(tn_expand(tn_unsqueeze(x, at), wide), size);
 }
 
-/* The dimensions from *d on so often, as many of them as fit, with one more
- * for each, in TN_MAX_NDIM: they repeat at once, so that gradients are summed
- * once. *d is then the first that is left. */
+/* Repeats the dimensions from *d on, as many of them as fit into TN_MAX_NDIM
+ * with one new dimension for each. They are repeated at once, so that the
+ * gradient is one sum. *d is then the first dimension that is left. */
 static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
 {
     tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};
@@ -259,8 +260,8 @@ tn_status tn__run_tile(tn__call *call)
     return repeat(call, x, &times);
 }
 
-/* The dimension that repeat_interleave works along; without one input counts as
- * a list. */
+/* The dimension along which repeat_interleave works. Without the argument,
+ * input is flattened. */
 static int interleaved_dim(const tn__call *call, int arg, tn_tensor **x)
 {
     if (!tn__call_has(call, arg) || (*x)->ndim == 0) {
@@ -283,7 +284,7 @@ tn_status tn__run_repeat_interleave(tn__call *call)
     return tn__give(call, repeated(x, dim, times, true));
 }
 
-/* Number k as often as times[k] says. */
+/* The number k repeated times[k] times, for each k. */
 static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
                                  tn_device *device)
 {
@@ -301,7 +302,8 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
             return NULL;
         }
     }
-    /* Before host memory is filled: the device's may be too small. */
+    /* Allocated before the host memory is filled, as the device may have too
+     * little. */
     tn_tensor *out = tn_empty(tn_dims(total), .dtype = TN_I64,
                               .device = device);
     size_t bytes = (size_t)total * sizeof(int64_t);
@@ -327,8 +329,8 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
     int64_t count = x->shape[dim];
     char text[TN__SHAPE_TEXT];
     if (by->ndim > 1 || (by->numel != 1 && by->numel != count))
-        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: {repeats} %s has not "
-                        "one number for each of the %lld slices",
+        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: {repeats} %s does "
+                        "not have one number for each of the %lld slices",
                         tn__shape_text(text, by->ndim, by->shape),
                         (long long)count);
     by = tn_contiguous(tn_to_dtype(
@@ -342,7 +344,7 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
     return tn__give(call, tn_index_select(x, dim, number));
 }
 
-/* ---- turned ---- */
+/* ---- rotated ------------------------------------------------------------- */
 
 tn_status tn__run_flip(tn__call *call)
 {

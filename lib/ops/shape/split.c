@@ -1,8 +1,9 @@
-/* split.c: one tensor as several, several brought to one shape: all views. */
+/* split.c: splitting a tensor, and bringing several tensors to one shape. All
+ * results are views. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* One more output; a refusal where there are too many. */
+/* Adds an output. An error if there are too many. */
 static tn_status add_part(tn__call *call, tn_tensor *part)
 {
     if (!part)
@@ -14,7 +15,7 @@ static tn_status add_part(tn__call *call, tn_tensor *part)
     return TN_OK;
 }
 
-/* The dimension in argument i of a tensor that has one. */
+/* Argument i as a dimension of a tensor that must have at least one. */
 static int dim_of(const tn__call *call, int i, const tn_tensor *x)
 {
     if (x->ndim > 0)
@@ -180,7 +181,7 @@ tn_status tn__run_tensor_split_by(tn__call *call)
                          : split_at(call, x, dim, index, by->numel);
 }
 
-/* The hsplit, vsplit and dsplit rows have an int or a list as argument 1. */
+/* The rows hsplit, vsplit and dsplit have an int or a list as argument 1. */
 static tn_status split_along(tn__call *call, int dim, int least)
 {
     tn_tensor *x = tn__call_tensor(call, 0);
@@ -267,7 +268,7 @@ tn_status tn__run_meshgrid(tn__call *call)
     return status;
 }
 
-/* x with at least so many dimensions. */
+/* x with at least ndim dimensions. */
 static tn_tensor *at_least(tn_tensor *x, int ndim)
 {
     if (x->ndim >= ndim) {
@@ -307,10 +308,11 @@ tn_status tn__run_atleast_3d(tn__call *call)
     return run_at_least(call, 3);
 }
 
-/* ---- joined ---- */
+/* ---- concatenation ------------------------------------------------------- */
 
-/* Joins the tensors along dim, each with at least ndim dimensions; lists stand
- * as columns where asked. dim 1 of lists alone is dim 0. */
+/* Concatenates the tensors along dim, each with at least ndim dimensions.
+ * columns: a 1-d tensor becomes a column. dim 1 of 1-d tensors alone is dim
+ * 0. */
 static tn_status join(tn__call *call, int ndim, int dim, bool columns)
 {
     tn_tensor *const *x = call->value[0].of.tensors;
@@ -360,7 +362,7 @@ tn_status tn__run_column_stack(tn__call *call)
 
 /* ---- views as copies ---- */
 
-/* The row whose name is that of this one without "_copy". */
+/* Calls the row whose name is that of this one without "_copy". */
 tn_status tn__run_copied(tn__call *call)
 {
     char name[64] = "";

@@ -1,17 +1,18 @@
-/* strided.c: views by sizes and strides of the caller's, and their opposite. */
+/* strided.c: views with sizes and strides given by the caller, and their
+ * adjoint. */
 #include <ops/engine/native.h>
 #include <tensor/tensor.h>
 
-/* A view within x's storage as a call of this family gives it. */
+/* A view of x's storage, as requested by a call of this family. */
 typedef struct strided {
     const tn_dims_list *size;
-    tn_dims_list stride; /* 0 where none is taken, which may be given any */
+    tn_dims_list stride; /* 0 in dimensions without steps, where the caller may
+                            give any */
     int64_t offset;    /* of element 0, in the storage */
-    int64_t low, high; /* elements of the storage that it spans; high < low:
-                          none */
+    int64_t low, high; /* range of elements of the storage; high < low: none */
 } strided;
 
-/* Adds (size - 1) * stride to *end; false where that cannot be told. */
+/* Adds (size - 1) * stride to *end. False on overflow. */
 static bool reach_further(int64_t size, int64_t stride, int64_t *end)
 {
     int64_t reach;
@@ -19,8 +20,8 @@ static bool reach_further(int64_t size, int64_t stride, int64_t *end)
            !__builtin_add_overflow(*end, reach, end);
 }
 
-/* Do size and stride fit together, and what they tell into x's storage? The
- * arguments size, stride and storage_offset stand behind each other. */
+/* Checks that size and stride have the same length and stay within x's storage.
+ * size, stride and storage_offset are consecutive arguments. */
 static tn_status read_strided(const tn__call *call, const tn_tensor *x,
                               int first, strided *out)
 {
@@ -58,7 +59,7 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
         return tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
-            "%s: {size:}elements %lld to %lld lie outside a storage of %lld",
+            "%s: {size:}elements %lld to %lld are outside a storage of %lld",
             name, (long long)low, (long long)high, (long long)room);
     *out = empty ? (strided){size, *step, 0, 0, -1}
                  : (strided){size, *step, offset, low, high};
@@ -80,8 +81,8 @@ tn_status tn__run_as_strided(tn__call *call)
                                           v.offset));
 }
 
-/* Memory for all that x and v see, zero where neither does, with x's elements
- * in it: its element `low` is that of x's storage. */
+/* Memory for all elements of x and v, with the elements of x in it and zeros
+ * elsewhere. Its element 0 is the element `low` of x's storage. */
 static tn_tensor *copy_span(tn_tensor *x, const strided *v, int64_t *low)
 {
     int64_t from, to;

@@ -1,5 +1,5 @@
-/* views.c: other shapes and strides on the same storage. No kernel runs here,
- * but where reshape has to copy. */
+/* views.c: views with other shapes and strides. No kernel runs here, except
+ * when reshape has to copy. */
 #include <base/error.h>
 #include <ops/engine/mistakes.h>
 #include <ops/table.h>
@@ -15,7 +15,7 @@ static tn_status give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
-/* What a view is built in: a copy of input's shape and strides, to change. */
+/* A view under construction: a copy of input's shape and strides. */
 typedef struct frame {
     int ndim;
     int64_t shape[TN_MAX_NDIM], stride[TN_MAX_NDIM];
@@ -47,9 +47,9 @@ static void remove_dim(frame *f, int dim)
     }
 }
 
-/* ---- shape ------------------------------------------------------------------- */
+/* ---- shape --------------------------------------------------------------- */
 
-/* A shape with at most one -1 worked out for numel elements. */
+/* Checks a shape for numel elements and computes a size of -1. */
 static tn_status resolve(const char *name, const tn_tensor *x,
                          const tn_dims_list *given, tn__shape *shape)
 {
@@ -81,8 +81,8 @@ fail:
                     tn__shape_text(want, given->count, given->dim));
 }
 
-/* The strides with which x's memory has this shape (of as many elements), as
- * PyTorch's view; false where it must be copied. */
+/* The strides with which x's memory has this shape, with the same number of
+ * elements, as in PyTorch's view. False if it must be copied. */
 static bool view_strides(const tn_tensor *x, const tn__shape *shape,
                       int64_t *stride)
 {
@@ -90,8 +90,8 @@ static bool view_strides(const tn_tensor *x, const tn__shape *shape,
         tn__shape_contiguous_strides(shape->ndim, shape->dim, stride);
         return true;
     }
-    /* Runs of input's dimensions that are contiguous among themselves; each
-     * must be made up of whole dimensions of the new shape. */
+    /* Groups the dimensions of input that are contiguous among themselves. Each
+     * group must be made of whole dimensions of the new shape. */
     int d = x->ndim - 1, n = shape->ndim - 1;
     while (d >= 0 || n >= 0) {
         while (d >= 0 && x->shape[d] == 1)
@@ -113,7 +113,7 @@ static bool view_strides(const tn_tensor *x, const tn__shape *shape,
             return false;
     }
     for (; n >= 0; n--)
-        stride[n] = 0; /* sizes of 1 in front */
+        stride[n] = 0; /* leading sizes of 1 */
     return true;
 }
 
@@ -182,7 +182,7 @@ tn_status tn__run_flatten(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (first > last)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "flatten: {start_dim} %d lies behind {end_dim} %d",
+                        "flatten: {start_dim} %d is after {end_dim} %d",
                         first, last);
     tn_dims_list shape = {0, {0}};
     for (int d = 0; d < x->ndim; d++) {
@@ -196,7 +196,7 @@ tn_status tn__run_flatten(tn__call *call)
     return give(call, tn_reshape(x, shape));
 }
 
-/* ---- order of dimensions ------------------------------------------------------ */
+/* ---- order of dimensions ------------------------------------------------- */
 
 tn_status tn__run_transpose(tn__call *call)
 {
@@ -257,7 +257,7 @@ tn_status tn__run_permute(tn__call *call)
     return give_view(call, x, &f);
 }
 
-/* ---- dimensions of size 1 ------------------------------------------------------ */
+/* ---- dimensions of size 1 ------------------------------------------------ */
 
 tn_status tn__run_unsqueeze(tn__call *call)
 {
@@ -322,7 +322,7 @@ tn_status tn__run_expand(tn__call *call)
     return give_view(call, x, &f);
 }
 
-/* ---- parts --------------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
 tn_status tn__run_select(tn__call *call)
 {
@@ -391,7 +391,7 @@ tn_status tn__run_narrow_at(tn__call *call)
                                 tn__call_int(call, TN__ARG_NARROW_AT_LENGTH)));
 }
 
-static int64_t within(int64_t at, int64_t size)
+static int64_t clamp_index(int64_t at, int64_t size)
 {
     at = at < 0 ? at + size : at;
     return at < 0 ? 0 : at > size ? size : at;
@@ -410,14 +410,14 @@ tn_status tn__run_slice(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "slice: {step} %lld is below 1",
                         (long long)step);
     int64_t size = x->shape[dim];
-    int64_t start = within(tn__call_int(call, TN__ARG_SLICE_START), size);
+    int64_t start = clamp_index(tn__call_int(call, TN__ARG_SLICE_START), size);
     int64_t end = tn__call_has(call, TN__ARG_SLICE_END)
-                      ? within(tn__call_int(call, TN__ARG_SLICE_END), size)
+                      ? clamp_index(tn__call_int(call, TN__ARG_SLICE_END), size)
                       : size;
     frame f = frame_of(x);
     f.offset += start * x->stride[dim];
     f.shape[dim] = end > start ? (end - start - 1) / step + 1 : 0;
-    if (f.shape[dim] > 1) /* else step may be any number */
+    if (f.shape[dim] > 1) /* for a size of 1 any step is valid */
         f.stride[dim] *= step;
     return give_view(call, x, &f);
 }

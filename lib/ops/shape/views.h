@@ -1,4 +1,4 @@
-/* views.h: can memory be seen in another shape? */
+/* views.h: tests whether memory can be viewed in another shape. */
 #ifndef TN_LIB_OPS_VIEWS_H
 #define TN_LIB_OPS_VIEWS_H
 
