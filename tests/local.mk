@@ -15,6 +15,7 @@ check_PROGRAMS += tests/options/test_needs
 tests_options_test_needs_SOURCES = tests/options/test_needs.c
 
 dist_check_SCRIPTS += \
+	tests/test_tap.sh \
 	tests/test_layers.sh \
 	tests/test_headers.sh \
 	tests/options/test_options.sh \

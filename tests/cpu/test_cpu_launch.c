@@ -319,12 +319,14 @@ int main(void)
     plugin_load();
     plugin_each(test_set);
     ok(!plugin_open("v9"), "an unknown instruction set is refused");
-    is_str(failure,
 #if defined(__x86_64__)
-           "cpu: isa=v9 is none of the sets built: generic, v3, v4, jit",
+    const char *built = "generic, v3, v4, jit";
 #else
-           "cpu: isa=v9 is none of the sets built: generic",
+    const char *built = "generic";
 #endif
-           "with those there are");
+    char want[128];
+    snprintf(want, sizeof want, "cpu: isa=v9 is none of the sets built: %s",
+             built);
+    is_str(failure, want, "the message names the sets that were built");
     return done_testing();
 }
