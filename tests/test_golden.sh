@@ -49,17 +49,4 @@ manual=docs/operators.md
 [ -f $manual ] || manual=$top_srcdir/$manual
 sed -n '/^## On the host/,/^## /s/^- `\(.*\)`$/\1/p' $manual | sort >"$scratch/manual"
 is_empty "$(diff "$scratch/named" "$scratch/manual")" "and so does the manual"
-
-# OpenCL compiles every program that it meets, which takes PoCL some 300 ms:
-# each operator's first sample, held to the reference's bits. All of them:
-# make check-opencl-full.
-if TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
-    succeeds "opencl: each operator's first sample has the reference's bits" \
-        tests/golden/bits opencl tests/golden/samples 100000
-    is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
-        "opencl: in matrix products and convolutions, too"
-    sed 's/^/# /' "$scratch/output"
-else
-    skip "opencl: each operator's first sample" "$(tail -n 1 "$scratch/output")"
-fi
 done_testing
