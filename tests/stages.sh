@@ -56,14 +56,10 @@ failures() {
         done
 }
 
-# longest FOLDER: the five tests that took most, by what timed.sh says
+# longest FOLDER: the five tests that took the most processor time
 longest() {
-    find "$1/tests" "$1/bench" -name '*.log' | while read -r log; do
-        tail -n 1 "$log" | awk -F '[ms ]+' -v name="$(basename "$log" .log)" '
-            /^[0-9]+m[0-9.]+s [0-9]+m[0-9.]+s$/ {
-                print int(($1 + $3) * 60 + $2 + $4), name }'
-    done | sort -rn | head -n 5 |
-        sed 's/^\([0-9]*\) \(.*\)/   \1 s of a processor: \2/'
+    sh tests/times.sh "$1" | head -n 5 |
+        sed 's/^\([^ ]*\) \(.*\)/   \1 s of processor time: \2/'
 }
 
 # make_check FOLDER ARGUMENT...: the test suite of a configured tree
@@ -122,7 +118,7 @@ each_test() {
 stage_check() {
     make_check build
     # how the ABI differs from the baseline: reported, not gated
-    grep -E '^# ' build/tests/test_abi.log | grep -v ' of a processor' |
+    grep -E '^# ' build/tests/test_abi.log | grep -v ' processor time' |
         sed 's/^# /   /'
 }
 
