@@ -10,7 +10,7 @@ dist_check_SCRIPTS += tests/tools/test_tenon.sh
 dist_check_SCRIPTS += tests/tools/test_from_pytorch.sh
 dist_check_SCRIPTS += tests/tools/test_environment.sh
 
-# The conformance kit. Random programs and the primitives are the tests' too.
+# The conformance kit. Tests use its random programs and primitives, too.
 check_primitive_sources = \
 	tools/check/by_hand.c tools/check/by_hand.h \
 	tools/check/primitives.c tools/check/primitives.h \

@@ -30,7 +30,7 @@ out '^device +cpu:0 \(TENON_DEVICE=cpu\)$' "and the device, and who chose it"
 is_empty "$(cat "$scratch/err")" "and says nothing on stderr"
 
 TENON_NUM_THREADS=many tenon cpu info
-out '^threads +[0-9]+, what was asked for cannot be had' "threads not had"
+out '^threads +[0-9]+, not the number that was requested' "info reports a refused thread count"
 
 tenon reference info
 out '^device +reference:0 ' "the reference plugin is had by its name"

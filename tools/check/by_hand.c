@@ -69,7 +69,8 @@ static const void *host_extension(const char *name, uint32_t version)
     return NULL;
 }
 
-/* The core's reason is its error; a plugin's is what host_fail is told. */
+/* The core's reason is its pending error; a plugin's is what it passed to
+ * host_fail. */
 static tn_status told(tn_status status)
 {
     if (!status)
@@ -104,7 +105,7 @@ static tn_status host_plan_conv(const tn_target *target,
     return told(tn__plan_conv(target, conv, plan));
 }
 
-/* Room behind it: a plugin may be told that the table is longer. */
+/* With space after it, since options may state a greater size. */
 static struct {
     tn_host table;
     unsigned char more[256];
@@ -203,7 +204,7 @@ static const void *seen_extension(const char *name, uint32_t version)
                                         : opened->extension(name, version);
 }
 
-/* The plugin's table without what the mask names, and dressed. */
+/* The plugin's table without what the mask names, and wrapped. */
 static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
 {
     static tn_plugin copy;

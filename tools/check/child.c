@@ -1,6 +1,6 @@
-/* child.c: a check in a process of its own, with a time limit. What the
- * process leaves is a report in shared memory; whether it did more (printed,
- * crashed, ended the program) is read from outside. */
+/* child.c: runs a check in a process of its own, with a time limit. The process
+ * writes its report to shared memory. The parent sees whether it also printed,
+ * crashed or ended the program. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -180,7 +180,7 @@ static _Noreturn void be_child(const check *c, int output)
     shared->interpreted = by_hand_interpreted();
     fflush(NULL); /* what the plugin left in a buffer counts as printed */
     shared->ended = true;
-    exit(0); /* and its handlers at exit run, too */
+    exit(0); /* run its atexit handlers, too */
 }
 
 /* ---- from outside ------------------------------------------------------- */
@@ -200,7 +200,7 @@ CHECK_PRINTF(1, 2) static void fail(const char *format, ...)
     shared->skipped = false;
 }
 
-/* The first line of what the process printed; false if it printed nothing. */
+/* Reads the first line that the process printed. False: it printed nothing. */
 static bool printed(int output, char *line, size_t room)
 {
     ssize_t length = pread(output, line, room - 1, 0);
@@ -209,8 +209,8 @@ static bool printed(int output, char *line, size_t room)
     return length > 0;
 }
 
-/* Waits for the process's end, which closes its end of the pipe. False: it did
- * not end in time, and was ended. */
+/* Waits until the process ends, which closes its end of the pipe. False: it did
+ * not end in time and was killed. */
 static bool ends_in_time(pid_t child, int alive, int *status)
 {
     struct pollfd end = {.fd = alive};

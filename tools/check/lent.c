@@ -1,5 +1,5 @@
-/* lent.c: see lent.h. Places are taken in turn from a ring; what a call was
- * lent stays out of reach until its place comes round again. */
+/* lent.c: see lent.h. Arguments are copied to slots of a ring. The arguments of
+ * a call stay inaccessible until the ring returns to their slot. */
 #include "lent.h"
 
 #include <errno.h>
@@ -17,18 +17,18 @@
 enum {
     PAGE = 65536, /* no machine's pages are larger */
     PLACES = 64,
-    PLACE = 2 * PAGE, /* arguments; then what cannot be touched */
-    PROGRAMS = 16,    /* places out of turn: programs that are built, */
+    PLACE = 2 * PAGE,         /* for arguments, before the inaccessible page */
+    PROGRAMS = 16,            /* places out of turn: programs that are built, */
     HOST = PLACES + PROGRAMS, /* and the host table */
-    LONGER = 40,      /* bytes that a later version has appended */
-    MARGIN = 64, /* bytes before a struct, that nobody writes */
+    LONGER = 40,              /* bytes that a later version has appended */
+    MARGIN = 64,              /* guard bytes before a struct */
     FILL = 0xa5
 };
 
 /* ---- places ------------------------------------------------------------- */
 
 typedef struct place {
-    const char *call; /* that it is, or was, lent to */
+    const char *call; /* the call that it was last passed to */
     atomic_flag runs; /* the call has not returned */
     bool is_lent;     /* likewise, for who touches it */
     uint32_t bytes;   /* as its struct says */
@@ -57,7 +57,7 @@ static place *begin(place *p, const char *call)
     return p;
 }
 
-/* A place that can be written until lend(). */
+/* Takes the next place, writable until lend(). */
 static place *take(const char *call)
 {
     place *p;
@@ -76,7 +76,7 @@ static void *put(unsigned char **end, const void *from, size_t bytes)
     return *end;
 }
 
-/* A struct that says its size, in some turns a later version's. */
+/* Copies a struct with a size field; in some turns a later version's. */
 static void *put_struct(place *p, unsigned char **end, const void *from,
                         uint32_t bytes)
 {
@@ -108,7 +108,7 @@ static void touched(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const unsigned char *at = info->si_addr;
-    signal(number, SIG_DFL); /* the same touch then ends the process */
+    signal(number, SIG_DFL); /* the repeated access then ends the process */
     if (!area || at < area || at >= area + (HOST + 1) * (size_t)PLACE)
         return;
     const place *p = &places[(size_t)(at - area) / PLACE];
@@ -116,21 +116,21 @@ static void touched(int number, siginfo_t *info, void *context)
     long beyond = (long)(at - start_of(p)) - PAGE;
     if (beyond >= 0) {
         rule("read and fill a struct no further than its size says (TN_HAS)");
-        expect(false, "%s: touches byte %ld of a struct of %u bytes", name,
+        expect(false, "%s: accesses byte %ld of a struct of %u bytes", name,
                p->bytes + beyond, p->bytes);
     } else if (!p->is_lent) {
-        rule("what a call is given is lent for the call");
-        expect(false, "%s: touches what the call was given, after it returned",
+        rule("arguments are valid during the call only");
+        expect(false, "%s: accesses an argument of the call after it returned",
                name);
     } else {
-        rule("what a call is given is const");
-        expect(false, "%s: writes to what the call was given", name);
+        rule("arguments are const");
+        expect(false, "%s: writes to an argument of the call", name);
     }
 }
 
 #if defined(__GLIBC__) && !defined(HAS_SANITIZER)
-/* In front of the C library's: a plugin's threads block all signals, as they
- * are to, but a touch of theirs shall have its name, too. */
+/* Interposes pthread_sigmask: a plugin's threads block all signals, as they
+ * must, but an access of theirs must be reported, too. */
 static int mask_signals(int how, const sigset_t *set, sigset_t *before)
 {
     sigset_t most;
@@ -202,7 +202,7 @@ void lent_next_bytes(uint32_t bytes)
     next_bytes = bytes;
 }
 
-/* A primitive whose arguments are one flat struct. */
+/* Wraps a primitive whose arguments are one flat struct. */
 #define FLAT(slot, type)                                                       \
     static tn_status lent_##slot(tn_queue *queue, const type *args)            \
     {                                                                          \
@@ -219,7 +219,7 @@ FLAT(scan, tn_scan_args)
 FLAT(sort, tn_sort_args)
 #undef FLAT
 
-/* What the plugin built, and of what. */
+/* A built program, and what it was built from. */
 typedef struct built {
     tn_built *real;
     const tn_program *program;
@@ -292,7 +292,7 @@ static tn_status lent_launch(tn_queue *queue, tn_built *what,
     return end(p, real.launch(queue, b->real, mine));
 }
 
-/* A struct that the plugin fills: what it is before, but for its size. */
+/* Prepares a struct that the plugin fills: its bytes but for the size field. */
 static unsigned char *put_filled(place *p, uint32_t known, int before)
 {
     const uint32_t bytes = next_bytes ? next_bytes
@@ -307,16 +307,16 @@ static unsigned char *put_filled(place *p, uint32_t known, int before)
     return at;
 }
 
-/* What became of it. */
+/* Checks what the plugin filled in. */
 static void take_filled(const place *p, const unsigned char *at, void *to,
                         uint32_t known)
 {
     uint32_t size;
     memcpy(&size, at, sizeof size);
-    rule("a struct is filled no further than its size says, which stays, and "
-         "with 0 in fields that are not known");
-    expect(size == p->bytes, "%s: makes the size %u of its struct %u", p->call,
-           p->bytes, size);
+    rule("a struct is filled no further than its size says, the size does not "
+         "change, and unknown fields are 0");
+    expect(size == p->bytes, "%s: changes the size of its struct from %u to %u",
+           p->call, p->bytes, size);
     for (uint32_t i = 1; i <= MARGIN; i++)
         expect(at[-(int)i] == FILL, "%s: writes %u bytes before its struct",
                p->call, i);

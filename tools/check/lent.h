@@ -1,28 +1,28 @@
-/* lent.h: the arguments of a call as a plugin must take them: read-only, good
- * for the call alone, and of the size that they say.
+/* lent.h: checks how a plugin treats the arguments of a call. It may only read
+ * them, only during the call, and only as far as their size field says.
  *
- * Every struct that a check gives to the plugin is copied to pages of its own.
- * Right behind it lies a page that cannot be touched; while the call runs the
- * pages cannot be written, unless the plugin is to fill the struct; when it
- * has returned they cannot be read. Every other struct is longer than this
- * header has it, as a later host's would be. */
+ * Every struct that a check passes to the plugin is copied to pages of its own.
+ * The page after it is inaccessible. During the call the struct's pages are
+ * read-only, unless the plugin is to fill the struct. After the call they are
+ * inaccessible. Every other struct is longer than in this header, as a later
+ * host's would be. */
 #ifndef TN_CHECK_LENT_H
 #define TN_CHECK_LENT_H
 
 #include <tenon/plugin.h>
 
-/* Puts itself in front of the slots of a table. */
+/* Wraps the slots of a table. */
 void lent_dress(tn_plugin *table);
 
-/* From now on a touch of what is not lent is the check's failure, with the
- * name of the struct and of the call. For a process that runs a check. */
+/* From now on an access to an argument's inaccessible memory fails the check,
+ * with the names of the struct and the call. Call in the process of a check. */
 void lent_watch(void);
 
-/* What the tn_fault of this thread's next queue_sync, or the tn_device_info of
- * its next device_info, says is its size. */
+/* Sets the size field of the tn_fault of this thread's next queue_sync, or of
+ * the tn_device_info of its next device_info. */
 void lent_next_bytes(uint32_t bytes);
 
-/* A host table of that many bytes, right before what cannot be touched. */
+/* A host table of that many bytes, followed by an inaccessible page. */
 const tn_host *lent_host(const tn_host *host, uint32_t bytes);
 
 #endif
