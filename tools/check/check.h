@@ -74,9 +74,9 @@ CHECK_PRINTF(1, 2) void leave_out(const char *format, ...);
 /* Reports what libraries of vendors did so far (origin.h). */
 void note_vendors(void);
 bool has_failed(void);
-void tell_case(const random_case *c); /* for --verbose */
+void report_case(const random_case *c); /* for --verbose */
 /* Sets the device that the closing line names. */
-void tell_device(const tn_device_info *info);
+void report_device(const tn_device_info *info);
 /* Expects a valid description, without which the other checks are
  * meaningless. */
 bool expect_device(const tn_device_info *info);

@@ -67,7 +67,7 @@ bool has_failed(void)
     return shared->failed;
 }
 
-void tell_case(const random_case *c)
+void report_case(const random_case *c)
 {
     FILE *out = fmemopen(shared->detail, sizeof shared->detail - 1, "w");
     if (!out)
@@ -76,7 +76,7 @@ void tell_case(const random_case *c)
     fclose(out);
 }
 
-void tell_device(const tn_device_info *info)
+void report_device(const tn_device_info *info)
 {
     memcpy(shared->uid, info->uid, sizeof shared->uid);
     shared->uid[sizeof shared->uid - 1] = 0;
@@ -166,7 +166,7 @@ bool open_device(by_hand *h)
                 "device %u cannot be opened: %s", options.device,
                 by_hand_failure()))
         return false;
-    tell_device(&h->info);
+    report_device(&h->info);
     return expect_device(&h->info);
 }
 

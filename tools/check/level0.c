@@ -181,7 +181,7 @@ static void devices(int argument)
             if (sizes[n] < sizeof info)
                 continue;
             if (i == options.device)
-                tell_device(&info);
+                report_device(&info);
             if (!expect_device(&info))
                 return;
             if (!first.kind && !*first.uid)

@@ -20,7 +20,7 @@ static bool holds(const by_hand *h, random_case *c)
         return false;
     bool same = !run_case_fits(h, c) || run_case(h, c, why, sizeof why);
     if (!expect(same, "%s", why))
-        tell_case(c);
+        report_case(c);
     random_case_free(c);
     return same;
 }
@@ -144,7 +144,7 @@ static void compute(by_hand *h, uint64_t seed, const char *how)
     const uint64_t now = by_hand_fpu_bits();
     by_hand_fpu(false);
     if (!expect(same, "%s", why))
-        tell_case(c);
+        report_case(c);
     expect(before == now, "changed the floating-point state of its caller");
     random_case_free(c);
     for (int p = 0; p < PRIMITIVE_COUNT && !has_failed(); p++) {

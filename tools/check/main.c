@@ -72,7 +72,7 @@ static const char *rule_of(const check *c, const report *r)
     return *r->rule ? r->rule : c->rule;
 }
 
-static void tell_json(const check *c, const char *mask, const report *r)
+static void report_json(const check *c, const char *mask, const report *r)
 {
     printf("%s\n  {\"level\": %d", number > 1 ? "," : "", c->level);
     print_field("name", c->name);
@@ -92,7 +92,7 @@ static void tell_json(const check *c, const char *mask, const report *r)
     putchar('}');
 }
 
-static void tell_lines(const check *c, const char *mask, const report *r)
+static void report_lines(const check *c, const char *mask, const report *r)
 {
     printf("%sok %d - L%d %s%s%s", r->failed ? "not " : "", number, c->level,
            c->name, *mask ? " without " : "", mask);
@@ -158,7 +158,7 @@ static void run_check(const check *c, const char *mask)
     keep(plugin_name, sizeof plugin_name, r->name);
     keep(plugin_version, sizeof plugin_version, r->version);
     keep(device_uid, sizeof device_uid, r->uid);
-    (options.json ? tell_json : tell_lines)(c, mask, r);
+    (options.json ? report_json : report_lines)(c, mask, r);
     if (c->is_vital && r->failed)
         stopped_by = c;
 }
