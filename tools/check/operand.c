@@ -170,7 +170,8 @@ static void init(operand *o, tn_dtype dtype, uint32_t ndim,
     memset(o->tolerance, 0, (size_t)o->count * sizeof o->tolerance[0]);
 }
 
-/* What lies between low and high, elements from the first one, and a margin. */
+/* Allocates what is between low and high, in elements from the first one, and a
+ * margin. */
 static void init_memory(operand *o, int64_t low, int64_t high, bool tame)
 {
     o->view.offset = OPERAND_BEFORE - low;
