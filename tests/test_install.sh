@@ -180,7 +180,7 @@ is_empty "$(for file in "$scratch"/abacus/*.[ch] "$scratch/abacus/Makefile"; do
 done)" "with the same result"
 sh "$template/new.sh" Abacus "$scratch/abacus3" 2>"$scratch/output"
 is_str "$? $(cat "$scratch/output")" \
-    "2 new.sh: a plugin's name is of a-z, 0-9 and _, not 'Abacus'" \
+    "2 new.sh: the name of a plugin consists of a-z, 0-9 and _ and begins with a-z, not 'Abacus'" \
     "another name is refused"
 
 done_testing
