@@ -1,5 +1,5 @@
-# tenon-plugin-check: passes the plugins that are right, and finds each fault of
-# the lying one, for the right reason. (Faults: tests/plugins/lying.)
+# tenon-plugin-check passes correct plugins, and finds each fault of the lying
+# one with the right message. (Faults: tests/plugins/lying.)
 . "$top_srcdir/tests/tap.sh"
 unset TENON_LYING_LIE
 
@@ -136,7 +136,7 @@ check --only pool --mask conv,pool tenon-1/tn_cpu.so
 is_str "$(sed -n 's/^ok [0-9]* - L2 //p' "$scratch/out")" "pool without conv
 pool without pool # SKIP it has no extension pool
 pool without conv,pool # SKIP it has no extension pool" \
-    "an extension can, under its name"
+    "an extension can be masked by its name"
 check --only nothing tenon-1/tn_cpu.so
 is_str "$status" 2 "an unknown check is named"
 check "$scratch/none.so"
