@@ -251,9 +251,9 @@ static double farthest_moved(tn_tensor *const *nudged, int nudges,
     return far;
 }
 
-/* Compares an element that is not within the tolerance of PyTorch's with the exact
- * one. allowed: the tolerance of float32; unsure: that of a half type, if the
- * rounding of its inputs matters more than two steps. */
+/* Compares an element that is not within the tolerance of PyTorch's with the
+ * exact one. allowed: the tolerance of float32; unsure: that of a half type, if
+ * the rounding of its inputs matters more than two steps. */
 static bool is_beside(double got, double exact, tn_dtype dtype,
                       tolerance within, double allowed, double unsure,
                       double most)
@@ -275,18 +275,19 @@ double golden_greatest(tn_tensor *x)
     return most;
 }
 
-/* PyTorch computes in the narrow type and rounds at each step, so its result may be
- * some steps away from float64's. (A step is that of the greatest element of inputs
- * and outputs.) Elements of ours that are not within the tolerance of PyTorch's are
- * therefore compared with float64's. `moved` is how far float64's result moves if
- * its inputs are rounded once more. Ours pass if they are
- *   halves: float64's, rounded, to two steps; or within float32's tolerance of it;
- *     or no farther from it than PyTorch's farthest element and than `moved`;
- *   float32, and float64 where another input is narrower: within the tolerance of
- *     float64's; or no farther from it than twice PyTorch's farthest element, or
- *     than `moved`, which a sum of some terms cannot avoid.
- * If PyTorch's result is more than 64 steps and more than 16 times `moved` away, that
- * is no rounding error, and the sample fails unless looser.def lists it. */
+/* PyTorch computes in the narrow type and rounds at each step, so its result
+ * may be some steps away from float64's. (A step is that of the greatest
+ * element of inputs and outputs.) Elements of ours that are not within the
+ * tolerance of PyTorch's are therefore compared with float64's. `moved` is how
+ * far float64's result moves if its inputs are rounded once more. Ours pass if
+ * they are halves: float64's, rounded, to two steps; or within float32's
+ * tolerance of it; or no farther from it than PyTorch's farthest element and
+ * than `moved`; float32, and float64 where another input is narrower: within
+ * the tolerance of float64's; or no farther from it than twice PyTorch's
+ * farthest element, or than `moved`, which a sum of some terms cannot avoid. If
+ * PyTorch's result is more than 64 steps and more than 16 times `moved` away,
+ * that is no rounding error, and the sample fails unless looser.def lists it.
+ */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                    tn_tensor *wide, tn_tensor *const *nudged, int nudges,
                    double greatest, char *text, size_t room)
