@@ -1,5 +1,5 @@
-/* same_bits.h: compares the bits of two tensors. All NaNs are equal, since a device
- * may choose which NaN an operation gives. */
+/* same_bits.h: compares the bits of two tensors. All NaNs are equal, since a
+ * device may choose which NaN an operation gives. */
 #ifndef TN_TESTS_SAME_BITS_H
 #define TN_TESTS_SAME_BITS_H
 

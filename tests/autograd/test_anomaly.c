@@ -1,4 +1,5 @@
-/* Anomaly mode: the operator and the module in which the first NaN arose. */
+/* Anomaly mode reports the operator and the module in which the first NaN
+ * arose. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

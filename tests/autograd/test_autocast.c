@@ -1,9 +1,9 @@
-/* test_autocast.c: operators under autocast: which dtype each takes, gradients,
- * and parameters that are converted once.
+/* test_autocast.c: operators under autocast: the dtype that each uses,
+ * gradients, and parameters that are converted once.
  *
- * The whole table runs under autocast in tests/golden/autocast.c; here is what
- * PyTorch's lists say (ATen/autocast_mode.h and the registrations of
- * AutocastCUDA and AutocastCPU, 2.15), and what surrounds a call. */
+ * tests/golden/autocast.c runs the whole table under autocast. Here is what
+ * PyTorch's lists define (ATen/autocast_mode.h and the registrations of
+ * AutocastCUDA and AutocastCPU, 2.15), and the modes around a call. */
 #include <base/memory.h>
 #include <ops/engine/ops.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* The walk: accumulation, modes, what is freed when, and what a user can get
- * wrong. */
+/* The backward walk: accumulation, modes, when memory is freed, and users'
+ * mistakes. */
 #include <base/memory.h>
 #include <base/object.h>
 #include <math.h>

@@ -1,5 +1,6 @@
-/* Gradients that lead back to their own tensor: what would hold itself for ever
- * is refused, and what only leads there goes with the tensor. */
+/* Gradients that refer to their own tensor: a gradient that would keep its
+ * tensor alive for ever is refused, and a history that only leads to the tensor
+ * is freed with it. */
 #include "../tap.h"
 #include <base/memory.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Gradients have the shape, dtype and device of what they belong to: the walk
- * looks at each, and rules whose inputs are used in part give zeros for the
- * rest. Numbers: PyTorch 2.15. Threads that need a
- * gradient rule first at the same time share one. */
+/* A gradient has the shape, dtype and device of its tensor: the walk checks
+ * each. Rules that use a part of an input give zeros for the rest. The expected
+ * numbers are PyTorch 2.15's. Threads that need a gradient rule for the first
+ * time at once share one. */
 #include <autograd/node.h>
 #include <ops/table.h>
 #include <pthread.h>

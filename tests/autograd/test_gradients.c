@@ -1,7 +1,7 @@
-/* Every differentiable row of the operator table: its gradient, and the
- * gradient of that, against differences in float64. A row without a sample of
- * its own gets one made from its signature; where that does not do (a domain,
- * a shape), the test fails until a sample stands in gradient_samples.def. */
+/* Compares the first and second derivatives of every differentiable row of the
+ * operator table with finite differences in float64. A row without a sample of
+ * its own gets one made from its signature. If that is not valid (a domain, a
+ * shape), the test fails until gradient_samples.def has a sample. */
 #include "words.h"
 
 static const struct sample samples[] = {

@@ -1,6 +1,7 @@
-/* Gradients in half types: those of float64 on the same rounded inputs, to a unit
- * in the last place. Calls whose gradient hangs on the result have it computed
- * again: read back it would be rounded, or infinite. */
+/* Gradients in half types equal those of float64 on the same rounded inputs, to
+ * a unit in the last place. If a gradient depends on the result, the result is
+ * computed again in the wider type, because the stored one is rounded, or
+ * infinite. */
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>

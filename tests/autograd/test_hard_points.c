@@ -1,11 +1,11 @@
-/* First and second derivatives of every differentiable operator where they are
- * hard: at 0, next to it, where exp overflows, at infinity, of constants, of
- * rows of zeros. hard_points.txt has the calls and the right values, made by
- * hard_points.py; hard_differs.def has what differs, with its reason. An entry
- * that no longer differs fails the test too, and so does a differentiable row
- * that no call reaches. On the device at hand and on reference.
+/* First and second derivatives of every differentiable operator at hard points:
+ * at 0, next to it, where exp overflows, at infinity, for constants, for rows
+ * of zeros. hard_points.txt has the calls and the right values, made by
+ * hard_points.py. hard_differs.def lists what differs, with reasons. The test
+ * also fails for an entry that no longer differs, and for a differentiable row
+ * that no call reaches. It runs on the current device and on reference.
  *
- *     test_hard_points [NAME]    that operator's calls alone */
+ *     test_hard_points [NAME]    only that operator's calls */
 #include <base/memory.h>
 #include <math.h>
 #include <tenon/autograd.h>

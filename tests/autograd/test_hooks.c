@@ -1,4 +1,4 @@
-/* Functions that run when a gradient passes, and gradients that are kept. */
+/* Hooks that run when a gradient is computed, and retained gradients. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/op.h>

@@ -1,6 +1,7 @@
-/* Changes in place of memory that several tensors see, while gradients are
- * recorded: values and gradients are PyTorch's, gradients of both orders agree
- * with differences, and what would be wrong is noticed. */
+/* In-place changes of memory that several tensors share, while gradients are
+ * recorded: values and gradients are PyTorch's, first and second derivatives
+ * agree with differences, and a change that would make a gradient wrong is an
+ * error. */
 #include <base/memory.h>
 #include <tenon/autograd.h>
 #include <tenon/op.h>

@@ -1,5 +1,5 @@
-/* Functions whose saved values are made again: the same bits as without, less
- * memory, and what can go wrong the second time. */
+/* Functions whose saved values are recomputed: the same bits as without, less
+ * memory, and errors in the second run. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/ops.h>

@@ -1,6 +1,6 @@
-/* Regions (TN_NO_GRAD and the like) and TN_EACH_BATCH, left in every way there
- * is. test_regions.sh compiles this as C++ too, where destructors do the work
- * of the cleanup attribute. */
+/* Regions (TN_NO_GRAD and others) and TN_EACH_BATCH, left in every possible
+ * way. test_regions.sh compiles this as C++ too, where destructors replace the
+ * cleanup attribute. */
 #include "../tap.h"
 #include <tenon/tenon.h>
 

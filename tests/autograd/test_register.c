@@ -1,5 +1,5 @@
-/* Operators that a program writes in C: found by name, with gradients of their
- * own, and what a user can get wrong. */
+/* Operators that a program registers in C: found by name, with their own
+ * gradients, and users' mistakes. */
 #include <base/memory.h>
 #include <tenon/op_register.h>
 #include <tenon/ops.h>

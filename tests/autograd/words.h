@@ -32,8 +32,9 @@ struct call {
     char kind[TN__OP_MAX_ARGS];   /* of the word; S and L modify it */
     int output;
     uint64_t state;
-    /* By default leaves are random float64 numbers. A test may set these instead: all
-     * numbers are then float32, and fill provides those of leaves. */
+    /* By default leaves are random float64 numbers. A test may set these
+     * instead: all numbers are then float32, and fill provides those of leaves.
+     */
     tn_dtype dtype;
     const void *context;
     double (*fill)(const struct call *call, int leaf, int64_t i, int64_t count,

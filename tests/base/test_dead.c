@@ -1,5 +1,5 @@
-/* Objects that are gone or of another kind: how they are recognised, for how
- * long, and what is told of them. */
+/* Dead objects and objects of another kind: how they are recognised, for how
+ * long, and the error messages. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"

@@ -1,4 +1,4 @@
-/* test_handler.c: who is told of errors, when, and how often. */
+/* test_handler.c: error handlers: which are called, when, and how often. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Allocation, its figures and failures, and pools. */
+/* Allocation, its counters and failures, and pools. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"

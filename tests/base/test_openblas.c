@@ -1,4 +1,4 @@
-/* OpenBLAS: which kernels it runs. */
+/* Which kernels OpenBLAS uses. */
 #include "base/openblas.h"
 #include "base/platform.h"
 #include "tap.h"

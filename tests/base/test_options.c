@@ -1,4 +1,5 @@
-/* test_options.c: what a call's options mean, by a type of this test's own. */
+/* test_options.c: how the options of a call are read, with an option struct of
+ * the test's own. */
 #include "tap.h"
 
 #include <tenon/options.h>

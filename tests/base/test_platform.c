@@ -1,7 +1,7 @@
 /* test_platform.c: how many processors a process may use: its affinity, and the
- * quota of its cgroup and those around it. The quotas are made up, in a mount
- * namespace of a child's own, where /sys/fs/cgroup and /proc/self/cgroup are
- * files of ours; SKIP where none may be had. */
+ * quotas of its cgroup and the enclosing ones. The quotas are made up, in a
+ * mount namespace of a child, where /sys/fs/cgroup and /proc/self/cgroup are
+ * files of the test. SKIP if namespaces are not available. */
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

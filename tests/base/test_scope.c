@@ -1,4 +1,4 @@
-/* Objects and the scopes that own them, and what users do to them. */
+/* Objects and the scopes that own them, and users' mistakes with them. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"

@@ -1,5 +1,5 @@
-/* cpu_plugin.h: opens the CPU plugin without the core, with a chosen instruction
- * set, for the tests of this folder. */
+/* cpu_plugin.h: opens the CPU plugin without the core, with a chosen
+ * instruction set, for the tests of this folder. */
 #ifndef TN_TESTS_CPU_PLUGIN_H
 #define TN_TESTS_CPU_PLUGIN_H
 
@@ -87,9 +87,9 @@ static void plugin_close(void)
     cpu->device_close(device);
 }
 
-/* Opens the plugin with each instruction set, the last one twice, with 3 threads and
- * with 1 in turns; with 1, all stores are non-temporal. Calls `test` with it, and
- * closes it if `closes`. */
+/* Opens the plugin with each instruction set, the last one twice, with 3
+ * threads and with 1 in turns; with 1, all stores are non-temporal. Calls
+ * `test` with it, and closes it if `closes`. */
 enum { TURNS = 5 };
 
 static inline void plugin_turns(void (*test)(const char *isa, int threads),

@@ -1,6 +1,6 @@
-/* Attention by the CPU's own loops equals its decomposition: results, gradients,
- * gradients of gradients, for sizes on both sides of a block's; the same bits by
- * any number of threads; and the scores are not in memory. */
+/* Attention by the CPU's loops equals its decomposition: results, first and
+ * second derivatives, for sizes on both sides of a block's; the same bits for
+ * any number of threads; and the scores are never in memory. */
 #include <tap.h>
 #include <tenon/tenon.h>
 

@@ -1,7 +1,7 @@
-/* Differences of a matrix, a row that is the same for all rows, and a column of
- * numbers, on either side: one instruction, with tasks and pages that end
- * within rows, past the caches and not, on every instruction set. So much
- * filled with one number that string instructions do it, and less. */
+/* Instructions on a matrix and a row that is the same for all rows, or a
+ * column, on either side; with tasks and pages that end within rows, with and
+ * without non-temporal stores, for every instruction set. Fills large enough
+ * for string instructions, and smaller ones. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 

@@ -1,6 +1,6 @@
-/* What a compiled program spares: blocks of products and differences whose sums
- * take the factors, and blocks that later stages can make again. Their bits are
- * held in test_cpu_launch.c. */
+/* What a compiled program need not store: blocks of products and differences
+ * whose sums use the factors, and blocks that later stages can recompute.
+ * test_cpu_launch.c checks the bits. */
 #include <stdarg.h>
 #include <string.h>
 

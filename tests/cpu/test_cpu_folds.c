@@ -1,7 +1,7 @@
-/* Folds over rows that are too large for the random programs: rows of many
- * chunks, columns, rows that all threads share, groups in many tasks. The result
- * must be the interpreter's, bit by bit, on every instruction set. The
- * interpreter takes most of the time: it runs once for all sets. */
+/* Reductions over rows that are too large for the random programs: rows of many
+ * chunks, columns, rows that all threads share, groups in many tasks. Results
+ * have the interpreter's bits for every instruction set. The interpreter takes
+ * most of the time, so it runs once for all sets. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"

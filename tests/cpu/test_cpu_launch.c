@@ -1,5 +1,6 @@
-/* Launches of programs that move data, by an index or not: views of every order,
- * indices that blocks share, faults, what is stored and read again. */
+/* Launches of programs that move data, with or without an index: views of every
+ * order, indices that blocks share, faults, results that are stored and read
+ * again. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"

@@ -1,6 +1,6 @@
-/* Operands that repeat, or lie in lines apart: blocks read them where they lie.
- * The result must be the interpreter's, or that of a plain loop, bit by bit, on
- * every instruction set. */
+/* Broadcast operands, and operands of separate contiguous rows, which blocks
+ * read in place. Results have the bits of the interpreter, or of a plain loop,
+ * for every instruction set. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"

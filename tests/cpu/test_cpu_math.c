@@ -1,7 +1,7 @@
-/* The printed mathematical functions of the cpu plugin, against the bodies
- * that they were printed from: there is one for each function that is not
- * rare (for generic beside other sets, for each without float64 inside), and for
- * every instruction set it gives the interpreter's bits. */
+/* The printed mathematical functions of the cpu plugin compared with the bodies
+ * that they were printed from. There is one for each function that is not rare
+ * (for the generic set and the others, and without float64 where possible), and
+ * for every instruction set it gives the interpreter's bits. */
 #include "../tap.h"
 #include <tenon/base.h>
 

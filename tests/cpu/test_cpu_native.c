@@ -1,6 +1,7 @@
-/* Machine code that the cpu plugin makes at run time: random bodies against the
- * plain routines, instruction by instruction, to the bit; sums and extremes;
- * exp; and a system that refuses memory which is to be run. */
+/* Machine code that the cpu plugin generates at run time: random bodies
+ * compared with the plain routines, instruction by instruction, bit by bit;
+ * sums, minimum and maximum; exp; and a system that refuses executable memory.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/prctl.h>

@@ -1,6 +1,6 @@
-/* Matrix products, scatters, sorts and copies of the CPU plugin against
- * naive loops. Products are of small whole numbers, so that every order of
- * summation gives the same: nothing here has a tolerance. */
+/* Matrix products, scatters, sorts and copies of the CPU plugin compared with
+ * plain loops. Products are of small whole numbers, so that every order of
+ * summation gives the same result and no tolerance is needed. */
 #include <math.h>
 
 #include "cpu_plugin.h"

@@ -1,6 +1,6 @@
-/* Products so large that their operands are packed once for all tiles, against
- * the same a few rows at a time, which are not: equal bits, with gaps, strides
- * and NaN as the smaller ones of test_cpu_primitives have them. */
+/* Products so large that their operands are packed once for all tiles have the
+ * same bits as the same products computed a few rows at a time, which are not
+ * packed; with gaps, strides and NaN as in test_cpu_primitives.c. */
 #include <math.h>
 
 #include "cpu_plugin.h"

@@ -1,5 +1,5 @@
-/* The random words of the cpu plugin, for every instruction set: those of
- * lib/kernel/philox.h, for numbers that share counters and for others. */
+/* The random words of the cpu plugin equal those of lib/kernel/philox.h for
+ * every instruction set, for elements that share counters and for others. */
 #include "../tap.h"
 #include <tenon/base.h>
 

@@ -1,5 +1,5 @@
-/* Scans of the CPU plugin, of each instruction set, against the definition in
- * plugin.h, written as plainly as it can be. */
+/* Scans of the CPU plugin, for each instruction set, compared with the
+ * definition in plugin.h as a plain loop. */
 #include <math.h>
 
 #include "cpu_plugin.h"

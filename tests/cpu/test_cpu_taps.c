@@ -1,11 +1,12 @@
-/* test_cpu_taps.c: what is a sum of few elements times weights, or runs of
- * elements beside zeros, forward and back, has the reference's bits for every instruction set of this machine, also
- * where it is stored past the caches and with infinities, NaN and zeros. Sizes
- * are such that blocks share indices, that lines are longer and shorter than
- * vectors, and that a dimension's last block is shorter than others.
+/* test_cpu_taps.c: sums of few elements times weights, and contiguous segments
+ * padded with zeros, forward and backward, have the reference's bits for every
+ * instruction set of this machine, also with non-temporal stores and with
+ * infinities, NaN and zeros. Sizes are such that blocks share indices, that
+ * rows are longer and shorter than vectors, and that a dimension's last block
+ * is shorter than the others.
  *
- * A device is opened once in a process, so each combination is a process of
- * its own: this program, asked for its hashes. */
+ * A device is opened once in a process, so each combination runs in a process
+ * of its own: this program, started to print hashes. */
 #include <tenon/tenon.h>
 
 #include <math.h>

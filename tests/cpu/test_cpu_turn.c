@@ -1,5 +1,5 @@
-/* Matrices turned over by the cpu plugin's squares, and rows copied, for every
- * instruction set: all small sizes, and nothing beside them is written. */
+/* Matrices transposed by square tiles, and rows copied, for every instruction
+ * set: all small sizes, and nothing beside them is written. */
 #include "../tap.h"
 #include <tenon/base.h>
 

@@ -1,7 +1,7 @@
-/* Windows of 3 x 3 and of 1 x 3 by fewer products, and the direct way beside
- * them, against sums in float64: over odd sizes, paddings, groups and channels;
- * the same bits by 1 thread and by 3; NaN and infinity where they are seen and
- * nowhere else. */
+/* Convolutions with windows of 3 x 3 and of 1 x 3 by Winograd's algorithm, and
+ * by direct sums, compared with sums in float64: odd sizes, paddings, groups
+ * and channels; the same bits with 1 thread and with 3; NaN and infinity
+ * exactly where the sums have them. */
 #include <math.h>
 
 #include "cpu_plugin.h"

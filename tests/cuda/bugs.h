@@ -1,5 +1,5 @@
-/* bugs.h: the start of programs with seeded bugs: a context, streams, and blocks of
- * memory that are restored before each bug. */
+/* bugs.h: the start of programs with seeded bugs: a context, streams, and
+ * blocks of memory that are restored before each bug. */
 #ifndef TN_TESTS_BUGS_H
 #define TN_TESTS_BUGS_H
 
@@ -8,7 +8,8 @@
 static tn_cu_context context, second; /* of devices 0 and 1 */
 static tn_cu_stream stream, other;    /* of device 0 */
 static tn_cu_stream far;              /* of device 1 */
-/* Blocks of 64 bytes: initialized; uninitialized; freed; initialized on device 1. */
+/* Blocks of 64 bytes: initialized; uninitialized; freed; initialized on
+ * device 1. */
 static tn_cu_pointer block, blank, freed, remote;
 static uint64_t eight[8]; /* the host's */
 

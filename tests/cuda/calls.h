@@ -28,8 +28,8 @@ static inline void must(tn_cu_result error, const char *what)
 }
 #define MUST(call) must(call, #call)
 
-/* A kernel f whose body reads %a, %b, %c (64 bits) and sets %d, which is stored where
- * its first parameter points. */
+/* A kernel f whose body reads %a, %b, %c (64 bits) and sets %d, which is stored
+ * where its first parameter points. */
 static const char calls_form[] =
     ".version 8.0\n.target sm_75\n.address_size 64\n"
     ".visible .entry f(.param .u64 p0, .param .u64 a, .param .u64 b,\n"

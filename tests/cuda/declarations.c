@@ -1,6 +1,6 @@
-/* Compiled where a CUDA toolkit is: the plugin's own declarations of the
- * driver, of NVRTC, cuBLASLt and cuSOLVER say what the toolkit's headers say; of
- * cuDNN where its header is there, too. */
+/* Compiled if a CUDA toolkit is installed: the plugin's declarations of the
+ * driver, NVRTC, cuBLASLt and cuSOLVER agree with the toolkit's headers; those
+ * of cuDNN if its header is there, too. */
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cusolverDn.h>

@@ -1,7 +1,7 @@
-/* on_sim.h: restarts a test program with the simulated driver in its library path,
- * because the loader reads LD_LIBRARY_PATH when a process begins. If TENON_TEST_GPU
- * is set (tests/gpu.sh), the installed driver is used: programs that also work on a
- * real driver run on it, others are skipped. */
+/* on_sim.h: restarts a test program with the simulated driver in its library
+ * path, because the loader reads LD_LIBRARY_PATH when a process begins. If
+ * TENON_TEST_GPU is set (tests/gpu.sh), the installed driver is used: programs
+ * that also work on a real driver run on it, others are skipped. */
 #ifndef TN_TESTS_ON_SIM_H
 #define TN_TESTS_ON_SIM_H
 
@@ -74,7 +74,8 @@ static inline void on_any_driver(char **argv)
         on_sim(argv);
 }
 
-/* False, after a skip, if the program cannot run. reason: why there is no device. */
+/* False, after a skip, if the program cannot run. reason: why there is no
+ * device. */
 static inline bool on_sim_ready(const char *reason)
 {
     if (strstr(reason, "NVRTC")) /* without it nothing runs */

@@ -1,6 +1,6 @@
-/* Attention by the device's own kernels equals its decomposition, on the
- * simulated driver: results, gradients, gradients of gradients; the same numbers
- * are dropped; no scores are in memory. */
+/* Attention by the device's kernels equals its decomposition, on the simulated
+ * driver: results, first and second derivatives; dropout drops the same
+ * elements; no scores are in memory. */
 #include "../tap.h"
 #include "on_sim.h"
 

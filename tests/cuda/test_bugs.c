@@ -1,6 +1,6 @@
-/* Seeded bugs of a program that calls the driver, each of which the simulated one
- * must find and name, and beside each the same work done right, of which it must
- * say nothing. Those of kernels: test_bugs_kernels.c. */
+/* Seeded bugs in calls of the driver, each of which the simulated driver must
+ * detect and name; and for each a correct version, of which it must report
+ * nothing. Bugs in kernels: test_bugs_kernels.c. */
 #include <sys/wait.h>
 #include <unistd.h>
 

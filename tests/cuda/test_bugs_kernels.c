@@ -1,5 +1,5 @@
-/* Seeded bugs of kernels, each of which the simulated driver must find and name,
- * and beside each the same work done right, of which it must say nothing. */
+/* Seeded bugs in kernels, each of which the simulated driver must detect and
+ * name; and for each a correct version, of which it must report nothing. */
 #include "bugs.h"
 
 /* %rd1 and %a: the block; %b: the blank one; %c: another address, or 0 */

@@ -1,6 +1,6 @@
-/* Without cuDNN convolutions are the core's own kernel's: the reference's bits,
- * whoever multiplies matrices; but half types of many filters are cuBLASLt's
- * where there are tensor cores. */
+/* Without cuDNN the core's kernel does convolutions, with the reference's bits
+ * for any library of matrix products. But half types with many filters use
+ * cuBLASLt if there are tensor cores. */
 #include "../device/convolutions.h"
 #include "on_sim.h"
 

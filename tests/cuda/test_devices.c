@@ -1,7 +1,7 @@
-/* Two GPUs, as the simulated driver shows them: which one a name means, how
- * much memory an open one takes, what may meet on one device, copies between
- * them, training on one and on both with the losses of the cpu, and what a child
- * of a process that has opened one may do. */
+/* Two GPUs of the simulated driver: which one a name means, how much memory an
+ * open one takes, which tensors may be combined, copies between them, training
+ * on one and on both with the cpu's losses, and what a child may do after its
+ * parent opened one. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"

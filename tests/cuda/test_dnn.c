@@ -1,8 +1,8 @@
-/* NVIDIA's cuDNN, where it is installed, takes the graphs that conv.c and
- * attention.c describe: for GPUs that are not there, of which it is told what
- * they are, as its heuristics and plans allow since 9.8. It names engines and
- * compiles their kernels; a driver of tests/cuda/told_driver.c takes these. The
- * last call, which would run them, is caught. */
+/* NVIDIA's cuDNN, if it is installed, accepts the graphs that conv.c and
+ * attention.c describe. No GPU is needed: since 9.8 its heuristics and plans
+ * work from a description of a GPU. It chooses engines and compiles their
+ * kernels; the driver of tests/cuda/told_driver.c accepts these. The last call,
+ * which would run them, is intercepted. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* On a GPU with cuDNN: attention by it has the results of the own kernels and,
- * within a half type's roundings, those of float32 on the cpu; where it declines,
- * the own kernels' bits. Elsewhere there is nothing to see: it says so. */
+/* On a GPU with cuDNN: its attention has the results of the plugin's kernels
+ * and, within a half type's rounding, those of float32 on the cpu; where it
+ * declines, the plugin's kernels' bits. Elsewhere the test is skipped. */
 #include "../plugins/folder.h"
 #include <tenon/tenon.h>
 

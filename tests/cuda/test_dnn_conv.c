@@ -1,7 +1,7 @@
-/* On a GPU with cuDNN: convolutions and their gradients by it have the rounding
- * errors of sums in the dtype that they are computed in, beside float64 on the
- * cpu: no TF32, no coarser transform. Elsewhere there is nothing to see: it says
- * so. */
+/* On a GPU with cuDNN: its convolutions and their gradients have the rounding
+ * errors of sums in the dtype that they are computed in, compared with float64
+ * on the cpu: no TF32, no less accurate transform. Elsewhere the test is
+ * skipped. */
 #include "../plugins/folder.h"
 #include <tenon/tenon.h>
 

@@ -1,6 +1,6 @@
-/* Each call of the driver fails in turn, from the listing of devices to the
- * closing of one: the plugin says so or does without, gives back what it has,
- * and works when it is asked again. */
+/* Each call of the driver fails in turn, from listing devices to closing one:
+ * the plugin reports it or does without, releases what it has, and works at the
+ * next attempt. */
 #include "../../backends/cuda/cuda_driver.h"
 #include "../device/by_name.h"
 #include "on_sim.h"

@@ -1,6 +1,6 @@
-/* What a program is told, and what is left to it, when a call of the driver
- * fails under its operators. Each scene is a process of its own, whose output is
- * looked at. */
+/* The errors that a program gets when a call of the driver fails in an
+ * operator, and what still works after it. Each scene runs in a process of its
+ * own, whose output is compared. */
 #include <tenon/tenon.h>
 
 #include "../ops/outside.h"

@@ -1,6 +1,7 @@
-/* Elements further away than 2^31: kernels count in 32 bits where that is enough,
- * and in 64 where an operand reaches further. On the simulated driver, where
- * memory that nobody touches costs nothing and an address out of bounds is found. */
+/* Offsets of more than 2^31 elements: kernels use 32-bit indices if that is
+ * enough, and 64-bit ones if an operand reaches further. On the simulated
+ * driver, where unused memory costs nothing and an access out of bounds is
+ * detected. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"

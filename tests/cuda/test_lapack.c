@@ -1,6 +1,6 @@
-/* Factorisations by cuSOLVER (the extension "lapack"), on the simulated driver
+/* Factorisations by cuSOLVER (the extension "lapack") on the simulated driver
  * and its libcusolver: results and gradients are the cpu's, nothing runs on the
- * host, and matrices that cannot be done are told. */
+ * host, and matrices that cannot be factored are reported. */
 #include "on_sim.h"
 
 #include <math.h>

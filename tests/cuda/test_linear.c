@@ -1,7 +1,6 @@
-/* Layers whose bias, activation and gradients are done by the products
- * themselves (the extension "product"): which
- * products it was asked for, and that the results are those of the operators
- * one by one. */
+/* Layers whose bias, activation and gradients are part of the matrix products
+ * (the extension "product"): which products are requested, and that the results
+ * are those of the separate operators. */
 #include "on_sim.h"
 
 #include <math.h>

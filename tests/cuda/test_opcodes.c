@@ -1,8 +1,8 @@
-/* Every row of the simulator's table of PTX instructions against its meaning in
- * the manual (PTX ISA, "Instruction Set"), written a second time and otherwise:
- * whole numbers in 128 bits, floating point in 113 bits of which the nearest
- * number is taken, bits one by one. A row without a meaning here is a failure,
- * so none comes without one. All pairs of awkward operands, all NaNs equal. */
+/* Compares every row of the simulator's table of PTX instructions with its
+ * meaning in the manual (PTX ISA, "Instruction Set"), implemented a second time
+ * in another way: integers in 128 bits, floating point in 113 bits and then
+ * rounded, bits one by one. A row without a meaning here is a failure. Operands
+ * are all pairs of corner cases; all NaNs are equal. */
 #include "calls.h"
 
 #include <float.h>

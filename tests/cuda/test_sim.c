@@ -1,5 +1,5 @@
-/* The simulated driver: instructions that have a meaning of PTX's own, against
- * its manual. */
+/* The simulated driver: instructions with special semantics, compared with
+ * PTX's manual. */
 #include "calls.h"
 
 #include <math.h>

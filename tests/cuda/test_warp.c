@@ -1,7 +1,6 @@
-/* The simulated driver: instructions that a warp does as one, and copies that
- * are waited for, against the layouts of NVIDIA's manual (PTX ISA 8, "Matrix
- * Fragments for mma.m16n8k16", "ldmatrix", "cp.async"); and what is wrong with
- * them is found. */
+/* The simulated driver: instructions of a whole warp, and asynchronous copies,
+ * compared with the layouts of NVIDIA's manual (PTX ISA 8, "Matrix Fragments
+ * for mma.m16n8k16", "ldmatrix", "cp.async"); and wrong uses are detected. */
 #include "calls.h"
 
 #include "../../lib/kernel/halves.h"

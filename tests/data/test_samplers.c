@@ -1,5 +1,5 @@
-/* Which samples an epoch has, for each way to choose them, also dealt out to
- * several loaders and taken up in the middle of an epoch. */
+/* Which samples an epoch has, for each sampler, also if several loaders share
+ * them, or if a loader resumes in the middle of an epoch. */
 #include <math.h>
 
 #include "../tap.h"

@@ -1,4 +1,4 @@
-/* test_text.c: texts as numbers, and stretches of them as samples. */
+/* test_text.c: texts as numbers, and windows of them as samples. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
-/* Batches that come to a device are those that stay: with and without workers,
- * kept or not, however a loop ends. The device is TENON_DEVICE's. */
+/* Batches that are copied to a device are the same as those that stay: with and
+ * without workers, kept or not, however a loop ends. The device is
+ * TENON_DEVICE's. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"

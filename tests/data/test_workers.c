@@ -1,5 +1,5 @@
-/* test_workers.c: batches made ahead by threads are those that none would make,
- * however a loop ends and wherever it begins. */
+/* test_workers.c: batches that worker threads prefetch are the same as without
+ * workers, however a loop ends and wherever it begins. */
 #include <tenon/tenon.h>
 
 #include <base/memory.h>

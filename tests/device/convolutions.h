@@ -1,7 +1,7 @@
-/* convolutions.h: checks that convolutions by the core's kernel (conv.cl) have the
- * bits of the reference, which multiplies columns: the result and the gradients of
- * input and weight, for random shapes and all four dtypes. The device must not
- * decline any. */
+/* convolutions.h: checks that convolutions by the core's kernel (conv.cl) have
+ * the bits of the reference, which multiplies columns: the result and the
+ * gradients of input and weight, for random shapes and all four dtypes. The
+ * device must not decline any. */
 #ifndef TN_TESTS_DEVICE_CONVOLUTIONS_H
 #define TN_TESTS_DEVICE_CONVOLUTIONS_H
 
@@ -30,7 +30,8 @@ typedef struct convolution {
     bool channels_last, biased;
 } convolution;
 
-/* Larger than a tile in each dimension; many taps; many images; a long stride. */
+/* Larger than a tile in each dimension; many taps; many images; a long stride.
+ */
 static const convolution chosen_convolutions[] = {
     {3, 1, 36, 40, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
     {2, 2, 4, 6, {9, 9}, {5, 5}, {2, 1}, {2, 2}, {1, 1}, false, false},

@@ -1,6 +1,6 @@
-/* products.h: matrix products for tests of a vendor's library. The numbers are small
- * and whole, so that every order of summation gives the same result: any difference
- * from the cpu's is an error. */
+/* products.h: matrix products for tests of a vendor's library. The numbers are
+ * small and whole, so that every order of summation gives the same result: any
+ * difference from the cpu's is an error. */
 #ifndef TN_TESTS_DEVICE_PRODUCTS_H
 #define TN_TESTS_DEVICE_PRODUCTS_H
 
@@ -33,8 +33,9 @@ static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
 typedef struct product {
     const char *name;
     int64_t batch, m, n, k;
-    /* The layout of an operand: t transposed, b broadcast over the batch, w rows wider
-     * than its columns, s every second column, which no library supports. */
+    /* The layout of an operand: t transposed, b broadcast over the batch, w
+     * rows wider than its columns, s every second column, which no library
+     * supports. */
     const char *a, *b;
     bool added; /* 3 a b - 2 c */
 } product;

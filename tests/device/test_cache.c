@@ -1,5 +1,5 @@
-/* The disk cache of compiled programs: what is written comes back, what is
- * damaged does not, and many processes may do both at once. */
+/* The disk cache of compiled programs: an entry that was written is read back,
+ * a damaged one is not, and many processes may do both at once. */
 #include "device/cache.h"
 #include "tap.h"
 

@@ -1,6 +1,6 @@
-/* What a device says of dtypes is believed: it gets no tensor of another one,
- * no program that computes in another one, and is not opened where its words
- * do not fit together. */
+/* The dtypes that a device reports are respected: it gets no tensor of another
+ * one and no program that computes in another one. It is not opened if its
+ * reports contradict each other. */
 #include <tenon/tenon.h>
 
 #include "device/device.h"

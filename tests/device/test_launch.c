@@ -1,4 +1,5 @@
-/* Work for a device: what is built once, what is told when, and copies. */
+/* Work for a device: what is built once, when errors are reported, and copies.
+ */
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/device.h"

@@ -1,4 +1,4 @@
-/* What a manifest says, and which are wrong. */
+/* The fields of a manifest, and invalid manifests. */
 #include <device/registry.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
-/* Marks in the work of the device that TENON_DEVICE names, and the time between
- * them. */
+/* Marks in the work of TENON_DEVICE's device, and the time between them. */
 #include <tenon/tenon.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
-/* Bad plugins, each refused with its own reason, in the report and when asked
- * for by name. */
+/* Bad plugins, each refused with a specific reason, in the report and when it
+ * is requested by name. */
 #include "device/device.h"
 #include "plugins/folder.h"
 #include "tap.h"

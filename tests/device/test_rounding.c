@@ -1,6 +1,6 @@
-/* The bits do not depend on the rounding mode of the thread that gives the
- * work: a parameter that float32 cannot hold is rounded to nearest, and so is
- * all that is computed. TENON_TEST_PLUGIN names a plugin; unset: cpu and
+/* Results do not depend on the rounding mode of the thread that submits the
+ * work: a parameter that float32 cannot represent is rounded to nearest, and so
+ * are all results. TENON_TEST_PLUGIN names a plugin; if unset: cpu and
  * reference. */
 #include <fenv.h>
 #include <tenon/tenon.h>

@@ -1,7 +1,7 @@
-/* Scans of lines of many chunks against plugin.h's definition: more than a
- * block of chunks, and, where TENON_TEST_LONG gives more elements, more than a
- * chunk of them. TENON_TEST_PLUGIN names a plugin; unset: cpu and reference,
- * with 2^20 elements and some more. */
+/* Scans of rows of many chunks compared with plugin.h's definition: more than a
+ * block of chunks and, if TENON_TEST_LONG gives more elements, more than a
+ * chunk of blocks. TENON_TEST_PLUGIN names a plugin; if unset: cpu and
+ * reference, with slightly more than 2^20 elements. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

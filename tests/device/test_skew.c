@@ -1,11 +1,10 @@
-/* Cores and plugins of other minor versions, which know more or less of the
- * structs that cross between them.
+/* Cores and plugins of other minor versions, whose structs have more or fewer
+ * fields.
  *
- * A child opens a device and stands between it and the library: what the
- * library gives ends at a page that nobody may touch, either where version 1.0
- * ends (an older core) or behind a tail of a later one (a newer core). What
- * comes out is as it is without that. TENON_TEST_PLUGIN names a plugin; unset:
- * cpu and reference. */
+ * A child opens a device and wraps it. The structs that the library passes end
+ * at an inaccessible page, either where version 1.0 ends (an older core) or
+ * after further fields of a later one (a newer core). Results are the same as
+ * without. TENON_TEST_PLUGIN names a plugin; if unset: cpu and reference. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <tenon/tenon.h>

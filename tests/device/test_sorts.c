@@ -1,8 +1,8 @@
-/* sort by a plugin, against an order made by comparing: lines of lengths that
- * devices treat each in its own way, all dtypes and what is awkward in them,
- * strides of both signs, some of the order, the last of it alone.
- * TENON_TEST_PLUGIN names the plugin; unset: cpu, then reference.
- * TENON_TEST_FLOAT32=1: of float32 alone, where compiling takes long. */
+/* A plugin's sort compared with an order made by comparisons: lengths of rows
+ * that devices handle differently, all dtypes with their corner cases, strides
+ * of both signs, a part of the order, only the last element. TENON_TEST_PLUGIN
+ * names the plugin; if unset: cpu, then reference. TENON_TEST_FLOAT32=1:
+ * float32 only, if compiling takes long. */
 #include <math.h>
 #include <tenon/base.h>
 

@@ -1,4 +1,4 @@
-/* Which device TENON_DEVICE and tn_device_open mean. */
+/* Which device TENON_DEVICE and tn_device_open select. */
 #include "plugins/folder.h"
 #include "tap.h"
 

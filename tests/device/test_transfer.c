@@ -1,5 +1,5 @@
-/* Batches on their way to a device that has events but no memory of the host of
- * its own: they go by a queue beside its work, from ordinary memory. */
+/* Batches that are copied to a device that has events but no pinned host
+ * memory: they use a queue beside its work, from ordinary memory. */
 #include <tenon/tenon.h>
 
 #include "device/transfer.h"

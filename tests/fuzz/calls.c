@@ -1,5 +1,5 @@
-/* calls.c: any operator, by its number, with any arguments: three calls in a row
- * that may take each other's results, and the gradients of each. */
+/* calls.c: calls any operator, by its index, with any arguments: three calls in
+ * a row that may use each other's results, and the gradients of each. */
 #include <float.h>
 #include <math.h>
 #include <tenon/tenon.h>

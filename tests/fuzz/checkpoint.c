@@ -1,6 +1,6 @@
-/* checkpoint.c: headers of checkpoints, before the tensors of a true one. What is
- * refused has changed nothing; after what is accepted the run goes on, and the true
- * one loads. */
+/* checkpoint.c: headers of checkpoints, followed by the tensors of a valid one.
+ * A refused checkpoint changes nothing. After an accepted one the run
+ * continues, and the valid one still loads. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"

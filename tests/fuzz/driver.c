@@ -1,11 +1,12 @@
-/* driver.c: runs a target without libFuzzer: its corpus, then random mutations of
- * it.
+/* driver.c: runs a target without libFuzzer: its corpus, then random mutations
+ * of it.
  *
  *   test_kernel             the corpus and TENON_TEST_FUZZ (3000) mutations
  *   test_kernel FILE...     these inputs alone
  *
- * TENON_TEST_SEED chooses other mutations. An input that crashes the program, makes a
- * sanitizer report, or takes longer than SECONDS is written to fuzz-TARGET.bin. */
+ * TENON_TEST_SEED chooses other mutations. An input that crashes the program,
+ * makes a sanitizer report, or takes longer than SECONDS is written to
+ * fuzz-TARGET.bin. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

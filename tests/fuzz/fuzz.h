@@ -1,8 +1,8 @@
 /* fuzz.h: what the targets share.
  *
  * A target is one file with LLVMFuzzerTestOneInput, which libFuzzer or driver.c
- * calls. It passes any bytes to one parser and checks what must hold for all inputs.
- * A check that fails calls abort(), which a fuzzer reports. */
+ * calls. It passes any bytes to one parser and checks what must hold for all
+ * inputs. A check that fails calls abort(), which a fuzzer reports. */
 #ifndef TN_TESTS_FUZZ_H
 #define TN_TESTS_FUZZ_H
 
@@ -70,8 +70,8 @@ static inline int fuzz_file(const void *data, size_t size, char path[32])
     return fd;
 }
 
-/* Runs twice, because the first run may make what stays for the process, and checks
- * that the second run leaves no memory. */
+/* Runs twice, because the first run may make what stays for the process, and
+ * checks that the second run leaves no memory. */
 static inline void fuzz_flat(void (*run)(const uint8_t *data, size_t size),
                              const uint8_t *data, size_t size)
 {

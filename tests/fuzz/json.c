@@ -1,5 +1,5 @@
-/* json.c: any bytes as JSON. What is read is written again, and then read as the
- * same values. */
+/* json.c: any bytes as JSON. A value that is read, written and read again is
+ * the same. */
 #include <json/json.h>
 
 #include "fuzz.h"

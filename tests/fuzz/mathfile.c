@@ -1,5 +1,5 @@
-/* mathfile.c: files of functions, `fn`, `def` and `d`, as lib/kernel/math has
- * them. */
+/* mathfile.c: files of functions (`fn`, `def` and `d`) as in lib/kernel/math.
+ */
 #include <kernel/def.h>
 
 #include "fuzz.h"

@@ -1,6 +1,7 @@
-/* objects.c: sequences of calls on tensors, modules, optimizers, data and scopes, in
- * any order, with what earlier ones gave: four bytes a step, which and on which. What
- * is refused is told; at the end all scopes are closed, and nothing is left. */
+/* objects.c: sequences of calls on tensors, modules, optimizers, data and
+ * scopes, in any order, with the results of earlier calls. Four bytes select a
+ * call and its arguments. A refused call has a message. At the end all scopes
+ * are closed and nothing is left. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-/* spec.c: the grammar of TENON_DEVICE. No device is opened: where every item
- * is right the text is only read. */
+/* spec.c: the grammar of TENON_DEVICE. Texts are only parsed; no device is
+ * opened. */
 #include <device/registry.h>
 
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-/* align.c: free.def applied. */
+/* align.c: applies free.def. */
 #include "golden.h"
 
 #include <string.h>

@@ -2,12 +2,12 @@
  *
  *     autocast [DIR [EVERY]]      each EVERYth float32 sample of each file: 1
  *
- * A float32 sample runs under TN_AUTOCAST, results and gradients, and once more
- * without, on inputs that are already in the dtype that the operator's row asks
- * for: rounded to the half type, or as they are. Both give the same bits, and
- * the results have that dtype. A composite without a word for autocast, whose
- * parts have theirs, only has to run, and to give the gradients their inputs'
- * dtype. Prints counts. */
+ * A float32 sample runs under TN_AUTOCAST, with gradients; and once more
+ * without it, on inputs that were converted to the dtype that the operator's
+ * row asks for. Both give the same bits, and the results have that dtype. A
+ * composite whose row says nothing about autocast only has to run and to give
+ * gradients of its inputs' dtype, since its parts have their own rules. Prints
+ * counts. */
 #include "golden.h"
 
 #include <ops/engine/ops.h>

@@ -1,4 +1,4 @@
-/* bind.c: PyTorch's arguments bound to a row's by position and name. */
+/* bind.c: binds PyTorch's arguments to a row's, by position and name. */
 #include "sample.h"
 
 #include <stdlib.h>

@@ -3,14 +3,15 @@
  *     bits [DEVICE [DIR [EVERY]]]   each EVERYth sample (1), from the first
  *                                   on, of each file in DIR/ops; DEVICE: cpu
  *
- * A sample of tests/golden runs on `reference` and on the device; its outputs
- * and gradients have equal bits, all NaNs being equal. Two causes are allowed
- * for other bits: the device's matrix product, convolution or attention was
- * called, whose order of summing is its own, or other_bits.def has the operator
- * with its reason; the results then lie within the operator's tolerance, or, where that is a
- * distance from float64's result, within that of each other. Prints one TAP
- * line, above it the operators whose bits differ and why, and how many texts a
- * device that gets source would compile for all of it (census.c). */
+ * A sample of tests/golden runs on `reference` and on the device. Outputs and
+ * gradients have equal bits, all NaNs being equal. There are two allowed causes
+ * of other bits: the device's matrix product, convolution or attention ran,
+ * whose order of summation is its own; or other_bits.def lists the operator
+ * with a reason. Results are then within the operator's tolerance or, if that
+ * is a distance from float64's result, within that distance of each other.
+ * Prints one TAP line, and before it the operators whose bits differ and why,
+ * and how many texts a device that compiles source would compile for all
+ * samples (census.c). */
 #include "census.h"
 #include "golden.h"
 #include "vendor.h"

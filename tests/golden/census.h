@@ -1,6 +1,7 @@
-/* census.h: counts the kernels that a device which compiles source would compile. It
- * wraps a plugin, plans each launch as for an OpenCL device on a CPU, and counts the
- * different texts and the reasons of differences. One device at a time. */
+/* census.h: counts the kernels that a device which compiles source would
+ * compile. It wraps a plugin, plans each launch as for an OpenCL device on a
+ * CPU, and counts the different texts and the reasons of differences. One
+ * device at a time. */
 #ifndef TN_TESTS_GOLDEN_CENSUS_H
 #define TN_TESTS_GOLDEN_CENSUS_H
 

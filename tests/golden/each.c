@@ -1,4 +1,4 @@
-/* each.c: the samples of every operator, one after another. */
+/* each.c: loops over the samples of every operator. */
 #include "golden.h"
 
 #include <dirent.h>

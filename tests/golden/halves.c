@@ -1,15 +1,15 @@
-/* halves.c: operators in f16 and bf16 beside f64.
+/* halves.c: operators in f16 and bf16 compared with f64.
  *
  *     halves [DIR [EVERY]]        each EVERYth float32 sample of each file: 1
  *
- * A sample's floating inputs are rounded to the half type; the operator runs in
+ * A sample's floating inputs are rounded to the half type. The operator runs in
  * that type and, on the same rounded values, in f64. Each element of the half
- * result lies within 1 unit in the last place (of the type, at the f64 value) of
- * that; within 2 where the result has fewer elements than an input, so that it
- * was folded. What lies beyond fails, unless wider_halves.def has the operator
- * and the reason: with a wider bound, or since float32's sums lose what cancels,
- * a millionth of the greatest element, as compare.c has it. Gradients are not
- * compared: those of a half result begin from its rounding. Prints counts. */
+ * result is within 1 unit in the last place (of the type, at the f64 value);
+ * within 2 if the result has fewer elements than an input, since it is then a
+ * reduction. Others fail, unless wider_halves.def lists the operator with its
+ * reason: with a wider bound, or, if float32's sums cancel, with a millionth of
+ * the greatest element, as in compare.c. Gradients are not compared, since
+ * those of a half result begin from its rounding. Prints counts. */
 #include "golden.h"
 
 #include <math.h>

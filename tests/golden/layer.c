@@ -1,4 +1,4 @@
-/* layer.c: the table of layers, each from the arguments PyTorch was given. */
+/* layer.c: the table of layers, each made from PyTorch's arguments. */
 #include "layer.h"
 
 #include <string.h>

@@ -13,8 +13,8 @@ typedef struct layer {
     const char *name; /* PyTorch's: "Conv2d" */
     /* Makes it. NULL without an error: Tenon's has no such option. */
     tn_module *(*make)(const json_t *args);
-    /* Calls it on in[] and fills out[]. Returns how many. If NULL: tn_forward of
-     * in[0]. */
+    /* Calls it on in[] and fills out[]. Returns how many. If NULL: tn_forward
+     * of in[0]. */
     int (*run)(tn_module *module, tn_tensor **in, tn_tensor **out);
 } layer;
 

@@ -1,13 +1,13 @@
-/* layouts.c: every operator on inputs that lie elsewhere in memory.
+/* layouts.c: every operator on inputs with other strides.
  *
  *     layouts [DIR [EVERY]]       each EVERYth sample (1) of each file in DIR/ops
  *
  * A sample of tests/golden runs with contiguous inputs, then with the same
- * values in other layouts; outputs and gradients have the same bits. Where the
- * device's matrix product or convolution was called, whose order of summing is
- * its own, they lie within the operator's tolerance. Prints one TAP line a
- * layout, with counts; a call that is refused with contiguous inputs counts as
- * left out, one that is refused in another layout alone has failed. */
+ * values in other layouts. Outputs and gradients have the same bits. If the
+ * device's matrix product or convolution ran, whose order of summation is its
+ * own, they are within the operator's tolerance. Prints one TAP line for each
+ * layout, with counts. A call that is refused with contiguous inputs counts as
+ * left out; one that is refused only in another layout has failed. */
 #include "golden.h"
 #include "vendor.h"
 

@@ -1,7 +1,7 @@
 /* module_file.c: one layer: made from PyTorch's arguments, its state loaded by
- * name; then outputs, gradients and the buffers afterwards are compared. Where
- * one is not by the rule, the layer runs again in float64, and once more on
- * numbers that are a rounding off (compare.c). */
+ * name; then outputs, gradients and the final buffers are compared. If one is
+ * not within the tolerance, the layer runs again in float64, and once more on
+ * numbers that are one rounding away (compare.c). */
 #include "layer.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
-/* op_file.c: one operator's samples: call by name, compare, walk back.
+/* op_file.c: one operator's samples: calls it by name, compares results and
+ * gradients.
  *
- * Each row that serves the name is tried in turn, as PyTorch picks an overload. */
+ * Each row that serves the name is tried in turn, as PyTorch selects an
+ * overload. */
 #include "sample.h"
 
 #include <math.h>

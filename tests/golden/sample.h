@@ -1,4 +1,5 @@
-/* sample.h: one call of PyTorch from the files, converted to a row's arguments. */
+/* sample.h: one call of PyTorch from the files, converted to a row's arguments.
+ */
 #ifndef TN_TESTS_GOLDEN_SAMPLE_H
 #define TN_TESTS_GOLDEN_SAMPLE_H
 
@@ -14,8 +15,8 @@ typedef struct bound {
     double floats[MOST_ARGS][MOST_TENSORS];
 } bound;
 
-/* Every tensor of a sample is made once, in order, args first. Gradients refer to
- * that number. */
+/* Every tensor of a sample is made once, in order, args first. Gradients refer
+ * to that number. */
 typedef struct sample {
     tn_safetensors *file;
     const json_t *json;
@@ -31,7 +32,8 @@ typedef struct sample {
 bool sample_is_tensor(const json_t *value);
 /* Makes the tensors of the sample, in order. */
 void sample_make_tensors(sample *s);
-/* Converts PyTorch's arguments of `name` to op's. False if op does not accept them. */
+/* Converts PyTorch's arguments of `name` to op's. False if op does not accept
+ * them. */
 bool sample_bind(const sample *s, const tn_op *op, const char *name, bound *b);
 /* The index of the argument of this name, or -1. */
 int sample_find_arg(const tn_op *op, const char *name);

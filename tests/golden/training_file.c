@@ -1,8 +1,8 @@
 /* training_file.c: a whole training run on the digits, loss by loss.
  *
- * The model is told by the parameters that the file starts from; optimizer,
- * batch and epochs by its metadata. The first 20 losses agree to 1e-4, the
- * last to 2 %: between them rounding grows, as it does between two builds of
+ * The parameters that the file starts from determine the model; its metadata
+ * has optimizer, batch and epochs. The first 20 losses agree to 1e-4, the last
+ * to 2 %: rounding differences grow between them, as between two builds of
  * PyTorch. */
 #include "golden.h"
 

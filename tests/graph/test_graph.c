@@ -1,5 +1,5 @@
-/* Recorded steps: replays have the bits of steps that are run, on the device
- * that TENON_DEVICE names; what cannot be replayed is refused. */
+/* Recorded steps: a replay has the bits of a step that is run, on
+ * TENON_DEVICE's device; a step that cannot be replayed is refused. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"

@@ -1,7 +1,6 @@
-/* test_replace.c: where saving writes, and what it leaves.
- *
- * One folder, in which saving meets links, modes, what is no file, and what
- * killed processes left; readers meet what is no file. */
+/* test_replace.c: what saving does with links, modes, paths that are no files,
+ * and files that killed processes left; and what readers do with paths that are
+ * no files. All in one folder. */
 #include <tenon/tenon.h>
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* test_safetensors.c: what is written is read back; what is malformed is
- * refused with the place and the reason. */
+/* test_safetensors.c: a file that was written is read back; a malformed one is
+ * refused with the position and the reason. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* test_json.c: texts of JSON: what RFC 8259 allows, what it does not, and what is
- * written reads back. */
+/* test_json.c: JSON texts: what RFC 8259 allows, what it does not, and values
+ * that are written and read back. */
 #include <json/json.h>
 
 #include <float.h>

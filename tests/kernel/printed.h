@@ -1,6 +1,6 @@
-/* printed.h: the texts that tests of printed kernels compile, each once: those of
- * every row of the operator table and its gradients, of random programs and of the
- * primitives, for CPUs and GPUs. */
+/* printed.h: the texts that tests of printed kernels compile, each once: those
+ * of every row of the operator table and its gradients, of random programs and
+ * of the primitives, for CPUs and GPUs. */
 #ifndef TN_TESTS_PRINTED_H
 #define TN_TESTS_PRINTED_H
 

@@ -1,4 +1,5 @@
-/* A composed kernel gives the bits that its two give one after the other. */
+/* A composed kernel gives the bits of its two kernels, run one after the other.
+ */
 #include <tenon/base.h>
 
 #include "../tap.h"

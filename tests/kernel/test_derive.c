@@ -1,5 +1,5 @@
-/* Derived gradients against finite differences, in f64: each expression as it
- * stands, and its gradient's gradient. */
+/* Derived gradients compared with finite differences in f64: first and second
+ * derivatives of each expression. */
 #include "run.h"
 #include "../tap.h"
 

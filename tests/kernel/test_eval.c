@@ -1,5 +1,5 @@
-/* What every instruction means, in facts: the table of plugin.h, corner by
- * corner. */
+/* The meaning of every instruction, as facts: the table of plugin.h, with its
+ * corner cases. */
 #include "../tap.h"
 #include "kernel/halves.h"
 #include "kernel/kernel.h"

@@ -1,5 +1,5 @@
-/* What the interpreter makes of programs: reductions, stages, loops, calls,
- * indexed loads and their faults, strides, storage types. */
+/* The interpreter: reductions, stages, loops, calls, indexed loads and their
+ * faults, strides, storage types. */
 #include <fenv.h>
 
 #include "../tap.h"

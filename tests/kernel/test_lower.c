@@ -1,5 +1,5 @@
-/* Stages: what is computed where, that all of it is there when it is read,
- * and that the results are right. */
+/* Stages: in which stage a value is computed, that every value is ready when it
+ * is read, and that results are right. */
 #include <tenon/base.h>
 
 #include "../tap.h"

@@ -1,17 +1,19 @@
-/* Each kernel that a CUDA device may get is compiled by NVRTC for five
- * architectures, to PTX and machine code, without a word: the texts that
- * test_print.c prints. That needs no device.
+/* NVRTC compiles each kernel that a CUDA device may get, for five
+ * architectures, to PTX and machine code, without a message: the texts that
+ * test_print.c prints. No device is needed.
  *
- * One by one and optimized, as devices get them, they take 80 ms each, half an
- * hour of a core in all. So they are joined (joined.h), and NVRTC and the
- * assembler behind it optimize nothing (--Ofast-compile=max): what the language
- * says, what an architecture has and how much shared memory a group may have
- * does not hang on that. Built for sm_XX, a program has both, PTX and machine
- * code. Optimized are those with vectors, to PTX, to see what becomes of them.
+ * Optimized one by one, as devices get them, they would take 80 ms each, half
+ * an hour of a core in all. So they are joined (joined.h), and NVRTC and its
+ * assembler do not optimize (--Ofast-compile=max). What the language says, what
+ * an architecture supports, and how much shared memory a thread block may have,
+ * do not depend on that. A program built for sm_XX has both PTX and machine
+ * code. Texts with vectors are optimized, to PTX, to see whether the vectors
+ * remain.
  *
- * The oldest architecture, which lacks most, gets all texts. Of the texts of
- * the others, and of those with vectors, each gets a share, so that every text
- * is compiled; `make check-long` gives all to all, in twice the time.
+ * The oldest architecture, which lacks most, gets all texts. Each other
+ * architecture, and the vectors' build, gets a share of its texts, so that
+ * every text is compiled. `make check-long` gives all texts to all, in twice
+ * the time.
  *
  *   TENON_TEST_LONG      set: every text for every architecture
  *   TENON_TEST_PROGRAMS  random programs (100)

@@ -1,5 +1,5 @@
-/* Each kernel is printed, and clang compiles them as OpenCL C 1.2 and 3.0
- * without a word. (test_nvrtc.c: as CUDA C.) That needs no device.
+/* Each kernel is printed, and clang compiles the texts as OpenCL C 1.2 and 3.0
+ * without a message. (As CUDA C: test_nvrtc.c.) No device is needed.
  *
  *   TENON_TEST_TEXTS     how many of the texts clang gets (50; 0: all)
  *   TENON_TEST_PART      "1/4": of these, each fourth from the second on

@@ -1,5 +1,5 @@
-/* Functions as C: the text of small ones, and what is refused. That the text
- * computes the right bits is for tests/cpu/test_cpu_math. */
+/* Functions printed as C: the texts of small ones, and what is refused.
+ * tests/cpu/test_cpu_math.c checks that they compute the right bits. */
 #include "../tap.h"
 #include <tenon/base.h>
 

@@ -1,4 +1,4 @@
-/* Kernels when memory runs out, and when many threads ask at once. */
+/* Kernels when memory runs out, and when many threads need one at once. */
 #include <pthread.h>
 #include <tenon/base.h>
 

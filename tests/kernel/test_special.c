@@ -1,7 +1,7 @@
-/* The special functions of the language at chosen arguments, beside values made
- * with 40 digits: special_values.def. In float32 they are float64's, rounded
- * (but for what narrow_limit() names), at random arguments too, and where float64's are
- * infinite or NaN. */
+/* The special functions of the language at chosen arguments, compared with
+ * values of 40 digits (special_values.def). In float32 they are float64's,
+ * rounded (except for what narrow_limit() lists), at random arguments too, and
+ * where float64's are infinite or NaN. */
 #include "../tap.h"
 #include "kernel/kernel.h"
 

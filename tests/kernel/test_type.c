@@ -1,4 +1,4 @@
-/* Dtypes: what promotes to what, where values wrap and where they round. */
+/* Dtypes: promotion, and where values wrap and where they round. */
 #include <tenon/base.h>
 
 #include "../tap.h"

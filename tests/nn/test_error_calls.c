@@ -1,6 +1,6 @@
-/* Errors as data, of calls that are no operators: layers, optimizers, schedules,
- * loaders, files and options report the call, its argument and, for a dimension
- * or an index, the number and its limits. */
+/* Errors as data, of calls that are no operators: layers, optimizers,
+ * schedules, loaders, files and options report the call, its argument and, for
+ * a dimension or an index, the number and its limits. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>

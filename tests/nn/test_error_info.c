@@ -1,5 +1,5 @@
-/* Errors as data: the operator, its tensors, the module that was running and
- * where a tensor came from, through modules, composites and gradients. */
+/* Errors as data: the operator, its tensors, the running module and the origin
+ * of a tensor, through modules, composites and gradients. */
 #include <tenon/tenon.h>
 #include "tap.h"
 

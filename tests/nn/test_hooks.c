@@ -1,4 +1,5 @@
-/* Hooks of modules: what they see and replace, and which runs they see. */
+/* Hooks of modules: what they receive and replace, and in which calls they run.
+ */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 #include "tap.h"

@@ -1,5 +1,5 @@
-/* test_memory.c: how much memory a model takes, and what is told when there is
- * none. */
+/* test_memory.c: how much memory a model takes, and the errors when memory runs
+ * out. */
 #include <stdlib.h>
 #include <tap.h>
 #include <tenon/tenon.h>

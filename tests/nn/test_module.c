@@ -1,5 +1,5 @@
-/* Modules: the tree, its names and files, what errors say, what is freed when;
- * and the layers against PyTorch. */
+/* Modules: the tree, its names and files, error messages, when memory is freed;
+ * and the layers compared with PyTorch. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

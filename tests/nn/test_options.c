@@ -1,5 +1,5 @@
-/* test_options.c: options of layers: zero is a value, what is left out has
- * PyTorch's default, and what would be ignored is refused. */
+/* test_options.c: options of layers: zero is a value, an option that is left
+ * out has PyTorch's default, and one that would be ignored is refused. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

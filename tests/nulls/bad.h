@@ -1,9 +1,9 @@
-/* bad.h: objects that no function should accept: dead objects, objects of another
- * kind, and scopes, which are no objects.
+/* bad.h: objects that no function should accept: dead objects, objects of
+ * another kind, and scopes, which are no objects.
  *
- * BAD_<type> is the wrong value of an argument of that type. It is NULL if there is
- * no wrong object (bad_now is 0). A new kind of object is a row of BAD_KINDS and a
- * BAD_<type>. */
+ * BAD_<type> is the wrong value of an argument of that type. It is NULL if
+ * there is no wrong object (bad_now is 0). A new kind of object is a row of
+ * BAD_KINDS and a BAD_<type>. */
 
 enum { NO_OBJECT, GONE, OTHER, SCOPE, BADS };
 static const char *const bad_words[BADS] = {"NULL", "gone", "of another kind",

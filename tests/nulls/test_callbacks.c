@@ -1,6 +1,6 @@
-/* What functions of the program give to the library is looked at like an
- * argument: here they give a tensor whose scope is closed, or a module. And so
- * is what stands in options. */
+/* What a program's callbacks return to the library is checked like an argument:
+ * here they return a tensor whose scope is closed, or a module. The same holds
+ * for values in options. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,18 +1,17 @@
-/* Every exported function that takes a pointer is called with NULL for each of
- * them in turn, and with nothing but NULL and zeros. Whatever comes of it,
- * nothing crashes, and a caller hears of a NULL that cannot be meant: nothing
- * is given back and the error begins with the function's name and names the
- * argument. Where NULL is meant, meant[] says so and why.
+/* Calls every exported function that has a pointer parameter with NULL for each
+ * of them in turn, and with only NULL and zeros. Nothing may crash. If a NULL
+ * is not meant, the call fails, and the error begins with the function's name
+ * and names the argument. meant[] lists where NULL is meant, and why.
  *
- * And it is called with an object that is gone, one of another kind and a scope
- * for each that it takes (bad.h), as it is and under TENON_DEBUG=scopes: a
- * caller always hears of these, from attributes too.
+ * It also calls them with a dead object, an object of another kind, and a scope
+ * for each object parameter (bad.h), as it is and under TENON_DEBUG=scopes.
+ * These always give an error, from attributes too.
  *
- * nulls.awk makes the calls from the public headers, so that a new function is
- * among them; what stands for a type that has no value here yet is asked for by
- * the compiler. Options may be NULL everywhere and are so here.
+ * nulls.awk generates the calls from the public headers, so a new function is
+ * included. For a type without a value here, the compiler reports the missing
+ * macro. Options may be NULL everywhere and are NULL here.
  *
- * Each function runs in a process of its own, as it may change what others
+ * Each function runs in a process of its own, because it may change what others
  * need. */
 #include <ctype.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-/* What is said, and what is left, when a driver's call fails: a layer of the
- * OpenCL loader (failing_layer.c) makes it fail from a moment on. Each scene
- * is a process of its own, whose output is looked at. */
+/* The errors, and what still works, when a driver's call fails: a layer of the
+ * OpenCL loader (failing_layer.c) makes it fail from a given moment on. Each
+ * scene runs in a process of its own, whose output is compared. */
 #include <dlfcn.h>
 #include <limits.h>
 

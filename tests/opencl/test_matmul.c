@@ -1,8 +1,8 @@
-/* Matrix products by the core's own kernel have the reference's bits, in blocks
- * of any size; those by CLBlast equal the core's own.
+/* Matrix products by the core's kernel have the reference's bits, in blocks of
+ * any size; those by CLBlast equal the core's.
  *
  *   TENON_TEST_DTYPES   "float32 float64"; unset: float32, since CLBlast
- *                       compiles some 10 s for each on PoCL */
+ *                       compiles about 10 s for each on PoCL */
 #include "device/products.h"
 #include "plugins/folder.h"
 #include "tap.h"

@@ -1,7 +1,6 @@
-/* What a program sees of the OpenCL plugin beyond its numbers: the cache of
- * compiled programs, failures that are told late, two devices, and what is
- * said where something is missing. Each scene is a process of its own, whose
- * output is looked at. */
+/* The OpenCL plugin apart from its results: the cache of compiled programs,
+ * asynchronous failures, two devices, and the messages if something is missing.
+ * Each scene runs in a process of its own, whose output is compared. */
 #include "ops/outside.h"
 #include "plugins/folder.h"
 #include "tap.h"

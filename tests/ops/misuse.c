@@ -1,4 +1,4 @@
-/* misuse.c: values of all kinds, variations of a call, and what is held. */
+/* misuse.c: values of all kinds, variations of a call, and the checks. */
 #include "misuse.h"
 #include "work.h"
 

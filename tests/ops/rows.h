@@ -1,5 +1,5 @@
-/* rows.h: what tests of the table's rows share: small tensors, checks of a result,
- * and the loop over the devices. */
+/* rows.h: what tests of the table's rows share: small tensors, checks of a
+ * result, and the loop over the devices. */
 #ifndef TN_TESTS_OPS_ROWS_H
 #define TN_TESTS_OPS_ROWS_H
 

@@ -1,5 +1,5 @@
-/* test_agreement.c: what other samples of PyTorch's results found to differ:
- * dtypes, edges and gradients, each with what PyTorch 2.15 gives. */
+/* test_agreement.c: differences that other samples of PyTorch's results found:
+ * dtypes, edge cases and gradients, each with PyTorch 2.15's result. */
 #include <tap.h>
 #include <tenon/tenon.h>
 

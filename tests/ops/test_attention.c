@@ -1,5 +1,5 @@
-/* test_attention.c: scaled_dot_product_attention, which goes by blocks of
- * queries and heads, beside its definition written out over all of them. */
+/* test_attention.c: scaled_dot_product_attention, which works by blocks of
+ * queries and heads, compared with its definition over all of them. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/tenon.h>

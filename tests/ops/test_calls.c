@@ -1,5 +1,5 @@
-/* Calls that are not the generated functions: by name, into given tensors, in
- * place, operators of one's own; and operands that lie oddly in memory. */
+/* Calls other than the generated functions: by name, into given tensors, in
+ * place, user-defined operators; and operands with unusual strides. */
 #include <tap.h>
 #include <ops/engine/ops.h>
 #include <tenon/ops.h>

@@ -1,4 +1,5 @@
-/* test_cdist.c: distances by a matrix product against those by differences. */
+/* test_cdist.c: distances by a matrix product compared with those by
+ * differences. */
 #include <tenon/tenon.h>
 
 #include "tap.h"

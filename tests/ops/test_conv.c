@@ -1,8 +1,8 @@
-/* test_conv.c: convolution by the device's extension against convolution by
- * columns, which is what a device without it does: results and all three
- * gradients, over random shapes; the same bits for 1, 2 and 7 threads with
- * each instruction set (a device is opened once in a process, so each is a
- * process of its own: this program, asked for a hash). */
+/* test_conv.c: convolution by the device's extension compared with convolution
+ * by columns, which a device without it uses: results and all three gradients,
+ * for random shapes; the same bits for 1, 2 and 7 threads with each instruction
+ * set. A device is opened once in a process, so each combination runs in a
+ * process of its own: this program, started to print a hash. */
 #include <device/device.h>
 #include <tenon/tenon.h>
 

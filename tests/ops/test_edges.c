@@ -1,5 +1,5 @@
-/* Values at the edge, alike on every device: what PyTorch gives there, and what
- * it refuses. */
+/* Edge cases are alike on every device: PyTorch's results, and what it refuses.
+ */
 #include <string.h>
 #include <tap.h>
 #include <tenon/tenon.h>

@@ -1,9 +1,9 @@
-/* test_float8.c: float8 tensors: stored, converted to and from, moved about,
- * on every device with the same bits.
+/* test_float8.c: float8 tensors are stored, converted and moved, on every
+ * device with the same bits.
  *
- * Conversion rounds to nearest, ties to even, and saturates: what is finite but
- * beyond the largest number becomes that one. It is held here against a search
- * through all codes. PyTorch 2.15's Tensor.to gives the same codes, but that
+ * Conversion rounds to nearest, ties to even, and saturates: a finite number
+ * beyond the largest one becomes that one. The test compares with a search
+ * through all codes. PyTorch 2.15's Tensor.to gives the same codes, except that
  * its float8_e5m2 is infinite beyond the range. */
 #include <tenon/tenon.h>
 

@@ -1,5 +1,6 @@
-/* Linear algebra: host runs are counted and refused, matrices that cannot be
- * factored are told, and what the golden samples do not hold. */
+/* Linear algebra: operators that run on the host are counted or refused,
+ * matrices that cannot be factored are reported, and cases that the golden
+ * samples lack. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
-/* Batches of small matrices, which a device may factor side by side: what LAPACK
- * promises of its factors holds of theirs, of matrices of every kind, and a
- * matrix has the same bits wherever in a batch it stands. */
+/* Batches of small matrices, which a device may factor in parallel: the factors
+ * have the properties that LAPACK guarantees, for matrices of every kind, and a
+ * matrix has the same bits at any position in a batch. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* Rows of 50,000 elements and more, which devices with many units share among
- * groups of work-items (lib/source/row_split.c): reductions, and what is made
- * with them, have the reference's bits on the current device. A device with two
- * units and groups of 256 shares eight rows or fewer, from 49,153 elements on.
- * And many rows of some thousand elements, of which a group has several. */
+/* Rows of 50,000 elements or more, which devices with many units divide among
+ * work-groups (lib/source/row_split.c): reductions and operators that use them
+ * have the reference's bits on the current device. A device with two units and
+ * groups of 256 divides eight rows or fewer, from 49,153 elements on. Also many
+ * rows of some thousand elements, of which a group has several. */
 #include <stdlib.h>
 #include <string.h>
 #include <same_bits.h>

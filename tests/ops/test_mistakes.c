@@ -1,5 +1,5 @@
-/* What users get wrong with operators, and the exact message: it names the
- * operator, the argument, the values, and the mend where there is one. */
+/* Users' mistakes with operators, and the exact messages: each names the
+ * operator, the argument, the values, and the remedy if there is one. */
 #include <tap.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>

@@ -1,5 +1,5 @@
-/* What users get wrong with padding, pooling, interpolation and volumes, and
- * the exact message. */
+/* Users' mistakes with padding, pooling, interpolation and volumes, and the
+ * exact messages. */
 #include <tap.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>

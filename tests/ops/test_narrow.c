@@ -1,6 +1,7 @@
-/* test_narrow.c: results and gradients whose digits were lost on the way once:
- * in a float32 number between float64 ones, in a half type or float32 where
- * terms cancel, or by another rounding of arguments than PyTorch's. */
+/* test_narrow.c: regression tests of results and gradients that once lost
+ * digits: in a float32 intermediate between float64 numbers, in a half type or
+ * float32 by cancellation, or by rounding arguments differently from PyTorch.
+ */
 #include <math.h>
 #include <string.h>
 #include <tap.h>

@@ -1,6 +1,6 @@
-/* test_places.c: what counts, orders and sums along a dimension, beside plain
- * loops in float64 over every size up to some tens: the halves of odd sizes,
- * edges of bins, windows that hang over, elements that lie apart. */
+/* test_places.c: histograms, order statistics and sums along a dimension,
+ * compared with plain loops in float64, for every size up to some tens: halves
+ * of odd sizes, edges of bins, windows beyond the border, strided elements. */
 #include <math.h>
 #include <string.h>
 #include <tap.h>

@@ -1,6 +1,6 @@
-/* test_pool.c: pooling by the device's extension against pooling by primitives,
- * which is what a device without it does: the same bits, forward and back, over
- * random shapes, with NaN, equals and signed zeros among the numbers. */
+/* test_pool.c: pooling by the device's extension compared with pooling by
+ * primitives, which a device without it uses: the same bits, forward and
+ * backward, for random shapes, with NaN, equal elements and signed zeros. */
 #include <tenon/tenon.h>
 
 #include "same_bits.h"

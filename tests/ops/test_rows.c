@@ -1,6 +1,6 @@
-/* Rows of the operator table whose results are numbers: made anew, element by
- * element, along rows, losses, random ones. On each device that is here, for
- * small tensors, as the text that PyTorch 2.x prints for the same call. */
+/* Rows of the operator table that compute numbers: constructors, elementwise
+ * operators, reductions, losses, random numbers. On each device that is there,
+ * small results print as in PyTorch 2.x. */
 #include "rows.h"
 
 static tn_tensor *indices_of(tn_tensor *x)

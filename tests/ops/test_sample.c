@@ -1,5 +1,5 @@
-/* test_sample.c: draws have the distribution that tensors describe, and bad
- * weights are refused. Bounds are five standard deviations. */
+/* test_sample.c: random numbers have the distribution that tensors describe,
+ * and bad weights are refused. Bounds are five standard deviations. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/ops.h>

@@ -1,7 +1,7 @@
-/* Elements and rows that lie apart in memory, or side by side across rows, and
- * rows that a group keeps in local memory: the kernels of devices that compile
- * source load each of these in its own way (lib/source/team.c, tiles.c,
- * cache.c). All have the reference's bits on the current device. */
+/* Strided elements and rows, short rows that share vectors, and rows that a
+ * work-group keeps in local memory: the kernels of devices that compile source
+ * load each of these differently (lib/source/team.c, tiles.c, cache.c). All
+ * have the reference's bits on the current device. */
 #include <stdlib.h>
 #include <string.h>
 #include <same_bits.h>

@@ -1,4 +1,4 @@
-/* work.c: see work.h. A table of its own stands before the plugin's. */
+/* work.c: see work.h. It wraps the plugin's table. */
 #include "work.h"
 
 #include <device/device.h>

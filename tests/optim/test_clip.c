@@ -1,4 +1,4 @@
-/* Gradients that are too large. */
+/* Clipping of large gradients. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

@@ -1,5 +1,5 @@
-/* The rules' options against PyTorch's formulas, written out in double one
- * element at a time; and what each rule refuses. */
+/* The rules' options compared with PyTorch's formulas, computed in double for
+ * each element; and what each rule refuses. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

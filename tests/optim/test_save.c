@@ -1,5 +1,5 @@
-/* Groups of parameters, and the state of optimizers in files: training that is
- * taken up again gives the same bits. */
+/* Groups of parameters, and the state of optimizers in files: resumed training
+ * gives the same bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

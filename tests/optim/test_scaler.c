@@ -1,5 +1,5 @@
 /* test_scaler.c: scaled losses. The sequence of scales and steps is that of
- * torch.amp.GradScaler (2.15), whose figures stand in `rounds`. */
+ * torch.amp.GradScaler (2.15), whose numbers are in `rounds`. */
 #include <tenon/tenon.h>
 
 #include "tap.h"

@@ -1,4 +1,4 @@
-/* Schedules: facts beside the values of tests/golden, and mistakes. */
+/* Schedules: facts that tests/golden does not have, and users' mistakes. */
 #include <math.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>

@@ -1,8 +1,9 @@
-/* test_needs.c: options that have an effect only with another one, or in one
- * mode: a line for each. Given without, they are refused, with the call, the
- * option, the reason and what to write instead; given with, they are taken. And
- * numbers and words that PyTorch refuses. The test fails for each line "needs"
- * or "bounds" of the operator table whose refusal was not seen here. */
+/* test_needs.c: options that have an effect only with another option, or in one
+ * mode, one line for each. Without it they are refused, and the message has the
+ * call, the option, the reason and what to write instead; with it they are
+ * accepted. Also numbers and words that PyTorch refuses. The test fails for
+ * each line "needs" or "bounds" of the operator table whose refusal it has not
+ * seen. */
 #include <limits.h>
 #include <ops/engine/ops.h>
 #include <stdio.h>

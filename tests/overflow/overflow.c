@@ -1,4 +1,4 @@
-/* overflow.c: the numbers, and what a call is watched for. */
+/* overflow.c: draws the numbers, and runs calls with limits. */
 #include "overflow.h"
 
 #include <base/error.h>

@@ -1,11 +1,11 @@
 /* overflow.h: runs calls with numbers at which sizes overflow, with limits.
  *
- * A call has one second of processor time (ten under a sanitizer) and thirty seconds
- * of wall time. The device has 256 MiB, and the host as much. The system (or the
- * sanitizer) refuses more, and a request for more is a failure even if the memory is
- * not used. A call must not crash, and a refused call must leave a message. Calls run
- * in a separate process. If it ends early, the call is reported, and another process
- * continues after it. */
+ * A call has one second of processor time (ten under a sanitizer) and thirty
+ * seconds of wall time. The device has 256 MiB, and the host as much. The
+ * system (or the sanitizer) refuses more, and a request for more is a failure
+ * even if the memory is not used. A call must not crash, and a refused call
+ * must leave a message. Calls run in a separate process. If it ends early, the
+ * call is reported, and another process continues after it. */
 #ifndef TN_TESTS_OVERFLOW_H
 #define TN_TESTS_OVERFLOW_H
 
@@ -31,15 +31,16 @@ uint64_t overflow_seed(void);
 void overflow_tell(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* The call explicitly requests that much memory, so the request is no failure. */
+/* The call explicitly requests that much memory, so the request is no failure.
+ */
 void overflow_asks(void);
-/* Call before and after a call. `refused`: its result says that it failed; `what`:
- * what else is wrong with it (NULL: nothing). */
+/* Call before and after a call. `refused`: its result says that it failed;
+ * `what`: what else is wrong with it (NULL: nothing). */
 void overflow_before(void);
 void overflow_after(bool refused, const char *what);
 
-/* Runs one(i) for each i below count, or only for the given name, in a child that
- * start() prepared. Returns how many calls were wrong, or -1. */
+/* Runs one(i) for each i below count, or only for the given name, in a child
+ * that start() prepared. Returns how many calls were wrong, or -1. */
 long overflow_run(int count, bool (*start)(void), void (*one)(int i),
                   const char *(*name)(int i), const char *only);
 /* Of all children so far. */

@@ -1,5 +1,6 @@
-/* Every row of the operator table with extreme numbers in several arguments at
- * once, and tensors that show more elements than there is memory. */
+/* Calls every row of the operator table with extreme numbers in several
+ * arguments at once, and with tensors that have more elements than there is
+ * memory. */
 #include "../ops/misuse.h"
 #include "overflow.h"
 

@@ -1,5 +1,5 @@
-/* Sizes that overflow, in each call that multiplies them: refused with a
- * message, and nothing is read or written. */
+/* Sizes that overflow, in each call that multiplies them: they are refused with
+ * a message, and nothing is read or written. */
 #include <base/memory.h>
 #include <tap.h>
 #include <tenon/tenon.h>

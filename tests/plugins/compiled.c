@@ -1,9 +1,9 @@
-/* compiled.c: a device by the shortest road that has numbers of its own: the
- * core's kernels in plain C (TN_TARGET_C), built by the C compiler and opened
- * with dlopen. All else is host memory, and done when the call returns.
+/* compiled.c: the simplest device with kernels of its own: the core's kernels
+ * as plain C (TN_TARGET_C), compiled by the C compiler and loaded with dlopen.
+ * Memory is the host's, and calls are synchronous.
  *
- * Options: "cc", the compiler and what it is always given (cc); "flags", more
- * of its options (-O1). */
+ * Options: "cc", the compiler with its fixed options (cc); "flags", more
+ * options (-O1). */
 #include <tenon/plugin.h>
 
 #include <dlfcn.h>

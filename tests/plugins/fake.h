@@ -1,14 +1,14 @@
-/* fake.h: a device that computes nothing, for tests of the loader, the allocator and
- * launches. Bad plugins change its table.
+/* fake.h: a device that computes nothing, for tests of the loader, the
+ * allocator and launches. Bad plugins change its table.
  *
  * Options (TENON_FAKE_<KEY>, or after the device's name): `devices`, how many;
- * `async`, failures are reported by a later sync; `hidden`, memory cannot be mapped;
- * `events`, it has events; `memory`, bytes in all; `kind`, the kind of its devices, a
- * number; `storage` and `registers`, its dtypes, a bit for each.
+ * `async`, failures are reported by a later sync; `hidden`, memory cannot be
+ * mapped; `events`, it has events; `memory`, bytes in all; `kind`, the kind of
+ * its devices, a number; `storage` and `registers`, its dtypes, a bit for each.
  *
- * The first parameter of a launch says what it does: 0 nothing, 1 an index fault, 2 a
- * failure with a reason, 3 one without. A program of 99 instructions cannot be
- * built. */
+ * The first parameter of a launch says what it does: 0 nothing, 1 an index
+ * fault, 2 a failure with a reason, 3 one without. A program of 99 instructions
+ * cannot be built. */
 #ifndef TN_TESTS_FAKE_H
 #define TN_TESTS_FAKE_H
 

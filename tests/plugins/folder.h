@@ -73,8 +73,8 @@ static inline void folder_add(const char *folder, const char *name,
         bail_out("no link %s", to);
 }
 
-/* Runs body in a child, because the registry searches plugins once in a process. The
- * child's output is the result. */
+/* Runs body in a child, because the registry searches plugins once in a
+ * process. The child's output is the result. */
 static inline const char *in_child(void (*body)(void))
 {
     static char text[65536];

@@ -1,4 +1,4 @@
-/* copy.c: memory as the driver's interface has it, and copies. */
+/* copy.c: memory calls of the driver's interface, and copies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

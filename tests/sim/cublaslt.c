@@ -1,8 +1,8 @@
 /* cublaslt.c: a libcublasLt.so.13 for the simulated driver: the functions that
- * backends/cuda calls, which compute by OpenBLAS when the stream runs. What the
- * library asks of its callers is checked: dimensions that belong together,
- * places aligned as was promised, a workspace as large as was said, memory that
- * is there. Halves are multiplied in float and rounded once. */
+ * backends/cuda calls, computed by OpenBLAS when the stream runs. It checks
+ * what the library requires: matching dimensions, alignment as declared, a
+ * workspace as large as declared, valid memory. Halves are multiplied in float
+ * and rounded once. */
 #include <math.h>
 
 #include "../../backends/cuda/cublaslt.h"

@@ -1,6 +1,6 @@
-/* cusolver.c: a libcusolver.so.12 for the simulated driver: what backends/cuda
- * calls of it, done by OpenBLAS's LAPACK when the stream runs, in the workspace
- * that was given for it. Memory is checked as a kernel's is. */
+/* cusolver.c: a libcusolver.so.12 for the simulated driver: the functions that
+ * backends/cuda calls, computed by OpenBLAS's LAPACK when the stream runs, in
+ * the given workspace. Memory is checked as for a kernel. */
 #include <stdio.h>
 
 #include "../../backends/cuda/cusolver.h"

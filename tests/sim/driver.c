@@ -1,5 +1,5 @@
-/* driver.c: the driver's calls: how each begins and ends, the devices, their
- * contexts, handles, modules and launches. One lock guards everything. */
+/* driver.c: calls of the driver: their entry and exit, devices, contexts,
+ * handles, modules and launches. One lock guards everything. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* graph.c: graphs that streams captured, and what is made of them: run, they do
- * the same work again, as one piece of the stream's. */
+/* graph.c: captured graphs and their executables. A launch of one repeats the
+ * captured work as one piece of work of the stream. */
 #include "sim.h"
 
 struct CUgraphExec_st {

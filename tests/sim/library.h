@@ -1,5 +1,5 @@
-/* library.h: what the simulated libraries share: OpenBLAS, and the driver's functions
- * for them (sim.h), looked up when a handle is made. */
+/* library.h: what the simulated libraries share: OpenBLAS, and the driver's
+ * functions for them (sim.h), looked up when a handle is made. */
 #ifndef TN_SIM_LIBRARY_H
 #define TN_SIM_LIBRARY_H
 

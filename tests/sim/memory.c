@@ -1,12 +1,11 @@
-/* memory.c: device memory. One file without a name is mapped twice: where the
- * process sees nothing but a fault (those are the device's addresses), and
- * where the driver reads and writes. Blocks end at a page's end, behind which
- * a page is never given out.
+/* memory.c: device memory. One anonymous file is mapped twice: at the device's
+ * addresses, where any access of the process is a fault, and where the driver
+ * reads and writes. Blocks end at the end of a page, and the page after it is
+ * never allocated.
  *
- * Beside it lies what is known of it: of each byte whether anything has written
- * it, and of each 16 bytes which work of which stream wrote and read them last.
- * (No 16 bytes are shared by tensors: the core cuts its slabs at multiples of
- * 256.) */
+ * For each byte it records whether it was written, and for each 16 bytes which
+ * work of which stream wrote and read them last. (Tensors do not share 16
+ * bytes, since the core cuts its slabs at multiples of 256.) */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* nvrtc.c: an NVRTC that says to be of the version in TENON_SIM_NVRTC ("12.4"),
- * and compiles by the one that is installed. It counts compilations, and those that
- * are under way at once. */
+/* nvrtc.c: an NVRTC that reports the version in TENON_SIM_NVRTC ("12.4") and
+ * compiles with the installed one. It counts compilations, and how many run at
+ * once. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* ptx_make.c: what an instruction's name and operands say, as instructions over
- * slots: the forms that are more than a function of their operands, and the
- * rows of ptx.def. */
+/* ptx_make.c: converts an instruction's name and operands to instructions over
+ * slots: those that are more than a function of their operands, and the rows of
+ * ptx.def. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* ptx_parse.c: the text that NVRTC makes, as instructions over slots. What is
- * not understood fails the module, with its line. */
+/* ptx_parse.c: parses NVRTC's text into instructions over slots. A line that it
+ * does not support fails the module. */
 #include <ctype.h>
 #include <search.h>
 #include <stdio.h>

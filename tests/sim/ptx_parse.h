@@ -1,5 +1,6 @@
-/* ptx_parse.h: the state of parsing a module, shared by ptx_parse.c, which reads
- * tokens, names and operands, and ptx_make.c, which reads instructions. */
+/* ptx_parse.h: the state of parsing a module, shared by ptx_parse.c, which
+ * reads tokens, names and operands, and ptx_make.c, which reads instructions.
+ */
 #ifndef TN_SIM_PTX_PARSE_H
 #define TN_SIM_PTX_PARSE_H
 

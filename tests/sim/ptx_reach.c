@@ -1,6 +1,7 @@
-/* ptx_reach.c: what the threads of a launch read and write. Every access is
- * checked: its place, its alignment, whether what it reads was written, and in
- * shared memory whether a barrier lies between it and another thread's. */
+/* ptx_reach.c: memory accesses of the threads of a launch. Each access is
+ * checked: its address, its alignment, whether the memory that it reads was
+ * written, and in shared memory whether a barrier separates it from another
+ * thread's access. */
 #include <string.h>
 
 #include "ptx_run.h"

@@ -1,10 +1,10 @@
-/* ptx_run.c: the warps of a launch, one after the other: a warp runs until all
- * of its threads wait at a barrier or have ended. Of its threads those run
- * together that stand at one instruction, first those furthest back: so they
- * meet again behind a branch, an instruction is decoded once for 32 threads,
- * and what neighbours read or write is checked as one. With TENON_SIM_SEED
- * groups, warps and threads come in another order, and some warps' threads one
- * after the other between barriers. */
+/* ptx_run.c: runs the warps of a launch, one after the other. A warp runs until
+ * all of its threads wait at a barrier or have ended. Its threads at the same
+ * instruction run together, those furthest back first. So they converge after a
+ * branch, an instruction is decoded once for 32 threads, and accesses of
+ * adjacent threads are checked at once. With TENON_SIM_SEED blocks, warps and
+ * threads run in another order, and the threads of some warps one after the
+ * other between barriers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -26,8 +26,9 @@ typedef struct thread {
     copy *copy; /* under way; room for MOST_COPIES where the kernel has any */
 } thread;
 
-/* The last access to a granule of shared memory, for writes and for reads: an epoch,
- * which a barrier ends, and in the lower 16 bits the thread's number + 1. */
+/* The last access to a granule of shared memory, for writes and for reads: an
+ * epoch, which a barrier ends, and in the lower 16 bits the thread's number
+ * + 1. */
 typedef struct touch {
     uint64_t wrote, read;
 } touch;
@@ -56,8 +57,8 @@ static inline ptx_slot *slot_of(const thread *t, int32_t slot)
     return t->slot + (ptrdiff_t)slot * WARP;
 }
 
-/* Copies a slot of each lane from other memory. A whole warp's are copied by vectors;
- * memcpy would be `rep movs` here. */
+/* Copies a slot of each lane from other memory. A whole warp's are copied by
+ * vectors; memcpy would be `rep movs` here. */
 static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
                              const uint64_t *restrict value)
 {
@@ -71,10 +72,11 @@ static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
 
 /* Reports the position of a thread. */
 void ptx_where(const group *g, const thread *t, const ptx_ins *i);
-/* Reports an error with its position and sets the group's error. Returns false. */
+/* Reports an error with its position and sets the group's error. Returns false.
+ */
 bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what);
-/* The memory of a thread's access. If the access is not allowed: NULL, with a report
- * and the group's error set. */
+/* The memory of a thread's access. If the access is not allowed: NULL, with a
+ * report and the group's error set. */
 void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at);
 /* An LD, ST or ATOM of some of a warp's threads; false: one of them may not. */
 bool ptx_access(group *g, thread *warp, const ptx_ins *i, const lanes *who);

@@ -22,13 +22,13 @@ enum {
     SIM_INVALID_DEVICE = 101,
     SIM_INVALID_HANDLE = 400,
     SIM_CAPTURE_UNSUPPORTED = 900,
-    /* An error that no device reports, such as a race. The context is lost, so that no
-     * test can ignore it. */
+    /* An error that no device reports, such as a race. The context is lost, so
+     * that no test can ignore it. */
     SIM_FOUND = TN_CU_LAUNCH_FAILED
 };
 
-/* Reports an error that a real driver would not, to stderr and for sim_said. Returns
- * the error. */
+/* Reports an error that a real driver would not, to stderr and for sim_said.
+ * Returns the error. */
 tn_cu_result sim_refuse(tn_cu_result error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define sim_say(...) ((void)sim_refuse(0, __VA_ARGS__))
@@ -53,8 +53,8 @@ tn_cu_result sim_enter(const char *name, bool needs_context);
     HOLD();                                                                   \
     TRY(sim_enter(__func__, needs_context))
 
-/* A pseudo-random number below limit, seeded by TENON_SIM_SEED; always 0 if that is
- * not set. */
+/* A pseudo-random number below limit, seeded by TENON_SIM_SEED; always 0 if
+ * that is not set. */
 unsigned sim_random(unsigned limit);
 
 /* ---- contexts and handles (driver.c) ------------------------------------ */
@@ -68,8 +68,8 @@ struct CUctx_st {
 /* The calling thread's. */
 struct CUctx_st *sim_current(void);
 
-/* The head of a stream, event or module. It is kept after it was destroyed, so that
- * a later use is detected. */
+/* The head of a stream, event or module. It is kept after it was destroyed, so
+ * that a later use is detected. */
 typedef struct sim_handle {
     const char *kind; /* "stream" */
     struct CUctx_st *context;
@@ -79,8 +79,8 @@ typedef struct sim_handle {
 
 /* Makes one in the current context; NULL: no memory. */
 void *sim_handle_make(const char *kind, size_t bytes);
-/* Reports and returns SIM_INVALID_HANDLE unless it is a live object of that kind and,
- * if required, of the current context. */
+/* Reports and returns SIM_INVALID_HANDLE unless it is a live object of that
+ * kind and, if required, of the current context. */
 tn_cu_result sim_handle_check(const void *handle, const char *kind,
                               bool of_current);
 #define ENTER_WITH(handle, kind, of_current)                                  \
@@ -89,8 +89,8 @@ tn_cu_result sim_handle_check(const void *handle, const char *kind,
 
 /* ---- the order of work (stream.c) --------------------------------------- */
 
-/* A vector clock: the n-th piece of work of a stream, and how many pieces of each
- * other stream are known to be done before it. */
+/* A vector clock: the n-th piece of work of a stream, and how many pieces of
+ * each other stream are known to be done before it. */
 #define SIM_CLOCKS 16
 typedef struct sim_clock {
     uint32_t done[SIM_CLOCKS];
@@ -103,8 +103,8 @@ typedef struct sim_actor {
     sim_clock clock;
 } sim_actor;
 
-/* One piece of work. run is called when its turn comes, release after that or when it
- * is dropped. Both receive a struct that begins with a sim_work. */
+/* One piece of work. run is called when its turn comes, release after that or
+ * when it is dropped. Both receive a struct that begins with a sim_work. */
 typedef struct sim_work {
     struct sim_work *next;
     tn_cu_result (*run)(struct sim_work *work, const sim_actor *actor);
@@ -112,7 +112,7 @@ typedef struct sim_work {
     void *owned;                            /* malloc's, or NULL */
     const void *uses; /* a module that must not be unloaded before */
     int kind;         /* of copies: which sides are the host's */
-    sim_clock given; /* what the host knew to be done when it submitted this */
+    sim_clock given;  /* what the host knew to be done when it submitted this */
 } sim_work;
 
 /* Pieces of work, in their order; owned. */
@@ -122,8 +122,8 @@ typedef struct sim_queue {
 void sim_queue_drop(sim_queue *queue);
 bool sim_queue_uses(const sim_queue *queue, const void *uses);
 
-/* Appends a copy of the work, of so many bytes, to a stream. The stream then owns what
- * the work holds; on an error that is released at once. */
+/* Appends a copy of the work, of so many bytes, to a stream. The stream then
+ * owns what the work holds; on an error that is released at once. */
 tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes);
 
 /* Is the stream capturing? Its work then goes to the graph. */
@@ -138,10 +138,12 @@ struct CUgraph_st {
     int holders; /* the graph, and what was made of it */
 };
 
-/* Runs all work of the streams of a context. The host then knows that it is done. */
+/* Runs all work of the streams of a context. The host then knows that it is
+ * done. */
 void sim_finish(const struct CUctx_st *context);
 
-/* Drops the pending work of the streams of a context. Does any work use this? */
+/* Drops the pending work of the streams of a context. Does any work use this?
+ */
 void sim_drop(const struct CUctx_st *context);
 bool sim_is_used(const void *uses);
 
@@ -150,8 +152,9 @@ void sim_stir(void);
 
 /* ---- device memory (memory.c) ------------------------------------------- */
 
-/* Device addresses are in a region that is inaccessible to the process. The same
- * memory is mapped elsewhere for the driver. An address is never reused. */
+/* Device addresses are in a region that is inaccessible to the process. The
+ * same memory is mapped elsewhere for the driver. An address is never reused.
+ */
 tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out);
 tn_cu_result sim_memory_free(tn_cu_pointer pointer);
 void sim_memory_info(int device, size_t *left, size_t *total);
@@ -159,18 +162,19 @@ void sim_memory_info(int device, size_t *left, size_t *total);
 size_t sim_memory_live(int device);
 int sim_memory_device(tn_cu_pointer at);
 
-/* The kind of an access: by a kernel, which may only read initialized memory of its
- * own device; or by a copy, which may copy uninitialized memory, to any device. */
+/* The kind of an access: by a kernel, which may only read initialized memory of
+ * its own device; or by a copy, which may copy uninitialized memory, to any
+ * device. */
 enum { SIM_READ, SIM_WRITE, SIM_CARRY, SIM_PUT };
 
-/* The driver's mapping of [at, at + bytes) for an access. NULL, with a report and
- * *error set, if that is not within one live allocation, if a kernel reads
- * uninitialized memory, or if an access of another stream is not ordered with this
- * one. what: such as "a copy's read"; NULL: no report. */
+/* The driver's mapping of [at, at + bytes) for an access. NULL, with a report
+ * and *error set, if that is not within one live allocation, if a kernel reads
+ * uninitialized memory, or if an access of another stream is not ordered with
+ * this one. what: such as "a copy's read"; NULL: no report. */
 void *sim_memory_at(const sim_actor *actor, int how, const char *what,
                     tn_cu_pointer at, size_t bytes, tn_cu_result *error);
-/* The same for accesses of the threads of a warp, of `bytes` each, aligned, without
- * reports. For those that are not allowed, `to` does not change. */
+/* The same for accesses of the threads of a warp, of `bytes` each, aligned,
+ * without reports. For those that are not allowed, `to` does not change. */
 void sim_memory_lanes(const sim_actor *actor, bool writes, const uint64_t *at,
                       unsigned count, size_t bytes, unsigned char **to);
 /* Marks as uninitialized at dst what is uninitialized at src. */
@@ -178,8 +182,8 @@ void sim_memory_carry(tn_cu_pointer dst, tn_cu_pointer src, size_t bytes);
 
 /* ---- for the simulated libraries (stream.c) ----------------------------- */
 
-/* Submits a library's kernel, which runs in its stream with a copy of `bytes` of
- * context. It returns 0 or the device's error. */
+/* Submits a library's kernel, which runs in its stream with a copy of `bytes`
+ * of context. It returns 0 or the device's error. */
 typedef tn_cu_result sim_function(void *context, const sim_actor *actor);
 EXPORT tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
                              const void *context, size_t bytes);

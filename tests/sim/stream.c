@@ -1,13 +1,13 @@
-/* stream.c: streams, events, and the order of what is given to them. Work
- * waits until something forces it to run: a sync, an event waited for, a free.
- * So what forgets to wait sees old data, every time. With TENON_SIM_SEED some
- * of it runs earlier, here and there, as chance will have it.
+/* stream.c: streams, events, and the order of their work. Work is deferred
+ * until something forces it to run: a sync, a wait for an event, a free. So
+ * code that forgets to wait always sees old data. With TENON_SIM_SEED some of
+ * the work runs earlier, at random.
  *
- * A clock tells, for each stream, how much of its work is done for certain: it
- * is what an event carries from one stream to another and a sync to the host
- * (vector clocks: C. Fidge, "Timestamps in message-passing systems that
- * preserve the partial ordering", 1988). memory.c looks there whether two
- * accesses of different streams have an order. */
+ * A vector clock holds, for each stream, how much of its work is certainly
+ * done. Events carry it from one stream to another, and a sync carries it to
+ * the host (C. Fidge, "Timestamps in message-passing systems that preserve the
+ * partial ordering", 1988). memory.c uses it to decide whether two accesses of
+ * different streams are ordered. */
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Tensors from C and back: arrays, wrapped memory, numbers, attributes,
- * shapes. */
+/* Tensors from C and back: arrays, wrapped memory, numbers, attributes, shapes.
+ */
 #include <tap.h>
 #include <tenon/ops.h>
 #include <tensor/tensor.h>

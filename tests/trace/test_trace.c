@@ -1,5 +1,5 @@
-/* test_trace.c: what a trace says of operators, gradients, modules and ranges,
- * and what its callers get wrong. */
+/* test_trace.c: the events of operators, gradients, modules and ranges in a
+ * trace, and users' mistakes. */
 #include <jansson.h>
 #include <pthread.h>
 #include <sys/wait.h>

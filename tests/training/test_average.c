@@ -1,6 +1,6 @@
 /* test_average.c: averaged weights; a scaler and an average in a checkpoint.
- * Figures are those of torch.optim.swa_utils.AveragedModel (2.15) over a
- * BatchNorm1d(2) whose weights are set five times. */
+ * The expected numbers are those of torch.optim.swa_utils.AveragedModel (2.15)
+ * for a BatchNorm1d(2) whose weights are set five times. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>

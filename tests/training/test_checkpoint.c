@@ -1,5 +1,5 @@
-/* test_checkpoint.c: what a checkpoint brings back, and what it refuses with
- * nothing changed. tests/training/test_resume.sh kills whole runs. */
+/* test_checkpoint.c: what a checkpoint restores, and that a refused one changes
+ * nothing. tests/training/test_resume.sh kills whole runs. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
-/* test_faults.c: every allocation of a training step is made to fail in turn.
+/* test_faults.c: every allocation of a training step fails in turn.
  *
- * Each failure is an error that says so; nothing is lost by it: the step after
- * it works and the memory that is in use stays the same. */
+ * Each failure is an error that says so. The next step works, and the memory in
+ * use stays the same. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 

@@ -1,5 +1,5 @@
-/* test_long.c: ten thousand steps keep the memory of the process flat, and
- * tensors in use do not pile up. */
+/* test_long.c: ten thousand steps do not increase the memory of the process or
+ * the number of live tensors. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>

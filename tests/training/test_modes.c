@@ -1,8 +1,8 @@
-/* test_modes.c: what the program around us has set changes nothing: a locale with a
- * decimal comma, a rounding mode, subnormals switched off, the umask. Each mode is
- * that of a process of its own, set before the first call; what it computes, prints
- * and writes has the bytes of the plain process.
- * (tests/training/local.mk builds the locale.) */
+/* test_modes.c: the program's settings change nothing: a locale with a decimal
+ * comma, a rounding mode, flushing of subnormals, the umask. Each mode is set
+ * in a process of its own before the first call. What it computes, prints and
+ * writes has the bytes of a process without it. (tests/training/local.mk builds
+ * the locale.) */
 #include <tenon/tenon.h>
 
 #include <fenv.h>

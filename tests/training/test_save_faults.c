@@ -1,9 +1,9 @@
-/* test_save_faults.c: every allocation of saving and loading is made to fail in
- * turn, the library's own and all of the process.
+/* test_save_faults.c: every allocation of saving and loading fails in turn, the
+ * library's and those of the whole process.
  *
- * A save that fails leaves the old file, byte for byte, and nothing beside it;
- * one that says OK leaves the new one. A load that fails changes nothing; one
- * that says OK brings all of it. Each failure is TN_ERR_MEMORY. */
+ * A save that fails leaves the old file, byte for byte, and no other file; one
+ * that returns TN_OK leaves the new one. A load that fails changes nothing; one
+ * that returns TN_OK loads everything. Each failure is TN_ERR_MEMORY. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 

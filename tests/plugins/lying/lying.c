@@ -1,7 +1,7 @@
 /* lying.c: the reference plugin with one fault, for tests of
- * tenon-plugin-check: it must find each, and say the right thing.
+ * tenon-plugin-check, which must find each fault and report it correctly.
  *
- * Which fault is the plugin's option "lie" (TENON_LYING_LIE); without it, the
+ * The plugin's option "lie" (TENON_LYING_LIE) selects the fault. Without it the
  * plugin is as good as the reference. */
 #define tenon_plugin_v1 reference_entry
 #include "../../../plugins/reference/reference.c"
