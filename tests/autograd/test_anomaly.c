@@ -9,7 +9,7 @@ static void is_error(const char *text, const char *op, const char *path)
     const tn_error_details *e = tn_error_info();
     is_int(tn_error_code(), TN_ERR_NAN, "ERR_NAN");
     is_str(tn_error(), text, "%s", text);
-    is_str(e ? e->called : "", op, "the operator is told");
+    is_str(e ? e->called : "", op, "the message names the operator");
     is_str(e ? e->path : "", path, "and the module");
     tn_error_clear();
 }
@@ -41,7 +41,7 @@ static void test_forward(void)
        "a number that is NaN is believed");
     tn_error_clear();
     tn_tensor *clean = tn_nan_to_num(bad);
-    ok(clean != NULL, "as is what takes NaNs away");
+    ok(clean != NULL, "so is an operator that removes NaNs");
     ok(tn_sum(tn_arange(0, 5, 1)) && tn_zeros(tn_dims(0)),
        "integers and nothing have no NaN");
     ok(!tn_log(tn_neg(tn_ones(tn_dims(2), .dtype = TN_F16))), "half types");
@@ -76,7 +76,7 @@ static void test_module(void)
     tn_tensor *y = tn_sum(tn_mul_scalar(tn_forward(net, x), 0));
     ok(!isnan(tn_item(y)), "a value without NaN");
     TN_DETECT_ANOMALY {
-        ok(tn_backward(y) < 0, "whose gradient is one");
+        ok(tn_backward(y) < 0, "whose gradient is the NaN");
         is_error("1.0: backward of sqrt: the gradient of input (2,) is NaN at "
                  "(1,), and that which came in is not", "sqrt", "1.0");
     }
@@ -113,7 +113,8 @@ static void test_step(void)
                                           TN_F32));
         TN_DETECT_ANOMALY {
             ok(tn_optim_step(optim[i]) < 0, "a gradient that is NaN");
-            is_str(tn_error_info()->argument, "grad", "the gradient is told");
+            is_str(tn_error_info()->argument, "grad",
+                   "the message says that it is a gradient");
             is_error("optim_step: the gradient of parameter \"weight\" is NaN, "
                      "at element 1", "optim_step", "");
         }

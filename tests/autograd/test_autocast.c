@@ -61,7 +61,7 @@ static void check_lists(void)
              name = strtok_r(NULL, " ", &rest)) {
             const tn_op *op = tn_op_find(name);
             if (!op || op->autocast != lists[i].autocast)
-                ok(false, "%s takes %s", name, lists[i].word);
+                ok(false, "%s runs in %s", name, lists[i].word);
         }
         ok(true, "all of a list take %s", lists[i].word);
     }
@@ -91,13 +91,14 @@ static void check_switch(void)
             ok(dtype_of_product() == TN_F16, "scopes nest");
         TN_AUTOCAST(TN_DTYPE_NONE)
             ok(dtype_of_product() == TN_F32, "off within on");
-        ok(tn_autocast_dtype() == TN_BF16, "and each goes back");
-        tn_dtype other = TN_DTYPE_NONE;
-        pthread_t thread;
-        pthread_create(&thread, NULL, elsewhere, &other);
-        pthread_join(thread, NULL);
-        ok(other == TN_F32, "another thread is not concerned");
-        TN_AUTOCAST(TN_F64)
+            ok(tn_autocast_dtype() == TN_BF16,
+               "and each region restores the outer mode");
+            tn_dtype other = TN_DTYPE_NONE;
+            pthread_t thread;
+            pthread_create(&thread, NULL, elsewhere, &other);
+            pthread_join(thread, NULL);
+            ok(other == TN_F32, "another thread is not concerned");
+            TN_AUTOCAST(TN_F64)
             ok(tn_autocast_dtype() == TN_BF16, "a wrong dtype changes nothing");
         is_int(tn_error_code(), TN_ERR_DTYPE, "and is refused");
         is_str(tn_error(), "autocast: to float64: give TN_F16 or TN_BF16, or "
@@ -132,7 +133,7 @@ static void check_dtypes(void)
         IS(tn_einsum("ij,jk->ik", both, 2), TN_F16, "lists are converted");
         tn_tensor *z = tn_zeros(tn_dims(2, 2), .dtype = TN_F16);
         ok(tn_exp_(z) && tn_tensor_dtype(z) == TN_F16,
-           "a call in place stays in its dtype");
+           "an in-place call runs in its tensor's dtype");
         ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "none");
         ok(!tn_binary_cross_entropy(half, half, NULL),
            "a loss of a sigmoid is refused in float16");
@@ -289,7 +290,7 @@ static void check_stored(void)
             tn_mul_scalar_(w, 3);
         }
         y = tn_matmul(x, w);
-        ok(tn_item(tn_sum(y)) == 24, "what is changed is converted anew");
+        ok(tn_item(tn_sum(y)) == 24, "a changed parameter is converted again");
         ok(!tn_backward(tn_sum(y)) && tn_tensor_grad(w),
            "and recorded, though it was not before");
         tn_tensor_set_grad(w, NULL);
@@ -312,7 +313,7 @@ static void check_leaks(void)
         check_stored();
         tn_scope_close(scope);
     }
-    is_int(tn__memory_live(), live, "and nothing stays behind");
+    is_int(tn__memory_live(), live, "and no memory is left");
 }
 
 static tn_status two_products(tn_tensor *const *in, int count, tn_tensor **out,

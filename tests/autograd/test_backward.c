@@ -67,7 +67,7 @@ static void test_accumulation(void)
     double weight[] = {10, 100};
     tn_tensor *v = tn_tensor_from_array(weight, TN_F64, tn_dims(2));
     is_int(tn_backward(tn_square(w), .gradient = v), TN_OK,
-           "a root of several elements takes a gradient");
+           "a root of several elements accepts a gradient");
     is_pair(tn_tensor_grad(w), 60, 800, "the gradient given weighs");
     ok(!tn_tensor_is_alias(tn_tensor_grad(w), v), "it is not kept itself");
 
@@ -236,7 +236,7 @@ static void test_modes(void)
     TN_NO_GRAD { y = tn_mul(x, x); }
     ok(!tn_tensor_requires_grad(y) && tn_tensor_is_leaf(y),
        "nothing is recorded under TN_NO_GRAD");
-    ok(tn_grad_mode(), "the mode is what it was after TN_NO_GRAD");
+    ok(tn_grad_mode(), "TN_NO_GRAD restores the mode");
 
     tn_tensor *z = tn_mul(tn_detach(tn_exp(x)), x);
     tn_backward(tn_sum(z));
@@ -362,8 +362,8 @@ static void test_in_place(void)
     tn_tensor *plain = tn_tensor_from_array(data, TN_F64, tn_dims(2));
     tn_tensor *w = leaf(1, 1);
     tn_add_(plain, w);
-    ok(tn_tensor_requires_grad(plain), "what takes up a leaf requires a "
-                                       "gradient from then on");
+    ok(tn_tensor_requires_grad(plain),
+       "a tensor that receives a leaf's values requires a gradient");
     tn_backward(tn_sum(tn_mul_scalar(plain, 4)));
     is_pair(tn_tensor_grad(w), 4, 4, "and hands it on");
 
@@ -384,7 +384,8 @@ static void test_in_place(void)
              "a leaf changed in place");
     TN_NO_GRAD { tn_mul_scalar_(v, 2); }
     is_pair(v, 4, 6, "it may be under TN_NO_GRAD");
-    ok(tn_tensor_is_leaf(v) && tn_tensor_requires_grad(v), "and stays a leaf");
+    ok(tn_tensor_is_leaf(v) && tn_tensor_requires_grad(v),
+       "and is still a leaf");
 }
 
 /* ---- mistakes ----------------------------------------------------------- */

@@ -34,8 +34,8 @@ static void set_rings(void)
     is_int(tn_tensor_set_grad(y, z), TN_OK, "z as the gradient of y");
     refused(tn_tensor_set_grad(z, x), "grad holds x", "and x as that of z");
     refused(tn_tensor_set_grad(z, tn_mul(x, x)), "grad holds x",
-            "or what is made of x");
-    ok(tn_tensor_grad(z) == NULL, "what is refused changes nothing");
+            "so is a gradient computed from x");
+    ok(tn_tensor_grad(z) == NULL, "a refused gradient changes nothing");
     is_int(tn_tensor_set_grad(z, tn_clone(tn_detach(x))), TN_OK,
            "a copy of x is fine");
     tn_tensor *h = tn_mul(x, x);
@@ -43,7 +43,7 @@ static void set_rings(void)
     refused(tn_tensor_set_grad(h, h), "grad is x itself",
             "a tensor that retains its gradient");
     is_int(tn_tensor_set_grad(x, tn_mul(x, y)), TN_OK,
-           "what is made of x holds no tensor");
+           "a result of x holds no tensor");
 }
 
 static void set_graph(void)
@@ -72,7 +72,7 @@ static void leaf_first(void)
     tn_tensor *x = leaf();
     tn_tensor *loss = tn_scope_result(inner, tn_sum(tn_mul(x, tn_mul(x, x))));
     is_int(tn_backward(loss, .create_graph = true), TN_OK,
-           "a walk to a leaf that is gone");
+           "backward to a leaf that was freed");
 }
 
 static void leaves_nothing(void (*run)(void), const char *name)

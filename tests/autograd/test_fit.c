@@ -59,7 +59,7 @@ static void test_wrong_rules(void)
     wrong.shape = tn_dims(2, 3, 3);
     wrong.dtype = TN_F64;
     is_int(tn_backward(tn_sum(tn_tril(x))), TN_OK,
-           "what the input broadcasts to is summed and cast");
+           "the gradient of a broadcast input is summed and cast");
     plan->gradient = right;
 }
 
@@ -193,7 +193,7 @@ static void test_no_parts(void)
     const tn_value value[] = {tn__value_tensor(x), tn__value_int(1),
                               tn__value_int(3)};
     is_int(tn_op_call(&tn__op_table[TN__OP_ID_APART], value, 3, part, 8), 0,
-           "apart of what has no elements gives no parts");
+           "a split of an empty tensor gives no parts");
 }
 
 static void test_last_of_order(void)
@@ -213,7 +213,8 @@ static void test_last_of_order(void)
     static const float third[] = {3, 8};
     ok(has_numbers(out[0], third, 2), "which is the third");
     is_int(tn_backward(tn_sum(out[0])), TN_OK, "its gradient");
-    ok(has_numbers(tn_tensor_grad(x), want, 8), "goes where it stood");
+    ok(has_numbers(tn_tensor_grad(x), want, 8),
+       "a gradient goes to the element's position");
 }
 
 int main(void)

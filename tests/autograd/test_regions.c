@@ -89,7 +89,7 @@ static void test_nesting(void)
                     ok(tn_autocast_dtype() == TN_BF16, "regions nest");
             }
             ok(tn_autocast_dtype() == TN_F16 && !tn_grad_mode(),
-               "and each restores what was before it");
+               "and each restores the mode before it");
         }
         TN_DETECT_ANOMALY_HERE;
         ok(tn_anomaly_mode() && !tn_grad_mode(), "also with the other form");
@@ -143,17 +143,17 @@ static void test_each_batch(void)
         is_int(batches, goes_on ? 3 : 1, "batches of a loop left %s",
                way_names[w]);
         is_int(asked, 1, "of which the loader was evaluated once");
-        is_int(tn_scope_count(), owned, "and whose scope is closed");
+        is_int(tn_scope_count(), owned, "and its scope is closed");
         is_int((int)tn_loader_snapshot(loader).epoch, w + 1,
                "and epoch ended");
     }
     each_batch(NULL, TO_ITS_END);
-    is_str(tn_error(), "batch_begin: loader is NULL", "NULL is told");
+    is_str(tn_error(), "batch_begin: loader is NULL", "NULL is reported");
     tn_error_clear();
     tn_scope_close(scope);
     each_batch(loader, TO_ITS_END);
     ok(tn_error() && strstr(tn_error(), "batch_begin: loader is gone: "),
-       "and a loader that is gone: %s", tn_error());
+       "so is a dead loader: %s", tn_error());
     tn_error_clear();
 }
 

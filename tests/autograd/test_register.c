@@ -141,10 +141,10 @@ static void test_values(void)
     ok(text && strstr(text, "grad_fn=<CubeBackward>"), "its results name it");
     free(text);
     tn_backward(tn_sum(y));
-    ok(is(tn_tensor_grad(x), 12, 27), "its gradient is what it says");
+    ok(is(tn_tensor_grad(x), 12, 27), "its gradient is the registered one");
     ok(is(tn_op_apply(op, &x, NULL), 8, -27), "tn_op_apply runs it too");
     is_int(tn_gradgradcheck(call_cube, &x, 1, NULL), TN_OK,
-           "the gradient of what it saved is right too");
+           "the gradient of its saved values is right too");
     tn_tensor *g = NULL;
     tn_grad(tn_sum(tn_call("cube", x)), &x, 1, &g, .create_graph = true);
     tn_grad(tn_sum(g), &x, 1, &g);
@@ -174,7 +174,8 @@ static void test_values(void)
     is_str(tn_error(), NULL, "no error%s", "");
     tn_value one = {.kind = TN_VALUE_TENSOR, .of.tensor = in[0]};
     tn_tensor *out[2];
-    is_int(tn_op_call(op, &one, 1, out, 2), 2, "a default stands in");
+    is_int(tn_op_call(op, &one, 1, out, 2), 2,
+           "an argument left out has its default");
     ok(fabs(tn_item(tn_select(out[0], 0, 0)) - exp(0.6)) < 1e-15,
        "with its value");
     tn_error_clear();
@@ -246,7 +247,7 @@ static void test_recompute(void)
     tn_tensor *x = leaf(2, -1), *y = NULL;
     tn_recompute(cube_block, NULL, &x, 1, &y, 1);
     tn_backward(tn_sum(y));
-    ok(is(tn_tensor_grad(x), 2304, 9), "what it saves can be made again");
+    ok(is(tn_tensor_grad(x), 2304, 9), "its saved values can be recomputed");
 }
 
 /* ---- mistakes ------------------------------------------------------------------ */
@@ -345,7 +346,7 @@ static void test_mistakes(void)
     is_error(TN_ERR_SHAPE, text, "a gradient's shape");
     add_op("t_number(x)", same, bad_number);
     ok(tn_backward(tn_sum(tn_call("t_number", x))) < 0,
-       "what was not saved is not there");
+       "a value that was not saved is NULL");
     is_error(TN_ERR_ARGUMENT,
              "backward of t_number: saved value 1 is asked for, of 0",
              "what was not saved");

@@ -55,7 +55,7 @@ static void *make_egg(void)
 static void is_error(tn_status code, const char *text, const char *name)
 {
     is_int(tn_error_code(), code, "%s: %s", name, tn_status_name(code));
-    is_str(tn_error(), text, "%s is told", name);
+    is_str(tn_error(), text, "%s is reported", name);
     tn_error_clear();
 }
 
@@ -96,18 +96,19 @@ static void test_kinds(void)
              "eat: x is no thing, nor another object that scopes own: it is a "
              "device, an operator or memory of the program's", "other memory");
     tn_scope_close(scope);
-    ok(!tn__object_check(t, &thing_class, "eat", "x"), "what is gone is none");
+    ok(!tn__object_check(t, &thing_class, "eat", "x"),
+       "a dead object has no kind");
     is_error(TN_ERR_STATE, "eat: x" GONE, "what is gone");
     ok(!tn__object_has(apple, &apple_class, "eat", "x"), "nor for attributes");
     is_error(TN_ERR_STATE, "eat: x" GONE, "an attribute of what is gone");
     ok(!tn_object_is(egg, &egg_class) && !tn_error() &&
            !tn_object_check(egg, &egg_class, "eat", "egg"),
-       "nor is an egg that is gone");
+       "nor has a dead egg");
     is_error(TN_ERR_STATE, "eat: egg" GONE, "an egg that is gone");
     ok(!tn__object_check(egg, &thing_class, "eat", "x"), "of another class");
     is_error(TN_ERR_ARGUMENT, "eat: x is an egg that is gone, not a thing",
              "what is gone and of another class");
-    ok(!tn_keep(t), "what is gone cannot be kept");
+    ok(!tn_keep(t), "a dead object cannot be kept");
     is_error(TN_ERR_STATE, "keep: object" GONE, "keeping what is gone");
     tn_drop(apple);
     is_error(TN_ERR_STATE, "drop: object" GONE, "dropping what is gone");
@@ -158,7 +159,7 @@ static void test_thread(void)
         pthread_join(thread, NULL);
         ok(!tn__object_check(died, &thing_class, "eat", "x") &&
                strstr(tn_error(), "gone"),
-           "what went with its thread is recognised: %s", tn_error());
+           "objects of an ended thread are recognised: %s", tn_error());
         tn_error_clear();
     }
 }
@@ -240,7 +241,7 @@ static void test_stories(void)
     for (int i = 0; i < 270000; i++)
         tn_drop(make_thing());
     tn_log_set(NULL, NULL);
-    is_int(limit_lines, 1, "the limit is told once");
+    is_int(limit_lines, 1, "the limit is reported once");
     is_int(tn_debug_set(NULL), TN_OK, "and off again");
 }
 

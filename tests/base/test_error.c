@@ -20,7 +20,7 @@ static void test_first_wins(void)
            "recording returns the code");
     is_int(tn_error_set(TN_ERR_IO, "second"), TN_ERR_IO,
            "a second one returns its own");
-    is_str(tn_error(), "add: (2,) x (3,)", "the first message stays");
+    is_str(tn_error(), "add: (2,) x (3,)", "the first message is kept");
     is_int(tn_error_code(), TN_ERR_SHAPE, "with its code");
     ok(tn__error_pending(), "it is pending");
     bool seen = true;
@@ -178,7 +178,7 @@ static void test_marks(void)
        "it is one of that operator");
     tn__error_put_before("%s", "outer");
     is_str(tn_error(), "outer: operator: input x n x others[10]",
-           "what is put before it");
+           "a prefix is put before it");
     tn__error_rename(1, "number", -1);
     blames("outer: operator: input x number x others[10]", "outer", "input");
 

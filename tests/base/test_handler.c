@@ -19,7 +19,8 @@ static void hear(tn_status status, const char *text, void *context)
     code = status;
     thread = pthread_self();
     ok(context == &marker, "the handler gets its context");
-    ok(tn_error_code() == status, "the error is there while it is told");
+    ok(tn_error_code() == status,
+       "the error is pending while the handler runs");
     tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
 }
 
@@ -44,13 +45,13 @@ int main(void)
     tn_error_handler_set(hear, &marker);
 
     tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
-    is_int(calls, 1, "an error is told of once");
+    is_int(calls, 1, "an error is reported once");
     is_int(code, TN_ERR_SHAPE, "with its code");
     ok(strncmp(message, "matmul", 6) == 0, "and in words: %s", message);
     ok(pthread_equal(thread, pthread_self()), "in the thread where it arises");
     tn_relu(NULL);
     tn_sum(tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3))));
-    is_int(calls, 1, "what follows from it is not");
+    is_int(calls, 1, "errors that follow from it are not reported");
     tn_error_clear();
 
     tn_nn_linear(-1, 2);
@@ -73,7 +74,7 @@ int main(void)
     TN_EACH_BATCH(batch, loader)
         ;
     ok(tn_error() != NULL, "a worker's error reaches the loop");
-    is_int(calls, 5, "and is told of once, by the worker");
+    is_int(calls, 5, "and is reported once, by the worker");
     tn_error_clear();
 
     /* Whatever it tries on the way, it is no error. */
@@ -83,7 +84,7 @@ int main(void)
     tn_conv2d(x, tn_rand(tn_dims(8, 8, 3, 3)), NULL);
     tn_linalg_det(tn_rand(tn_dims(4, 4)));
     ok(!tn_error(), "these calls succeed: %s", tn_error() ? tn_error() : "yes");
-    is_int(calls, 5, "tries are not told of");
+    is_int(calls, 5, "failed tries are not reported");
 
     tn_error_handler_set(NULL, NULL);
     tn_nn_linear(-1, 2);

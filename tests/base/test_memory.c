@@ -21,7 +21,7 @@ static void test_alloc(void)
     is_str(copy, "text", "strdup copies");
     is_int(tn__memory_live() - live, 3, "three blocks live");
     copy = tn__realloc(copy, 1000);
-    is_str(copy, "text", "realloc keeps what was there");
+    is_str(copy, "text", "realloc keeps the contents");
     is_int(tn__memory_live() - live, 3, "and counts as one block");
     is_int(tn__memory_count() - count, 4, "four allocations were made");
     tn__free(none);
@@ -64,7 +64,7 @@ static void test_fail_at(void)
     void *a = tn__alloc(8), *b = tn__alloc(8), *c = tn__alloc(8);
     ok(a && !b && c, "the second allocation fails, no other");
     is_str(tn_error(), "out of memory: 8 bytes of host memory asked for",
-           "and tells what was asked for");
+           "and names the size that was requested");
     tn_error_clear();
     tn__free(a);
     tn__free(c);
@@ -112,7 +112,7 @@ static void test_pool(void)
     tn__pool_give(&pool, block[0]);
     block[1] = tn__pool_take(&pool);
 #ifndef TN_PLAIN_ALLOC
-    ok(block[0] == block[1], "what was freed last is taken first");
+    ok(block[0] == block[1], "the block that was freed last is reused first");
 #endif
     tn__pool_give(&pool, block[1]);
 }

@@ -59,7 +59,8 @@ int main(void)
     ok(!narrow, "kernels as wide as the processor's vectors: %s", name);
     kernels("Nehalem", forced, sizeof forced);
 #if defined(__x86_64__)
-    ok(!strcmp(forced, "Nehalem"), "OPENBLAS_CORETYPE stands: %s", forced);
+    ok(!strcmp(forced, "Nehalem"), "OPENBLAS_CORETYPE is respected: %s",
+       forced);
 #else
     ok(*forced, "OPENBLAS_CORETYPE is left alone");
 #endif

@@ -55,7 +55,7 @@ static void test_values(void)
            !took.name, "has all defaults");
     call(1, .dim = 0, .alpha = 0, .bias = false);
     ok(took.dim == 0 && took.alpha == 0 && !took.bias, "zero is a value");
-    is_str(took.mode, "mean", "what is left out keeps its default");
+    is_str(took.mode, "mean", "an option that is left out has its default");
     call(1, .dims = tn_dims(0, 2));
     ok(took.dims.count == 2 && took.dims.dim[1] == 2 &&
            took.dim == TN_NONE_INT, "a list of dimensions");
@@ -187,7 +187,8 @@ static void test_sizes(void)
     o.dim = 3;
     o.bias = false;
     is_int(call_with(1, &o), 1, "a shorter struct");
-    ok(took.dim == 3 && took.bias, "has defaults for what it lacks");
+    ok(took.dim == 3 && took.bias,
+       "a shorter struct has defaults for the missing options");
     o.given = ".bias = false";
     refused(call_with(1, &o), "lies beyond", "an option beyond the struct");
     /* A newer one: what it gives is known. */
@@ -196,7 +197,7 @@ static void test_sizes(void)
         int64_t more;
     } newer = {.o = {.given = ".dim = 4", .size = sizeof newer, .dim = 4}};
     is_int(call_with(1, &newer.o), 1, "a longer struct, of known options");
-    is_int(took.dim, 4, "gives what it says");
+    is_int(took.dim, 4, "its options have the given values");
 
     call_options init;
     is_int(tn_options_init("test_call", &init, sizeof init), TN_OK,

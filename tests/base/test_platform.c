@@ -60,7 +60,7 @@ static void test_affinity(void)
     for (int count = 1; count <= 2; count++) {
         int found = in_child(count_pinned, &count);
         if (found == NOT_HERE) {
-            skip(2, "affinity to so many processors is not to be had");
+            skip(2, "affinity to so many processors is not available");
             continue;
         }
         is_int(found, count, "a process that is pinned to %d may use as many",
@@ -175,7 +175,7 @@ static void test_quota(const quota *of, int processors)
     int found = in_child(count_limited, NULL);
     int wanted = of->count ? of->count : processors;
     if (found == NOT_HERE)
-        skip(1, "no mount namespace can be had");
+        skip(1, "no mount namespace is available");
     else if (processors < 2)
         skip(1, "one processor is all there is");
     else

@@ -99,7 +99,7 @@ static void test_lines(const tn_cpu_routines *routines)
         if (op->code == CPU_REDUCE)
             takes = op->lines == CPU_SCALED;
     }
-    ok(takes && spared, "a sum of columns takes three factors as they lie");
+    ok(takes && spared, "a sum of columns reads three factors in place");
     ok(code.folds_lines && !code.folds_loads, "and nothing else is to be done");
     tn__cpu_code_release(&code);
 }

@@ -180,7 +180,9 @@ static void test_lines(const char *isa, int form)
             buffer_drop(at[k].buffer);
     }
     cpu->program_free(device, built);
-    ok(same, "%s: columns of lines that lie apart, numbers of each, form %d",
+    ok(same,
+       "%s: columns of separate contiguous rows, with a number for each, form "
+       "%d",
        isa, form);
 }
 
@@ -247,7 +249,7 @@ static void test_row_lines(const char *isa, int threads)
             buffer_drop(at[k].buffer);
     }
     cpu->program_free(device, built);
-    ok(same, "%s, %d threads: rows that lie in lines", isa, threads);
+    ok(same, "%s, %d threads: separate contiguous rows", isa, threads);
 }
 
 static void test_set(const char *isa, int threads)

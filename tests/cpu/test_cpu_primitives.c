@@ -435,7 +435,8 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     index[70 * C + 11] = to;
     index[69 * C + 9] = -1;
     tn_fault fault = {.size = sizeof fault};
-    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX, "an index outside is told");
+    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX,
+           "an index outside is reported");
     cpu->queue_sync(queue, &fault);
     ok(fault.position == 69 * C + 9 && fault.index == -1 &&
            fault.extent == to && fault.tag == 5,
@@ -478,7 +479,8 @@ static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
         wrong += dst[n - 1 - i] != (arrives ? 1 + src[i * src_stride] : 1);
     }
     ok(status == TN_ERR_INDEX && fault.position == first && wrong == 0,
-       "of %d points, sources %d apart, all but two that lie outside arrive",
+       "of %d points, with sources at a stride of %d, all but two outside the "
+       "range are added",
        (int)n, (int)src_stride);
     buffer_drop(s.index.buffer);
     buffer_drop(s.src.buffer);
@@ -520,7 +522,8 @@ static void test_scatter_rows(void)
     index[70] = TO;
     index[69] = -1;
     tn_fault fault = {.size = sizeof fault};
-    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX, "an index outside is told");
+    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX,
+           "an index outside is reported");
     cpu->queue_sync(queue, &fault);
     ok(fault.position == 69 * C && fault.index == -1 && fault.tag == 6,
        "with the position of the first of its row");
@@ -694,7 +697,7 @@ static void test_copy(void)
     tn_copy_args in = {.size = sizeof in, .direction = TN_COPY_TO_DEVICE,
                        .dst = buffer, .host = host_rows, .dst_offset = 1,
                        .bytes = 3, .rows = 3, .dst_pitch = 5, .src_pitch = 4};
-    is_int(cpu->copy(queue, &in), TN_OK, "rows go in");
+    is_int(cpu->copy(queue, &in), TN_OK, "rows are scattered");
     memory[16] = 0;
     is_str(memory, "-abc--efg--ijk--", "by their pitches");
     tn_copy_args out = {.size = sizeof out, .direction = TN_COPY_TO_HOST,

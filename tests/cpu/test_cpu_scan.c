@@ -211,7 +211,7 @@ static void test_places(void)
             places = places && place[l * COUNT + k] == best;
         }
     }
-    ok(extremes, "a running maximum; a NaN stays");
+    ok(extremes, "a running maximum keeps a NaN");
     ok(places, "and the place of the last of equals");
     buffer_drop(s.in.buffer);
     buffer_drop(s.out.buffer);

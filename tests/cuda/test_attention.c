@@ -151,7 +151,7 @@ static void check_masked_between(void)
     tn_grad(y, &x, 1, &got, .gradient = tn_ones_like(y));
     tn_device_mask(NULL, NULL);
     ok(tn_item(tn_allclose(got, want, .rtol = 1e-5, .atol = 1e-5)) == 1,
-       "a device that does it no more takes the gradient by operators%s",
+       "a device whose attention fails uses operators for the gradient%s",
        tn_error() ? tn_error() : "");
     tn_error_clear();
     tn_scope_close(scope);

@@ -281,7 +281,7 @@ static void test_once(void)
         tn__cuda_attention_is_right(&queue, &b);
     }
     ok(tn__cuda_attention_is_right(&queue, &a) && asked == 43,
-       "what is forgotten is tried again: %d", asked);
+       "an evicted class is tried again: %d", asked);
     queue.capture = (tn_recorded *)(void *)&memory;
     bool known = tn__cuda_attention_is_right(&queue, &a);
     a.flags = TN_ATTENTION_CAUSAL;

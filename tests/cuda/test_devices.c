@@ -60,7 +60,8 @@ static void print_memory(void)
 static void test_memory(void)
 {
     double bytes = strtod(in_child(print_memory), NULL);
-    ok(bytes <= 16 << 20, "before any tensor a device takes %.0f bytes", bytes);
+    ok(bytes <= 16 << 20, "an open device takes %.0f bytes before any tensor",
+       bytes);
 }
 
 /* ---- tensors ------------------------------------------------------------ */
@@ -95,7 +96,7 @@ static void test_tensors(void)
            strstr(text, "cuda:1"),
        "tensors of two GPUs do not meet: %s", text);
     ok(strstr(text, "; cuda:0 21 4 15") != NULL,
-       "what is copied from one to the other is right");
+       "copies from one device to the other are right");
 }
 
 /* ---- training ----------------------------------------------------------- */

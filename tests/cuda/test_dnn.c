@@ -488,7 +488,7 @@ int main(int argc, char **argv)
         tn_queue queue = {.device = &device};
         listed.major = gpus[i].version / 100;
         listed.info.memory_total = 80ull << 30;
-        if (!ok(tell(&gpus[i]), "cuDNN takes %s", gpus[i].name))
+        if (!ok(tell(&gpus[i]), "cuDNN accepts %s", gpus[i].name))
             continue;
         for (size_t k = 0; k < sizeof attentions / sizeof *attentions; k++)
             check_attention(&queue, &gpus[i], &attentions[k]);

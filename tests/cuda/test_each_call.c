@@ -476,7 +476,7 @@ static void test_error(int error, const char *name)
     is_int(tallies[7].count, 0, "%s: it works when asked again", name);
     is_int(tallies[8].count, 0, "%s: the process lives", name);
     ok(error != LAUNCH_FAILED || tallies[3].count > 50,
-       "%s: a spoiled context stays so", name);
+       "%s: a lost context stays lost", name);
 }
 
 int main(int argc, char **argv)

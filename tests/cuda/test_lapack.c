@@ -372,18 +372,20 @@ int main(int argc, char **argv)
                "0 wrong, nothing on the host, missing 0",
                "%s: %d factorisations and their gradients are the cpu's",
                names[i], FUNCTIONS);
-        is_str(in_child(print_refused),
-               "linalg_inv: matrix 0 of the batch is singular (LAPACK's info "
-               "is 2)\n"
-               "linalg_solve: matrix 0 of the batch is singular (LAPACK's info "
-               "is 2)\n"
-               "linalg_cholesky: matrix 0 of the batch is not "
-               "positive-definite (LAPACK's info is 2)\n"
-               "linalg_cholesky: matrix 1 of the batch is not "
-               "positive-definite (LAPACK's info is 2)\n"
-               "linalg_svd: A (2, 2) holds NaN or infinities\n"
-               "linalg_inv: A (2, 3): square matrices are wanted\n",
-               "%s: what cannot be done is told as on the host", names[i]);
+        is_str(
+            in_child(print_refused),
+            "linalg_inv: matrix 0 of the batch is singular (LAPACK's info "
+            "is 2)\n"
+            "linalg_solve: matrix 0 of the batch is singular (LAPACK's info "
+            "is 2)\n"
+            "linalg_cholesky: matrix 0 of the batch is not "
+            "positive-definite (LAPACK's info is 2)\n"
+            "linalg_cholesky: matrix 1 of the batch is not "
+            "positive-definite (LAPACK's info is 2)\n"
+            "linalg_svd: A (2, 2) holds NaN or infinities\n"
+            "linalg_inv: A (2, 3): square matrices are wanted\n",
+            "%s: a matrix that cannot be factored is reported as on the host",
+            names[i]);
         is_str(in_child(print_infos), "02 0",
                "%s: infos, and a batch of nothing", names[i]);
         is_str(in_child(print_replayed), "01 ", "%s: recorded, and replayed",

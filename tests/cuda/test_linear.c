@@ -300,18 +300,18 @@ int main(int argc, char **argv)
     /* the weights' gradients are products as the plain ones: chosen already */
     expect("0 wrong; 130 1 136", "without a bias");
     is_str(in_child(print_asked), "same same ",
-           "gradients asked for by name, and gradients of gradients");
+           "gradients of given tensors, and gradients of gradients");
     activation = "gelu_tanh";
     is_str(in_child(print_asked), "same same ", "of gelu, too");
     is_str(in_child(print_modules), " 6 36; 4",
            "layers in a row are one product each, unless a hook is between");
     is_str(in_child(print_scaled), "3 same: 1 4 4; 3 same: 0 0",
-           "float8 with scales is cuBLASLt's where it lies in rows, sixteen "
-           "wise; else float32 is multiplied");
+           "float8 with scales uses cuBLASLt if rows are contiguous and a "
+           "multiple of sixteen; otherwise float32 is multiplied");
     is_str(in_child(print_aligned), "17 17 17  4 4 0",
-           "a choice holds for biases that lie as well");
+           "a choice of algorithm also holds for biases of other strides");
     is_str(in_child(print_by_name), "11 00 00 1000 110000000000000",
-           "rows by name refuse what is no linear's");
+           "rows called by name refuse tensors that are not linear's");
     is_str(in_child(print_not_a_number), "1", "relu keeps NaN");
     return done_testing();
 }

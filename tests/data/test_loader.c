@@ -81,7 +81,7 @@ static void test_draws(tn_dataset *set)
     tn_loader *loader =
         tn_loader_new(set, .batch_size = 100, .weights = weights,
                       .weight_count = COUNT, .sample_count = DRAWN);
-    is_int(tn_loader_count(loader), 40, "as many samples as asked for");
+    is_int(tn_loader_count(loader), 40, "as many samples as requested");
     int64_t y[100], first[2][100];
     TN_EACH_BATCH(batch, loader) {
         tn_tensor_to_array(batch.y, y, sizeof y);
@@ -130,7 +130,8 @@ static void test_scopes(tn_dataset *set)
     int64_t before = tn_scope_count();
     TN_EACH_BATCH(batch, loader)
         tn_mul_scalar(batch.x, 2);
-    is_int(tn_scope_count(), before, "what a body makes goes with its batch");
+    is_int(tn_scope_count(), before,
+           "tensors of the loop's body are freed with their batch");
     TN_EACH_BATCH(batch, loader) {
         tn_mul_scalar(batch.x, 2);
         if (batch.index == 1)
@@ -146,7 +147,7 @@ static void test_scopes(tn_dataset *set)
     TN_EACH_BATCH(batch, loader)
         bodies++;
     is_int(bodies, 1, "and lets none begin");
-    is_str(tn_error(), "enough", "the first message stays");
+    is_str(tn_error(), "enough", "the first message is kept");
     tn_error_clear();
 }
 
@@ -191,7 +192,7 @@ static void test_own(void)
 static void mistake(const void *result, const char *message)
 {
     ok(!result, "refused: %s", message);
-    is_str(tn_error(), message, "and the message tells it");
+    is_str(tn_error(), message, "and the message says so");
     tn_error_clear();
 }
 

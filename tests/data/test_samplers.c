@@ -125,7 +125,7 @@ static void test_replicas(bool shuffle)
     }
     ok(dealt, "an order%s is dealt out, its first samples twice",
        shuffle ? ", shuffled," : "");
-    ok(even, "or its last ones to nobody");
+    ok(even, "or leaves out its last samples");
     tn_loader *last = tn_loader_new(tn_dataset_range(set, 0, 2),
                                     .num_replicas = 5, .rank = 4);
     is_int(epoch(last, part), 1, "more loaders than samples");
@@ -201,7 +201,7 @@ static void test_all_resumed(void)
 static void mistake(const void *result, const char *message)
 {
     ok(!result, "refused: %s", message);
-    is_str(tn_error(), message, "and the message tells it");
+    is_str(tn_error(), message, "and the message says so");
     tn_error_clear();
 }
 

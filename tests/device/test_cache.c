@@ -145,14 +145,15 @@ static void open_to_all(const char *path)
 static void test_entries(void)
 {
     int64_t compiled = tn_programs_compiled();
-    ok(is_absent("a key"), "what was never written is absent");
+    ok(is_absent("a key"), "an entry that was never written is absent");
     is_int(tn_programs_compiled() - compiled, 1, "and counts as compiled");
     write_of("a key", "its value");
     write_of("another key", "");
-    ok(is_there("a key", "its value"), "what was written comes back");
+    ok(is_there("a key", "its value"),
+       "an entry that was written is read back");
     ok(is_there("another key", ""), "an empty value too");
     is_int(tn_programs_compiled() - compiled, 1,
-           "what comes back does not count as compiled");
+           "an entry that is read back does not count as compiled");
     ok(is_absent("a ke"), "part of a key is another key");
     write_of("a key", "a new value");
     ok(is_there("a key", "a new value"), "a second write replaces the first");
@@ -191,7 +192,8 @@ static void test_obstacle(void)
     write_of("key", "value");
     rmdir(inner);
     rmdir(last_path);
-    is_int(each_file(NULL), 0, "what cannot be kept leaves no file");
+    is_int(each_file(NULL), 0,
+           "an entry that cannot be written leaves no file");
 }
 
 /* One entry, damaged in one way: it must be seen, and made anew. */
@@ -244,13 +246,13 @@ static void test_trim(void)
     write_of("young", value);
     int before = open_files();
     tn__cache_trim(1 << 20);
-    is_int(each_file(NULL), 11, "a small cache keeps all");
+    is_int(each_file(NULL), 11, "a small cache keeps all entries");
     tn__cache_trim(1500);
     is_int(open_files(), before, "the folder is closed again");
     int left = each_file(NULL);
     ok(left > 0 && left < 6, "a large one loses entries: %d of 11 are left",
        left);
-    ok(is_there("young", value), "the oldest go first");
+    ok(is_there("young", value), "the oldest entries are removed first");
     each_file(remove_file);
 }
 

@@ -144,7 +144,7 @@ static void test_use(void)
            "int32: program_build: fake:0 does not compute in int32; use "
            "another dtype, or a device that does (tn_to)\n"
            "float32: built\n",
-           "what it does not store or compute in is refused by name");
+           "dtypes that it does not store or compute in are refused by name");
 }
 
 int main(void)

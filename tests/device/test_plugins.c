@@ -97,17 +97,19 @@ static void test_report(void)
        "a text file is refused");
     ok(strstr(report, "tn_line.conf, line 2: colour is no key=value that can "
                       "be used; remedy: mend or remove that line\n"),
-       "a manifest that is wrong is told with its line");
+       "an invalid manifest is reported with its line");
     char line[PATH_MAX * 2];
     snprintf(line, sizeof line,
              "fake: %s/second/tn_fake.so: not used: %s/all/tn_fake.so has the "
              "same name and was found first; remedy: remove one of them, or "
              "give its path as the device",
              folder_root, folder_root);
-    ok(has_line(report, line), "the second of two of one name is told");
+    ok(has_line(report, line),
+       "the second of two plugins of one name is reported");
     is_int(tn_device_count(NULL), 3, "the good ones have three devices");
     is_int(tn_device_count("badmajor"), 0, "a bad one has none");
-    is_int(tn_device_count("nosuch"), 0, "nor has what does not exist");
+    is_int(tn_device_count("nosuch"), 0,
+           "nor does a folder that does not exist");
     ok(!tn_error(), "and none of this records an error");
     note("%s", "the report:");
     for (const char *at = report; *at;) {
@@ -133,8 +135,10 @@ static void test_opening(void)
            "a plugin of a later minor version is used");
     setenv("TENON_EXACT_CUT", "8", 1);
     ok(!tn_device_open("exact"), "a table of an extension may be too short");
-    is_str(tn_error(), "device_open: exact: its extension conv has a table of "
-                       "8 bytes, version 1.0 has 16", "which is told");
+    is_str(tn_error(),
+           "device_open: exact: its extension conv has a table of "
+           "8 bytes, version 1.0 has 16",
+           "which is reported");
     tn_error_clear();
     unsetenv("TENON_EXACT_CUT");
     tn_device *exact = tn_device_open("exact");
@@ -151,7 +155,7 @@ static void test_opening(void)
     const tn_lapack_args args = {.size = sizeof args};
     bool by_rows;
     ok(tn__device_lapack_fits(exact, &args, "lu", &by_rows),
-       "and what they do not have yet is not asked for");
+       "and fields that they do not have yet are not read");
     tn_device *fake = tn_device_open("fake");
     is_str(tn_device_name(fake), "fake:0", "a good one is used");
     ok(!tn_error(), "without an error");

@@ -139,12 +139,13 @@ static void other_thread_default(void)
     ok(tn_device_open("fake:1") == fake, "a device is opened once");
     tn_device_set(NULL);
     is_str(tn_device_name(tn_device_current()), "longer:0",
-           "NULL goes back to the default");
+           "NULL selects the default again");
     tn_error_set(TN_ERR_IO, "pending");
     is_int(tn_device_set(NULL), TN_ERR_STATE,
            "but not while an error is pending");
     tn_error_clear();
-    ok(!tn_device_open("fake:1,colour=red"), "an open one takes no options");
+    ok(!tn_device_open("fake:1,colour=red"),
+       "an open device accepts no options");
     is_str(tn_error(),
            "device_open: fake: it is open already: its option colour cannot "
            "be set to red any more",

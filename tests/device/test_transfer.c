@@ -27,7 +27,7 @@ static void test_copies(tn_device *device)
     is_int(tn__transfer_await(transfer, done), TN_OK, "the device waits");
     is_int(tn__device_copy_out(device, got, block, 0, 64), TN_OK,
            "and is read");
-    ok(memcmp(got, memory, 64) == 0, "what was copied is there");
+    ok(memcmp(got, memory, 64) == 0, "the copied elements are there");
     is_int(tn__transfer_sync(transfer), TN_OK, "the copies are waited for");
     tn__transfer_memory_free(transfer, memory);
     tn__transfer_memory_free(transfer, NULL);

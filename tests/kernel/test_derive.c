@@ -454,7 +454,7 @@ static void test_by_hand(void)
     if (!ok(def && g, "a gradient written by hand is read"))
         return;
     int used[TN__KERNEL_MAX_INPUTS];
-    is_int(tn__def_gradient_used(g, used), 3, "it takes what it names");
+    is_int(tn__def_gradient_used(g, used), 3, "it reads only what it names");
     ok(used[0] == 0 && used[1] == 2 && used[2] == 3, "x, out and g");
     is_str(tn__def_input_name(g, 1), "out", "in that order");
     is_int(tn__def_param_count(g), 1, "and all parameters");
@@ -476,7 +476,7 @@ static void test_by_hand(void)
                                "t/w");
     ok(g && tn__def_gradient_used(g, used) == 3 && used[0] == 1 &&
            used[1] == 2 && used[2] == 3,
-       "by w it takes w, out and g");
+       "the gradient by w reads w, out and g");
     gk = g ? tn__def_kernel(g, dtypes) : NULL;
     ok(gk && gk->out[0].level == TN_LEVEL_ROW &&
            gk->input[0].level == TN_LEVEL_ROW &&
@@ -496,7 +496,7 @@ static void test_by_hand(void)
     is_str(tn_error(),
            "t/y:1:6: there is no 'y' here, only x, out0, out1, "
            "g0 and g1",
-           "and the known ones told");
+           "and the message lists the known ones");
     tn_error_clear();
 }
 

@@ -192,7 +192,7 @@ static void test_layout(void)
 
     const tn_program *p = tn__kernel_program(kernel_of("f(x, y: row) = x * y"));
     is_int(p->stage_count, 1, "without a reduction there is one stage");
-    is_int(p->stage[0].row_count, 0, "whose elem part does all");
+    is_int(p->stage[0].row_count, 0, "whose elem part computes everything");
 
     /* y1 could be stored in stage 1, but may lie over x, which stage 2 reads */
     p = tn__kernel_program(
@@ -207,7 +207,7 @@ static void test_layout(void)
     uint32_t loop = 0, calls = 0;
     while (k->ins[loop].op != TN_K_LOOP)
         calls += k->ins[loop++].op == TN_K_CALL;
-    is_int(calls, 1, "what does not change stands before the loop");
+    is_int(calls, 1, "a loop invariant is before the loop");
 }
 
 /* ---- results ----------------------------------------------------------- */
@@ -252,7 +252,8 @@ static void test_results(void)
     is_double_near(out[3], 5, 0, "two values trade places in a round");
     n.i = 0;
     run_one("f(x; n: i64) = loop(i < n; a = x) (a + 1)", x, out, &n);
-    is_double_near(out[4], x[4], 0, "no round keeps the first value");
+    is_double_near(out[4], x[4], 0,
+                   "a loop of no rounds returns the first value");
 }
 
 /* ---- functions ------------------------------------------------------------ */
@@ -277,7 +278,7 @@ static void test_functions(void)
         bail_out("%s", tn_error());
     ok(place_of(one, "erf_f64") >= 0 &&
            place_of(one, "erf_f64") < place_of(one, "tan_f64"),
-       "what is called first stands first");
+       "the function that is called first comes first");
     ok(place_of(other, "tan_f64") >= 0 &&
            place_of(other, "tan_f64") < place_of(other, "erf_f64"),
        "in the other order, too");

@@ -290,7 +290,7 @@ static void calls_replace_what_was_read(void)
         bail_out("%s", tn_error());
     ok(strstr(source.text, "local1[here1] = v") &&
            !strstr(source.text, "local0[here0] = v"),
-       "a call's value replaces what its stage has read before");
+       "a call's value replaces a value that its stage has read before");
     ok(!strstr(source.text, "tk_v_f32 x0"),
        "a stage reads no operand that it does not need");
     tn__print_free(&source);

@@ -54,7 +54,7 @@ static void test_memory(void)
             tn_error_clear();
         }
         ok(done && failures > 5 && !silent,
-           "'%s': each of %d allocations that failed was told", texts[i],
+           "'%s': each of %d allocations that failed was reported", texts[i],
            failures);
     }
 }

@@ -198,7 +198,7 @@ static void test_gelu(void)
        steep * 0x1p24);
     ok(got[0] == 0 && slope[0] == 0 && got[1] == INFINITY && slope[1] == 1 &&
            isnan(got[2]) && isnan(slope[2]) && got[6] == 0 && got[7] == x[7],
-       "infinities and what is as good give limits, NaN itself");
+       "infinities and huge numbers give limits, NaN gives NaN");
     ok(got[3] == 0 && !signbit(got[3]) && got[4] == 0 && signbit(got[4]) &&
            slope[3] == 0.5 && slope[4] == 0.5,
        "zeros keep their signs");

@@ -51,7 +51,8 @@ static void test_out_of_memory(void)
     note("%s", text);
     ok(strncmp(text, "2: linear: out of memory on ", 28) == 0,
        "the message begins with the module and the operator");
-    ok(strstr(text, ": 16.00 MiB asked for, ") != NULL, "tells what was asked");
+    ok(strstr(text, ": 16.00 MiB asked for, ") != NULL,
+       "the message names the requested size");
     ok(strstr(text, "largest holders: ") != NULL &&
            /* one, or one more for what a library keeps for the gradient */
            (strstr(text, " by linear_activation in 0 (1)") != NULL ||
@@ -60,7 +61,7 @@ static void test_out_of_memory(void)
        "and who holds the most, by operator and module");
     tn_error_clear();
     tn_memory_set_limit(NULL, 0);
-    ok(two && tn_forward(net, x) != NULL, "with the limit gone it runs");
+    ok(two && tn_forward(net, x) != NULL, "without the limit it runs");
     tn_scope_close(scope);
 }
 

@@ -173,7 +173,7 @@ static void test_ownership(void)
     ok(tn_forward(&net->base, ramped(tn_dims(2, 4), 0, 1)) != NULL,
        "with all that is in it");
     tn_drop(net);
-    is_int(released, 1, "and goes with the last holder");
+    is_int(released, 1, "and is freed with the last holder");
 
     /* Fifty layers of a megabyte each: two values at a time, not fifty. */
     scope = tn_scope_open();
@@ -248,10 +248,10 @@ static void test_mistakes(void)
              "module_add: \"net\" holds the module it is added to",
              "a module in itself");
     ok(!tn_module_parameter(&net->base, "fc.bias"),
-       "what is not there is not found");
+       "a missing name is not found");
     is_error(TN_ERR_ARGUMENT, "module_parameter: Net has no \"fc.bias\"",
              "a parameter that is not there");
-    ok(!tn_nn_dropout(1.5), "a probability lies in [0, 1]");
+    ok(!tn_nn_dropout(1.5), "a probability is in [0, 1]");
     is_error(TN_ERR_ARGUMENT,
              "nn_dropout: p is 1.5; a probability in [0, 1] is wanted",
              "a probability above 1");
@@ -367,7 +367,7 @@ static void test_hooks(void)
         tn_module_register_forward_pre_hook(net, doubled, &count);
     tn_module_register_forward_hook(net, doubled, &count);
     is_double_near(tn_item(tn_sum(tn_forward(net, x))), 8, 0,
-                   "hooks change what goes in and what comes out");
+                   "hooks change inputs and outputs");
     tn_hook_remove(before);
     is_double_near(tn_item(tn_sum(tn_forward(net, x))), 4, 0,
                    "one that is removed does no more");
@@ -447,7 +447,7 @@ static void test_states(void)
         tn_mul_scalar_(tn_detach(out), 0);
     }
     ok(out && tn_item(tn_sum(tn_abs(h))) == sum && sum > 0,
-       "an LSTM's state stays when its output is changed in place");
+       "an LSTM's state does not change when its output is changed in place");
 }
 
 static tn_tensor *run_itself(tn_module *module, tn_tensor *x)
@@ -468,7 +468,7 @@ static void test_nesting(void)
     for (tn_module *outer; depth < 1000; net = outer, depth++)
         if (!(outer = tn_nn_sequential(net)))
             break;
-    is_int(depth, 128, "128 modules lie within each other");
+    is_int(depth, 128, "128 modules may be nested");
     is_str(tn_error(), "module_add: more than 128 modules would lie within "
                        "each other", "and no more");
     tn_error_clear();
@@ -477,7 +477,7 @@ static void test_nesting(void)
     tn_tensor *y = tn_forward(endless, tn_ones(tn_dims(2)));
     is_str(y ? "(a result)" : tn_error(),
            "forward: more than 128 modules run within each other",
-           "a module that runs itself is told so");
+           "a module that calls itself is an error");
     tn_error_clear();
     ok(tn_forward(net, tn_ones(tn_dims(2))), "the next call works");
 }

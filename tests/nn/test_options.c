@@ -91,7 +91,7 @@ static void test_momentum(void)
     batch = tn_nn_batch_norm1d(1, .momentum = 1);
     tn_forward(batch, x);
     is_double_near(tn_item(tn_module_buffer(batch, "running_mean")), 5, 1e-6,
-                   "momentum 1 takes the batch's");
+                   "momentum 1 copies the batch's");
     batch = tn_nn_batch_norm1d(1, .cumulative = true);
     tn_forward(batch, x);
     tn_forward(batch, tn_sub_scalar(x, 4));

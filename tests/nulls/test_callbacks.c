@@ -90,19 +90,19 @@ static void try_all(void)
     tn_module *linear = tn_nn_linear(3, 2);
     tn_hook *hook = tn_module_register_forward_pre_hook(linear, module_hook,
                                                         NULL);
-    refused(tn_forward(linear, x), "what a hook before forward returns");
+    refused(tn_forward(linear, x), "the result of a forward pre-hook");
     tn_hook_remove(hook);
     hook = tn_module_register_forward_hook(linear, module_hook, NULL);
-    refused(tn_forward(linear, x), "what a hook behind forward returns");
+    refused(tn_forward(linear, x), "the result of a forward hook");
     tn_hook_remove(hook);
     hook = tn_module_register_full_backward_hook(linear, module_hook, NULL);
     tn_tensor *y = tn_forward(linear, x);
-    refused(tn_backward(tn_sum(y)) >= 0, "what a backward hook returns");
+    refused(tn_backward(tn_sum(y)) >= 0, "the result of a backward hook");
     tn_hook_remove(hook);
 
     y = tn_mul(x, x);
     tn_tensor_register_hook(y, grad_hook, NULL);
-    refused(tn_backward(tn_sum(y)) >= 0, "what a tensor's hook returns");
+    refused(tn_backward(tn_sum(y)) >= 0, "the result of a tensor's hook");
     y = tn_mul(x, x);
     tn_backward_options with = TN_BACKWARD_OPTIONS;
     with.gradient = wrong;
@@ -163,7 +163,7 @@ static int try_debug(void)
 int main(void)
 {
     plan_later();
-    is_int(try_debug(), 0, "TENON_DEBUG=scopes tells which scope took it");
+    is_int(try_debug(), 0, "TENON_DEBUG=scopes names the scope that freed it");
     note("of a tensor that is gone:");
     wrong = gone();
     try_all();

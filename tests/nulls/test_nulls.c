@@ -633,8 +633,9 @@ int main(int argc, char **argv)
             ok(false, "%s with a %s that is %s %s", c->name, c->argument[at],
                bad_words[bad], wrong);
     }
-    ok(wrong_refused > 1000, "%d objects that are gone, of another kind, or "
-       "scopes are refused", wrong_refused);
+    ok(wrong_refused > 1000,
+       "%d objects that are dead, of another kind, or scopes are refused",
+       wrong_refused);
     for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
         note("NULL is meant, %s: %s", meant[i].why, meant[i].arguments);
     ok(refused > 1000, "%d arguments refuse NULL, %d may be NULL, of %d "

@@ -230,10 +230,11 @@ static void test_work(void)
            "then 7",
            "a launch without memory is its operator's error, and the device is "
            "of use after it");
-    is_str(scene("clEnqueueNDRangeKernel -2", print_launch),
-           "exp: clEnqueueNDRangeKernel: CL_DEVICE_NOT_AVAILABLE; the device is "
-           "lost to this process",
-           "a device that is gone");
+    is_str(
+        scene("clEnqueueNDRangeKernel -2", print_launch),
+        "exp: clEnqueueNDRangeKernel: CL_DEVICE_NOT_AVAILABLE; the device is "
+        "lost to this process",
+        "a lost device");
     is_str(scene("clEnqueueNDRangeKernel -9999", print_launch),
            "exp: clEnqueueNDRangeKernel: OpenCL error -9999",
            "an error that only its driver knows");
@@ -249,7 +250,7 @@ static void test_work(void)
     setenv("TENON_OPENCL_BLOCKING", "1", 1);
     text = scene("clFinish -5", print_launch);
     ok(strstr(text, "exp: ") == text && strstr(text, "the device is lost"),
-       "which then tells: %s", text);
+       "which the next call reports: %s", text);
     unsetenv("TENON_OPENCL_BLOCKING");
     is_str(scene("clCreateBuffer -61", print_memory),
            "empty: out of memory on opencl:0: 256.00 MiB asked for; "
@@ -266,8 +267,8 @@ static void test_left(void)
     is_str(scene("clEnqueueFillBuffer -4", print_faults),
            "ERR_INDEX: index_select: clSetKernelArg: "
            "CL_MEM_OBJECT_ALLOCATION_FAILURE; then 1",
-           "a list of faults that cannot be emptied hides none and blames "
-           "nobody");
+           "a list of faults that cannot be cleared hides no fault and blames "
+           "no operator");
     is_str(scene("none 0", print_references), "all alive, no more",
            "a step leaves no reference behind in the driver");
 }

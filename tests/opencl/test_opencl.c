@@ -115,7 +115,7 @@ static void test_cache(void)
     is_str(in_child(print_compiled), "85.791 2.0 compiled",
            "the first process compiles");
     int kept = each_entry(folder, false);
-    ok(kept > 0, "and keeps %d programs", kept);
+    ok(kept > 0, "and caches %d programs", kept);
     is_str(in_child(print_compiled), "85.791 2.0 read",
            "the second compiles none");
     each_entry(folder, true);
@@ -346,8 +346,10 @@ static void test_fork(void)
     bool all = true;
     for (int i = 0; i < 3; i++)
         all = all && strstr(text, said[i]);
-    ok(all, "a child of fork hears of it, and has the cpu; the parent goes on: "
-            "%s", text);
+    ok(all,
+       "a child of fork gets an error, and can use the cpu; the parent "
+       "continues: %s",
+       text);
 }
 
 static void test_failures(void)
@@ -355,23 +357,23 @@ static void test_failures(void)
     is_str(in_child(print_fault),
            "late|embedding: input 4 at position (1,) of (3,) is outside [0, 4) "
            "(told by device_synchronize when opencl:0 was waited for)|8",
-           "an index fault is told when the queue is waited for, by the "
-           "operator's name");
+           "an index fault is reported by the next wait, with the operator's "
+           "name");
     is_str(in_child(print_late), "all",
            "with argument, value, position, shape and range as it was given");
     setenv("TENON_OPENCL_BLOCKING", "1", 1);
     ok(strstr(in_child(print_fault), "at once|embedding: "),
-       "TENON_OPENCL_BLOCKING=1 tells it at once: %s", in_child(print_fault));
+       "TENON_OPENCL_BLOCKING=1 reports it at once: %s", in_child(print_fault));
     unsetenv("TENON_OPENCL_BLOCKING");
     const char *batches = in_child(print_batches);
     ok(strncmp(batches, "the same: ", 10) == 0,
        "batches that come by memory which the driver maps: %s", batches);
     is_str(in_child(print_threads), "3", "three threads on one device");
-    is_str(in_child(print_memory),
-           "empty: out of memory on opencl:0: 256.00 TiB asked for, 0 bytes in "
-           "liv|3",
-           "memory that there is not is told, and the device is of use "
-           "after it");
+    is_str(
+        in_child(print_memory),
+        "empty: out of memory on opencl:0: 256.00 TiB asked for, 0 bytes in "
+        "liv|3",
+        "running out of memory is reported, and the device is usable after it");
 }
 
 /* ---- two devices ------------------------------------------------------------ */

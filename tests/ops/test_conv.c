@@ -370,7 +370,7 @@ static void bias_is_added(void)
     tn_tensor *one = tn_conv2d(tn_select(x, 0, 0), w, b,
                                .padding = 1);
     atomic_store(&device->conv, conv_of_device);
-    is_int(without_bias, 2, "a device that takes no bias does the rest");
+    is_int(without_bias, 2, "a device without bias does the rest");
     ok(distance(got, want) < 1e-6 &&
            distance(one, tn_select(want, 0, 0)) < 1e-6,
        "and the bias is added then");
@@ -402,7 +402,7 @@ int main(int argc, char **argv)
     check_memory();
     bias_is_added();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
-       "a mask of what is no extension is refused");
+       "a mask that names no extension is refused");
     ok(strstr(tn_error(), "\"nothing\"") != NULL, "by its name");
     tn_error_clear();
     same_for_any_threads(argv[0]);

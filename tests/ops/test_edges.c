@@ -321,8 +321,8 @@ static void test_randint(void)
             parts[part < 4 ? part : 3]++;
             odd += x[i] & 1;
         }
-        ok(within, "randint of [%lld, %lld) lies there", (long long)of[k].low,
-           (long long)of[k].high);
+        ok(within, "randint of [%lld, %lld) is in that range",
+           (long long)of[k].low, (long long)of[k].high);
         /* 500 of each, deviation 19; five of them. */
         ok(abs(parts[0] - 500) < 97 && abs(parts[1] - 500) < 97 &&
                abs(parts[2] - 500) < 97 && abs(parts[3] - 500) < 97 &&

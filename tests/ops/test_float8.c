@@ -247,7 +247,7 @@ static void test_scaled_mm(void)
     ok(!tn_scaled_mm(a, a, half, three, NULL), "sizes that do not fit are");
     tn_error_clear();
     ok(!tn_scaled_mm(a, b, tn_full(tn_dims(1, 16), 1.0), three, NULL),
-       "and so is a scale for what is no row");
+       "and so is a scale of a call that is no row");
     is_str(tn_error(), "scaled_mm: scale_a (1, 16) is neither one number nor "
                        "(16, 1)", "  in these words");
     tn_error_clear();

@@ -40,7 +40,7 @@ static void check_host_runs(void)
     refused(tn_linalg_inv(a), TN_ERR_UNSUPPORTED,
             "linalg_inv: runs on the host, which TENON_HOST_OPS=error "
             "refuses; tn_host_ops_allow(true) lets it");
-    is_int(tn_host_runs(), runs + 2, "what is refused is not counted");
+    is_int(tn_host_runs(), runs + 2, "a refused call is not counted");
     tn_host_ops_allow(true);
     ok(tn_linalg_inv(a) != NULL, "allowed again, it runs");
 }
@@ -176,7 +176,7 @@ static void check_elimination(void)
                                            tn_eye(6, .m = 4)}),
                           2, 1);
     tn_linalg_lu_factor_ex(a, &pivots, &info);
-    is_int(tn_item_int(info), 2, "the first pivot that is 0 is told");
+    is_int(tn_item_int(info), 2, "the first pivot that is 0 is reported");
     tn_tensor *tiny = tn_mul_scalar(tn_eye(2), tn_num(1e-40));
     tn_tensor *one = tn_add(tiny, tn_flip(tiny, tn_dims(0)));
     tn_tensor *lu = tn_linalg_lu_factor_ex(one, &pivots, &info);
@@ -213,7 +213,7 @@ static void check_least_squares(void)
         ok(distance(x[0], x[1]) < 1e-10 && distance(ga[0], ga[1]) < 1e-8 &&
                distance(gb[0], gb[1]) < 1e-8,
            "%dx%d of rank %d: as by singular values", (int)m, (int)n, (int)r);
-        is_int(tn_item_int(tn_min(rank[0])), r, "and the rank is told");
+        is_int(tn_item_int(tn_min(rank[0])), r, "and the rank is reported");
     }
 }
 

@@ -435,7 +435,7 @@ static void check_infos(void)
                        left, sizeof left);
     ok(left[0] == 2 && left[3] == 0.5 &&
            (is_cuda() || (left[4] == -1.25 && left[7] == 1 && left[8] == 4)),
-       "and what is behind it stays as it was, but by cuSOLVER");
+       "and memory behind it is unchanged, except by cuSOLVER");
     refused(tn_linalg_cholesky(numbers()),
             "linalg_cholesky: matrix 7 of the batch is not positive-definite "
             "(LAPACK's info is 2)");

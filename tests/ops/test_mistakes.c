@@ -590,7 +590,8 @@ static void check_devices(void)
     refused(tn_add(x, y), TN_ERR_DEVICE, want);
     tn_tensor *moved = tn_to(y, tn_tensor_device(x));
     ok(tn_item(tn_sum(tn_add(x, moved))) == 27, "the call it names mends it");
-    ok(tn_to(x, tn_tensor_device(x)) == x, "what is there already stays");
+    ok(tn_to(x, tn_tensor_device(x)) == x,
+       "a tensor that is already there is returned");
 }
 
 static void check_scopes(void)
@@ -603,7 +604,7 @@ static void check_scopes(void)
     tn_tensor *kept = tn_keep(tn_relu(v));
     tn_scope_close(outer);
     ok(tn_error() == NULL, "closing a scope closes those inside");
-    ok(tn_item(tn_sum(kept)) == 6, "what was kept outlives them");
+    ok(tn_item(tn_sum(kept)) == 6, "a kept tensor outlives them");
     tn_drop(kept);
 }
 

@@ -164,7 +164,7 @@ static void test_histc(tn_dtype dtype)
         wrong += differs(tn_histc(x, .bins = bins, .min = -1, .max = 2), want,
                          bins, 0) >= 0;
     }
-    ok(wrong == 0, "histc of %s: 1 to 130 bins, edges and what is outside",
+    ok(wrong == 0, "histc of %s: 1 to 130 bins, edges and values outside",
        tn_dtype_name(dtype));
 }
 
@@ -237,7 +237,7 @@ static void test_max_pool1d(void)
     note("%lld ways with a window of padding alone are not compared",
          (long long)unseen);
     ok(wrong == 0 && calls > 500 && unseen < 10,
-       "max_pool1d, where each stands and its gradient: %lld ways",
+       "max_pool1d, its indices and its gradient: %lld ways",
        (long long)(calls - unseen));
 }
 
@@ -278,8 +278,7 @@ static void test_strides(tn_dtype dtype)
         same = seen || memcmp(after + (size_t)i * element,
                               bytes + (size_t)i * element, element) == 0;
     }
-    ok(same, "elements of %s that lie apart, read and written",
-       tn_dtype_name(dtype));
+    ok(same, "strided elements of %s, read and written", tn_dtype_name(dtype));
 }
 
 /* ---- indices that follow each other ---------------------------------------- */
@@ -441,7 +440,7 @@ static void test_gather(void)
     index = tn_tensor_from_array(at, TN_I64, tn_dims(ROWS, COLUMNS));
     tn_gather(rows, 1, index);
     ok(tells("index 600 at position (1, 590)"),
-       "the first index at fault is told");
+       "the first index out of range is reported");
     tn_scatter_add(rows, 1, index, rows);
     ok(tells("index 600 at position (1, 590)"), "in scatter_add, too");
 }

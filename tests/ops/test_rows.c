@@ -655,7 +655,7 @@ static void check_random(void)
     ok(tn_item(tn_all(tn_eq(u, again))) == 1, "%s: one seed, one stream",
        device_name);
     ok(tn_item(tn_min(u)) >= 0 && tn_item(tn_max(u)) < 1,
-       "%s: rand lies in [0, 1)", device_name);
+       "%s: rand is in [0, 1)", device_name);
     is_double_near(tn_item(tn_mean(u)), 0.5, 0.05, "%s: rand's mean",
                    device_name);
     is_double_near(tn_item(tn_mean(n)), 0, 0.15, "%s: randn's mean",

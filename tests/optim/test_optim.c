@@ -106,7 +106,7 @@ static void test_state(void)
     tn_error_set(TN_ERR_IO, "a batch is gone");
     is_int(tn_optim_step(optim), TN_ERR_STATE,
            "a step is refused while an error is pending");
-    is_str(tn_error(), "a batch is gone", "which stays");
+    is_str(tn_error(), "a batch is gone", "which does not change");
     tn_error_clear();
     tn_tensor_to_array(p[1], two, sizeof two);
     ok(two[0] == 1, "and changes nothing");
@@ -134,7 +134,8 @@ static void test_moved(tn_device *other, tn_tensor *p, tn_optim *optim,
        name);
     is_error(TN_ERR_DEVICE, text, name);
     tn_tensor_to_array(p, after, sizeof after);
-    ok(memcmp(before, after, sizeof after) == 0, "%s: and it stays", name);
+    ok(memcmp(before, after, sizeof after) == 0, "%s: and it does not change",
+       name);
 }
 
 static void test_devices(void)

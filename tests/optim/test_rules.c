@@ -237,9 +237,10 @@ static void test_muon(void)
         double size = fabs((double)now[i]) / sqrt(1.5);
         if (rows[i] != 0)
             ok(size > 0.5 && size < 1.5 && now[i] < 0,
-               "Muon: element %d goes down by about 1: %g", i, (double)now[i]);
+               "Muon: element %d decreases by about 1: %g", i, (double)now[i]);
         else
-            ok(size < 0.02, "Muon: element %d stays: %g", i, (double)now[i]);
+            ok(size < 0.02, "Muon: element %d does not change: %g", i,
+               (double)now[i]);
     }
 }
 

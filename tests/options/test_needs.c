@@ -301,9 +301,9 @@ static void test_optim(void)
           tn_optim_sgd(list(), .dampening = 0.5, .momentum = 0.9));
     NEEDS("optim_sgd", "nesterov", tn_optim_sgd(list(), .nesterov = true),
           tn_optim_sgd(list(), .nesterov = true, .momentum = 0.9));
-    ok(tn_optim_sgd(list(), .momentum = 0, .dampening = 0,
-                    .nesterov = false) != NULL,
-       "what a program passes on may be the defaults");
+    ok(tn_optim_sgd(list(), .momentum = 0, .dampening = 0, .nesterov = false) !=
+           NULL,
+       "options that a program passes on may be the defaults");
     tn_optim_sgd_options o = TN_OPTIM_SGD_OPTIONS;
     o.dampening = 0.5;
     ok(!tn_optim_sgd_with(list(), &o), "a struct in place of a call");

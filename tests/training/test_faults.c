@@ -161,7 +161,7 @@ int main(void)
             break; /* n lies beyond all allocations */
     }
     is_int(made + refused, n < 2000 ? n : n - 1,
-           "a model is made, or memory is told to have run out");
+           "a model is made, or a failed allocation is reported");
     ok(refused > 0, "making a model met %lld failures", (long long)refused);
     return done_testing();
 }

@@ -65,9 +65,9 @@ int main(void)
     is_int(late.slab_count, early.slab_count,
            "no memory was asked of the device after step 500");
     if (holds_back)
-        skip(1, "a sanitizer holds back what is freed");
+        skip(1, "a sanitizer holds back freed memory");
     else if (early_kib == 0)
-        skip(1, "the process's size is not to be had here");
+        skip(1, "the size of the process is not available here");
     else
         ok(resident_kib() - early_kib <= 256,
            "the process grew by %ld KiB since step 500",

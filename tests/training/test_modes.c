@@ -261,7 +261,7 @@ int main(void)
     for (int m = 1; m < MODES; m++) {
         const int status = in_mode(m, got);
         if (status == 7)
-            skip(1, "the locale de_DE.UTF-8 cannot be had");
+            skip(1, "the locale de_DE.UTF-8 is not available");
         else if (is_int(status, 0, "%s: all is computed", modes[m].name))
             compare(m, got, wanted);
     }

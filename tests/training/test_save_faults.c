@@ -190,7 +190,7 @@ static void walk_load(const char *name, tn_status (*load)(const char *path),
         is_int(wrong, 0, "nothing has changed and the error is MEMORY, or all "
                          "of it is there");
     }
-    ok(!tn_error(), "what was done between the walks worked");
+    ok(!tn_error(), "everything between the walks worked");
 }
 
 /* ---- files of numbers -------------------------------------------------------- */
