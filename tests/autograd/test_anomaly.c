@@ -27,14 +27,14 @@ static void test_forward(void)
     ok(!tn_log(x), "the operator in which a NaN arises fails");
     is_error("log: the result (2,) is NaN at (1,), and no argument is", "log",
              "");
-    ok(tn_exp(x) != NULL, "others do not");
+    ok(tn_exp(x) != NULL, "an operator without NaNs does not fail");
     ok(!tn_mul(x, bad), "a NaN that came in");
     is_error("mul: other (2,) is NaN at (0,); it was made by "
              "tensor_from_array", "mul", "");
-    ok(!tn_stack(((tn_tensor *[]){x, bad}), 2, 0), "one in a list");
+    ok(!tn_stack(((tn_tensor *[]){x, bad}), 2, 0), "a NaN in a list of inputs");
     is_error("stack: tensors[1] (2,) is NaN at (0,); it was made by "
              "tensor_from_array", "stack", "");
-    ok(!tn_log_(x), "in place");
+    ok(!tn_log_(x), "a NaN of an in-place operator");
     is_error("log_: the result (2,) is NaN at (1,)", "log_", "");
     tn_tensor *mask = tn_isnan(bad);
     ok(tn_full(tn_dims(2), NAN) && tn_masked_fill_scalar(bad, mask, NAN),

@@ -86,7 +86,8 @@ static void check_switch(void)
     ok(tn_autocast_dtype() == TN_DTYPE_NONE, "autocast is off at the start");
     ok(dtype_of_product() == TN_F32, "where it is off, a product is as given");
     TN_AUTOCAST(TN_BF16) {
-        ok(dtype_of_product() == TN_BF16, "on, it is in the half type");
+        ok(dtype_of_product() == TN_BF16,
+           "with autocast on, the result is in the half type");
         TN_AUTOCAST(TN_F16)
             ok(dtype_of_product() == TN_F16, "scopes nest");
         TN_AUTOCAST(TN_DTYPE_NONE)
@@ -97,7 +98,7 @@ static void check_switch(void)
             pthread_t thread;
             pthread_create(&thread, NULL, elsewhere, &other);
             pthread_join(thread, NULL);
-            ok(other == TN_F32, "another thread is not concerned");
+            ok(other == TN_F32, "another thread's mode does not change");
             TN_AUTOCAST(TN_F64)
             ok(tn_autocast_dtype() == TN_BF16, "a wrong dtype changes nothing");
         is_int(tn_error_code(), TN_ERR_DTYPE, "and is refused");
@@ -143,8 +144,10 @@ static void check_dtypes(void)
            "with the reason: %s", tn_error());
         tn_error_clear();
         ok(!tn_matmul(x, tn_ones(tn_dims(3, 3))), "a wrong shape is refused");
-        is_str(tn_error(), "matmul: inner sizes differ: input (2, 2) x other "
-               "(3, 3)", "as without");
+        is_str(tn_error(),
+               "matmul: inner sizes differ: input (2, 2) x other "
+               "(3, 3)",
+               "as without autocast");
         tn_error_clear();
     }
     TN_AUTOCAST(TN_BF16)
@@ -170,7 +173,7 @@ static void check_gradient(void)
     tn_tensor_set_grad(w, NULL);
     tn_tensor *y = tn_matmul(tn_to_dtype(x, TN_BF16), tn_to_dtype(w, TN_BF16));
     tn_backward(tn_sum(tn_to_dtype(tn_square(y), TN_F32)));
-    ok(same(got, tn_tensor_grad(w)), "with the bits of conversions by hand");
+    ok(same(got, tn_tensor_grad(w)), "with the bits of explicit conversions");
     tn_tensor_set_grad(w, NULL);
     tn_tensor *root = NULL;
     TN_AUTOCAST(TN_BF16)

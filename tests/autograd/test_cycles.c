@@ -28,13 +28,18 @@ static void refused(tn_status status, const char *why, const char *name)
 static void set_rings(void)
 {
     tn_tensor *x = leaf(), *y = leaf(), *z = leaf();
-    refused(tn_tensor_set_grad(x, x), "grad is x itself", "x as its own");
-    is_int(tn_tensor_set_grad(x, y), TN_OK, "y as the gradient of x");
-    refused(tn_tensor_set_grad(y, x), "grad holds x", "and x as that of y");
-    is_int(tn_tensor_set_grad(y, z), TN_OK, "z as the gradient of y");
-    refused(tn_tensor_set_grad(z, x), "grad holds x", "and x as that of z");
+    refused(tn_tensor_set_grad(x, x), "grad is x itself",
+            "x as its own gradient is refused");
+    is_int(tn_tensor_set_grad(x, y), TN_OK,
+           "y is accepted as the gradient of x");
+    refused(tn_tensor_set_grad(y, x), "grad holds x",
+            "x as the gradient of y is refused");
+    is_int(tn_tensor_set_grad(y, z), TN_OK,
+           "z is accepted as the gradient of y");
+    refused(tn_tensor_set_grad(z, x), "grad holds x",
+            "x as the gradient of z is refused");
     refused(tn_tensor_set_grad(z, tn_mul(x, x)), "grad holds x",
-            "so is a gradient computed from x");
+            "a gradient computed from x is refused, too");
     ok(tn_tensor_grad(z) == NULL, "a refused gradient changes nothing");
     is_int(tn_tensor_set_grad(z, tn_clone(tn_detach(x))), TN_OK,
            "a copy of x is fine");
@@ -104,6 +109,6 @@ int main(void)
     tn_backward(tn_sum(tn_mul(x, tn_mul(x, x))), .create_graph = true);
     is_int(tn_grad(tn_sum(tn_tensor_grad(x)), &x, 1, &g), TN_OK,
            "a gradient's own gradient");
-    ok(g && !tn_error(), "is there");
+    ok(g && !tn_error(), "the gradient's own gradient exists");
     return done_testing();
 }

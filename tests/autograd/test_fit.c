@@ -211,7 +211,7 @@ static void test_last_of_order(void)
     ok(tn_tensor_size(out[0], 1) == 1 && tn_tensor_size(out[1], 1) == 1,
        "gives the last alone");
     static const float third[] = {3, 8};
-    ok(has_numbers(out[0], third, 2), "which is the third");
+    ok(has_numbers(out[0], third, 2), "the last one is the third");
     is_int(tn_backward(tn_sum(out[0])), TN_OK, "its gradient");
     ok(has_numbers(tn_tensor_grad(x), want, 8),
        "a gradient goes to the element's position");

@@ -83,7 +83,7 @@ static void test_leaf_hooks(void)
     ok(is(tn_tensor_grad(x), 20, 40),
        "a leaf's hook changes what is accumulated");
     tn_backward(tn_sum(x));
-    ok(is(tn_tensor_grad(x), 30, 50), "of each walk its own part");
+    ok(is(tn_tensor_grad(x), 30, 50), "in each backward its own part");
     is_str(ran, "tt", "and runs once a walk");
 }
 
@@ -182,7 +182,7 @@ static void test_spread(void)
     tn_backward(tn_sum(tn_mul(tn_mean(m, .dim = 0), w)));
     tn_tensor_to_array(tn_tensor_grad(m), got, sizeof got);
     ok(got[0] == 0.5 && got[1] == 1 && got[2] == 0.5 && got[3] == 1,
-       "of rows each has its own");
+       "each column has its own gradient");
 }
 
 /* ---- hooks that are done when a leaf is ------------------------------------ */
@@ -224,7 +224,7 @@ static void test_accumulated(void)
     tn_tensor_register_post_accumulate_grad_hook(w, give_up, NULL);
     tn_tensor *plain = leaf(5, 6);
     ok(tn_backward(tn_sum(tn_mul(tn_mul_scalar(plain, 2), w))) < 0,
-       "one that fails ends tn_backward");
+       "a hook that fails ends tn_backward");
     is_error(TN_ERR_ARGUMENT, "not with 1 dimensions", "its own error");
     ok(tn_tensor_grad(w), "its leaf has the gradient");
     ok(!tn_tensor_grad(plain), "the others are as they were");
@@ -266,7 +266,7 @@ static void test_accumulated_order(void)
        "with the whole gradient of a leaf that is used twice");
     ran[0] = '\0';
     tn_backward(loss, .create_graph = true);
-    is_int((int)strlen(ran), 6, "the next walk runs each again: %s", ran);
+    is_int((int)strlen(ran), 6, "the next backward runs each again: %s", ran);
     ok(is(tn_tensor_grad(b), 2 * 1 * 9, 2 * 2 * 16), "and adds");
     tn_tensor_set_grad(x, NULL); /* they lead back to themselves */
     tn_tensor_set_grad(a, NULL);
@@ -279,7 +279,7 @@ static void test_accumulated_order(void)
     tn_backward(tn_sum(tn_add(tn_sign(tn_mul_scalar(w, 3)),
                               tn_mul_scalar(w, 2))));
     is_str(ran, "w", "a use through which nothing comes is not waited for");
-    ok(is(tn_tensor_grad(w), 2, 2), "nor does it count");
+    ok(is(tn_tensor_grad(w), 2, 2), "nor is it counted");
     ran[0] = '\0';
     tn_backward(w, .gradient = leaf(7, 8));
     is_str(ran, "w", "a root that is a leaf has its hook run");
@@ -368,16 +368,18 @@ static void test_retain(void)
     tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3);
     ok(!tn_tensor_grad(y) && !tn_tensor_retains_grad(y),
        "a tensor that is no leaf retains no gradient");
-    is_int(tn_tensor_retain_grad(y), TN_OK, "unless it is asked to");
+    is_int(tn_tensor_retain_grad(y), TN_OK,
+           "unless tn_tensor_retain_grad is called");
     ok(tn_tensor_retains_grad(y), "as it says");
-    is_int(tn_tensor_retain_grad(y), TN_OK, "twice is once");
+    is_int(tn_tensor_retain_grad(y), TN_OK,
+           "a second tn_tensor_retain_grad changes nothing");
     tn_tensor_register_hook(y, times, &ten);
     tn_tensor *loss = tn_sum(tn_mul(y, y));
     tn_backward(loss, .retain_graph = true);
     ok(is(tn_tensor_grad(y), 60, 120), "it retains what its hooks return");
     tn_backward(loss, .retain_graph = true);
-    ok(is(tn_tensor_grad(y), 120, 240), "the next walk adds");
-    is_int(tn_tensor_set_grad(y, NULL), TN_OK, "it can be forgotten");
+    ok(is(tn_tensor_grad(y), 120, 240), "the next backward adds to it");
+    is_int(tn_tensor_set_grad(y, NULL), TN_OK, "it can be removed");
     tn_backward(loss);
     ok(is(tn_tensor_grad(y), 60, 120), "and comes anew");
 
@@ -388,7 +390,7 @@ static void test_retain(void)
     ok(is(tn_tensor_grad(z), 12, 24),
        "a tensor changed in place retains the gradient of its new value");
     is_int(tn_tensor_retain_grad(x), TN_OK, "nothing happens to a leaf");
-    ok(!tn_tensor_retains_grad(x), "which gathers its own anyway");
+    ok(!tn_tensor_retains_grad(x), "a leaf accumulates its gradient anyway");
 }
 
 /* ---- what is refused ------------------------------------------------------- */

@@ -69,14 +69,16 @@ static void try_region(const char *name, int (*block)(enum way),
         int ends = block(way);
         ok(outside(), "%s left %s has its mode back", name, way_names[w]);
         is_int(inside, 1, "the body ran once, in the mode");
-        is_int(ends, way == TO_ITS_END, "to its end if nothing stopped it");
+        is_int(ends, way == TO_ITS_END,
+               "the body reaches its end unless it is left");
         inside = 0;
         ends = here(way);
         ok(outside(), "%s_HERE left %s has its mode back", name,
            way_names[w]);
         bool goes_on = way == TO_ITS_END || way == BY_CONTINUE;
         is_int(inside, goes_on ? 3 : 1, "break and continue are the loop's");
-        is_int(ends, way == TO_ITS_END ? 3 : 0, "as many rounds ended");
+        is_int(ends, way == TO_ITS_END ? 3 : 0,
+               "iterations reach their end unless they are left");
     }
 }
 
@@ -94,12 +96,11 @@ static void test_nesting(void)
         TN_DETECT_ANOMALY_HERE;
         ok(tn_anomaly_mode() && !tn_grad_mode(), "also with the other form");
     }
-    ok(outside(), "to the outermost");
+    ok(outside(), "the outermost mode is restored");
     if (tn_grad_mode())
         TN_NO_GRAD
             ok(!tn_grad_mode(), "a region is one statement");
-    else
-        ok(false, "of which an else does not become a part");
+            else ok(false, "a region does not capture an else");
 }
 
 static int asked;
@@ -142,7 +143,7 @@ static void test_each_batch(void)
         bool goes_on = way == TO_ITS_END || way == BY_CONTINUE;
         is_int(batches, goes_on ? 3 : 1, "batches of a loop left %s",
                way_names[w]);
-        is_int(asked, 1, "of which the loader was evaluated once");
+        is_int(asked, 1, "the loader expression is evaluated once");
         is_int(tn_scope_count(), owned, "and its scope is closed");
         is_int((int)tn_loader_snapshot(loader).epoch, w + 1,
                "and epoch ended");

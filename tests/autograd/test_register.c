@@ -168,7 +168,7 @@ static void test_values(void)
            "several results and options: gradients agree with differences%s",
            tn_error() ? tn_error() : "");
     is_int(tn_gradgradcheck(call_scaled, in, 1, NULL), TN_OK,
-           "with an argument left out in both orders");
+           "with an argument left out, in both positions");
     is_int(tn_gradcheck(call_scaled, in, 2, in), TN_OK,
            "where one result is used alone");
     is_str(tn_error(), NULL, "no error%s", "");
@@ -206,8 +206,9 @@ static void test_sharing(void)
     tn_tensor *x = leaf(1, 2), *y = tn_call("same", x);
     ok(y != x && tn_tensor_is_alias(x, y), "an argument may be the result");
     tn_backward(tn_sum(y));
-    ok(is(tn_tensor_grad(x), 2, 2), "with its own gradient");
-    ok(!tn_mul_scalar_(y, 2), "which is not changed in place");
+    ok(is(tn_tensor_grad(x), 2, 2), "the operator has its own gradient");
+    ok(!tn_mul_scalar_(y, 2),
+       "a result that shares a leaf's memory is not changed in place");
     is_error(TN_ERR_STATE,
              "mul_: input shares its memory with a leaf that requires a "
              "gradient: change it under TN_NO_GRAD, or a tn_clone() of it",

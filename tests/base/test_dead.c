@@ -79,7 +79,7 @@ static void test_kinds(void)
     ok(!tn__object_has(apple, &thing_class, "eat", "x"), "an apple is none");
     is_error(TN_ERR_ARGUMENT, "eat: x is an apple, not a thing",
              "an object of another class");
-    ok(!tn__object_check(egg, &thing_class, "eat", "x"), "nor is an egg");
+    ok(!tn__object_check(egg, &thing_class, "eat", "x"), "an egg is no thing");
     is_error(TN_ERR_ARGUMENT, "eat: x is an egg, not a thing",
              "an object of the user's");
     ok(!tn_object_check(egg, &pear_class, "eat", "x"), "an egg is no pear");
@@ -91,7 +91,7 @@ static void test_kinds(void)
     ok(!tn__object_check(scope, &thing_class, "eat", "x"), "nor is a scope");
     is_error(TN_ERR_ARGUMENT, "eat: x is a scope, not a thing", "a scope");
     ok(!tn__object_check(other, &thing_class, "eat", "x") && tn_error(),
-       "nor other memory");
+       "other memory is no thing");
     is_error(TN_ERR_ARGUMENT,
              "eat: x is no thing, nor another object that scopes own: it is a "
              "device, an operator or memory of the program's", "other memory");
@@ -105,19 +105,20 @@ static void test_kinds(void)
            !tn_object_check(egg, &egg_class, "eat", "egg"),
        "nor has a dead egg");
     is_error(TN_ERR_STATE, "eat: egg" GONE, "an egg that is gone");
-    ok(!tn__object_check(egg, &thing_class, "eat", "x"), "of another class");
+    ok(!tn__object_check(egg, &thing_class, "eat", "x"),
+       "a dead egg is no thing");
     is_error(TN_ERR_ARGUMENT, "eat: x is an egg that is gone, not a thing",
              "what is gone and of another class");
     ok(!tn_keep(t), "a dead object cannot be kept");
     is_error(TN_ERR_STATE, "keep: object" GONE, "keeping what is gone");
     tn_drop(apple);
     is_error(TN_ERR_STATE, "drop: object" GONE, "dropping what is gone");
-    ok(!tn_scope_adopt(egg), "nor adopted");
+    ok(!tn_scope_adopt(egg), "a dead object cannot be adopted");
     is_error(TN_ERR_STATE, "scope_adopt: object" GONE, "adopting it");
     scope = tn_scope_open();
     int64_t open = tn_scope_count();
     make_egg();
-    ok(!tn_scope_result(scope, egg), "nor be a result");
+    ok(!tn_scope_result(scope, egg), "a dead object cannot be a result");
     is_error(TN_ERR_STATE, "scope_result: result" GONE, "such a result");
     is_int(tn_scope_count(), open, "but the scope is closed");
 }

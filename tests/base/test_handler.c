@@ -55,18 +55,18 @@ int main(void)
     tn_error_clear();
 
     tn_nn_linear(-1, 2);
-    is_int(calls, 2, "the next one is");
+    is_int(calls, 2, "the next error is reported");
     tn_error_clear();
     tn_error_set(TN_ERR_STATE, "of my own");
-    is_int(calls, 3, "one of the program's own, too");
-    is_str(message, "of my own", "in its words");
+    is_int(calls, 3, "a user-defined error is reported, too");
+    is_str(message, "of my own", "with its message");
     tn_error_clear();
 
     pthread_t other;
     pthread_create(&other, NULL, fail_elsewhere, NULL);
     pthread_join(other, NULL);
-    is_int(calls, 4, "one of another thread, too");
-    ok(pthread_equal(thread, other), "in that thread");
+    is_int(calls, 4, "an error of another thread is reported, too");
+    ok(pthread_equal(thread, other), "the handler runs in that thread");
 
     static const tn_dataset_class set = {sizeof set, 8, torn, NULL};
     tn_loader *loader =
@@ -88,7 +88,7 @@ int main(void)
 
     tn_error_handler_set(NULL, NULL);
     tn_nn_linear(-1, 2);
-    is_int(calls, 5, "nor anything once the handler is taken away");
+    is_int(calls, 5, "nothing is reported after the handler is removed");
     tn_error_clear();
     return done_testing();
 }

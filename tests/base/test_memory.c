@@ -28,8 +28,8 @@ static void test_alloc(void)
     tn__free(zeros);
     tn__free(copy);
     tn__free(NULL);
-    is_int(tn__memory_live(), live, "none lives in the end");
-    ok(!tn__alloc(SIZE_MAX / 2), "too much is refused");
+    is_int(tn__memory_live(), live, "no block is live at the end");
+    ok(!tn__alloc(SIZE_MAX / 2), "a size that is too large is refused");
     is_int(tn_error_code(), TN_ERR_MEMORY, "with ERR_MEMORY");
     tn_error_clear();
     ok(!tn__calloc(SIZE_MAX / 2, 3), "a product that overflows too");

@@ -167,11 +167,11 @@ static void test_refusals(void)
             "numbers in braces");
     refused(call(1, .dims.dim[0] = 1), "without its count", "parts of a list");
     refused(call(1, .alpha = TN_NONE_FLOAT), ".alpha cannot be none",
-            "none where there is none");
+            "an option that cannot be none refuses it");
     call_options o = CALL_OPTIONS;
     o.dim = 1;
     o.dims = tn_dims(1);
-    refused(call_with(1, &o), "not both", "both in a struct");
+    refused(call_with(1, &o), "not both", "both options in a struct");
     o = (call_options)CALL_OPTIONS;
     o.size = sizeof o + 8;
     refused(call_with(1, &o), "older than the header", "a newer struct");
@@ -209,10 +209,11 @@ static void test_sizes(void)
            TN_OK, "a part of them");
     ok(init.size == offsetof(call_options, bias) && init.alpha == 0.5 &&
            ((unsigned char *)&init)[offsetof(call_options, bias)] == 0x55,
-       "is all that is written");
+       "only that part is written");
     refused(tn_options_init("test_call", &init, sizeof init + 1), "bytes",
             "room for more than there is");
-    refused(tn_options_init("test_call", &init, 8), "bytes", "too little room");
+    refused(tn_options_init("test_call", &init, 8), "bytes",
+            "a buffer that is too small is refused");
     refused(tn_options_init("none", &init, sizeof init), "no call \"none\"",
             "a name that is none");
     refused(tn_options_init(NULL, &init, sizeof init), "NULL", "no name");
@@ -221,7 +222,7 @@ static void test_sizes(void)
 
 static void test_none(void)
 {
-    ok(tn_is_none_float(TN_NONE_FLOAT), "none is none");
+    ok(tn_is_none_float(TN_NONE_FLOAT), "TN_NONE_FLOAT is none");
     ok(!tn_is_none_float(NAN) && !tn_is_none_float(-NAN) &&
            !tn_is_none_float(0), "other NaNs are values");
 }

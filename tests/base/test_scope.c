@@ -67,7 +67,7 @@ static void test_ownership(void)
     make(NULL);
     tn_scope_close(outer);
     is_int(living, 0, "closing a scope closes those inside it");
-    ok(!tn_error(), "none of this is an error");
+    ok(!tn_error(), "closing the outer scope first is no error");
 }
 
 static void test_results(void)

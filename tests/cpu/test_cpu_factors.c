@@ -124,7 +124,8 @@ static void test_native(void)
         ok((built->streamed.segment_count == 0) == lines,
            lines ? "sums of columns' lines are left to routines"
                  : "others have machine code");
-        is_int(built->streamed.folds_lines, lines, "which is known of them");
+        is_int(built->streamed.folds_lines, lines,
+               "the compiled program records it");
         tn__cpu_program_free(&device, built);
     }
 }

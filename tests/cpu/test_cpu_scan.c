@@ -170,10 +170,10 @@ static void test_sums(const char *isa)
     }
     is_int(wrong_sums(TN_F32, 1, (1 << 20) + 700, 0, 0) +
                wrong_sums(TN_F32, 17, 17 * 1024 + 30, SIDE_BY_SIDE, 0),
-           0, "of more than 16 chunks, too");
+           0, "rows of more than 16 chunks");
     is_int(wrong_sums(TN_F32, 700, 40, IN_A_ROW, 900) +
                wrong_sums(TN_F32, 700, 40, SIDE_BY_SIDE | IN_PLACE, 900),
-           0, "of many lines");
+           0, "many rows");
 }
 
 /* ---- the other kinds ----------------------------------------------------- */

@@ -59,8 +59,7 @@ int main(int argc, char **argv)
            "1152, 0 declined; 1224, 1 declined; ",
            "tensor cores: half types of more than 16 filters are products");
     setenv("TENON_CUDA_MATMUL", "own", 1);
-    is_str(in_child(print_many_filters),
-           "1152, 0 declined; 1224, 0 declined; ",
-           "with products of our own they are not");
+    is_str(in_child(print_many_filters), "1152, 0 declined; 1224, 0 declined; ",
+           "with the plugin's own products they are not");
     return done_testing();
 }

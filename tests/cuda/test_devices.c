@@ -25,12 +25,15 @@ static const char *named(const char *name)
 
 static void test_names(void)
 {
-    is_str(named("cuda"), "cuda:0", "the first one");
-    is_str(named("cuda:1"), "cuda:1", "another by its number");
+    is_str(named("cuda"), "cuda:0",
+           "a name without a number is the first device");
+    is_str(named("cuda:1"), "cuda:1", "name:1 is the second device");
     is_str(named("cuda:GPU-5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a01"), "cuda:1",
-           "by its UUID, as nvidia-smi has it");
-    is_str(named("cuda:5a5a5a5a5a01"), "cuda:1", "by a part of that");
-    is_str(named("cuda:GPU 1"), "cuda:1", "by a part of its name");
+           "a device is found by its UUID, as nvidia-smi prints it");
+    is_str(named("cuda:5a5a5a5a5a01"), "cuda:1",
+           "a device is found by a part of its UUID");
+    is_str(named("cuda:GPU 1"), "cuda:1",
+           "a device is found by a part of its name");
     const char *text = named("cuda:2");
     ok(strstr(text, "there is no device 2: it has 2"), "%s", text);
     text = named("cuda:GPU-77");
@@ -263,7 +266,7 @@ static void test_fork(void)
            "; device_open: cuda: " FORKED "; 7",
            "a child of fork hears of it, and has the cpu");
     ok(tn_item(tn_exp(before)) > 2.7 && !tn_error(),
-       "to the parent nothing has changed");
+       "nothing has changed for the parent");
     tn_drop(before);
 }
 

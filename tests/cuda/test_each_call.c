@@ -471,9 +471,9 @@ static void test_error(int error, const char *name)
     for (size_t i = 0; i < 5; i++)
         note("%d of %ld: %s", tallies[i].count, call, tallies[i].text);
     ok(call > 60, "%s: %ld calls fail in turn", name, call);
-    is_int(tallies[5].count, 0, "%s: none of them unsaid", name);
+    is_int(tallies[5].count, 0, "%s: each failure is reported", name);
     is_int(tallies[6].count, 0, "%s: nothing is left behind", name);
-    is_int(tallies[7].count, 0, "%s: it works when asked again", name);
+    is_int(tallies[7].count, 0, "%s: it works at the next attempt", name);
     is_int(tallies[8].count, 0, "%s: the process lives", name);
     ok(error != LAUNCH_FAILED || tallies[3].count > 50,
        "%s: a lost context stays lost", name);

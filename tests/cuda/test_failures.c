@@ -238,12 +238,12 @@ static void test_work(void)
            "an error that only its driver knows");
     is_str(scene("cuLaunchKernel", OUT_OF_RESOURCES, print_launch),
            "exp: cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES; then 7",
-           "not all that counts from 700 on spoils the context");
+           "not every error from 700 on loses the context");
     is_str(scene("cuLaunchKernel", MEMORY_LEAK, print_launch),
            "exp: cuLaunchKernel: CUDA_ERROR_TENSOR_MEMORY_LEAK; the device is "
            "lost to this process; then ones: cuCtxSetCurrent: "
            "CUDA_ERROR_TENSOR_MEMORY_LEAK; the device is lost to this process",
-           "but this does");
+           "CUDA_ERROR_TENSOR_MEMORY_LEAK loses the context");
     is_str(scene("cuCtxSetCurrent", INVALID_VALUE, print_launch),
            "exp: cuCtxSetCurrent: CUDA_ERROR_INVALID_VALUE; then 7",
            "a context that cannot be made current");

@@ -56,7 +56,7 @@ static void test_order(tn_dataset *set)
     epoch(mixed, first);
     epoch(mixed, second);
     ok(is_permutation(first) && is_permutation(second),
-       "each sample comes once an epoch");
+       "each sample is in an epoch once");
     ok(memcmp(first, second, sizeof first) != 0, "epochs differ");
     tn_loader *same = tn_loader_new(set, .batch_size = 7, .shuffle = true,
                                     .seed = 5);
@@ -68,7 +68,7 @@ static void test_order(tn_dataset *set)
     tn_loader *fixed =
         tn_loader_new(set, .batch_size = 2, .order = order, .order_count = 3);
     is_int(epoch(fixed, seen), 3, "an order of one's own, repeats allowed");
-    ok(seen[0] == 9 && seen[1] == 0 && seen[2] == 9, "is kept");
+    ok(seen[0] == 9 && seen[1] == 0 && seen[2] == 9, "the given order is kept");
 }
 
 /* ---- samplers ----------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void test_draws(tn_dataset *set)
     ok(abs(times[4] - 2000) < 158 && abs(times[1] - 1000) < 137,
        "samples come as often as their weights say");
     is_int(times[1] + times[4] + times[8], DRAWN,
-           "one of weight 0 never comes");
+           "a sample of weight 0 is never drawn");
 
     for (int k = 0; k < 2; k++) {
         tn_loader *again =
@@ -113,7 +113,7 @@ static void test_draws(tn_dataset *set)
     ok(memcmp(first[0], first[1], sizeof first[0]) != 0,
        "and differently for another seed");
     is_int(tn_loader_count(tn_loader_new(set, .replacement = true)), COUNT,
-           "as many as the set has, if nothing else is said");
+           "by default as many samples as the set has");
 
     int64_t seen[COUNT];
     tn_dataset *some = tn_dataset_subset(set, (int64_t[]){7, 7, 2}, 3);
@@ -186,7 +186,7 @@ static void test_own(void)
     is_str(tn_error(), "sample 7 is torn", "and its error is the caller's");
     tn_error_clear();
     tn_scope_close(scope);
-    is_int(released, 1, "its context is given back once");
+    is_int(released, 1, "its context is released once");
 }
 
 static void mistake(const void *result, const char *message)

@@ -63,7 +63,7 @@ static void test_counted(void)
     is_int(epoch(many, b), 25, "more than the set has");
     ok(is_apart(b, COUNT) && is_apart(b + COUNT, COUNT) &&
            is_apart(b + 2 * COUNT, 5),
-       "one shuffled order behind another");
+       "one shuffled order after another");
     ok(memcmp(b, b + COUNT, COUNT * sizeof *b) != 0, "which differ");
     ok(memcmp(a, b, 4 * sizeof *a) == 0, "the first is that of the seed");
 }

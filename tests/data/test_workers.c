@@ -163,7 +163,7 @@ static void test_exits(void)
     is_int(tn_error_code(), TN_ERR_STATE, "as a matter of state");
     tn_error_clear();
     ok(!tn_batch_next(&outer), "a loop that has ended stays ended");
-    ok(!tn_error(), "in silence");
+    ok(!tn_error(), "without an error");
     tn_batch older = {.size = 8};
     ok(!tn_batch_next(&older), "a batch that is too small");
     is_str(tn_error(), "batch_next: batch's size is 8: begin with "
@@ -256,7 +256,7 @@ static void test_errors(void)
         bodies++;
     const tn_error_details *info = tn_error_info();
     is_int(bodies, 0, "an operator's error in a worker ends it");
-    is_str(info->op, "matmul", "with its data: the operator,");
+    is_str(info->op, "matmul", "with its data: the operator");
     is_int(info->tensor_count, 2, "and its tensors");
     tn_error_clear();
     tn_scope_close(scope);

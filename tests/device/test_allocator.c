@@ -44,7 +44,7 @@ static void test_large(tn_device *device)
     tn__block *b = tn__block_alloc(device, 100 * 1000);
     tn__block *c = tn__block_alloc(device, 100 * 1000);
     ok(a->slab == b->slab && b->slab == c->slab, "medium blocks share a slab");
-    ok(b->offset == a->offset + a->bytes, "one behind the other");
+    ok(b->offset == a->offset + a->bytes, "adjacent blocks");
     tn__block_free(b);
     tn__block *d = tn__block_alloc(device, 50 * 1000);
     ok(d->offset == a->offset + a->bytes, "the best fit is the hole");

@@ -54,7 +54,7 @@ static void test_synchronous(tn_device *device)
     ok(fault.code == TN_ERR_INDEX && fault.dim == 1 && fault.index == -7 &&
            fault.extent == 5 && fault.position == 42,
        "with its details");
-    ok(!tn_error(), "its words are the caller's");
+    ok(!tn_error(), "no message is pending: the caller writes it");
     is_int(tn_device_synchronize(device), TN_OK, "and it is reported once");
     is_int(launch(device, 2, "exp", &fault), TN_ERR_DEVICE_LOST, "a failure");
     is_error(TN_ERR_DEVICE_LOST, "exp: fake:0: the fake gave up", "a failure");

@@ -84,7 +84,7 @@ static void check_program(const char *text, const tn_program *p)
             if (p->fn[i].ins[n].op == TN_K_CALL &&
                 p->fn[i].ins[n].imm.i >= (int64_t)i)
                 wrong(&c, i, "is a function that calls a later one");
-    ok(c.good, "'%s': all is there when it is read", text);
+    ok(c.good, "'%s': every value is computed before it is read", text);
     free(c.ready);
     free(c.stores);
 }
@@ -151,7 +151,7 @@ static void test_programs(void)
         if (!ok(p != NULL, "'%s' has a program", texts[i]))
             continue;
         check_program(texts[i], p);
-        ok(tn__kernel_program(k) == p, "it is made once");
+        ok(tn__kernel_program(k) == p, "the program is made once");
         int used[TN__KERNEL_MAX_INPUTS];
         bool zero;
         for (int wrt = 0; wrt < k->input_count; wrt++) {

@@ -16,7 +16,7 @@ static const tn_error_details *info(tn_status code, const char *fact)
 
 static void test_call(void)
 {
-    ok(!tn_error_info(), "no error, nothing to tell");
+    ok(!tn_error_info(), "without an error there is no information");
     tn_tensor *x = tn_relu(tn_ones(tn_dims(2, 3)));
     float two[2] = {1, 2};
     tn_tensor *y = tn_tensor_from_array(two, TN_F32, tn_dims(2));
@@ -150,7 +150,8 @@ static void test_devices(void)
     tn_module *fc = tn_nn_linear(2, 3);
     ok(!tn_forward(fc, y), "a batch that is not where the model is");
     e = info(TN_ERR_DEVICE, "linear");
-    is_str(e->argument, "input", "it is to be moved, and no parameter");
+    is_str(e->argument, "input",
+           "the message blames the input, not a parameter");
     ok(strstr(e->message, "move one with tn_to(input, ") != NULL, "%s",
        e->message);
     tn_error_clear();
@@ -211,7 +212,7 @@ static void test_own_refusal(void)
     const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                               {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     ok(op && tn_op_call(op, value, 2, &out, 1) < 0, "an own operator refuses");
-    is_str(tn_error(), "scaled_by: scale is {empty}", "in its words");
+    is_str(tn_error(), "scaled_by: scale is {empty}", "with its message");
     at_fault(TN_ERR_SHAPE, "scaled_by", "scale", 0, 1, "", "scaled_by");
 }
 
@@ -396,7 +397,7 @@ static void test_makers(void)
                        (tn_given[]){{"size", NULL}, {"input", own}}, 2,
                        "size %d is odd", 3) == TN_ERR_ARGUMENT,
        "a layer of one's own refuses");
-    is_str(tn_error(), "Mine: size 3 is odd", "in its name");
+    is_str(tn_error(), "Mine: size 3 is odd", "in the layer's name");
     at_fault(TN_ERR_ARGUMENT, "Mine", "size", -1, 1, "", "with its tensors");
 }
 
@@ -420,7 +421,8 @@ static void test_paths(void)
     is_str(tn_path_text(b), "encoder.3", "paths are joined by dots");
     ok(tn_path_join(tn_path_join(NULL, "encoder"), "3") == b,
        "equal paths are one");
-    ok(tn_path_join(NULL, "encoder.3") != b, "made in one step: another");
+    ok(tn_path_join(NULL, "encoder.3") != b,
+       "a path joined in one step is another path");
     ok(tn_path_outer(b) == a && !tn_path_outer(a), "and know their outer one");
     is_str(tn_path_text(NULL), "", "the path outside of all is empty");
     ok(tn_path_join(a, NULL) == a && tn_path_join(a, "") == a, "no name");

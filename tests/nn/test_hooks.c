@@ -139,8 +139,7 @@ static void test_replacing(void)
 
     tn_hook_remove(last);
     tn_backward(tn_sum(tn_forward(layer, h)), .retain_graph = true);
-    ok(first.count == 2 && second.count == 1, "one that is removed runs no "
-                                              "more");
+    ok(first.count == 2 && second.count == 1, "a removed hook no longer runs");
     tn_module_register_full_backward_hook(layer, at_output, &second);
     tn_tensor *out = tn_forward(layer, tn_mul_scalar(x, 3));
     tn_tensor *g = NULL;
@@ -203,7 +202,7 @@ static void test_no_input(void)
        "an input without a gradient is NULL to a full backward hook");
     seen.times = 2;
     ok(tn_backward(tn_sum(tn_forward(layer, x))) < 0,
-       "which may return none, then");
+       "a hook may return NULL then");
     is_error(TN_ERR_STATE,
              "Linear: a full backward hook returned a gradient, but the "
              "module's input requires none: return NULL",

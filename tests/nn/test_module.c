@@ -124,7 +124,7 @@ static void test_tree(void)
     tn_backward(tn_sum(y));
     ok(tn_tensor_grad(net->scale) != NULL, "parameters get gradients");
     tn_module_zero_grad(&net->base);
-    ok(tn_tensor_grad(net->scale) == NULL, "which zero_grad forgets");
+    ok(tn_tensor_grad(net->scale) == NULL, "zero_grad removes the gradients");
     ok(tn_module_to(&net->base, tn_device_current()) == net, "a model moves");
     ok(net->scale == tn_module_parameter(&net->base, "scale"),
        "and its tensors stay the same objects");
@@ -370,7 +370,7 @@ static void test_hooks(void)
                    "hooks change inputs and outputs");
     tn_hook_remove(before);
     is_double_near(tn_item(tn_sum(tn_forward(net, x))), 4, 0,
-                   "one that is removed does no more");
+                   "a removed hook does nothing");
     is_int(count, 3, "each ran when it should");
     ok(!tn_module_register_forward_hook(net, NULL, NULL), "a hook is wanted");
     is_str(tn_error(), "register_forward_hook: hook is NULL", "and says so");
@@ -472,7 +472,7 @@ static void test_nesting(void)
     is_str(tn_error(), "module_add: more than 128 modules would lie within "
                        "each other", "and no more");
     tn_error_clear();
-    ok(tn_forward(net, tn_ones(tn_dims(2))), "they run");
+    ok(tn_forward(net, tn_ones(tn_dims(2))), "nested modules run");
     tn_module *endless = tn_module_new(&endless_class);
     tn_tensor *y = tn_forward(endless, tn_ones(tn_dims(2)));
     is_str(y ? "(a result)" : tn_error(),

@@ -154,9 +154,9 @@ static void test_rows(void)
                "padding_idx %d is row %d alone", (int)row[i], (int)at);
     }
     tn_module *table = tn_nn_embedding(4, 2, .padding_idx = TN_NONE_INT);
-    is_double_near(tn_item(tn_sum(tn_eq_scalar(
-                       tn_module_parameter(table, "weight"), 0))), 0, 0,
-                   "without one no row is padding");
+    is_double_near(
+        tn_item(tn_sum(tn_eq_scalar(tn_module_parameter(table, "weight"), 0))),
+        0, 0, "without padding_idx no row is padding");
     refused(tn_nn_embedding(4, 2, .padding_idx = 4),
             "nn_embedding: padding_idx 4 is outside [-4, 4)");
     tn_module *bag = tn_nn_embedding_bag(4, 2, .max_norm = 0);

@@ -81,7 +81,7 @@ static void check_linalg(void)
     tn_linalg_lstsq(a, b, &far, &rank, &values, .driver = "gelsy");
     is_int(tn_tensor_numel(far), 0, "lstsq by gelsy gives no residuals");
     tn_linalg_lstsq(a, b, &far, &rank, &values, .driver = "gels");
-    is_int(tn_tensor_numel(far), 3, "by gels it does");
+    is_int(tn_tensor_numel(far), 3, "with the driver gels it does");
 }
 
 static void check_median(void)

@@ -45,9 +45,10 @@ static void check_names(void)
        "an unknown name is no error");
     const tn_op *op = tn_op_find("max");
     is_str(tn_op_name(op), "max", "a name with overloads gives the first");
-    is_str(tn_op_name(op = tn_op_next(op, "max")), "maximum", "then the next");
+    is_str(tn_op_name(op = tn_op_next(op, "max")), "maximum",
+           "the next row of the name follows");
     is_str(tn_op_name(op = tn_op_next(op, "max")), "max_dim", "and the next");
-    ok(tn_op_next(op, "max") == NULL, "then none");
+    ok(tn_op_next(op, "max") == NULL, "after the last row there is none");
     int found = 0, count = tn_op_count();
     for (int i = 0; i < count; i++)
         found += tn_op_find(tn_op_name(tn_op_at(i))) == tn_op_at(i);
@@ -57,7 +58,8 @@ static void check_names(void)
     is_str(tn_op_signature(op), "softmax(input, dim, dtype=None)",
            "a signature");
     is_int(tn_op_arg_count(op), 3, "its arguments");
-    is_str(tn_op_arg_at(op, 1)->name, "dim", "by number");
+    is_str(tn_op_arg_at(op, 1)->name, "dim",
+           "arguments are found by their index");
     ok(tn_op_arg_at(op, 2)->optional && tn_op_arg_at(op, 2)->keyword &&
            !tn_op_arg_at(op, 0)->optional,
        "and their kinds");
@@ -84,8 +86,8 @@ static void check_by_name(void)
            "two outputs");
     same("the first", out[0], tn_amax(x, .dim = 1));
     same("the second", out[1], tn_full(tn_dims(2), 2));
-    is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1),
-           TN_ERR_ARGUMENT, "with room for one");
+    is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1), TN_ERR_ARGUMENT,
+           "an output list with space for one");
     is_str(tn_error(), "max_dim: 2 results, room for 1", "is refused");
     tn_error_clear();
 }

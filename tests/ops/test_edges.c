@@ -7,8 +7,8 @@
 static void refused(const void *result, tn_status code, const char *message)
 {
     ok(!result, "refused: %s", message);
-    is_str(tn_error(), message, "in these words");
-    is_int(tn_error_code(), code, "with its code");
+    is_str(tn_error(), message, "the message is as expected");
+    is_int(tn_error_code(), code, "the error has the expected code");
     tn_error_clear();
 }
 
@@ -342,7 +342,7 @@ static void test_randint(void)
     ok(tn_randint(-128, 128, tn_dims(2), .dtype = TN_I8) &&
            tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
            tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),
-       "all of a dtype's numbers may be drawn");
+       "all of a dtype's numbers can be drawn");
     refused(
         tn_bincount(WHOLES(INT64_MAX)), TN_ERR_ARGUMENT,
         "bincount: input has 9223372036854775807: there are no counts of so "

@@ -197,7 +197,7 @@ static void check_mistakes(const format *f)
     is_int(tn_error_code(), TN_ERR_DTYPE, "for their dtypes");
     ok(tn_error() && strstr(tn_error(), "add: input is float8") &&
            strstr(tn_error(), "convert with tn_to_dtype"),
-       "with the mend: %s", tn_error());
+       "with the remedy: %s", tn_error());
     tn_error_clear();
 }
 

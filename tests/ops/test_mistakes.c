@@ -43,9 +43,9 @@ static tn_tensor *slice_into(int64_t count, int64_t whole, int64_t start,
 
 static void check_slices(void)
 {
-    ok(slice_into(2, 4, 2, 1), "the last two of four");
-    ok(slice_into(2, 4, 1, 2), "the last one by steps");
-    ok(slice_into(0, 4, 4, 1), "none, behind the end");
+    ok(slice_into(2, 4, 2, 1), "a slice of the last two of four");
+    ok(slice_into(2, 4, 1, 2), "a slice from 1 with step 2");
+    ok(slice_into(0, 4, 4, 1), "an empty slice at the end");
     refused(slice_into(3, 4, 2, 1), TN_ERR_SHAPE,
             "slice_backward: input (3,) is no slice, from 2 by 1, of dim 0 of "
             "(4,)");

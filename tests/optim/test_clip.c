@@ -53,7 +53,7 @@ static void test_value(void)
     tn_tensor *p = with_grad(TN_F32, -7, 0.25f);
     is_int(tn_clip_grad_value(tn_parameters_from(&p, 1), 0.5), TN_OK,
            "values are clipped");
-    is_double_near(grad_at(p, 0), -0.5, 0, "at the bound");
+    is_double_near(grad_at(p, 0), -0.5, 0, "elements are clipped to the bound");
     is_double_near(grad_at(p, 1), 0.25, 0, "those within stay");
 }
 

@@ -100,7 +100,8 @@ static void test_state(void)
     ok(!tn_tensor_grad(p[0]), "zero_grad forgets gradients");
     is_double_near(tn_optim_lr(optim), 0.5, 0, "the learning rate");
     is_int(tn_optim_set_lr(optim, 0.25), TN_OK, "can be set");
-    is_double_near(tn_optim_lr(optim), 0.25, 0, "to another");
+    is_double_near(tn_optim_lr(optim), 0.25, 0,
+                   "the learning rate can be changed");
 
     set_grad(p[1], 0);
     tn_error_set(TN_ERR_IO, "a batch is gone");

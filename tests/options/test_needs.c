@@ -103,7 +103,7 @@ static void test_tables(void)
           tn_embedding_bag(i, w, NULL, .mode = "max", .sparse = true),
           tn_embedding_bag(i, w, NULL, .sparse = true));
     ok(tn_embedding_bag(i, w, NULL, .norm_type = 2) != NULL,
-       "a default may be written: it asks for nothing that is not done");
+       "a default may be written, since it requests nothing");
 }
 
 /* sparse changes nothing of the values. */

@@ -56,7 +56,7 @@ static void test_arrays(void)
     told(TN_ERR_ARGUMENT, "tensor_set_array: 4611686018427387904 of float32 "
                           "have more bytes than an array can have");
     tn_tensor_to_array(expanded(TN_F32, b62), bytes, SIZE_MAX);
-    ok(tn_error(), "not even where the caller says so");
+    ok(tn_error(), "not even if the caller passes such a size");
     tn_error_clear();
 }
 

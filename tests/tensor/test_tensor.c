@@ -79,7 +79,7 @@ static void check_attributes(void)
     is_int(tn_tensor_strides(x)[0], 12, "row-major strides");
     ok(tn_tensor_is_contiguous(x), "a new tensor is contiguous");
     tn_tensor *t = tn_transpose(x, 0, 2);
-    ok(!tn_tensor_is_contiguous(t), "its transposition is not");
+    ok(!tn_tensor_is_contiguous(t), "its transpose is not contiguous");
     ok(tn_tensor_is_alias(x, t), "but shares its memory");
     ok(!tn_tensor_is_alias(x, tn_clone(x)), "a clone does not");
     ok(tn_tensor_device(x) == tn_device_current(), "device");
@@ -115,7 +115,7 @@ static void check_wrap(void)
     tn_scope_close(scope);
     is_int(released, 0, "a view holds the loan");
     tn_drop(view);
-    is_int(released, 5, "which ends once, with the last of them");
+    is_int(released, 5, "the memory is released once, with the last tensor");
 }
 
 static void check_shapes(void)

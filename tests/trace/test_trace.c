@@ -234,7 +234,7 @@ static void test_instructions(void)
     is_int(instructions(all, "traced_kept", 0), 9 * 128 + 8 * exp_row,
            "an operand that is the same in each round counts once");
     is_int(instructions(all, "traced_search", 0), 128,
-           "one that may end before has the question alone");
+           "a loop that may end early counts its condition only");
     ok(instructions(all, "gcd", 0) < 2 * 128 * 20, "as has gcd's");
     json_decref(all);
 }
@@ -330,7 +330,7 @@ static void test_lane_again(void)
     tn_trace_stop();
     json_t *all = events();
     is_int(count_of(all, "device", "exp"), 0, "a new trace has no old work");
-    is_int(count_of(all, "device", "neg"), tells_time(), "but its own");
+    is_int(count_of(all, "device", "neg"), tells_time(), "but its own events");
     json_decref(all);
 }
 

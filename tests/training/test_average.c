@@ -170,7 +170,7 @@ static void check_mistakes(void)
 {
     tn_module *m = tn_nn_linear(2, 2);
     tn_average *average = tn_average_new(m);
-    ok(!tn_average_new(NULL), "no module, no average");
+    ok(!tn_average_new(NULL), "without a module there is no average");
     is_str(tn_error(), "average_new: module is NULL", "is reported");
     tn_error_clear();
     ok(!tn_average_new(m, .decay = 1), "a decay of 1 is refused");
@@ -201,7 +201,7 @@ static void check_mistakes(void)
     tn_module_to(m, other);
     is_int(tn_average_update(average), TN_ERR_DEVICE, "a module that has moved");
     ok(tn_error() && strstr(tn_error(), "make the average anew"),
-       "with the mend: %s", tn_error());
+       "with the remedy: %s", tn_error());
     tn_error_clear();
 }
 

@@ -69,12 +69,12 @@ static void test_round(void)
     ok(!tn_error(), "three steps and a checkpoint");
     tn_rng_state rng = tn_rng_snapshot();
     tn_checkpoint copy = make(4, 2);
-    is_int(tn_checkpoint_load(path, &copy), TN_OK, "it is taken up");
+    is_int(tn_checkpoint_load(path, &copy), TN_OK, "the checkpoint is loaded");
     is_int(copy.step, 3, "the program's number comes back");
     is_int(tn_loader_snapshot(copy.loader).batch, 3,
            "the loader is in the middle of its epoch");
     is_int((int64_t)tn_loader_snapshot(copy.loader).seed, 1,
-           "of the seed that it had");
+           "the loader has its seed");
     is_int(tn_schedule_steps(copy.schedule), 3, "the schedule continues");
     ok(tn_optim_lr(copy.optim) == tn_optim_lr(all.optim),
        "with the learning rate");

@@ -63,7 +63,7 @@ int main(void)
     is_int(late.allocated_bytes, early.allocated_bytes,
            "tensors take the same bytes after step 500 and after the last");
     is_int(late.slab_count, early.slab_count,
-           "no memory was asked of the device after step 500");
+           "no device memory was allocated after step 500");
     if (holds_back)
         skip(1, "a sanitizer holds back freed memory");
     else if (early_kib == 0)
