@@ -76,7 +76,7 @@ static void test_module(void)
     tn_tensor *y = tn_sum(tn_mul_scalar(tn_forward(net, x), 0));
     ok(!isnan(tn_item(y)), "a value without NaN");
     TN_DETECT_ANOMALY {
-        ok(tn_backward(y) < 0, "whose gradient is the NaN");
+        ok(tn_backward(y) < 0, "whose gradient is NaN");
         is_error("1.0: backward of sqrt: the gradient of input (2,) is NaN at "
                  "(1,), and that which came in is not", "sqrt", "1.0");
     }

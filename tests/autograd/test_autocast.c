@@ -92,14 +92,14 @@ static void check_switch(void)
             ok(dtype_of_product() == TN_F16, "scopes nest");
         TN_AUTOCAST(TN_DTYPE_NONE)
             ok(dtype_of_product() == TN_F32, "off within on");
-            ok(tn_autocast_dtype() == TN_BF16,
-               "and each region restores the outer mode");
-            tn_dtype other = TN_DTYPE_NONE;
-            pthread_t thread;
-            pthread_create(&thread, NULL, elsewhere, &other);
-            pthread_join(thread, NULL);
-            ok(other == TN_F32, "another thread's mode does not change");
-            TN_AUTOCAST(TN_F64)
+        ok(tn_autocast_dtype() == TN_BF16,
+           "and each region restores the outer mode");
+        tn_dtype other = TN_DTYPE_NONE;
+        pthread_t thread;
+        pthread_create(&thread, NULL, elsewhere, &other);
+        pthread_join(thread, NULL);
+        ok(other == TN_F32, "another thread's mode does not change");
+        TN_AUTOCAST(TN_F64)
             ok(tn_autocast_dtype() == TN_BF16, "a wrong dtype changes nothing");
         is_int(tn_error_code(), TN_ERR_DTYPE, "and is refused");
         is_str(tn_error(), "autocast: to float64: give TN_F16 or TN_BF16, or "
