@@ -100,7 +100,8 @@ static void test_nesting(void)
     if (tn_grad_mode())
         TN_NO_GRAD
             ok(!tn_grad_mode(), "a region is one statement");
-            else ok(false, "a region does not capture an else");
+    else
+        ok(false, "a region does not capture an else");
 }
 
 static int asked;
