@@ -9,7 +9,7 @@ const char fuzz_target[] = "einsum";
 
 enum { TENSORS = 5 };
 
-/* The next tensor of the input; NULL where that has ended. */
+/* The next tensor of the input; NULL at its end. */
 static tn_tensor *take(const uint8_t **at, const uint8_t *end)
 {
     tn_dims_list size = {.count = 0};

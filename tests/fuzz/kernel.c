@@ -9,7 +9,7 @@
 
 const char fuzz_target[] = "kernel";
 
-/* Same for every input of a text, and different between texts. */
+/* A hash of a text, as its name. */
 static uint64_t hash_text(const char *text)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */

@@ -14,7 +14,7 @@ enum { SLOTS = 12, DEPTH = 7, STEPS = 200 };
 typedef struct slot {
     void *object;
     int depth;
-    bool kept; /* by us: lives until it is dropped */
+    bool kept; /* by the target: lives until it is dropped */
 } slot;
 
 enum { TENSOR, MODULE, OPTIM, DATASET, LOADER, KINDS };
@@ -32,7 +32,7 @@ static void let_go(slot *s)
     *s = (slot){.object = NULL};
 }
 
-/* An object that stands in another slot is owned by whatever owns that. */
+/* An object that is also in another slot has that slot's owner. */
 static void put(int kind, int i, void *object)
 {
     slot new = {.object = object, .depth = depth};
@@ -69,7 +69,8 @@ static void drop(slot *s)
         return;
     s->kept = false;
     tn_drop(s->object);
-    if (s->depth > depth) /* its scope is closed: we were the last */
+    if (s->depth >
+        depth) /* its scope is closed, so this was the last reference */
         s->object = NULL;
 }
 
@@ -85,7 +86,7 @@ static tn_module *module(int i)
     return slots[MODULE][i % SLOTS].object;
 }
 
-/* A new tensor of x and y; NULL where that fails. */
+/* A new tensor from x and y; NULL if that fails. */
 static tn_tensor *make(int how, tn_tensor *x, tn_tensor *y, int n)
 {
     tn_tensor *out = NULL;

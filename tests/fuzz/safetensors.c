@@ -87,7 +87,8 @@ static void run(const uint8_t *data, size_t size)
     char *file = calloc(1, whole);
     if (!file)
         abort();
-    memcpy(file, &json_bytes, sizeof json_bytes); /* little-endian, as we are */
+    memcpy(file, &json_bytes,
+           sizeof json_bytes); /* little-endian, as this machine */
     memcpy(file + sizeof json_bytes, json, json_bytes);
     check_open(file, whole);
     free(file);

@@ -6,7 +6,7 @@
 
 const char fuzz_target[] = "spec";
 
-/* Whether the item of out, written down again, means the same. */
+/* Whether the item of out, written as text and parsed again, is the same. */
 static bool reads_again(const tn__spec *spec)
 {
     char text[sizeof(tn__spec) + 32], number[24] = "";

@@ -24,7 +24,7 @@ static tn_tensor *rounded(tn_tensor *x)
     return x && tn_tensor_dtype(x) == TN_F32 ? tn_to_dtype(x, lower) : x;
 }
 
-/* In float32, whatever x was. */
+/* Converted to float32. */
 static bool same(tn_tensor *x, tn_tensor *y)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) * sizeof(double);

@@ -74,7 +74,7 @@ static bool same_element(tn_dtype dtype, const char *a, const char *b)
     return x != x && y != y;
 }
 
-/* Without a difference "", else what it is. */
+/* Describes the difference; "" if there is none. */
 static void difference(tn_tensor *got, tn_tensor *want, char *why, size_t room)
 {
     tn_dtype dtype = want->dtype;
@@ -155,7 +155,7 @@ static void compare(const char *op, size_t number, tn_tensor **got,
 
 /* ---- the walk ------------------------------------------------------------ */
 
-/* A sample's results on a device; the same random numbers on each. */
+/* A sample's results on a device, with the same random numbers on each. */
 static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
                   const char *op, tn_tensor **out, char *why, size_t room)
 {
@@ -163,7 +163,7 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
     tn_manual_seed(17);
     int count = op_sample_results(file, json, op, tn_clone, out, MOST_RESULTS,
                                   why, room);
-    /* What failed late belongs to this sample. */
+    /* Waits, so that asynchronous failures belong to this sample. */
     if (tn_device_synchronize(device) < 0 && count >= 0) {
         snprintf(why, room, "%s", tn_error());
         count = -1;
@@ -172,7 +172,7 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
     return count;
 }
 
-/* On reference, and on the device that context is. */
+/* Runs on reference, and on the device in context. */
 static void one_sample(tn_safetensors *file, const json_t *json,
                        const char *op, size_t number, void *context)
 {

@@ -52,7 +52,7 @@ static bool is_in(const char *const *names, const char *op)
     return names[i] != NULL;
 }
 
-/* Does looser.def say that PyTorch's may be any way from float64's? */
+/* Does looser.def allow any distance of PyTorch's result from float64's? */
 static bool is_far(const char *op)
 {
     static const char *const names[] = {
@@ -174,8 +174,8 @@ bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
     return equal;
 }
 
-/* Two steps of the type at this size, and what sums in float32 lose where they
- * cancel: that hangs on the greatest element. */
+/* Two steps of the type at this magnitude, and the error of float32's sums if
+ * they cancel, which depends on the greatest element. */
 static bool near_rounded(double got, double wide, tn_dtype dtype, double most)
 {
     int digits = dtype == TN_F16 ? 11 : dtype == TN_BF16 ? 8 : 24, exponent;
@@ -220,8 +220,8 @@ static double step_at(double magnitude, tn_dtype dtype)
                                                    : 24));
 }
 
-/* The farthest of x's elements from exact's, which have `most` as the greatest;
- * what is finite in both. */
+/* The greatest distance of x's elements from exact's, over elements that are
+ * finite in both. *most: the greatest of exact's. */
 static double farthest(const double *x, const double *exact, int64_t count,
                        double *most)
 {
@@ -280,14 +280,15 @@ double golden_greatest(tn_tensor *x)
  * element of inputs and outputs.) Elements of ours that are not within the
  * tolerance of PyTorch's are therefore compared with float64's. `moved` is how
  * far float64's result moves if its inputs are rounded once more. Ours pass if
- * they are halves: float64's, rounded, to two steps; or within float32's
- * tolerance of it; or no farther from it than PyTorch's farthest element and
- * than `moved`; float32, and float64 where another input is narrower: within
- * the tolerance of float64's; or no farther from it than twice PyTorch's
- * farthest element, or than `moved`, which a sum of some terms cannot avoid. If
- * PyTorch's result is more than 64 steps and more than 16 times `moved` away,
- * that is no rounding error, and the sample fails unless looser.def lists it.
- */
+ * they are
+ *   halves: float64's, rounded, to two steps; or within float32's tolerance of
+ *     it; or no farther from it than PyTorch's farthest element and `moved`;
+ *   float32, and float64 if another input is narrower: within the tolerance of
+ *     float64's; or no farther from it than twice PyTorch's farthest element,
+ *     or than `moved`, which a sum of some terms cannot avoid.
+ * If PyTorch's result is more than 64 steps and more than 16 times `moved`
+ * away, that is no rounding error, and the sample fails unless looser.def lists
+ * it. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                    tn_tensor *wide, tn_tensor *const *nudged, int nudges,
                    double greatest, char *text, size_t room)

@@ -10,7 +10,7 @@ typedef struct walk {
     void *context;
 } walk;
 
-/* False, with the reason told, if the file cannot be read. */
+/* False, with the reason printed, if the file cannot be read. */
 static bool one_file(const walk *w, const char *path)
 {
     tn_scope *scope = tn_scope_open();

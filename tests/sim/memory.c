@@ -19,21 +19,21 @@
 #define GRAIN 16ull
 
 typedef struct block {
-    uint64_t base, bytes; /* as asked for */
+    uint64_t base, bytes; /* as requested */
     uint64_t first, span; /* whole pages */
     int device;
     bool live;
 } block;
 
-/* The work that did something: 0: none; else its stream's number + 1 in the
- * upper 5 bits, and which of that stream's it was in the others. */
+/* The work that made an access: 0: none; otherwise its stream's number + 1 in
+ * the upper 5 bits, and its number within that stream in the others. */
 typedef struct trace {
     uint32_t writer, reader;
 } trace;
 #define WORK_BITS 27
 
 static int file = -1;
-/* Much, since no address is given out twice; less where a process may not map as
+/* Large, since no address is reused; smaller if the process may not map as
  * much, as under valgrind. */
 static uint64_t region = 1ull << 38;
 static unsigned char *seen, *reached; /* by the process; by the driver */
@@ -117,8 +117,8 @@ tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
                                     .span = span,
                                     .device = device,
                                     .live = true};
-    /* Not zero: nobody may count on that. Of a large block its beginning; the rest
-     * takes no memory until it is touched. */
+    /* Not zero, so that nothing relies on zeros. Only the beginning of a large
+     * block is filled; the rest uses no memory until it is accessed. */
     memset(reached + used, 0xa5, span < FILLED ? span : FILLED);
     used += span + PAGE;
     live_bytes[device] += bytes;
@@ -166,7 +166,8 @@ static bool is_ordered(const sim_actor *actor, uint32_t work)
     return !work || actor->clock.done[(work >> WORK_BITS) - 1] >= number;
 }
 
-/* Notes the access; false, said, if another stream's has no order with it. */
+/* Records the access. False, with a report, if it is not ordered with one of
+ * another stream. */
 static inline bool note_access(const sim_actor *actor, bool writes,
                                const char *what, uint64_t at, size_t bytes)
 {
@@ -193,8 +194,8 @@ static inline bool note_access(const sim_actor *actor, bool writes,
     return true;
 }
 
-/* Of the sizes that kernels reach, each compiled for itself: most of the time
- * of a launch goes here. */
+/* Compiled separately for each size of access, since a launch spends most of
+ * its time here. */
 #define EACH_SIZE(bytes, does)                                                \
     switch (bytes) {                                                          \
     case 1: does(1); break;                                                   \
@@ -241,7 +242,7 @@ static void *reach(const sim_actor *actor, int how, const char *what,
     return *error ? NULL : reached + at;
 }
 
-/* The live block in which all of that lies; NULL. */
+/* The live block that contains all of that, or NULL. */
 static const block *block_with(uint64_t at, size_t bytes)
 {
     static size_t last;

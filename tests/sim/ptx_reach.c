@@ -21,12 +21,12 @@ bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what)
     return false;
 }
 
-/* What is done with shared memory. */
+/* The kind of an access to shared memory. */
 enum { READS = 1, WRITES = 2 };
 
-/* False: two threads without a barrier between them, one of which writes; or a
- * read of what none has written. What is done is known where this is compiled:
- * much of the time of many a launch goes here. */
+/* False for a race: accesses of two threads, one of which writes, without a
+ * barrier between them; or for a read of uninitialized memory. The kind is a
+ * compile-time constant, since many launches spend much of their time here. */
 static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
 {
     const uint64_t now = g->epoch, own = now | who;
@@ -44,7 +44,7 @@ static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
     return true;
 }
 
-/* Says why. */
+/* Reports why. */
 static bool touch_refused(const group *g, const touch *s, bool only_reads)
 {
     const bool unwritten = s->wrote < g->first_epoch &&
@@ -75,7 +75,8 @@ static bool touch_shared(const group *g, const thread *t, const ptx_ins *i,
     return true;
 }
 
-/* False, said: a read of what the thread has not written. */
+/* False, with a report, for a read of memory that the thread has not written.
+ */
 static bool touch_local(const thread *t, const ptx_ins *i, uint64_t at)
 {
     if (i->op == PTX_ST)
@@ -150,8 +151,9 @@ static void atomic(const thread *t, unsigned char *at, const ptx_ins *i)
 
 /* ---- of a warp's threads together ---------------------------------------- */
 
-/* Places in shared memory of one grain each, those that may be reached. Where
- * neighbours read one place, the first and the last leave what all would. */
+/* Checks aligned accesses to shared memory of one granule each. If adjacent
+ * threads read the same address, recording the first and the last has the
+ * effect of all. */
 static inline void reach_grains(const group *g, const ptx_ins *i,
                                 const lanes *who, unsigned first,
                                 const uint64_t *at, unsigned char **to,
@@ -170,8 +172,8 @@ static inline void reach_grains(const group *g, const ptx_ins *i,
     }
 }
 
-/* What can be looked at for all threads at once. Of what is left NULL each
- * thread's is looked at by itself, which says why it may not. */
+/* Checks what can be checked for all threads at once. An access that is left
+ * NULL is then checked alone, which reports the error. */
 static void reach_together(group *g, const thread *warp, const ptx_ins *i,
                            const lanes *who, const uint64_t *at,
                            unsigned char **to)

@@ -80,7 +80,7 @@ bool sim_queue_uses(const sim_queue *q, const void *uses)
     return w;
 }
 
-/* A device rounds as it does, whatever the calling thread has set. */
+/* A device's rounding does not depend on the calling thread's mode. */
 static void run_one(struct CUstream_st *s)
 {
     fenv_t callers;
@@ -102,7 +102,7 @@ static void run_one(struct CUstream_st *s)
     free(w);
 }
 
-/* All of it, or up to where an event is done. */
+/* Runs all work of a stream, or up to an event. */
 static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
                        uint64_t mark)
 {
@@ -180,7 +180,7 @@ tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
     return 0;
 }
 
-/* The driver would let the work end by itself; so does this, now. */
+/* A real driver finishes the work later; this one does it now. */
 tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 {
     ENTER_WITH(stream, "stream", false);
@@ -245,7 +245,7 @@ tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
 
 typedef struct event_work {
     sim_work work;
-    struct CUstream_st *stream; /* that it was given to */
+    struct CUstream_st *stream; /* that the event was recorded in */
     struct CUevent_st *event;
     uint64_t mark; /* of the event, when it was recorded or waited for */
 } event_work;
@@ -314,7 +314,8 @@ tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
     return give_event(stream, event, run_record);
 }
 
-/* Asked again and again, it must come: a real device goes on by itself. */
+/* Repeated queries must succeed eventually, since a real device continues
+ * working. */
 tn_cu_result cuEventQuery(tn_cu_event event)
 {
     ENTER_WITH(event, "event", false);
