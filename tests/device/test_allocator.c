@@ -184,7 +184,8 @@ static void test_peak(tn_device *device)
     tn_cache_empty(device);
 }
 
-/* A device of 32 MiB, its memory not seen, its work late. */
+/* A device with 32 MiB of memory that cannot be mapped, and asynchronous work.
+ */
 static void test_device_full(tn_device *device)
 {
     tn__block *a = tn__block_alloc(device, 24 * MIB);

@@ -165,7 +165,7 @@ static void test_entries(void)
     each_file(remove_file);
 }
 
-/* What is read is young again, so that the trim takes others. */
+/* Reading an entry makes it recent, so that trimming removes others. */
 static void test_use(void)
 {
     write_of("key", "value");
@@ -196,7 +196,7 @@ static void test_obstacle(void)
            "an entry that cannot be written leaves no file");
 }
 
-/* One entry, damaged in one way: it must be seen, and made anew. */
+/* An entry that is damaged in one way must be detected and replaced. */
 static void test_damage(const char *what, void (*damage)(const char *path))
 {
     write_of("key", "value");
@@ -294,7 +294,7 @@ static void test_many(void)
 
 /* ---- one at a time ------------------------------------------------------- */
 
-/* A process that holds the key until its pipe is closed, and ends then. */
+/* A process that holds the key until its pipe is closed, and then exits. */
 typedef struct holder {
     pid_t pid;
     int end;          /* of the pipe */
@@ -359,7 +359,8 @@ static void test_hold(void)
     waitpid(other.pid, &status, 0);
     is_int(status, 0, "the other process is done");
 
-    /* A thread waits, and a fork that outlives the hold does not prolong it. */
+    /* A thread waits for a key; a fork that outlives the holder does not
+     * prolong that. */
     pid_t child = fork();
     if (!child) {
         pause();

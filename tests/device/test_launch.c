@@ -104,7 +104,7 @@ static void test_late(tn_device *device)
     launch(device, 2, "exp", &fault);
     for (int i = 0; i < 100; i++)
         launch(device, 0, "add", &fault);
-    /* Emptying the cache waits too, but has nobody to tell. */
+    /* Emptying the cache waits too, but cannot report an error. */
     tn_cache_empty(device);
     ok(!tn_error(), "emptying the cache reports nothing");
     is_int(tn_device_synchronize(device), TN_ERR_DEVICE_LOST,

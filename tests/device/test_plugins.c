@@ -80,7 +80,7 @@ static void is_line(const char *report, const char *name, const char *rest)
 
 static void test_report(void)
 {
-    /* Twice: what was tried in a child leaves nothing behind. */
+    /* Twice, since a probe in a child must leave nothing. */
     const char *report = tn_load_report();
     report = tn_load_report();
     for (size_t i = 0; i < BAD_COUNT; i++)
@@ -164,7 +164,7 @@ static void test_opening(void)
 int main(void)
 {
     plan_later();
-    unsetenv("TENON_MASK"); /* what is masked here would not be found */
+    unsetenv("TENON_MASK"); /* a masked variable would not be found */
     folder_start();
     for (size_t i = 0; i < BAD_COUNT; i++)
         folder_add("all", bad[i].name, bad[i].name,

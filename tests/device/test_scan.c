@@ -48,7 +48,7 @@ static tn_buffer *sent(const by_hand *h, void *memory, size_t bytes)
     return buffer;
 }
 
-/* x and place become what the device makes of x. */
+/* Sets x and place to the device's scan of x. */
 static void scan(const by_hand *h, uint32_t kind, tn_dtype dtype, void *x,
                  int64_t *place, int64_t n)
 {

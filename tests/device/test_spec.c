@@ -100,7 +100,8 @@ static void test_default(void)
     is_default("nosuch",
                "TENON_DEVICE=nosuch: there is no plugin nosuch; there are: "
                "fake, longer, needy");
-    /* A GPU that cannot be had: auto moves on, a name does not. */
+    /* A GPU that cannot be opened: auto tries the next device, a name is an
+     * error. */
     setenv("TENON_LONGER_BROKEN", "1", 1);
     is_default("auto", "fake:0");
     is_default("longer", "TENON_DEVICE=longer: longer: the fake is broken");

@@ -242,7 +242,7 @@ static const tn__kernel *kernel_of(const char *text, tn_dtype dtype)
     return k;
 }
 
-/* Only what is read is kept for the way back: "x", "out", "g", ... */
+/* Only values that backward reads are saved: "x", "out", "g", ... */
 static void test_used(void)
 {
     static const struct {
@@ -337,7 +337,7 @@ static void test_dtypes(void)
        "also where the output's is wider");
 }
 
-/* Where the rules choose, at the points where one would divide by 0. */
+/* Rules that select, at points where one branch would divide by 0. */
 static void test_points(void)
 {
     static const struct {

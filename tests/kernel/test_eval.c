@@ -124,7 +124,7 @@ static void test_rounding(void)
        "subnormals add up");
     ok(f32_of(TN_K_DIV, 1, 3, 0) == (double)(1.0f / 3), "f32 DIV rounds once");
     ok(f32_of(TN_K_SQRT, 2, 0, 0) == (double)0x1.6a09e6p0f, "sqrt(2) in f32");
-    /* x * y = 1 + 2^-11 + 2^-24 lies half way: what z adds decides. */
+    /* x * y = 1 + 2^-11 + 2^-24 is a tie, which z breaks. */
     double x = 1 + 0x1p-12, tie = 1 + 0x1p-11;
     ok(f32_of(TN_K_MUL, x, x, 0) == tie, "1 + 2^-12 squared is a tie");
     ok(f32_of(TN_K_FMA, x, x, 0x1p-100) == tie + 0x1p-23,

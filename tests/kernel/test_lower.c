@@ -52,7 +52,7 @@ static void check_part(checker *c, uint32_t first, uint32_t count, int level)
             wrong(c, i, "is in a part of another level");
         if (ins->op == TN_K_STORE)
             c->stores[ins->imm.i]++;
-        /* a fold is there when the row's elements have all been seen */
+        /* a reduction's result exists after all elements of the row */
         if (ins->op != TN_K_REDUCE)
             c->ready[i] = true;
     }
@@ -194,7 +194,8 @@ static void test_layout(void)
     is_int(p->stage_count, 1, "without a reduction there is one stage");
     is_int(p->stage[0].row_count, 0, "whose elem part computes everything");
 
-    /* y1 could be stored in stage 1, but may lie over x, which stage 2 reads */
+    /* y1 could be stored in stage 1, but may share memory with x, which stage 2
+     * reads */
     p = tn__kernel_program(
         kernel_of("f(x) = let m = rmax(x); (x - m, x * rsum(x * m))"));
     is_int(p->stage_count, 3, "two reductions, three stages");

@@ -78,7 +78,7 @@ static bool nvrtc_open(void)
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so",
              folder ? folder : TENON_CUDA_FOLDER);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    /* NVRTC looks for its second file where the loader does. */
+    /* NVRTC searches its second file in the loader's folders. */
     snprintf(path, sizeof path, "%s/lib64/libnvrtc-builtins.so",
              folder ? folder : TENON_CUDA_FOLDER);
     dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -168,7 +168,8 @@ static bool moves_vectors(const char *entry)
     return moves;
 }
 
-/* What was made of a unit: is each text's in it? said: "" if so. */
+/* Checks that the result of a unit contains each text's kernel. said: "" if so.
+ */
 static void look(const joined *part, int count, const build *b, void *program,
                  char *said, size_t room)
 {
@@ -194,7 +195,7 @@ static void look(const joined *part, int count, const build *b, void *program,
     free(code);
 }
 
-/* Compiles these texts together. False: `said` tells what is wrong. */
+/* Compiles these texts together. False: `said` has the messages. */
 static bool is_silent(const joined *part, int count, const build *b,
                       char *said, size_t room)
 {
@@ -226,7 +227,8 @@ typedef struct unit {
     char said[2000]; /* of the first of them, or of all together */
 } unit;
 
-/* A unit that is not silent is compiled text by text: which is it? */
+/* If a unit gives a message, compiles its texts one by one to find the cause.
+ */
 static void unit_compile(void *context, int64_t i)
 {
     unit *u = (unit *)context + i;
@@ -249,7 +251,7 @@ static void unit_compile(void *context, int64_t i)
 
 /* ---- the tests ------------------------------------------------------------ */
 
-/* Compiles these texts in units; returns how many are not silent. */
+/* Compiles these texts in units. Returns how many give a message. */
 static int compile_all(const printed *item, int count, const build *b,
                        int *unit_count, double *seconds)
 {
@@ -328,7 +330,7 @@ static void test_vectors(const printed_list *list)
     free(some);
 }
 
-/* One text of a unit with a line more in its kernel: that one is named. */
+/* Adds a line to one text's kernel in a unit: the test must name that text. */
 static void test_names(const printed_list *list, const char *line,
                        const char *what)
 {
@@ -369,7 +371,7 @@ static void print_for(printed_list *list, uint32_t flags)
     printed_shared(list, &target, 1, 12);
 }
 
-/* The sanitizers watch what they load, too, and NVRTC leaks. */
+/* Sanitizers also check loaded libraries, and NVRTC leaks. */
 static bool is_watched(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -71,7 +71,7 @@ static void small_weights_fill_the_device(void)
        (int)plan.group_count, (int)plan.scratch_bytes);
 }
 
-/* Plain C is for one work-item at a time, with double precision. */
+/* Plain C runs one work-item at a time, with double precision. */
 static void plain_c_has_its_flags(void)
 {
     const tn_strided view = {.dtype = TN_F32};
@@ -107,7 +107,7 @@ static const tn_program *program_of(const char *text)
     return program;
 }
 
-/* The step of a plan that is next, for the sums of rows. */
+/* The next step of a plan, for sums of rows. */
 static tn_status plan_sum(tn_plan *plan, uint32_t units, int64_t rows,
                           int64_t length)
 {
@@ -145,7 +145,7 @@ static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
        of[1], done);
 }
 
-/* Many rows of some chunks: a team has as many work-items as can fold. */
+/* Many rows of some chunks: a team has as many work-items as can reduce. */
 static void teams_fit_rows(void)
 {
     static const struct {
@@ -201,7 +201,7 @@ static tn_plan plan_of(const tn_program *program, bool rows,
     return plan;
 }
 
-/* Which work-item takes which element follows from how memory lies. */
+/* The strides decide which work-item processes which element. */
 static void plans_follow_strides(void)
 {
     static const char softmax[] =
@@ -379,7 +379,7 @@ static void write_file(const char *path, const char *text)
         bail_out("cannot write %s", path);
 }
 
-/* What the compiler says of the file, up to room; "" if nothing. */
+/* The compiler's messages about the file, up to room; "" if none. */
 static void compile(const char *standard, const char *path, char *out,
                     size_t room)
 {

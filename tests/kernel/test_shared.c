@@ -17,7 +17,7 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 
 static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
 
-/* Everything that can be made of a definition; false at the first failure. */
+/* Makes everything from a definition. False at the first failure. */
 static bool make_all(const tn__def *def)
 {
     const tn__kernel *k = tn__def_kernel(def, dtypes);

@@ -58,7 +58,8 @@ static bool run(const char *name, tn_dtype type, const double *x,
     return true;
 }
 
-/* How far got is from want in the spacing of `digits` binary digits there. */
+/* The distance of got from want, in units of the spacing of numbers of `digits`
+ * bits. */
 static double distance(double got, double want, int digits)
 {
     int exponent;
@@ -66,7 +67,7 @@ static double distance(double got, double want, int digits)
     return fabs(got - want) / ldexp(1, exponent - digits);
 }
 
-/* Computed in float32: the largest distance found is docs/math-errors.md's. */
+/* Computed in float32; docs/math-errors.md has the largest error found. */
 static double narrow_limit(const char *name)
 {
     return strcmp(name, "erfinv") == 0 ? 0.8 : 0.51;

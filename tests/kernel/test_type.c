@@ -325,7 +325,8 @@ static void test_constants(void)
        "f16(x) rounds at once");
 }
 
-/* Equal values once, exact identities, and none that is not. */
+/* Equal values are computed once; exact identities are applied, others are not.
+ */
 static void test_simplified(void)
 {
     static const struct {
@@ -357,7 +358,7 @@ static void test_simplified(void)
     }
 }
 
-/* Choices that share what they choose from: 2^40 paths, if each were gone. */
+/* Choices that share their operands: 2^40 paths if each were followed. */
 static void test_shared_choices(void)
 {
     enum { CHOICES = 40 };

@@ -134,7 +134,8 @@ static void try_all(void)
     refused(tn_zeros_like(wrong), "an operator's input");
 }
 
-/* The same in a process with TENON_DEBUG=scopes: how many were wrong? */
+/* The same in a process with TENON_DEBUG=scopes. Returns how many were wrong.
+ */
 static int try_debug(void)
 {
     pid_t child = fork();

@@ -162,7 +162,7 @@ static void release(void *context)
     tn_nn_transformer_encoder(4, 2, 1)
 #define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder                 \
     tn_nn_transformer_decoder(4, 2, 1)
-/* Made once: with all that dies meanwhile, wrong ones would be forgotten. */
+/* Made once: dead objects are remembered only until their memory is reused. */
 #define PLAUSIBLE_nn_transformer_forward_with_transformer transformer
 #define PLAUSIBLE_nn_embedding_bag_forward_embedding_bag                      \
     tn_nn_embedding_bag(4, 3)
@@ -457,7 +457,7 @@ static void try_one(const call *c, int at)
     bool gave = c->run(at);
     const char *error = tn_error();
     snprintf(seen->message[i], MESSAGE, "%s", error ? error : "");
-    /* Whatever a layer's function calls its module is a module. */
+    /* Any name that a layer's function has for its module means the module. */
     bool named = error && is_name(c->name, error) &&
                  (at < 0 || has_word(error, c->argument[at]) ||
                   has_word(error, "module is NULL"));
@@ -468,7 +468,8 @@ static void try_one(const call *c, int at)
     tn_error_clear();
 }
 
-/* What is gone, or of another kind, is refused by name, by attributes too. */
+/* Dead objects and those of another kind are refused by name, by attributes
+ * too. */
 static void try_bad(const call *c, int at)
 {
     outcome *o = &seen->bad[bad_now][at];
@@ -482,7 +483,8 @@ static void try_bad(const call *c, int at)
     bool told = error && is_name(c->name, error) &&
                 (strstr(error, " gone") || strstr(error, ", not a") ||
                  strstr(error, "is no") || strstr(error, "this is a scope"));
-    /* Then it says where the object went, unless that is a scope itself. */
+    /* The message then names what freed the object, unless it is a scope
+     * itself. */
     if (told && seen->under_debug && strstr(error, " gone: "))
         told = strstr(error, " took it ") || strstr(error, "dropped with") ||
                strstr(error, "last object that held it");
@@ -591,7 +593,7 @@ static bool make_values(void)
     return !tn_error() && nowhere && seen != MAP_FAILED;
 }
 
-/* Given a name, what comes of that function's calls is told. */
+/* With a name, prints the result of each call of that function. */
 int main(int argc, char **argv)
 {
     plan_later();

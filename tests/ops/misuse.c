@@ -213,7 +213,7 @@ bool misuse_values_make(void)
 
 /* ---- one call ------------------------------------------------------------ */
 
-/* What runs, for whoever looks when it does not end, or ends too soon. */
+/* The running call, for reports if it does not end, or ends the process. */
 static struct {
     const tn_op *op;
     const tn_value *value;
@@ -287,7 +287,7 @@ static void limit_seconds(int seconds)
     setitimer(ITIMER_PROF, &timer, NULL);
 }
 
-/* The program is lost: what it prints hurts no more. */
+/* The program ends anyway, so printing here is safe enough. */
 static void too_long(int number)
 {
     (void)number;
@@ -356,7 +356,7 @@ static bool is_valid(const tn_tensor *x)
            end <= x->storage->bytes;
 }
 
-/* Read wholly: a sanitizer sees memory that is not there. */
+/* Reads all of it, so that a sanitizer detects invalid memory. */
 static bool is_readable(tn_tensor *x)
 {
     char room[4096];
@@ -386,7 +386,7 @@ static bool tells(const tn_op *op, const char *message)
            tn_error_code() == TN_ERR_MEMORY;
 }
 
-/* Does the text have this word? "dim" counts as "dims", of which it is one. */
+/* Does the text have this word? "dim" also matches "dims". */
 static bool has_word(const char *text, const char *word)
 {
     size_t length = strlen(word);
@@ -489,7 +489,7 @@ void misuse_vary(const tn_op *op, const tn_value *value, int first, int every)
         memcpy(own, value, (size_t)op->arg_count * sizeof *own);
         for (int k = 0; k < pool.count; k++) {
             own[i] = pool.value[k];
-            /* Of kinds that the argument does not take, one in eight. */
+            /* Of kinds that the argument does not accept, one in eight. */
             bool taken = own[i].kind < 0 || own[i].kind > TN_VALUE_DEVICE ||
                          op->arg[i].kinds >> own[i].kind & 1 ||
                          own[i].kind == TN_VALUE_NONE;

@@ -195,7 +195,7 @@ static uint64_t bits(draws *d)
 
 /* ---- a call ------------------------------------------------------------- */
 
-/* Nothing, and no message: an attribute of what is not there. */
+/* NULL without a message: an attribute that does not exist. */
 static const char meant[] =
     " average_at average_name op_at op_arg_at parameters_at parameters_name "
     "safetensors_name safetensors_shape categories_name op_context_tensor op_context_saved status_name "
@@ -328,7 +328,7 @@ static bool start(void)
     return tn_device_current() != NULL;
 }
 
-/* Fresh for each function: some change what they are given. */
+/* New for each function, since some change their arguments. */
 static void make_values(void)
 {
     x = tn_requires_grad(tn_ones(tn_dims(3)));

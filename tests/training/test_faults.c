@@ -75,7 +75,7 @@ static void check_backward(void)
     is_int(wrong, 0, "each returned that, and left no leaf a gradient");
 }
 
-/* The first gradient of a tensor that has none needs memory to hold it. */
+/* The first gradient of a tensor needs memory. */
 static void check_set_grad(void)
 {
     tn_tensor *g = tn_ones(tn_dims(2));
@@ -139,7 +139,7 @@ int main(void)
     ok(grown <= 2, "no failure leaves memory behind (%lld did)",
        (long long)grown);
 
-    /* From nothing: making the model, its first steps, all of it. */
+    /* Everything: making the model and its first steps. */
     int64_t made = 0, refused = 0;
     for (n = 1; n < 2000; n++) {
         tn_scope *scope = tn_scope_open();
@@ -158,7 +158,7 @@ int main(void)
         if (status != TN_OK && status != TN_ERR_MEMORY)
             break;
         if (made > 20)
-            break; /* n lies beyond all allocations */
+            break; /* n is greater than the number of allocations */
     }
     is_int(made + refused, n < 2000 ? n : n - 1,
            "a model is made, or a failed allocation is reported");

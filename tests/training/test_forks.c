@@ -114,7 +114,7 @@ static void *work(void *argument)
 
 static double expected, expected_on_cpu;
 
-/* Of a device that has a driver: it says why it cannot be used. */
+/* A device with a driver reports why it cannot be used. */
 static bool is_refused(void)
 {
     tn_ones(tn_dims(4));

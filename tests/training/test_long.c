@@ -6,7 +6,7 @@
 
 #include "../tap.h"
 
-/* A sanitizer holds back what is freed, so the process grows by design. */
+/* A sanitizer does not reuse freed memory, so the process grows by design. */
 #if defined(__SANITIZE_ADDRESS__)
 static const bool holds_back = true;
 #elif defined(__has_feature)

@@ -208,7 +208,7 @@ static const struct {
              {"subnormals switched off", flush}, {"another umask", closed}};
 enum { MODES = sizeof modes / sizeof *modes };
 
-/* In a process of its own: what was computed in this mode. */
+/* Returns the results in this mode, from a process of its own. */
 static int in_mode(int mode, result *out)
 {
     int ends[2], status = -1;

@@ -27,7 +27,7 @@ static tn_tensor *loss_of(void)
     return tn_mean(tn_square(y));
 }
 
-/* The same in each thread; writes what is not as it should be. */
+/* Does the same in each thread, and writes what is wrong. */
 static void *use(void *argument)
 {
     char *wrong = argument;

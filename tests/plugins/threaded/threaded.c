@@ -447,7 +447,7 @@ static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     return TN_OK;
 }
 
-/* Waits for the commands that use what is counted there. */
+/* Waits until no pending command uses the object of this counter. */
 static void wait_for(const int *uses)
 {
     pthread_mutex_lock(&lock);
