@@ -101,7 +101,7 @@ static void test_backward(void)
                    "the gradient is right");
 }
 
-/* What an optimizer does not spoil itself is not told of it. */
+/* An optimizer is blamed only for NaNs that its step makes. */
 static void test_step(void)
 {
     tn_module *net = tn_nn_linear(2, 1);

@@ -78,7 +78,7 @@ static void test_accumulation(void)
                    "a leaf is a root with gradient 1");
 }
 
-/* What a product gives is added to the sum of those before, where that lies. */
+/* A product is added in place to the sum of earlier ones. */
 static void test_sums(void)
 {
     tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
@@ -86,7 +86,7 @@ static void test_sums(void)
     tn_backward(tn_sum(y));
     is_double_near(at(tn_tensor_grad(w), 3), 12, 1e-12,
                    "d sum(w w w) / dw, w all ones");
-    /* A cotangent that two inputs hold stays what it was. */
+    /* A cotangent that two inputs share does not change. */
     tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
     tn_tensor *b = tn_mul_scalar(a, 1), *c = tn_mul_scalar(a, 1);
     tn_tensor *in[] = {b, c}, *out[2];
@@ -323,7 +323,7 @@ static void test_retain(void)
     is_pair(tn_tensor_grad(x), 8, 12, "a failed backward adds nothing");
 }
 
-/* What gradients are by decree, which differences cannot tell. */
+/* Gradients that are fixed by convention, which finite differences cannot find. */
 static void test_decrees(void)
 {
     int64_t words[] = {1, 0, 1};
@@ -531,8 +531,8 @@ static void test_memory(void)
     is_int(tn__memory_live(), live, "and no block of memory");
 }
 
-/* Every allocation of a step made to fail in turn: an error each time, nothing
- * left behind, and the next step works. */
+/* Every allocation of a step fails in turn: each gives an error and leaks nothing, and
+ * the next step works. */
 static tn_status small_step(tn_tensor *w)
 {
     tn_scope *scope = tn_scope_open();

@@ -49,7 +49,7 @@ struct variant {
 static struct variant variants[16];
 static int variant_count;
 
-static char *file, *at; /* at: the line that is read next */
+static char *file, *at; /* at: the next line */
 
 static void open_file(void)
 {
@@ -111,7 +111,7 @@ static const struct variant *find_variant(const char *name)
 
 /* ---- leaves --------------------------------------------------------------- */
 
-/* As hard_points.py fills them: crossed, or one behind the other. */
+/* As hard_points.py fills them: all pairs, or one after the other. */
 static double number_of(const struct call *call, int leaf, int64_t i,
                         int64_t count, double drawn)
 {
@@ -165,8 +165,8 @@ static tn_tensor *signs_of_lapack(const struct call *call, tn_tensor *y)
     return y;
 }
 
-/* The second derivatives: of a weighted sum of the first ones, by the leaves and,
- * behind them, by the cotangents of the output. */
+/* The second derivatives: those of a weighted sum of the first ones, by the leaves and
+ * then by the cotangents of the output. */
 static tn_status differentiate(const struct call *call, bool twice,
                                tn_tensor **first, tn_tensor **second)
 {
@@ -239,7 +239,7 @@ static void add_places(char *text, size_t room, const bool *differs_at,
     }
 }
 
-/* Adds to text the places where got differs from want. */
+/* Adds to text the positions where got differs from want. */
 static void compare(const struct call *call, tn_tensor *got, const double *want,
                     int count, bool pointwise, const char *what, char *text,
                     size_t room)

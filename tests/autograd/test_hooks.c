@@ -244,7 +244,7 @@ static tn_status say(tn_tensor *x, void *letter)
     return TN_OK;
 }
 
-/* x * a, twice used, then * b: what runs between what. */
+/* x * a, used twice, then * b: the order of hooks. */
 static void test_accumulated_order(void)
 {
     tn_tensor *x = leaf(1, 2), *a = leaf(3, 4), *b = leaf(5, 6);
@@ -285,7 +285,7 @@ static void test_accumulated_order(void)
     is_str(ran, "w", "a root that is a leaf has its hook run");
 }
 
-/* Leaves that have a gradient, at the most, as a walk goes on. */
+/* The greatest number of leaves with a gradient at any time during backward. */
 enum { LAYERS = 8, WIDE = 128 };
 static struct {
     tn_tensor *w[LAYERS];
@@ -487,8 +487,8 @@ static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
     return NULL;
 }
 
-/* A rule that is given a gradient with a graph goes by operators that have
- * derivatives, where there may be a faster kernel without. */
+/* If the gradient has a graph, a rule uses operators with derivatives, instead of a
+ * faster kernel without. */
 static void test_given_gradient(void)
 {
     tn_tensor *x = leaf(1, 2), *with = leaf(3, 4), *slope = NULL;

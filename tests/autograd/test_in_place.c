@@ -140,7 +140,7 @@ static const struct item {
 };
 enum { ITEMS = sizeof items / sizeof items[0] };
 
-/* Both leaves anew. */
+/* Makes both leaves again. */
 static void leaves(tn_tensor *out[2])
 {
     out[0] = tn_requires_grad(tn_tensor_from_array(x0, TN_F64, tn_dims(6)));
@@ -273,7 +273,7 @@ static void test_mistakes(void)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A value that a node saved lies in memory whose history leads to the node. */
+/* A node saved a value in memory whose history leads to the node. */
 static void knot(bool walk)
 {
     tn_scope *scope = tn_scope_open();

@@ -68,7 +68,7 @@ static tn_status run_block(tn_tensor *const *in, int count, tn_tensor **out,
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* A loss made of `layers` blocks, each behind the other. */
+/* A loss of `layers` blocks in sequence. */
 static tn_tensor *model(struct block *block, int layers, tn_tensor *x,
                         bool recompute)
 {

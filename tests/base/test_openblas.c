@@ -47,7 +47,7 @@ int main(void)
         return done_testing();
     }
     printf("# vectors %d, kernels %s\n", (int)tn__processor_vectors(), name);
-    /* What OpenBLAS takes for processors that it does not know. */
+    /* The kernels that OpenBLAS uses for processors that it does not know. */
     static const char *const narrower[] = {"Haswell", "Zen", "Sandybridge",
                                            "Nehalem", "Prescott", "generic"};
     size_t first = tn__processor_vectors() == TN__AVX512 ? 0

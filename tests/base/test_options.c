@@ -4,7 +4,7 @@
 
 #include <tenon/options.h>
 
-/* What compilers say of a number for a list is not what is looked at here. */
+/* Warnings about a number for a list are not tested here. */
 #pragma GCC diagnostic ignored "-Wmissing-braces"
 
 #define CALL_OPTIONS_LIST(X)                                                  \
@@ -39,7 +39,7 @@ static void refused(int result, const char *words, const char *name)
     tn_error_clear();
 }
 
-/* Text as a macro writes it, for what a compiler would warn of. */
+/* Text as a macro writes it, for calls that a compiler would warn about. */
 static int said(const char *text)
 {
     call_options o = {.given = text, .size = sizeof o, .dim = 7, .alpha = 3,
@@ -181,7 +181,7 @@ static void test_refusals(void)
 
 static void test_sizes(void)
 {
-    /* An older program: its struct ends behind alpha. */
+    /* An older program: its struct ends after alpha. */
     call_options o = CALL_OPTIONS;
     o.size = offsetof(call_options, bias);
     o.dim = 3;
@@ -191,7 +191,7 @@ static void test_sizes(void)
        "a shorter struct has defaults for the missing options");
     o.given = ".bias = false";
     refused(call_with(1, &o), "lies beyond", "an option beyond the struct");
-    /* A newer one: what it gives is known. */
+    /* A newer one that uses only known options. */
     struct {
         call_options o;
         int64_t more;

@@ -16,7 +16,7 @@
 
 enum { NOT_HERE = 200 };
 
-/* What ask says in a child: its exit status. */
+/* Runs ask in a child; its result is the exit status. */
 static int in_child(int (*ask)(const void *), const void *argument)
 {
     fflush(stdout);

@@ -80,13 +80,13 @@ static void test_set(const char *isa)
     cpu->program_free(device, built);
 }
 
-/* Fills `count` elements from an odd one on with a number, or with one that is
- * repeated by strides of 0: all of them, and nothing beside. */
+/* Fills `count` elements from an odd offset with a scalar, or with an operand of
+ * strides 0. All of them must be written, and nothing beside. */
 static bool is_filled(tn_dtype dtype, size_t bytes, bool repeats, int64_t first,
                       int64_t count)
 {
     enum { BEYOND = 64 };
-    const uint64_t bits = UINT64_C(0x4009b97c3e81a5d2); /* no two bytes alike */
+    const uint64_t bits = UINT64_C(0x4009b97c3e81a5d2); /* all bytes differ */
     int64_t stride[2] = {0, 1};
     char *at[2];
     tn_buffer *buffer[2];

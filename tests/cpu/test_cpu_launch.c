@@ -110,8 +110,7 @@ static void test_copies(const char *isa)
     }
 }
 
-/* across: the index lies transposed in memory, as if each of its columns were
- * a row: such launches go by tiles. */
+/* across: the index is transposed in memory; such launches use tiles. */
 static void test_faults(bool across, bool twice)
 {
     enum { ROWS = 400, COLUMNS = 500, COUNT = ROWS * COLUMNS, TABLE = 1000 };
@@ -253,8 +252,8 @@ static void test_shared(const char *isa)
         }
 }
 
-/* y = -x; z = f16(y * y) * y + x: what is stored is read again behind a step
- * that has no machine code. */
+/* y = -x; z = f16(y * y) * y + x: a stored result is read again after a step that has no
+ * machine code. */
 static void test_stored_and_read(const char *isa)
 {
     enum { COUNT = 5000 };

@@ -38,7 +38,7 @@ static uint32_t below(uint32_t n)
 
 static const uint8_t type_bytes[] = {4, 8, 4, 8, 1};
 
-/* Values that show what an instruction does with odd ones. */
+/* Corner cases of instructions. */
 static void fill_value(void *at, unsigned type)
 {
     static const double odd[] = {
@@ -79,12 +79,12 @@ static bool same(const char *a, const char *b, unsigned type)
 
 /* ---- random bodies ----------------------------------------------------- */
 
-/* A body, and what each node is by the plain routines. */
+/* A body, and each node's value by the plain routines. */
 typedef struct body {
     cpu_native native;
     cpu_node node[NODES];
     char value[NODES][ROOM * 8];
-    uint32_t single; /* operands that are one value a line */
+    uint32_t single; /* operands with one value for each row */
 } body;
 
 static tn_cpu_routines plain;
@@ -134,7 +134,7 @@ static void add_constant(body *b, unsigned type)
         memcpy(value + k * type_bytes[type], &node->bits, type_bytes[type]);
 }
 
-/* A random instruction that there is code for; false: not this time. */
+/* Adds a random instruction that has code. False: none this time. */
 static bool add_instruction(body *b)
 {
     unsigned real = b->native.wide ? CPU_F64 : CPU_F32;
@@ -267,7 +267,7 @@ static bool run_body(body *b, int64_t n, cpu_native_way way)
     return run != NULL;
 }
 
-/* The same of a line for each copy, n elements of it in three parts. */
+/* The same for a row of each copy, with n elements in three parts. */
 static bool run_parts(body *b, int64_t n, cpu_native_way way)
 {
     enum { PARTS = 3 };

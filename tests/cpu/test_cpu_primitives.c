@@ -180,8 +180,8 @@ static void test_products(const char *isa)
     }
 }
 
-/* Random floats: a row's bits must not depend on the rows beside it, except
- * that one row alone meets columns of neighbours by dot products. */
+/* Random floats: a row's bits must not depend on the other rows, except that a single
+ * row is multiplied with several columns by dot products. */
 static void test_product_rows(void)
 {
     enum { M = 300, N = 133, K = 500 };
@@ -224,8 +224,8 @@ static void test_product_rows(void)
         buffer_drop(buffers[i]);
 }
 
-/* Equal rows of a, and equal columns of b, give equal ones wherever they stand
- * and wherever the product is cut. */
+/* Equal rows of a, and equal columns of b, give equal ones at any position and for any
+ * tiling of the product. */
 static void test_product_cuts(void)
 {
     static const int64_t sizes[][3] = {{129, 300, 600}, {257, 300, 600},
@@ -385,8 +385,8 @@ static double folded(unsigned reduce, double old, double x)
     }
 }
 
-/* src (R, C) into `to` places of dst along dim, whose rows lie `step` elements
- * apart; f32 sums in a fixed order. */
+/* Scatters src (R, C) into `to` positions of dst along dim, whose rows have a stride of
+ * `step` elements; f32 sums in a fixed order. */
 static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
                          int64_t step)
 {
@@ -449,8 +449,8 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     buffer_drop(s.dst.buffer);
 }
 
-/* A line in blocks and groups and what is left of them, of which two points in
- * different ones lie outside: all others arrive. */
+/* A row of blocks, groups and a remainder, with two indices outside the range in
+ * different ones: all other points are added. */
 static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
                                  int64_t src_stride)
 {
@@ -577,7 +577,7 @@ static void test_sort_of(int64_t count, int64_t keep, bool descending,
             ordered = ordered && (descending ? way >= 0 : way <= 0);
             stable = stable && (way != 0 || place[here - 1] < place[here]);
         }
-    /* What was left out belongs after the last one kept. */
+    /* The elements that are left out come after the last one. */
     for (int64_t l = 0; l < LINES && keep > 0; l++)
         for (int64_t i = 0; i < count; i++) {
             int64_t last = l * count + keep - 1;
@@ -612,7 +612,7 @@ static void test_sort(int64_t count, int64_t keep, bool descending)
     test_sort_of(count, keep, descending, 50);
 }
 
-/* Numbers of 64 bits that lie within 32 bits of each other, or do not. */
+/* Numbers of 64 bits whose range fits in 32 bits, or does not. */
 static void test_sort_i64(int64_t count, uint64_t range, bool descending)
 {
     int64_t *in, *out, *place;

@@ -218,7 +218,7 @@ static void test_places(void)
     buffer_drop(s.out_index.buffer);
 }
 
-/* What the fold of the other kinds gives, and does x take its place? */
+/* One step of the other kinds; does x replace the running value? */
 static bool takes_over(unsigned kind, double *fold, double x)
 {
     const bool takes = isnan(x) || (kind == TN_REDUCE_MAX ? x >= *fold
@@ -288,7 +288,7 @@ static void test_extremes(const char *isa)
     is_int(wrong, 0, "%s: running extremes and their places", isa);
 }
 
-/* Many lines, one after the other or side by side, also in place. */
+/* Many rows, contiguous or interleaved, also in place. */
 static void test_scan_lines(bool columns, bool in_place)
 {
     enum { LINES = 77, COUNT = 301 };

@@ -88,7 +88,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
                            TN_F32);
     case 14:
         return tn_unfold_images(x, tn_dims(3), .padding = 1);
-    case 15: /* more lies outside than within */
+    case 15: /* more padding than elements */
         return tn_unfold_images(x, tn_dims(2, 5), .padding = 7, .dilation = 3);
     case 16:
         return tn_unfold_images(x, tn_dims(3), .paddings = tn_dims(4, 0),
@@ -129,7 +129,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
     }
 }
 
-/* What is said of nine taps of each place, one of which lies outside. */
+/* The nine taps of each position, one of which is outside. */
 static uint64_t hash_of_fault(void)
 {
     enum { PLACES = 40, TAPS = 9 };

@@ -140,7 +140,7 @@ static void convolve_slowly(const convolution *c, double *sum, double *size)
     }
 }
 
-/* Within 4 ulp of what a sum of that size may lose at random. */
+/* Within 4 times the random-walk error of a sum of that size, in ulp. */
 static bool is_near(const float *got, const double *want, const double *size,
                     int64_t n)
 {
@@ -202,8 +202,8 @@ static void test_shapes(const char *isa, int threads)
         ok(moved == 0, "the same bits by another number of threads");
 }
 
-/* A NaN or an infinity in one pixel: the windows that see it have something of
- * the kind, and all others the bits they had. */
+/* A NaN or an infinity in one pixel: windows that contain it give NaN or infinity, and
+ * the bits of all others do not change. */
 static void test_special(const char *isa, int threads)
 {
     (void)threads;

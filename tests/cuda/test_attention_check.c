@@ -185,7 +185,7 @@ static tn_attention_args problem(tn_dtype dtype, uint32_t kind)
         .features = 64, .values = 32, .q = {.dtype = dtype}};
 }
 
-/* The first time anything is asked of a queue without a cache. */
+/* The first use of a queue without a cache. */
 static bool fresh(const tn_attention_args *a)
 {
     tn_queue queue = {.device = &device, .last_tag = 7, .unsynced = 2};

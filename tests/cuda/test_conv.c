@@ -13,7 +13,7 @@ static void print_convolutions(void)
     printf("%d wrong, %d declined", wrong, atomic_load(&convs_declined));
 }
 
-/* Nothing is unfolded: what is allocated is the result. */
+/* No columns are made: only the result is allocated. */
 static void print_memory(void)
 {
     tn_device *device = tn_device_open("cuda");

@@ -80,7 +80,7 @@ static void print_meeting(void)
     tn_add(x, y);
     printf("%s", tn_error());
     tn_error_clear();
-    /* there and back, from what is not one block too */
+    /* there and back, also from a non-contiguous tensor */
     tn_tensor *sum = tn_add(tn_to(x, two), y);
     tn_tensor *turned = tn_transpose(tn_reshape(sum, tn_dims(2, 3)), 0, 1);
     tn_tensor *back = tn_to(tn_contiguous(tn_to(turned, one)), one);
@@ -252,7 +252,7 @@ static void print_child(void)
     tn_error_clear();
     tn_device_set(tn_device_open("cpu"));
     printf("; %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
-    tn_drop(before); /* of its own copy, of which nothing is on the device */
+    tn_drop(before); /* of its own copy, nothing of which is on the device */
 }
 
 static void test_fork(void)

@@ -14,8 +14,8 @@
 #include "../tap.h"
 #include <tenon/tensor.h>
 
-/* NVIDIA's libraries never free what they load: AddressSanitizer reads this, and
- * what ASAN_OPTIONS says besides. */
+/* NVIDIA's libraries never free what they load. AddressSanitizer reads these options in
+ * addition to ASAN_OPTIONS. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -156,7 +156,7 @@ static bool tell(const gpu *g)
     return !e && !library.finalize(told);
 }
 
-static int ran; /* how many tensors the last plan was given; -1: it did not run */
+static int ran; /* how many tensors the last plan received; -1: it did not run */
 
 static tn_dnn_status handle_create(tn_dnn_handle *handle)
 {
@@ -177,7 +177,7 @@ static tn_dnn_status stream_set(tn_dnn_handle handle, tn_cu_stream stream)
     return 0;
 }
 
-/* The GPU wherever the handle would tell of one. */
+/* Sets the described GPU in every place where the handle stores one. */
 static tn_dnn_status set(tn_dnn_descriptor descriptor, int name, int type,
                          int64_t count, const void *elements)
 {
@@ -225,7 +225,7 @@ static bool find(void *file, const char *symbol, void *out)
     return found != NULL;
 }
 
-/* False where there is no library that can be told. */
+/* False if no library accepts a description. */
 static bool open_library(void)
 {
     const char *asked = getenv("TENON_CUDA_CUDNN");
@@ -337,7 +337,7 @@ static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
     }
 }
 
-/* What cuDNN is not asked, or may not be. */
+/* Calls for which cuDNN is not used, or must not be. */
 static void check_declined(tn_queue *queue)
 {
     tn_attention_args a = attention_of(&attentions[0], TN_ATTENTION_FORWARD);
@@ -387,7 +387,7 @@ static void check_declined(tn_queue *queue)
 typedef struct conv {
     tn_dtype dtype;
     int64_t count, in, out, groups, size, kernel, stride, dilation, pad;
-    bool by_channel; /* which lie side by side */
+    bool by_channel; /* which are adjacent */
 } conv;
 
 static const conv convs[] = {
@@ -443,8 +443,8 @@ static void check_conv(tn_queue *queue, const gpu *g, const conv *c)
     }
 }
 
-/* Begins anew with the driver that takes all, and where the plugin looks for cuDNN
- * and NVRTC, which cuDNN looks for. */
+/* Restarts the program with the driver that accepts everything, and with the folders in
+ * which the plugin searches cuDNN, and cuDNN searches NVRTC. */
 static void on_told_driver(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");

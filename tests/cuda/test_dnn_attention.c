@@ -92,7 +92,7 @@ static void run(const sizes *s, tn_device *device, bool wide,
     tn_device_set(cpu);
 }
 
-/* In a child, where nobody asks for cuDNN: what to compare with. */
+/* In a child without cuDNN: the results to compare with. */
 static void by_own_kernels(void)
 {
     setenv("TENON_CUDA_ATTENTION", "own", 1);
@@ -117,7 +117,7 @@ static void by_own_kernels(void)
         printf("%s", tn_error());
 }
 
-/* In a child, where nobody asks for either: what the plugin finds out by itself. */
+/* In a child with neither option set: what the plugin chooses itself. */
 static void by_default(void)
 {
     unsetenv("TENON_CUDA_ATTENTION");

@@ -150,8 +150,8 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
-/* A scan in the place of what is recorded, run; twice, the second time beside
- * another: that is no update to the driver. */
+/* Records a scan in place of the earlier work, twice, the second time with another node,
+ * which the driver does not accept as an update. */
 static bool updates_work(const by_hand *h, const tn_scan_args *scan,
                          tn_recorded *recorded)
 {
@@ -285,7 +285,7 @@ static bool peers_work(const by_hand *h)
     for (int i = 0; i < 12 && works; i++)
         works = back[i] == numbers[i] &&
                 back[12 + i] == (i % 3 == 2 ? 0 : numbers[i]);
-    p->queue_sync(h->queue, &fault); /* before its source goes */
+    p->queue_sync(h->queue, &fault); /* before its source is freed */
     if (to)
         p->buffer_free(h->device, to);
     if (from)
@@ -316,7 +316,8 @@ static bool is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* "cuMemAlloc_v2: told, then works"; "": there is no such call. */
+/* "cuMemAlloc_v2: told, then works"; "": there is no such call (told: an error was
+ * reported). */
 static void print_what_happens(void)
 {
     static const char *const once[] = {"cuInit", "cuDeviceGetCount",
@@ -404,8 +405,8 @@ static void print_reason(void)
     printf("%s", works() ? "" : by_hand_failure());
 }
 
-/* The driver's functions, and those that no failure is told to: they ask for
- * nothing, or are called after a failure. */
+/* The driver's functions, and those whose failure is not reported: they request nothing,
+ * or are called after a failure. */
 static const char *const functions[] = {
 #define NAME(field, symbol, parameters) #symbol,
     TN_CUDA_DRIVER_MAP(NAME)
@@ -439,7 +440,7 @@ static void test_all_failed(void)
            FUNCTIONS);
 }
 
-/* What the lines of one error have in common. */
+/* The common part of the lines of one error. */
 typedef struct tally {
     const char *text; /* in a line */
     int count;

@@ -18,7 +18,7 @@ enum {
     LAUNCH_FAILED = 719
 };
 
-static const char *failing; /* what the scene makes fail, and with what */
+static const char *failing; /* the call that the scene makes fail, and the error */
 static int failing_with;
 
 static void fail_next(void)
@@ -136,7 +136,7 @@ static void print_lost(void)
     print_seven();
 }
 
-/* Larger than what is held for reuse, so that the driver is asked. */
+/* Larger than the cached memory, so that the driver is called. */
 static void print_memory(void)
 {
     ready();
@@ -186,8 +186,7 @@ static tn_status square(void *context)
     return TN_OK;
 }
 
-/* A graph is updated where no graph is to be had: calls of a replay, and what it
- * leaves. */
+/* A graph is updated if no new one can be made: the calls of a replay, and its result. */
 static void print_update(void)
 {
     ready();
@@ -254,7 +253,7 @@ static void test_work(void)
            "no operator");
     const char *cache = getenv("TENON_CACHE_DIR");
     char *kept = strdup(cache ? cache : "off");
-    setenv("TENON_CACHE_DIR", "off", 1); /* else it would be made anew */
+    setenv("TENON_CACHE_DIR", "off", 1); /* otherwise a new one would be made */
     is_str(scene("cuModuleLoadData", INVALID_PTX, print_new_kernel),
            "atan: cuModuleLoadData: CUDA_ERROR_INVALID_PTX; then 0",
            "a kernel that the driver does not take, and then does");

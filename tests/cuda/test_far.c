@@ -30,7 +30,7 @@ static void print_far(void)
     const int64_t places[] = {(int64_t)1 << 31, far - 1, far - FEW, 0};
     tn_tensor *at = tn_tensor_from_array(places, TN_I64, tn_dims(4));
     printf(" %.0f", total(tn_index_select(x, 0, at)));
-    /* rows of which each lies 2^30 behind the one before */
+    /* rows with a stride of 2^30 elements */
     tn_tensor *rows = tn_as_strided(x, tn_dims(3, FEW),
                                     tn_dims((int64_t)1 << 30, 1));
     tn_fill_scalar_(rows, 1);

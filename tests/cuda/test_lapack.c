@@ -124,7 +124,7 @@ static tn_tensor *lower_right_unit(tn_tensor *x)
                                       .left = false, .unitriangular = true);
 }
 
-/* Q and R beside each other. */
+/* Q and R, concatenated. */
 static tn_tensor *qr_of(tn_tensor *x, const char *mode)
 {
     tn_tensor *r, *q = tn_linalg_qr(x, &r, .mode = mode);
@@ -274,7 +274,7 @@ static void print_beside(void)
         if (bad || tn_error())
             note("%s: %s", functions[i / 2].name,
                  tn_error() ? tn_error() : "other than the cpu's");
-        /* whose gradient wants the order of rows */
+        /* whose gradient needs the order of rows */
         bool ordered = strncmp(functions[i / 2].name, "lu", 2) == 0;
         on_host += ordered ? 0 : runs;
         wrong += bad || tn_error();

@@ -64,7 +64,7 @@ static double apart(tn_tensor *x, tn_tensor *y)
     return most / (size + 1e-30);
 }
 
-/* "0 wrong; 134 4 136 512": what was asked for where the extension is there. */
+/* "0 wrong; 134 4 136 512": the requested epilogues if the extension is there. */
 static void print_learned(void)
 {
     const double tolerance = dtype == TN_F32   ? 1e-5
@@ -100,7 +100,7 @@ static void expect(const char *want, const char *text)
            activation, without_bias ? ", no bias" : "", text);
 }
 
-/* The gradient of a hidden tensor asked for by name, and that of a gradient. */
+/* The gradient of a given hidden tensor, and that of a gradient. */
 static void print_asked(void)
 {
     double out[2][2];
@@ -129,7 +129,7 @@ static void print_asked(void)
     printf("%s", tn_error() ? tn_error() : "");
 }
 
-/* A network of modules takes the same way; a hook puts an end to it. */
+/* A network of modules uses the same products; a hook prevents it. */
 static tn_tensor *look(tn_module *module, tn_tensor *input, tn_tensor *output,
                        void *context)
 {
@@ -155,7 +155,7 @@ static void print_modules(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* float8 by scales that stay on the device, and what goes another way. */
+/* float8 with scales on the device, and cases that do not use the product. */
 static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
                         tn_dtype of)
 {
@@ -199,8 +199,8 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
-/* Biases that begin at 256 bytes, at 16, and between: what was chosen by the
- * first is not right for the second, and the third is added by itself. */
+/* Biases aligned to 256 bytes, to 16, and less: the algorithm for the first is not valid
+ * for the second, and the third is added by a separate operator. */
 static void print_aligned(void)
 {
     tn_log_set(listen, NULL);
@@ -215,7 +215,7 @@ static void print_aligned(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* Can the row be called with g, weight, aux, kept and words? */
+/* Does the row accept g, weight, aux, kept and words? */
 static int takes_back(tn_tensor *const x[4], uint32_t words)
 {
     tn_value value[5] = {{TN_VALUE_NONE, 0, {.i = 0}}};
@@ -228,8 +228,8 @@ static int takes_back(tn_tensor *const x[4], uint32_t words)
     return got == 1;
 }
 
-/* The rows behind it can be called by name: with fewer elements than the
- * product would read. */
+/* The internal rows can be called by name, with fewer elements than the product would
+ * read. */
 static void print_by_name(void)
 {
     enum { RELU = 2, GELU_TANH = 8 };

@@ -9,7 +9,7 @@ enum { COUNT = 10, MOST = 64 };
 
 static tn_dataset *set;
 
-/* The samples of an epoch, or of what is left of it; how many. */
+/* Reads the samples of the rest of an epoch. Returns how many. */
 static int epoch(tn_loader *loader, int64_t *seen)
 {
     int count = 0;
@@ -132,7 +132,7 @@ static void test_replicas(bool shuffle)
     is_int((int)part[0], 0, "have them in turn");
 }
 
-/* A loader that is told where another stood sees what that one saw. */
+/* A loader that restores another's position gives the same samples. */
 static void test_resumed(const char *what, tn_loader_new_options options)
 {
     options.batch_size = 2;

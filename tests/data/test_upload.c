@@ -25,7 +25,7 @@ static tn_dataset *numbers(void)
     return set;
 }
 
-/* Some work on a batch; a sum of what it holds, kept: nothing waits for it. */
+/* Some work on a batch, and a sum of it, kept: nothing waits for it. */
 static tn_tensor *look(tn_batch *batch)
 {
     tn_tensor *x = tn_to(batch->x, device), *y = tn_to(batch->y, device);

@@ -12,7 +12,7 @@
 
 enum { COUNT = 203, BATCH = 8, BATCHES = 26, WIDTH = 5 };
 
-/* Samples that draw random numbers, and differ in the work they take. */
+/* Samples that draw random numbers, and take different amounts of time. */
 static int get(void *context, int64_t i, tn_tensor **fields)
 {
     (void)context;
@@ -43,7 +43,7 @@ static bool same(const seen *a, const seen *b)
            memcmp(a->y, b->y, (size_t)a->samples * 8) == 0;
 }
 
-/* One epoch, or what is left of it, behind what is there. */
+/* Appends the rest of an epoch. */
 static void look(tn_loader *loader, seen *s)
 {
     TN_EACH_BATCH(batch, loader) {
@@ -265,8 +265,8 @@ static void test_errors(void)
 
 /* ---- in the middle of an epoch ------------------------------------------ */
 
-/* The rest of a run that was left after `done` batches of its second epoch, seen
- * by another loader with other workers. */
+/* The rest of a run that was stopped after `done` batches of its second epoch, from
+ * another loader with other workers. */
 static void test_resume(int done, int workers)
 {
     static seen whole, parts;
@@ -377,7 +377,7 @@ static void test_side_by_side(void)
 int main(void)
 {
     plan_later();
-    for (int round = 0; round < 2; round++) { /* what is made once is there */
+    for (int round = 0; round < 2; round++) { /* what is made once exists */
         tn_cache_empty(NULL);
         int64_t live = tn__memory_live();
         tn_scope *scope = tn_scope_open();

@@ -53,7 +53,7 @@ static tn_status step(void *context)
     return tn_backward(j->loss);
 }
 
-/* Bits of what the training ends with, folded. */
+/* A hash of the bits of the training's results. */
 static uint64_t bits_of(tn_tensor *x, uint64_t hash)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) *
@@ -156,7 +156,7 @@ static void test_memory(void)
     ok(held > 0 && held <= 3 * 16384,
        "memory of freed values is reused by later values of the step");
     tn_copy_(x, tn_zeros(tn_dims(4096)));
-    /* Memory that others ask for meanwhile is not the graph's. */
+    /* Memory that other code allocates meanwhile is not the graph's. */
     tn_tensor *others[8];
     for (int i = 0; i < 8; i++)
         others[i] = tn_full(tn_dims(4096), i);
@@ -255,7 +255,7 @@ static tn_status pad_three_ways(void *context)
     return keep_all(w, made, 3);
 }
 
-/* Extents, offsets and batches that are given to a plugin far behind. */
+/* Extents, offsets and batches that a slow plugin reads much later. */
 static tn_status of_four_dims(void *context)
 {
     work *w = context;

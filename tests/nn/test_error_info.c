@@ -173,7 +173,7 @@ static void test_composite(void)
     tn_error_clear();
 }
 
-/* The pending error tells of these; clears it. */
+/* Checks that the pending error names these, and clears it. */
 static void at_fault(tn_status code, const char *op, const char *argument,
                      int odd, int count, const char *cause, const char *fact)
 {

@@ -13,7 +13,7 @@ static tn_memory_stats memory(void)
     return stats;
 }
 
-/* A container hands on only what its last layer made. */
+/* A container returns only its last layer's result. */
 static void test_layers(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -54,7 +54,7 @@ static void test_out_of_memory(void)
     ok(strstr(text, ": 16.00 MiB asked for, ") != NULL,
        "the message names the requested size");
     ok(strstr(text, "largest holders: ") != NULL &&
-           /* one, or one more for what a library keeps for the gradient */
+           /* one, or one more if a library saves a value for the gradient */
            (strstr(text, " by linear_activation in 0 (1)") != NULL ||
             strstr(text, " by linear_activation in 0 (2)") != NULL) &&
            strstr(text, " by ones (1)") != NULL,

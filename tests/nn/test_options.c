@@ -354,7 +354,7 @@ static void test_structs(void)
                           .final_norm = false);
     ok(!tn_module_child(net, "encoder.norm"), "a transformer without norms");
     tn_error_clear();
-    /* What comes later does not change what came before. */
+    /* A later call does not change earlier results. */
     net = tn_nn_transformer_encoder(4, 2, 2, .dim_feedforward = 4,
                                     .dropout = 0);
     tn_tensor *x = tn_randn(tn_dims(5, 4)), *other = tn_clone(x);

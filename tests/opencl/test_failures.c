@@ -10,7 +10,7 @@
 
 #include <tenon/tenon.h>
 
-static const char *failing; /* what the scene makes fail, and with what */
+static const char *failing; /* the call that the scene makes fail, and the error */
 
 static void fail_from_now_on(void)
 {
@@ -91,7 +91,7 @@ static void print_faults(void)
     outside_not_emptied(fail_from_now_on, fail_no_more, print_error);
 }
 
-/* What a step leaves behind in the driver: references, of each kind. */
+/* The references of each kind that a step leaves in the driver. */
 static void print_references(void)
 {
     enum { KINDS = 6, WARM = 3, STEPS = 10 };
@@ -146,7 +146,7 @@ static void print_sync_of_two(void)
     (void)y;
 }
 
-/* Larger than what is held for reuse, so that the driver is asked. */
+/* Larger than the cached memory, so that the driver is called. */
 static void print_memory(void)
 {
     ready();

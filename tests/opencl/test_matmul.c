@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <tenon/tenon.h>
 
-/* Log lines that tell of CLBlast's first product, of what it lacks, and of
- * both ways measured. */
+/* Log lines about CLBlast's first product, about missing features, and about the
+ * measurement of both ways. */
 static atomic_int calls, complaints, measured;
 
 static void listen(int level, const char *line, void *context)
@@ -48,7 +48,7 @@ static void *multiply_in_thread(void *wrong)
     return NULL;
 }
 
-/* First calls at once are what CLBlast by itself does not bear. */
+/* CLBlast itself does not support concurrent first calls. */
 static void print_threads(void)
 {
     pthread_t thread[4];
@@ -158,7 +158,7 @@ static void print_measured(void)
     printf(", measured: %s", atomic_load(&measured) ? "some" : "none");
 }
 
-/* As on devices that are no CPUs. A cache of its own: nothing is known. */
+/* As on devices that are no CPUs. With a cache of its own, which is empty. */
 static void test_measured(void)
 {
     char folder[] = "/tmp/tenon-test.XXXXXX", remove[64];

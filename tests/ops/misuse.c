@@ -52,7 +52,7 @@ static tn_tensor *counting(tn_dims_list size, tn_dtype dtype)
                                   size), dtype);
 }
 
-/* Numbers in (-1, 1) of this shape, no two alike. */
+/* Different numbers in (-1, 1) of this shape. */
 static tn_tensor *fractions(tn_dims_list size, tn_dtype dtype)
 {
     tn_tensor *x = counting(size, TN_F64);
@@ -279,8 +279,8 @@ static void tell_call(void)
     fflush(stdout);
 }
 
-/* Seconds of the processor, not of a clock: those hang on what else the machine
- * does. 0: no limit. */
+/* Seconds of processor time, not of wall time, which depends on the machine's load. 0:
+ * no limit. */
 static void limit_seconds(int seconds)
 {
     const struct itimerval timer = {.it_value.tv_sec = seconds};
@@ -332,7 +332,7 @@ static void wrong(const char *what)
     putchar('\n');
 }
 
-/* Do all its elements lie in its memory? */
+/* Are all its elements within its memory? */
 static bool is_valid(const tn_tensor *x)
 {
     if (!tn__tensor_is_live(x) || x->ndim > TN_MAX_NDIM ||
@@ -423,9 +423,9 @@ static bool carries_argument(const tn_op *op, const char *message)
     return is_named == names || !facts || facts->foreign;
 }
 
-/* A call goes over what fits in its memory eight times at most, as work.h
- * counts: conv3d's longest three times (5.6e7 in all; those of all others are
- * below 1e7). Seconds would hang on what else the machine does. */
+/* A call makes at most eight passes over the most that fits in its memory, as work.h
+ * counts: conv3d's longest makes three (5.6e7 in all; all others are below 1e7). A limit
+ * in seconds would depend on the machine's load. */
 static const double most_work = 8.0 * MEMORY / sizeof(float);
 
 const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out)

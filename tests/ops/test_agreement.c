@@ -93,7 +93,7 @@ static void check_median(void)
           0.5, 0.5, 0);
 }
 
-/* Would take years by every tap. */
+/* Would take far too long by every tap. */
 static void check_wide_window(void)
 {
     tn_tensor *x = tn_reshape(tn_arange(0, 6, 1, .dtype = TN_F32),

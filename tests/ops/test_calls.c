@@ -20,7 +20,7 @@ static void same(const char *name, tn_tensor *got, tn_tensor *want)
     tn_error_clear();
 }
 
-/* The dtype that all of them fit in, wherever the widest one stands. */
+/* The promoted dtype of all, for any position of the widest one. */
 static void check_dtypes(void)
 {
     static const tn_dtype widest_at[3][3] = {{TN_F64, TN_I32, TN_F32},
@@ -137,7 +137,7 @@ static void check_writes(void)
          tn_to_dtype(tn_sum(x, .dim = 1, .keepdim = true), TN_F64));
 }
 
-/* Parts of one tensor that lie apart, however they are interleaved. */
+/* Disjoint views of one tensor, interleaved in any way. */
 static void check_parts(void)
 {
     tn_tensor *m = tn_reshape(tn_arange(0, 12, 1), tn_dims(3, 4));

@@ -209,7 +209,7 @@ static void infinity_stays_where_it_is(void)
     }
 }
 
-/* The gradient of columns: the middle of large images goes by itself. */
+/* The gradient of columns: the interior of large images is a separate loop. */
 static void columns_of_many_are_those_of_each(void)
 {
     static const struct {

@@ -486,7 +486,7 @@ static void test_near_edges(void)
     tn_error_clear();
 }
 
-/* A convolution's images come in steps; so many leave a last one that is less. */
+/* A convolution processes images in steps; with so many, the last step is smaller. */
 static void test_steps(void)
 {
     tn_tensor *x = tn_rand(tn_dims(5, 64, 32, 32));
@@ -536,7 +536,7 @@ int main(void)
 {
     plan_later();
     static const char *const names[] = {"reference", "cpu", "opencl"};
-    /* Errors are looked at right behind the call. */
+    /* Errors are checked right after the call. */
     setenv("TENON_OPENCL_BLOCKING", "1", 0);
     tn_device *own = tn_device_current();
     if (!own)

@@ -183,7 +183,7 @@ static void check_elimination(void)
     ok(at(lu, 1, 0) == 1, "subnormal numbers are divided by");
 }
 
-/* By QR with pivoting what singular values give, for matrices of any shape and
+/* QR with pivoting gives the same as singular values, for matrices of any shape and
  * rank; the gradient too. */
 static void check_least_squares(void)
 {
@@ -217,7 +217,7 @@ static void check_least_squares(void)
     }
 }
 
-/* Of triangles that lie by columns, on either side. */
+/* Column-major triangles, on either side. */
 static void check_triangles(void)
 {
     tn_tensor *a = tn_add(tn_rand(tn_dims(3, 5, 5), .dtype = TN_F64),
@@ -322,8 +322,8 @@ static tn_tensor *one_of_each(tn_tensor *a)
     return tn_add(x, tn_linalg_matrix_exp(a));
 }
 
-/* Every allocation fails in turn, of `count` that a run makes: how often that
- * was an error, or -1 if one was not told. */
+/* Each of the `count` allocations of a run fails in turn. Returns how often that was an
+ * error, or -1 if one was not reported. */
 static int fail_each(tn_tensor *a, int64_t count)
 {
     int failures = 0, untold = 0;

@@ -225,7 +225,7 @@ static int check_cholesky(int64_t n)
            holds(differs(a, product(turned(u), u)), n, "U^T U", ANY, n);
 }
 
-/* What is left over is at right angles to what there is. */
+/* The residual is orthogonal to the columns. */
 static int check_least(int64_t m, int64_t n, int64_t sides)
 {
     tn_tensor *a = tn_to_dtype(make(ANY, m, n), dtype), *left, *rank, *none;
@@ -238,7 +238,7 @@ static int check_least(int64_t m, int64_t n, int64_t sides)
     return fine & (tn_item(tn_min(rank)) == (double)n);
 }
 
-/* Of one matrix with twin columns the rank is told, and the least X found. */
+/* For a matrix with equal columns the rank is returned, and the minimum-norm X. */
 static void check_ranks(void)
 {
     tn_tensor *a = make(ANY, 5, 3), *x[2], *rank[2], *left, *none;
@@ -379,7 +379,7 @@ static bool is_cpu(void)
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
-/* cuSOLVER has infos of its own, and writes behind the minor that fails. */
+/* cuSOLVER has other info values, and writes after the minor that fails. */
 static bool is_cuda(void)
 {
     return strncmp(tn_device_name(tn_device_current()), "cuda", 4) == 0;
@@ -463,7 +463,7 @@ static void check_infos(void)
     }
 }
 
-/* Where squares are beyond what there is. */
+/* Numbers whose squares overflow. */
 static void check_far(void)
 {
     const double far = dtype == TN_F32 ? 0x1p100 : 0x1p900;

@@ -378,7 +378,7 @@ static void check_positions(void)
             "embedding_bag: input 9 at position (1, 0) is outside [0, 3)");
 }
 
-/* What is wrong is told of the operator that was called, in its names. */
+/* Messages name the operator that was called, and its arguments. */
 static void check_composites(void)
 {
     tn_tensor *four = tn_ones(tn_dims(4)), *q = tn_ones(tn_dims(2, 5, 8));
@@ -476,7 +476,7 @@ static void check_null_and_names(void)
             "name");
 }
 
-/* Results written into given tensors: each must fit, not the first alone. */
+/* Results written into given tensors: each must fit, not only the first. */
 static void check_writes_of_two(void)
 {
     const tn_op *op = tn_op_find("max_dim");

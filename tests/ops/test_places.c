@@ -17,7 +17,8 @@ static int64_t read(tn_tensor *x, double *value)
     return tn_tensor_numel(x);
 }
 
-/* Where x differs from want, by more than within of it; -1 where nowhere. */
+/* The position where x differs from want by more than within, relative to want; -1:
+ * none. */
 static int64_t differs(tn_tensor *x, const double *want, int64_t count,
                        double within)
 {
@@ -92,7 +93,7 @@ static void test_nonzero(tn_dtype dtype)
                         want[count++] = (double)i;
                     }
             wrong += differs(tn_argwhere(tn_t(x)), want, count, 0) >= 0;
-            /* as many rows as are asked for */
+            /* as many rows as requested */
             int64_t some_rows = count / 4, more = count / 2 + 2;
             wrong += differs(tn_nonzero_static(tn_t(x), some_rows), want,
                              2 * some_rows, 0) >= 0;
@@ -268,7 +269,7 @@ static void test_strides(tn_dtype dtype)
     same = same && tn_tensor_set_array(view, got, 24 * element) >= 0 &&
            tn_tensor_to_array(view, want, 24 * element) >= 0 &&
            memcmp(got, want, 24 * element) == 0;
-    /* what the view does not see is as it was */
+    /* elements outside the view do not change */
     unsigned char after[64 * 8];
     same = same && tn_tensor_to_array(flat, after, 64 * element) >= 0;
     for (int64_t i = 0; i < 64 && same; i++) {
@@ -283,9 +284,8 @@ static void test_strides(tn_dtype dtype)
 
 /* ---- indices that follow each other ---------------------------------------- */
 
-/* Rows of x by one list of indices: long runs and short ones in turns, every
- * length of both; of rows as they lie, of every second element, of rows
- * backwards. */
+/* Rows of x by one list of indices, with long and short consecutive segments of every
+ * length; for contiguous rows, every second element, and negative strides. */
 static void test_runs(tn_dtype dtype)
 {
     enum { ROWS = 17, WIDTH = 60 };
@@ -339,8 +339,8 @@ static bool holds(tn_tensor *x, const int64_t *want, int64_t count)
            memcmp(got, want, (size_t)count * sizeof *got) == 0;
 }
 
-/* Numbers from low on, step apart: in each list another one is missing. Close
- * together they are counted, else sorted. */
+/* Numbers from low on in steps of step; each list lacks another one. If they are dense,
+ * they are counted, otherwise sorted. */
 static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
 {
     enum { KINDS = 29 };
@@ -403,8 +403,7 @@ static void test_normalize(void)
 
 /* ---- rows by rows of indices ---------------------------------------------------- */
 
-/* Is an error with this text told, at the latest when the device is waited for?
- * It is cleared. */
+/* Is an error with this text reported, at the latest by the next wait? Clears it. */
 static bool tells(const char *part)
 {
     tn_device_synchronize(tn_device_current());
@@ -458,8 +457,8 @@ static void test_runs_outside(void)
 
 /* ---- quantiles --------------------------------------------------------------- */
 
-/* A number, which picks elements, beside a list, which sorts: bits of values
- * and of gradients, in rows of which some are NaN. */
+/* Quantiles by a number, which selects elements, have the bits of those by a list, which
+ * sorts: values and gradients, in rows of which some are NaN. */
 static void test_quantile(tn_dtype dtype)
 {
     static const double parts[] = {0, .1, .25, .5, .7, .9, .999, 1};

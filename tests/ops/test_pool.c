@@ -68,7 +68,7 @@ static tn_tensor *numbers(const shape *s, const int64_t *size)
     for (int i = 0; s->special && i < 2; i++)
         x = tn_where(tn_lt_scalar(tn_rand(dims), i ? 0.2 : 0.02),
                      tn_full(tn_dims(1), odd[i], .dtype = s->dtype), x);
-    /* Columns that are not neighbours: what the cpu plugin declines. */
+    /* Columns that are not adjacent, which the cpu plugin declines. */
     return s->turned ? tn_transpose(tn_contiguous(tn_transpose(x, 2, 3)), 2, 3)
                      : x;
 }
@@ -131,7 +131,7 @@ static bool agrees(const shape *s, uint64_t seed, bool max)
     return false;
 }
 
-/* Padding is never the greatest, not even where there is nothing greater. */
+/* Padding is never the maximum, even if all elements are -inf. */
 static void test_least(const char *mask, const char *how)
 {
     float row[4] = {0}, want[] = {0, 1, 4, 5};

@@ -14,7 +14,7 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* Of DRAWS draws, so many were wanted. */
+/* Checks a share of DRAWS draws. */
 static void is_share(double got, double p, const char *what)
 {
     double bound = 5 * sqrt(p * (1 - p) / DRAWS);

@@ -156,7 +156,7 @@ static void test_devices(void)
                "two tensors of state");
 }
 
-/* A straight line through noise-free points, by gradients of its own. */
+/* Fits a line to noise-free points, with gradients computed by hand. */
 static void test_descent(void)
 {
     float xs[] = {-1, 0, 1, 2}, ys[] = {-5, -2, 1, 4}; /* 3 x - 2 */

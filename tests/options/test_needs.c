@@ -17,7 +17,7 @@
 static char seen[256][256];
 static int seen_count;
 
-/* Was there one that begins like this and has these words behind? */
+/* Was there a message that begins like this and has these words after it? */
 static bool was_seen(const char *begin, const char *words)
 {
     size_t length = strlen(begin);
@@ -28,8 +28,8 @@ static bool was_seen(const char *begin, const char *words)
     return false;
 }
 
-/* The pending error is a refusal of call's option, in these words and as data;
- * clears it. */
+/* Checks that the pending error refuses call's option with this message and as data,
+ * and clears it. */
 static void is_refusal(const char *call, const char *option, const char *words)
 {
     const tn_error_details *e = tn_error_info();
@@ -53,7 +53,7 @@ static void is_idle(const char *call, const char *option)
     is_refusal(call, option, words);
 }
 
-/* The same of an option beside another one that says as much. */
+/* The same for an option with another one of the same meaning. */
 static void is_clash(const char *call, const char *option)
 {
     char words[128];
@@ -401,7 +401,7 @@ static void test_bounds(void)
 
 /* ---- words that PyTorch refuses ------------------------------------------------ */
 
-/* A word is refused before an option that needs another one. */
+/* An invalid word is reported before an option that needs another one. */
 static void test_words(void)
 {
     tn_tensor *x = tn_ones(tn_dims(1, 1, 4, 4));

@@ -117,7 +117,7 @@ static void test_operators(void)
            "a product computes 2 m n k operations");
     is_int((int)figure(matmul, "bytes"), 4 * (8 * 16 + 16 * 4 + 8 * 4),
            "and moves its operands");
-    /* Where the device tells when it worked, that is what is held against it. */
+    /* If the device reports its times, they are compared. */
     const json_t *timed =
         tells_time() ? find(all, "device", "matmul", 0) : matmul;
     ok(json_object_get(json_object_get(timed, "args"), "of_limit"),
@@ -256,11 +256,11 @@ static void test_limits(void)
 
 enum { LANE = 10000 }; /* the least number of a device's lane */
 
-/* What a device that is not waited for did, and when: in a lane of its own, in
- * the order of the queue, each piece after it was given. */
+/* The work of an asynchronous device, with times: in a lane of its own, in the order of
+ * the queue, each piece after it was submitted. */
 static void test_lane(void)
 {
-    enum { MANY = 600 }; /* more than are kept at a time */
+    enum { MANY = 600 }; /* more than fit into the buffer */
     tn_tensor *x = tn_ones(tn_dims(8, 16));
     tn_exp(tn_add(x, x));
     tn_trace_start(path);
@@ -272,7 +272,7 @@ static void test_lane(void)
     }
     tn_trace_pop();
     tn_item(tn_sum(x));
-    tn_add(x, x); /* nobody waits for it but the end of the trace */
+    tn_add(x, x); /* only the end of the trace waits for it */
     tn_trace_stop();
     json_t *all = events(), *event;
     size_t i;
