@@ -323,7 +323,8 @@ static void test_retain(void)
     is_pair(tn_tensor_grad(x), 8, 12, "a failed backward adds nothing");
 }
 
-/* Gradients that are fixed by convention, which finite differences cannot find. */
+/* Gradients that are fixed by convention, which finite differences cannot find.
+ */
 static void test_decrees(void)
 {
     int64_t words[] = {1, 0, 1};
@@ -531,8 +532,8 @@ static void test_memory(void)
     is_int(tn__memory_live(), live, "and no block of memory");
 }
 
-/* Every allocation of a step fails in turn: each gives an error and leaks nothing, and
- * the next step works. */
+/* Every allocation of a step fails in turn: each gives an error and leaks
+ * nothing, and the next step works. */
 static tn_status small_step(tn_tensor *w)
 {
     tn_scope *scope = tn_scope_open();

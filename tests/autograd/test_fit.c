@@ -92,8 +92,8 @@ static int ports_of(tn_tensor *result)
     return port[0] ? different : 0;
 }
 
-/* sin(y * sin(y * ... x)): deriving it takes so long that in some rounds a thread needs
- * it while another one derives it. */
+/* sin(y * sin(y * ... x)): deriving it takes so long that in some rounds a
+ * thread needs it while another one derives it. */
 static void test_first_ask(void)
 {
     enum { DEPTH = 60, ROUNDS = 16 };

@@ -16,8 +16,8 @@ static const struct {
     int order;
 } refusing[] = {{"ctc_loss", 2}, {"ctc_forward", 2}, {"ctc_backward", 1}};
 
-/* Rows that only some devices run, or that do not accept float64, and the tests of their
- * gradients. */
+/* Rows that only some devices run, or that do not accept float64, and the tests
+ * of their gradients. */
 static const struct {
     const char *op, *where;
 } elsewhere[] = {{"attention_forward", "tests/cuda/test_attention.c"},
@@ -63,8 +63,8 @@ static void check(const struct sample *sample)
     tn_scope_close(scope);
 }
 
-/* The in-place variant has the same gradient, or an error if the gradient needs the
- * overwritten value. */
+/* The in-place variant has the same gradient, or an error if the gradient needs
+ * the overwritten value. */
 static void check_in_place(const struct sample *sample)
 {
     char name[64];
@@ -106,8 +106,9 @@ static bool has_sample(const char *name)
     return false;
 }
 
-/* Makes words for the arguments that op requires: leaves of one shape, numbers that most
- * operators accept. False if one of them can only be chosen by hand. */
+/* Makes words for the arguments that op requires: leaves of one shape, numbers
+ * that most operators accept. False if one of them can only be chosen by hand.
+ */
 static bool words_by_signature(const tn_op *op, char *text, size_t room)
 {
     size_t length = 0;

@@ -23,7 +23,8 @@ static const struct {
     tn_tensor *(*run)(tn_tensor *x, tn_tensor *y);
     double low, high; /* of x; y has one row for all of them */
     double y_low, y_high;
-    int by; /* the input that is compared: the other one's gradient is rounded once more */
+    int by; /* the input that is compared: the other one's gradient is rounded
+               once more */
 } calls[] = {
     {"pow by its base", run_pow, 0.5, 3, -4, 4, 0},
     {"pow by its exponent", run_pow, 0.5, 3, -4, 4, 1},

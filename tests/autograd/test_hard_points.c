@@ -165,8 +165,8 @@ static tn_tensor *signs_of_lapack(const struct call *call, tn_tensor *y)
     return y;
 }
 
-/* The second derivatives: those of a weighted sum of the first ones, by the leaves and
- * then by the cotangents of the output. */
+/* The second derivatives: those of a weighted sum of the first ones, by the
+ * leaves and then by the cotangents of the output. */
 static tn_status differentiate(const struct call *call, bool twice,
                                tn_tensor **first, tn_tensor **second)
 {

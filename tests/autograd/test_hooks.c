@@ -487,8 +487,8 @@ static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
     return NULL;
 }
 
-/* If the gradient has a graph, a rule uses operators with derivatives, instead of a
- * faster kernel without. */
+/* If the gradient has a graph, a rule uses operators with derivatives, instead
+ * of a faster kernel without. */
 static void test_given_gradient(void)
 {
     tn_tensor *x = leaf(1, 2), *with = leaf(3, 4), *slope = NULL;

@@ -12,8 +12,8 @@ static const char *const way_names[WAYS] = {"to its end", "by continue",
 
 static int inside; /* bodies that saw the region's mode */
 
-/* A body in which `mode` is true. It is left in that way; if it reaches its end, `ends`
- * counts it. */
+/* A body in which `mode` is true. It is left in that way; if it reaches its
+ * end, `ends` counts it. */
 #define BODY(mode, way, ends)                                                 \
     inside += (mode);                                                         \
     if (way == BY_CONTINUE)                                                   \

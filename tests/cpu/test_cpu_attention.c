@@ -39,7 +39,8 @@ static tn_tensor *some(int64_t batch, int64_t heads, int64_t length,
 {
     tn_tensor *x = tn_randn(tn_dims(batch, length, heads, size));
     return tn_requires_grad(
-        tn_transpose(tn_mul_scalar(x, by), 1, 2)); /* the strides of heads split from a projection */
+        tn_transpose(tn_mul_scalar(x, by), 1,
+                     2)); /* the strides of heads split from a projection */
 }
 
 /* The first query attends to no key, the last one to the last keys only. */
@@ -142,8 +143,8 @@ static void check_threads(const sizes *s)
     tn_scope_close(scope);
 }
 
-/* A NaN query gives NaN only to the gradients of values that it attends to, not to
- * others in the same vector. (For keys, 0 times it is NaN.) */
+/* A NaN query gives NaN only to the gradients of values that it attends to, not
+ * to others in the same vector. (For keys, 0 times it is NaN.) */
 static void check_hidden(void)
 {
     enum { LENGTH = 40, SIZE = 3, QUERY = 5 };

@@ -80,8 +80,8 @@ static void test_set(const char *isa)
     cpu->program_free(device, built);
 }
 
-/* Fills `count` elements from an odd offset with a scalar, or with an operand of
- * strides 0. All of them must be written, and nothing beside. */
+/* Fills `count` elements from an odd offset with a scalar, or with an operand
+ * of strides 0. All of them must be written, and nothing beside. */
 static bool is_filled(tn_dtype dtype, size_t bytes, bool repeats, int64_t first,
                       int64_t count)
 {

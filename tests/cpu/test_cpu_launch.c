@@ -252,8 +252,8 @@ static void test_shared(const char *isa)
         }
 }
 
-/* y = -x; z = f16(y * y) * y + x: a stored result is read again after a step that has no
- * machine code. */
+/* y = -x; z = f16(y * y) * y + x: a stored result is read again after a step
+ * that has no machine code. */
 static void test_stored_and_read(const char *isa)
 {
     enum { COUNT = 5000 };

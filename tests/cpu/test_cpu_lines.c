@@ -114,9 +114,9 @@ static void test_repeated(const char *isa)
     cpu->program_free(device, built);
 }
 
-/* Columns of rows that are read in place: out = sum((x - m) * g * r) over the first
- * dimension, with separate contiguous rows of x, contiguous g, and numbers m and r for
- * each row, adjacent or not; or of another form. */
+/* Columns of rows that are read in place: out = sum((x - m) * g * r) over the
+ * first dimension, with separate contiguous rows of x, contiguous g, and
+ * numbers m and r for each row, adjacent or not; or of another form. */
 enum { ALL, NO_SCALE, NO_SCALE_NOR_LESS, NO_LESS, NUMBERS_FIRST, FORMS };
 
 static void test_lines(const char *isa, int form)
@@ -186,8 +186,9 @@ static void test_lines(const char *isa, int form)
        isa, form);
 }
 
-/* Rows of contiguous segments, adjacent or separate, such as channels of images:
- * m = max(x); out = (x - m) * g * sum((x - m) * g) + w, with w for each segment. */
+/* Rows of contiguous segments, adjacent or separate, such as channels of
+ * images: m = max(x); out = (x - m) * g * sum((x - m) * g) + w, with w for each
+ * segment. */
 static void test_row_lines(const char *isa, int threads)
 {
     /* channels, segments, elements of a segment */

@@ -180,8 +180,8 @@ static void test_products(const char *isa)
     }
 }
 
-/* Random floats: a row's bits must not depend on the other rows, except that a single
- * row is multiplied with several columns by dot products. */
+/* Random floats: a row's bits must not depend on the other rows, except that a
+ * single row is multiplied with several columns by dot products. */
 static void test_product_rows(void)
 {
     enum { M = 300, N = 133, K = 500 };
@@ -224,8 +224,8 @@ static void test_product_rows(void)
         buffer_drop(buffers[i]);
 }
 
-/* Equal rows of a, and equal columns of b, give equal ones at any position and for any
- * tiling of the product. */
+/* Equal rows of a, and equal columns of b, give equal ones at any position and
+ * for any tiling of the product. */
 static void test_product_cuts(void)
 {
     static const int64_t sizes[][3] = {{129, 300, 600}, {257, 300, 600},
@@ -385,8 +385,8 @@ static double folded(unsigned reduce, double old, double x)
     }
 }
 
-/* Scatters src (R, C) into `to` positions of dst along dim, whose rows have a stride of
- * `step` elements; f32 sums in a fixed order. */
+/* Scatters src (R, C) into `to` positions of dst along dim, whose rows have a
+ * stride of `step` elements; f32 sums in a fixed order. */
 static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
                          int64_t step)
 {
@@ -449,8 +449,8 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     buffer_drop(s.dst.buffer);
 }
 
-/* A row of blocks, groups and a remainder, with two indices outside the range in
- * different ones: all other points are added. */
+/* A row of blocks, groups and a remainder, with two indices outside the range
+ * in different ones: all other points are added. */
 static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
                                  int64_t src_stride)
 {

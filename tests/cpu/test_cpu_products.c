@@ -100,8 +100,8 @@ static bool product_is_right(tn_dtype dtype, const product_case *p)
     return same;
 }
 
-/* A row times n long columns that are stored as rows, several at a time, compared with
- * one after the other; both add to the output. */
+/* A row times n long columns that are stored as rows, several at a time,
+ * compared with one after the other; both add to the output. */
 static bool row_is_right(tn_dtype dtype, int64_t n, int64_t k)
 {
     const size_t size = dtype == TN_F64 ? 8 : 4;

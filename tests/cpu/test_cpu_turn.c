@@ -11,8 +11,8 @@ enum { MOST = 37, GAP = 11, STEP = MOST + GAP };
 static uint8_t in[8 * STEP * STEP];
 static _Alignas(64) uint8_t out[8 * STEP * STEP];
 
-/* How many bytes of out differ from the transposed matrix (columns, rows) surrounded by
- * zeros. The strides are those of rows of out and in. */
+/* How many bytes of out differ from the transposed matrix (columns, rows)
+ * surrounded by zeros. The strides are those of rows of out and in. */
 static int64_t wrong_bytes(size_t bytes, int64_t rows, int64_t columns,
                            int64_t out_step, int64_t in_step)
 {

@@ -202,8 +202,8 @@ static void test_shapes(const char *isa, int threads)
         ok(moved == 0, "the same bits by another number of threads");
 }
 
-/* A NaN or an infinity in one pixel: windows that contain it give NaN or infinity, and
- * the bits of all others do not change. */
+/* A NaN or an infinity in one pixel: windows that contain it give NaN or
+ * infinity, and the bits of all others do not change. */
 static void test_special(const char *isa, int threads)
 {
     (void)threads;

@@ -105,8 +105,8 @@ static void check(const sizes *s, bool twice)
     tn_scope_close(scope);
 }
 
-/* Queries for each batch and head, keys for each batch, values shared by all: broadcast
- * operands are read in place, and gradients are summed. */
+/* Queries for each batch and head, keys for each batch, values shared by all:
+ * broadcast operands are read in place, and gradients are summed. */
 static void check_broadcast(bool shares_heads)
 {
     tn_scope *scope = tn_scope_open();

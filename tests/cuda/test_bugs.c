@@ -315,8 +315,8 @@ static tn_cu_graph graph_of(tn_cu_pointer p, int count)
     return graph;
 }
 
-/* A graph whose kernel writes to memory that is then freed, run after that; the correct
- * version makes a new graph for other memory. */
+/* A graph whose kernel writes to memory that is then freed, run after that; the
+ * correct version makes a new graph for other memory. */
 static tn_cu_result graph_of_old(bool right)
 {
     tn_cu_pointer old;
@@ -339,8 +339,8 @@ static tn_cu_result graph_of_old(bool right)
     return error;
 }
 
-/* Error 910 without a report: the caller of an update must check it and do something
- * else. */
+/* Error 910 without a report: the caller of an update must check it and do
+ * something else. */
 static tn_cu_result graph_of_another_form(bool right)
 {
     tn_cu_graph_exec exec;

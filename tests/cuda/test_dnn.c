@@ -14,8 +14,8 @@
 #include "../tap.h"
 #include <tenon/tensor.h>
 
-/* NVIDIA's libraries never free what they load. AddressSanitizer reads these options in
- * addition to ASAN_OPTIONS. */
+/* NVIDIA's libraries never free what they load. AddressSanitizer reads these
+ * options in addition to ASAN_OPTIONS. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -156,7 +156,8 @@ static bool tell(const gpu *g)
     return !e && !library.finalize(told);
 }
 
-static int ran; /* how many tensors the last plan received; -1: it did not run */
+static int
+    ran; /* how many tensors the last plan received; -1: it did not run */
 
 static tn_dnn_status handle_create(tn_dnn_handle *handle)
 {
@@ -443,8 +444,8 @@ static void check_conv(tn_queue *queue, const gpu *g, const conv *c)
     }
 }
 
-/* Restarts the program with the driver that accepts everything, and with the folders in
- * which the plugin searches cuDNN, and cuDNN searches NVRTC. */
+/* Restarts the program with the driver that accepts everything, and with the
+ * folders in which the plugin searches cuDNN, and cuDNN searches NVRTC. */
 static void on_told_driver(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");

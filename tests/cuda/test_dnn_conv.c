@@ -115,8 +115,9 @@ static void run(const sizes *s, tn_tensor *x, tn_tensor *w, tn_tensor *g,
                         : NULL;
 }
 
-/* The greatest error relative to the sum of absolute values, in units of half an ulp of
- * 1 in the dtype of the sum, less the possible rounding of the store. */
+/* The greatest error relative to the sum of absolute values, in units of half
+ * an ulp of 1 in the dtype of the sum, less the possible rounding of the store.
+ */
 static double worst(const sizes *s, tn_tensor *got, tn_tensor *want,
                     tn_tensor *scale)
 {

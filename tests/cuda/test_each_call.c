@@ -150,8 +150,8 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
-/* Records a scan in place of the earlier work, twice, the second time with another node,
- * which the driver does not accept as an update. */
+/* Records a scan in place of the earlier work, twice, the second time with
+ * another node, which the driver does not accept as an update. */
 static bool updates_work(const by_hand *h, const tn_scan_args *scan,
                          tn_recorded *recorded)
 {
@@ -316,8 +316,8 @@ static bool is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* "cuMemAlloc_v2: told, then works"; "": there is no such call (told: an error was
- * reported). */
+/* "cuMemAlloc_v2: told, then works"; "": there is no such call (told: an error
+ * was reported). */
 static void print_what_happens(void)
 {
     static const char *const once[] = {"cuInit", "cuDeviceGetCount",
@@ -405,8 +405,8 @@ static void print_reason(void)
     printf("%s", works() ? "" : by_hand_failure());
 }
 
-/* The driver's functions, and those whose failure is not reported: they request nothing,
- * or are called after a failure. */
+/* The driver's functions, and those whose failure is not reported: they request
+ * nothing, or are called after a failure. */
 static const char *const functions[] = {
 #define NAME(field, symbol, parameters) #symbol,
     TN_CUDA_DRIVER_MAP(NAME)

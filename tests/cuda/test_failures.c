@@ -18,7 +18,8 @@ enum {
     LAUNCH_FAILED = 719
 };
 
-static const char *failing; /* the call that the scene makes fail, and the error */
+static const char
+    *failing; /* the call that the scene makes fail, and the error */
 static int failing_with;
 
 static void fail_next(void)
@@ -186,7 +187,8 @@ static tn_status square(void *context)
     return TN_OK;
 }
 
-/* A graph is updated if no new one can be made: the calls of a replay, and its result. */
+/* A graph is updated if no new one can be made: the calls of a replay, and its
+ * result. */
 static void print_update(void)
 {
     ready();

@@ -64,7 +64,8 @@ static double apart(tn_tensor *x, tn_tensor *y)
     return most / (size + 1e-30);
 }
 
-/* "0 wrong; 134 4 136 512": the requested epilogues if the extension is there. */
+/* "0 wrong; 134 4 136 512": the requested epilogues if the extension is there.
+ */
 static void print_learned(void)
 {
     const double tolerance = dtype == TN_F32   ? 1e-5
@@ -199,8 +200,8 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
-/* Biases aligned to 256 bytes, to 16, and less: the algorithm for the first is not valid
- * for the second, and the third is added by a separate operator. */
+/* Biases aligned to 256 bytes, to 16, and less: the algorithm for the first is
+ * not valid for the second, and the third is added by a separate operator. */
 static void print_aligned(void)
 {
     tn_log_set(listen, NULL);
@@ -228,8 +229,8 @@ static int takes_back(tn_tensor *const x[4], uint32_t words)
     return got == 1;
 }
 
-/* The internal rows can be called by name, with fewer elements than the product would
- * read. */
+/* The internal rows can be called by name, with fewer elements than the product
+ * would read. */
 static void print_by_name(void)
 {
     enum { RELU = 2, GELU_TANH = 8 };

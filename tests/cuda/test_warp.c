@@ -9,9 +9,9 @@ enum { LANES = 32 };
 
 static tn_cu_stream stream;
 
-/* Thread t reads the words a[8 t] ... and writes the words d[8 t] ... Registers: %r0 to
- * %r15, %f0 to %f7; %q is the thread's address in a, %u that in d, %t its number. 1 KiB
- * of shared memory s. */
+/* Thread t reads the words a[8 t] ... and writes the words d[8 t] ...
+ * Registers: %r0 to %r15, %f0 to %f7; %q is the thread's address in a, %u that
+ * in d, %t its number. 1 KiB of shared memory s. */
 static const char form[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry f(.param .u64 a, .param .u64 d)\n{\n"

@@ -265,8 +265,8 @@ static void test_errors(void)
 
 /* ---- in the middle of an epoch ------------------------------------------ */
 
-/* The rest of a run that was stopped after `done` batches of its second epoch, from
- * another loader with other workers. */
+/* The rest of a run that was stopped after `done` batches of its second epoch,
+ * from another loader with other workers. */
 static void test_resume(int done, int workers)
 {
     static seen whole, parts;

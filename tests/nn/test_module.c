@@ -459,8 +459,8 @@ static const tn_module_class endless_class = {
     .size = sizeof endless_class, .name = "Endless",
     .bytes = sizeof(tn_module), .forward = run_itself};
 
-/* Functions that walk modules are recursive. Their depth is limited when modules are
- * nested and when they run. */
+/* Functions that walk modules are recursive. Their depth is limited when
+ * modules are nested and when they run. */
 static void test_nesting(void)
 {
     tn_module *inner = tn_nn_relu(), *net = inner;

@@ -10,7 +10,8 @@
 
 #include <tenon/tenon.h>
 
-static const char *failing; /* the call that the scene makes fail, and the error */
+static const char
+    *failing; /* the call that the scene makes fail, and the error */
 
 static void fail_from_now_on(void)
 {

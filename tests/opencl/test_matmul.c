@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <tenon/tenon.h>
 
-/* Log lines about CLBlast's first product, about missing features, and about the
- * measurement of both ways. */
+/* Log lines about CLBlast's first product, about missing features, and about
+ * the measurement of both ways. */
 static atomic_int calls, complaints, measured;
 
 static void listen(int level, const char *line, void *context)

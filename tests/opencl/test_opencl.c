@@ -149,9 +149,10 @@ static void test_cache(void)
            "without a cache every process compiles");
 }
 
-/* Several processes at once with empty caches, the driver's too: each program is
- * compiled by one of them, and none reads a partly written file of another. (PoCL before
- * 6.0 fails there, or stores a binary that crashes every process that reads it.) */
+/* Several processes at once with empty caches, the driver's too: each program
+ * is compiled by one of them, and none reads a partly written file of another.
+ * (PoCL before 6.0 fails there, or stores a binary that crashes every process
+ * that reads it.) */
 static int compile_some(int number)
 {
     static tn_tensor *(*const each[])(tn_tensor *) = {

@@ -279,8 +279,8 @@ static void tell_call(void)
     fflush(stdout);
 }
 
-/* Seconds of processor time, not of wall time, which depends on the machine's load. 0:
- * no limit. */
+/* Seconds of processor time, not of wall time, which depends on the machine's
+ * load. 0: no limit. */
 static void limit_seconds(int seconds)
 {
     const struct itimerval timer = {.it_value.tv_sec = seconds};
@@ -423,9 +423,9 @@ static bool carries_argument(const tn_op *op, const char *message)
     return is_named == names || !facts || facts->foreign;
 }
 
-/* A call makes at most eight passes over the most that fits in its memory, as work.h
- * counts: conv3d's longest makes three (5.6e7 in all; all others are below 1e7). A limit
- * in seconds would depend on the machine's load. */
+/* A call makes at most eight passes over the most that fits in its memory, as
+ * work.h counts: conv3d's longest makes three (5.6e7 in all; all others are
+ * below 1e7). A limit in seconds would depend on the machine's load. */
 static const double most_work = 8.0 * MEMORY / sizeof(float);
 
 const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out)

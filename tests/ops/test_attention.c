@@ -76,8 +76,8 @@ static void check(const sizes *s)
     tn_scope_close(scope);
 }
 
-/* A query that attends to one key has weight 1 for it: the scores' gradient is 0, not
- * even a rounding of the values' sum. */
+/* A query that attends to one key has weight 1 for it: the scores' gradient is
+ * 0, not even a rounding of the values' sum. */
 static void check_one_key(void)
 {
     const tn_dims_list many = tn_dims(1, 2, 8, 300);

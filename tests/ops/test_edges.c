@@ -486,7 +486,8 @@ static void test_near_edges(void)
     tn_error_clear();
 }
 
-/* A convolution processes images in steps; with so many, the last step is smaller. */
+/* A convolution processes images in steps; with so many, the last step is
+ * smaller. */
 static void test_steps(void)
 {
     tn_tensor *x = tn_rand(tn_dims(5, 64, 32, 32));

@@ -75,8 +75,8 @@ static bool same(const format *f, uint8_t got, double x)
     return got == nearest(f, x);
 }
 
-/* Every half and its adjacent numbers in float32 and float64: ties, and numbers just
- * beside them. */
+/* Every half and its adjacent numbers in float32 and float64: ties, and numbers
+ * just beside them. */
 static void check_rounding(const format *f)
 {
     static double x[3 * HALVES];

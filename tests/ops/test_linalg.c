@@ -183,8 +183,8 @@ static void check_elimination(void)
     ok(at(lu, 1, 0) == 1, "subnormal numbers are divided by");
 }
 
-/* QR with pivoting gives the same as singular values, for matrices of any shape and
- * rank; the gradient too. */
+/* QR with pivoting gives the same as singular values, for matrices of any shape
+ * and rank; the gradient too. */
 static void check_least_squares(void)
 {
     static const struct {
@@ -322,8 +322,8 @@ static tn_tensor *one_of_each(tn_tensor *a)
     return tn_add(x, tn_linalg_matrix_exp(a));
 }
 
-/* Each of the `count` allocations of a run fails in turn. Returns how often that was an
- * error, or -1 if one was not reported. */
+/* Each of the `count` allocations of a run fails in turn. Returns how often
+ * that was an error, or -1 if one was not reported. */
 static int fail_each(tn_tensor *a, int64_t count)
 {
     int failures = 0, untold = 0;

@@ -238,7 +238,8 @@ static int check_least(int64_t m, int64_t n, int64_t sides)
     return fine & (tn_item(tn_min(rank)) == (double)n);
 }
 
-/* For a matrix with equal columns the rank is returned, and the minimum-norm X. */
+/* For a matrix with equal columns the rank is returned, and the minimum-norm X.
+ */
 static void check_ranks(void)
 {
     tn_tensor *a = make(ANY, 5, 3), *x[2], *rank[2], *left, *none;

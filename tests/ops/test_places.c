@@ -17,8 +17,8 @@ static int64_t read(tn_tensor *x, double *value)
     return tn_tensor_numel(x);
 }
 
-/* The position where x differs from want by more than within, relative to want; -1:
- * none. */
+/* The position where x differs from want by more than within, relative to want;
+ * -1: none. */
 static int64_t differs(tn_tensor *x, const double *want, int64_t count,
                        double within)
 {
@@ -284,8 +284,9 @@ static void test_strides(tn_dtype dtype)
 
 /* ---- indices that follow each other ---------------------------------------- */
 
-/* Rows of x by one list of indices, with long and short consecutive segments of every
- * length; for contiguous rows, every second element, and negative strides. */
+/* Rows of x by one list of indices, with long and short consecutive segments of
+ * every length; for contiguous rows, every second element, and negative
+ * strides. */
 static void test_runs(tn_dtype dtype)
 {
     enum { ROWS = 17, WIDTH = 60 };
@@ -339,8 +340,8 @@ static bool holds(tn_tensor *x, const int64_t *want, int64_t count)
            memcmp(got, want, (size_t)count * sizeof *got) == 0;
 }
 
-/* Numbers from low on in steps of step; each list lacks another one. If they are dense,
- * they are counted, otherwise sorted. */
+/* Numbers from low on in steps of step; each list lacks another one. If they
+ * are dense, they are counted, otherwise sorted. */
 static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
 {
     enum { KINDS = 29 };
@@ -403,7 +404,8 @@ static void test_normalize(void)
 
 /* ---- rows by rows of indices ---------------------------------------------------- */
 
-/* Is an error with this text reported, at the latest by the next wait? Clears it. */
+/* Is an error with this text reported, at the latest by the next wait? Clears
+ * it. */
 static bool tells(const char *part)
 {
     tn_device_synchronize(tn_device_current());
@@ -457,8 +459,8 @@ static void test_runs_outside(void)
 
 /* ---- quantiles --------------------------------------------------------------- */
 
-/* Quantiles by a number, which selects elements, have the bits of those by a list, which
- * sorts: values and gradients, in rows of which some are NaN. */
+/* Quantiles by a number, which selects elements, have the bits of those by a
+ * list, which sorts: values and gradients, in rows of which some are NaN. */
 static void test_quantile(tn_dtype dtype)
 {
     static const double parts[] = {0, .1, .25, .5, .7, .9, .999, 1};

@@ -46,8 +46,8 @@ static bool close_to(tn_tensor *x, tn_tensor *y)
     return tn_item(tn_allclose(x, y, .rtol = 1e-4, .atol = 1e-7)) == 1;
 }
 
-/* More rows than a block: the results are never in memory as a whole, and the gradient
- * equals that of the simple way. */
+/* More rows than a block: the results are never in memory as a whole, and the
+ * gradient equals that of the simple way. */
 static void check_blocks(tn_device *device)
 {
     enum { N = 1000, C = 17000, D = 4 };

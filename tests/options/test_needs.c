@@ -28,8 +28,8 @@ static bool was_seen(const char *begin, const char *words)
     return false;
 }
 
-/* Checks that the pending error refuses call's option with this message and as data,
- * and clears it. */
+/* Checks that the pending error refuses call's option with this message and as
+ * data, and clears it. */
 static void is_refusal(const char *call, const char *option, const char *words)
 {
     const tn_error_details *e = tn_error_info();

@@ -256,8 +256,8 @@ static void test_limits(void)
 
 enum { LANE = 10000 }; /* the least number of a device's lane */
 
-/* The work of an asynchronous device, with times: in a lane of its own, in the order of
- * the queue, each piece after it was submitted. */
+/* The work of an asynchronous device, with times: in a lane of its own, in the
+ * order of the queue, each piece after it was submitted. */
 static void test_lane(void)
 {
     enum { MANY = 600 }; /* more than fit into the buffer */
