@@ -381,7 +381,7 @@ static void test_retain(void)
     ok(is(tn_tensor_grad(y), 120, 240), "the next backward adds to it");
     is_int(tn_tensor_set_grad(y, NULL), TN_OK, "it can be removed");
     tn_backward(loss);
-    ok(is(tn_tensor_grad(y), 60, 120), "and comes anew");
+    ok(is(tn_tensor_grad(y), 60, 120), "and is computed again");
 
     tn_tensor *z = tn_mul_scalar(x, 3);
     tn_tensor_retain_grad(z);
@@ -474,7 +474,8 @@ static void test_changing(void)
     ran[0] = '\0';
     tn_backward(tn_sum(changing), .retain_graph = true);
     ok(strncmp(ran, "ab", 2) == 0,
-       "behind a hook that leaves and registers another the next one runs (%s)",
+       "after a hook that removes itself and registers another, the next one "
+       "runs (%s)",
        ran);
     ran[0] = '\0';
     tn_backward(tn_sum(changing));

@@ -204,7 +204,7 @@ static void test_damage(const char *what, void (*damage)(const char *path))
     ok(is_absent("key"), "%s: nothing is read", what);
     is_int(each_file(NULL), 0, "%s: the entry is removed", what);
     write_of("key", "value");
-    ok(is_there("key", "value"), "%s: and written anew", what);
+    ok(is_there("key", "value"), "%s: and is written again", what);
     each_file(remove_file);
 }
 

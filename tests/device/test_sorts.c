@@ -296,7 +296,7 @@ static void test_plugin(const char *name)
     for (size_t i = 0; i < sizeof side_by_side / sizeof *side_by_side; i++)
         test_length(side_by_side[i].length, side_by_side[i].columns,
                     side_by_side[i].length > 1000 ? 1 : 4, true);
-    ok(is_right(&all), "a line of 70000 is in order");
+    ok(is_right(&all), "a row of 70000 is in order");
     ok(is_right(&some), "and the first 5000 of two");
     for (int i = 0; i < 12 && !float32_alone; i++) {
         const sort_case bools = {.dtype = TN_BOOL, .lines = 2,
@@ -307,7 +307,7 @@ static void test_plugin(const char *name)
                                  .flags = i & 2 ? TN_SORT_DESCENDING : 0};
         wrong += !is_right(&bools);
     }
-    is_int(wrong, 0, "lines of bools are in order, 12 times");
+    is_int(wrong, 0, "rows of bools are in order, 12 times");
     wrong = 0;
     for (int i = 0; i < 36; i++) {
         const sort_case last = {.dtype = i & 1 && !float32_alone ? TN_I32

@@ -112,9 +112,9 @@ static void test_lines(void)
             "line 2, column 1: not a number: \"\xef\xbb\xbf" "1\"");
     holds("\xef\xbb\xbf" "1,2\n", TN_I64, "tensor([[1, 2]])");
     write_text("\xef\xbb\xbfname\r1\r2");
-    is_int(tn_item_int(tn_sum(tn_csv_load(path, .skip_rows = 1,
-                                          .dtype = TN_I64))),
-           3, "lines that are passed over end in CR too");
+    is_int(
+        tn_item_int(tn_sum(tn_csv_load(path, .skip_rows = 1, .dtype = TN_I64))),
+        3, "skipped lines may end in CR, too");
 }
 
 static void test_quotes(void)
@@ -310,7 +310,7 @@ int main(void)
     snprintf(path, sizeof path, "io-test-%ld.tmp", (long)getpid());
     write_text("1,2.5,-3\r\n\n 4 ,5e-1, inf\n");
     tn_tensor *x = tn_csv_load(path);
-    is_int(tn_tensor_size(x, 0), 2, "empty lines are passed over");
+    is_int(tn_tensor_size(x, 0), 2, "empty lines are skipped");
     is_int(tn_tensor_size(x, 1), 3, "three columns");
     float row[6] = {0};
     tn_tensor_to_array(x, row, sizeof row);

@@ -451,7 +451,7 @@ static void test_by_hand(void)
     tn__def *def =
         tn__def_parse("f(x, w: row; p) = loop(i < 3; c = x) (c * w * p)", "t");
     tn__def *g = tn__def_gradient_parse(def, 0, "g * out / x", "t/x");
-    if (!ok(def && g, "a gradient written by hand is read"))
+    if (!ok(def && g, "a hand-written gradient is parsed"))
         return;
     int used[TN__KERNEL_MAX_INPUTS];
     is_int(tn__def_gradient_used(g, used), 3, "it reads only what it names");

@@ -137,8 +137,8 @@ static void test_looks(void)
         uint32_t looks = 0;
         for (uint32_t s = 0; s < p->stage_count; s++)
             looks += p->stage[s].elem_count > 0;
-        is_int(looks, of[i].looks, "'%s' looks %u times", of[i].text,
-               (unsigned)of[i].looks);
+        is_int(looks, of[i].looks, "'%s' reads its elements %u times",
+               of[i].text, (unsigned)of[i].looks);
         check_program(of[i].text, p);
     }
 }

@@ -330,7 +330,7 @@ static void sorts_fill_the_device(void)
             same += (plan[i].key[0] == plan[k].key[0]) != (i % 3 == k % 3);
     }
     ok(plan[0].step_count == STEPS && few == 0 && same == 0,
-       "a line of 2^20 is sorted by %d launches of many groups, of 3 texts",
+       "a row of 2^20 is sorted by %d launches of many groups, with 3 texts",
        (int)plan[0].step_count);
     ok(plan[0].scratch_bytes < 17 * (uint64_t)length,
        "in %.1f bytes an element of scratch memory",
@@ -344,13 +344,13 @@ static void sorts_fill_the_device(void)
     tn__plan_sort(&target, &s, &more);
     ok(more.step_count == STEPS * ((uint32_t)lines / 8 + 1) &&
            more.scratch_bytes < 9 * plan[0].scratch_bytes,
-       "lines of which are sorted 8 at a time");
+       "rows of which 8 are sorted at a time");
     s.extent[0] = 4096;
     s.extent[1] = s.keep = 1024;
     tn__plan_sort(&target, &s, &more);
     ok(more.step_count == 1 && more.scratch_bytes == 0 &&
            more.group_count == 4096,
-       "lines of 1024 are a group each, at once");
+       "rows of 1024 are sorted by a group each, at once");
 }
 
 /* Every so many-th text is in the sample, and of these every so many-th in this

@@ -38,7 +38,7 @@ static void test_call(void)
            a->shape[1] == 3 && b->ndim == 1 && b->shape[0] == 2,
        "their dtypes and shapes");
     tn_error_clear();
-    ok(!tn_error_info(), "cleared, nothing to tell");
+    ok(!tn_error_info(), "after clearing there is no information");
 }
 
 static void test_argument(void)

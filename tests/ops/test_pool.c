@@ -179,7 +179,7 @@ int main(void)
                        .special = true, .dtype = i % 3 ? TN_F32 : TN_F64};
         good = agrees(&lines, (uint64_t)i, false);
     }
-    ok(good, "means of windows side by side, a line at a time");
+    ok(good, "means of adjacent windows, a row at a time");
     good = true;
     for (int i = 0; i < 60 && good; i++) {
         const int64_t step = 1 + i % 2;
@@ -194,6 +194,6 @@ int main(void)
             beside.pad[a] = pick(0, beside.kernel[a] / 2);
         good = agrees(&beside, (uint64_t)i, true);
     }
-    ok(good, "greatest of windows beside each other or one between");
+    ok(good, "maxima of adjacent windows, or of every second one");
     return done_testing();
 }

@@ -279,7 +279,7 @@ static void test_lbfgs(void)
     is_int(tn_scope_count(), before, "LBFGS: a step leaves no object behind");
     is_double_near(first, 26, 1e-5, "LBFGS: gives the first loss");
     ok(look(&b) < 1e-8, "LBFGS: one step finds the bottom of a bowl");
-    ok(b.looks < 40, "LBFGS: and ends when it is there: %d looks", b.looks);
+    ok(b.looks < 40, "LBFGS: it stops at the minimum: %d evaluations", b.looks);
 
     ok(tn_optim_step(b.optim) < 0, "LBFGS without a closure");
     is_str(tn_error(),
@@ -301,7 +301,7 @@ static void test_lbfgs(void)
     b.optim = tn_optim_sgd(list, .lr = 0.01);
     b.looks = 0;
     ok(tn_optim_step_closure(b.optim, look, &b) >= 0 && b.looks == 1,
-       "other rules look once");
+       "other rules evaluate once");
 }
 
 /* ---- mistakes ----------------------------------------------------------- */

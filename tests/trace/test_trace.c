@@ -251,7 +251,7 @@ static void test_limits(void)
         json_decref(all);
     }
     ok(bytes[0] > 0 && bytes[0] == bytes[1],
-       "a second trace does not measure the limits anew");
+       "a second trace does not measure the limits again");
 }
 
 enum { LANE = 10000 }; /* the least number of a device's lane */
