@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 typedef struct event {
-    const char *name, *category, *module, *shapes; /* lent by the JSON */
+    const char *name, *category, *module, *shapes; /* owned by the JSON */
     double begin, took;      /* microseconds */
     double bytes, operations;
     double device; /* device time in microseconds */

@@ -27,13 +27,13 @@ static inline void begin(void)
     MUST(cuMemAlloc_v2(&blank, 64));
     MUST(cuMemcpyHtoDAsync_v2(block, eight, 64, stream));
     MUST(end(stream));
-    sim_said(said, sizeof said);
+    sim_reports(said, sizeof said);
 }
 
 static inline bool is_found(tn_cu_result got, tn_cu_result want,
                             const char *says, char *said, size_t room)
 {
-    sim_said(said, room);
+    sim_reports(said, room);
     return got == want && (says ? strstr(said, says) != NULL : !*said);
 }
 

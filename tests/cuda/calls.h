@@ -14,7 +14,7 @@ TN_CUDA_DRIVER_MAP(DECLARE)
 #undef DECLARE
 tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 tn_cu_result cuMemFreeHost(void *pointer);
-void sim_said(char *out, size_t room);
+void sim_reports(char *out, size_t room);
 void sim_mend(void);
 
 /* Ends the test program if a call fails that must not. */
@@ -23,7 +23,7 @@ static inline void must(tn_cu_result error, const char *what)
     char said[4096];
     if (!error)
         return;
-    sim_said(said, sizeof said);
+    sim_reports(said, sizeof said);
     bail_out("%s: error %d: %s", what, error, said);
 }
 #define MUST(call) must(call, #call)

@@ -35,7 +35,7 @@ static inline void on_sim_print_reason(void)
 static inline bool on_sim_already(void)
 {
     void *found;
-    on_sim_find("sim_said", &found);
+    on_sim_find("sim_reports", &found);
     return found;
 }
 

@@ -7,7 +7,7 @@
 
 static void (*sim_fail)(const char *name, long n, tn_status error);
 static const char *(*sim_failed)(void);
-static void (*sim_said)(char *out, size_t room);
+static void (*sim_reports)(char *out, size_t room);
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719 };
 
@@ -339,7 +339,7 @@ static void print_what_happens(void)
            first                  ? "does without"
            : *by_hand_failure()   ? "told"
                                   : "FAILS WITHOUT A WORD");
-    sim_said(said, sizeof said);
+    sim_reports(said, sizeof said);
     if (*said && !is_one_of(name, gives_back))
         printf(", LEAVES: %s", said);
     sim_fail(NULL, -1, 0);
@@ -490,7 +490,7 @@ int main(int argc, char **argv)
     setenv("TENON_SIM_DEVICES", "2", 1);
     on_sim_find("sim_fail", &sim_fail);
     on_sim_find("sim_failed", &sim_failed);
-    on_sim_find("sim_said", &sim_said);
+    on_sim_find("sim_reports", &sim_reports);
     snprintf(path, sizeof path, "%s/tn_cuda.so", folder ? folder : ".");
     snprintf(by_name_plugin, sizeof by_name_plugin, "cuda");
     if (!by_hand_load(&plugin, &(by_hand_how){.path = path,

@@ -74,8 +74,8 @@ unsigned sim_random(unsigned limit)
 /* ---- for tests ---------------------------------------------------------- */
 
 /* Copies the reports since the last call to the caller's memory. */
-EXPORT void sim_said(char *out, size_t room);
-void sim_said(char *out, size_t room)
+EXPORT void sim_reports(char *out, size_t room);
+void sim_reports(char *out, size_t room)
 {
     HOLD();
     snprintf(out, room, "%s", said);
@@ -119,7 +119,7 @@ void sim_mend(void)
 void sim_library_says(const char *text)
 {
     HOLD();
-    sim_say("%s", text);
+    sim_report("%s", text);
 }
 
 /* ---- entering a call ---------------------------------------------------- */
@@ -200,11 +200,11 @@ tn_cu_result sim_handle_check(const void *handle, const char *kind,
 {
     const sim_handle *h = handle;
     if (!h || strcmp(h->kind, kind) != 0)
-        sim_say("what is no %s is used as one", kind);
+        sim_report("what is no %s is used as one", kind);
     else if (!h->live)
-        sim_say("a %s is used after its end", kind);
+        sim_report("a %s is used after its end", kind);
     else if (of_current && h->context != current)
-        sim_say("a %s of device %d is used on device %d", kind,
+        sim_report("a %s of device %d is used on device %d", kind,
                 h->context->device, current->device);
     else
         return 0;
@@ -216,11 +216,11 @@ static void say_left(const struct CUctx_st *context)
 {
     const size_t buffers = sim_memory_live(context->device);
     if (buffers)
-        sim_say("device %d is closed with %zu allocations left",
+        sim_report("device %d is closed with %zu allocations left",
                 context->device, buffers);
     for (sim_handle *h = handles; h; h = h->older)
         if (h->live && h->context == context) {
-            sim_say("device %d is closed with a %s left", context->device,
+            sim_report("device %d is closed with a %s left", context->device,
                     h->kind);
             h->live = false;
         }
@@ -430,7 +430,7 @@ tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
     ENTER(true);
     ptx_module *text = NULL;
     if (memcmp(image, "\177ELF", 4) == 0)
-        sim_say("machine code: the simulated device takes PTX alone");
+        sim_report("machine code: the simulated device takes PTX alone");
     else
         text = ptx_load(image);
     if (!text)

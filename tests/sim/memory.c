@@ -178,7 +178,7 @@ static inline bool note_access(const sim_actor *actor, bool writes,
         const bool after_write = is_ordered(actor, t->writer);
         if (!after_write || (writes && !is_ordered(actor, t->reader))) {
             if (what)
-                sim_say("%s of %zu bytes on stream %u has no order with a %s "
+                sim_report("%s of %zu bytes on stream %u has no order with a %s "
                         "on stream %u: no event or sync lies between",
                         what, bytes, actor->stream,
                         after_write ? "read" : "write",
@@ -232,7 +232,7 @@ static void *reach(const sim_actor *actor, int how, const char *what,
     *error = 0;
     if (how == SIM_READ && !is_written(at, bytes)) {
         if (what)
-            sim_say("%s of %zu bytes that nothing has written", what, bytes);
+            sim_report("%s of %zu bytes that nothing has written", what, bytes);
         *error = SIM_FOUND;
     } else if (bytes && !note_access(actor, writes, what, at, bytes)) {
         *error = SIM_FOUND;
@@ -306,13 +306,13 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
     if (!what)
         return NULL;
     if (!b || at >= b->first + b->span + PAGE)
-        sim_say("%s of %zu bytes at %#llx, which is no device memory", what,
+        sim_report("%s of %zu bytes at %#llx, which is no device memory", what,
                 bytes, at);
     else if (fits && b->live)
-        sim_say("%s of %zu bytes of device %d by a kernel on device %d", what,
+        sim_report("%s of %zu bytes of device %d by a kernel on device %d", what,
                 bytes, b->device, actor->context->device);
     else
-        sim_say("%s of %zu bytes at %#llx, at %llu in a%s block of %llu", what,
+        sim_report("%s of %zu bytes at %#llx, at %llu in a%s block of %llu", what,
                 bytes, at, at - b->base, b->live ? "" : " freed",
                 (unsigned long long)b->bytes);
     return NULL;

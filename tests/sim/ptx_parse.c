@@ -13,7 +13,7 @@ enum { MOST_OPERANDS = 8 };
 void ptx_fail(parser *p, const char *what)
 {
     if (!p->failed)
-        sim_say("PTX, line %d: %s '%s'", p->line, what, p->token);
+        sim_report("PTX, line %d: %s '%s'", p->line, what, p->token);
     p->failed = true;
 }
 

@@ -8,14 +8,14 @@
 
 void ptx_where(const group *g, const thread *t, const ptx_ins *i)
 {
-    sim_say("  in %s, line %d of its PTX, thread %u of group %u",
+    sim_report("  in %s, line %d of its PTX, thread %u of group %u",
             g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
             g->number);
 }
 
 bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what)
 {
-    sim_say("%s", what);
+    sim_report("%s", what);
     ptx_where(g, t, i);
     g->error = SIM_FOUND;
     return false;
@@ -49,7 +49,7 @@ static bool touch_refused(const group *g, const touch *s, bool only_reads)
 {
     const bool unwritten = s->wrote < g->first_epoch &&
                            (only_reads || s->read < g->epoch);
-    sim_say(unwritten ? "a read of byte %llu of shared memory, which nothing "
+    sim_report(unwritten ? "a read of byte %llu of shared memory, which nothing "
                         "has written"
                       : "a race: two threads reach byte %llu of shared memory, "
                         "one to write, with no barrier between",
@@ -82,7 +82,7 @@ static bool touch_local(const thread *t, const ptx_ins *i, uint64_t at)
     if (i->op == PTX_ST)
         memset(t->local_written + at, 1, i->bytes);
     else if (memchr(t->local_written + at, 0, i->bytes)) {
-        sim_say("a read of local memory that nothing has written");
+        sim_report("a read of local memory that nothing has written");
         return false;
     }
     return true;
@@ -114,13 +114,13 @@ void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
                                    g->launch->parameters};
     void *found = NULL;
     if (at & (i->align - 1u)) {
-        sim_say("%s of %d bytes at %#llx is misaligned", what, i->align,
+        sim_report("%s of %d bytes at %#llx is misaligned", what, i->align,
                 (unsigned long long)at);
         g->error = TN_CU_MISALIGNED_ADDRESS;
     } else if (i->space == PTX_GLOBAL) {
         found = reach_global(g, i, at);
     } else if (at > size[i->space] || i->bytes > size[i->space] - at) {
-        sim_say("%s of %d bytes at %llu of %zu bytes of %s memory", what,
+        sim_report("%s of %d bytes at %llu of %zu bytes of %s memory", what,
                 i->bytes, (unsigned long long)at, size[i->space],
                 name[i->space]);
         g->error = TN_CU_ILLEGAL_ADDRESS;

@@ -27,11 +27,11 @@ enum {
     SIM_FOUND = TN_CU_LAUNCH_FAILED
 };
 
-/* Reports an error that a real driver would not, to stderr and for sim_said.
+/* Reports an error that a real driver would not, to stderr and for sim_reports.
  * Returns the error. */
 tn_cu_result sim_refuse(tn_cu_result error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-#define sim_say(...) ((void)sim_refuse(0, __VA_ARGS__))
+#define sim_report(...) ((void)sim_refuse(0, __VA_ARGS__))
 
 /* ---- calls (driver.c) --------------------------------------------------- */
 
@@ -187,7 +187,7 @@ void sim_memory_carry(tn_cu_pointer dst, tn_cu_pointer src, size_t bytes);
 typedef tn_cu_result sim_function(void *context, const sim_actor *actor);
 EXPORT tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
                              const void *context, size_t bytes);
-/* sim_memory_at, for what sim_call runs; sim_say, for the rest. */
+/* sim_memory_at, for what sim_call runs; sim_report, for the rest. */
 EXPORT void *sim_reach(const sim_actor *actor, int how, const char *what,
                        tn_cu_pointer at, size_t bytes, tn_cu_result *error);
 EXPORT void sim_library_says(const char *text);

@@ -114,7 +114,7 @@ static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
 tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes)
 {
     if (!stream)
-        sim_say("work for the default stream, which waits for all others");
+        sim_report("work for the default stream, which waits for all others");
     tn_cu_result error = sim_handle_check(stream, "stream", false);
     sim_work *w = error ? NULL : malloc(bytes);
     if (!w) {

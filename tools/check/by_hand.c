@@ -221,8 +221,8 @@ static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
         copy.slot = NULL;
     OPTIONAL_MAP(MASK)
 #undef MASK
-    if (how->dress)
-        how->dress(&copy);
+    if (how->wrap)
+        how->wrap(&copy);
     return &copy;
 }
 
@@ -253,7 +253,7 @@ bool by_hand_load(by_hand *h, const by_hand_how *how)
     host.table.size = how->host_size ? how->host_size : sizeof(tn_host);
     by_hand_forget();
     const tn_plugin *plugin =
-        entry(how->lend_host ? how->lend_host(&host.table, host.table.size)
+        entry(how->wrap_host ? how->wrap_host(&host.table, host.table.size)
                              : &host.table);
     if (plugin)
         h->plugin = seen(plugin, how);

@@ -19,8 +19,8 @@ typedef struct by_hand_how {
     bool no_interpreter; /* the plugin may not run the host's interpreter */
     /* Wrappers around the host table that the plugin is given, and around the
      * plugin's slots; NULL: none. */
-    const tn_host *(*lend_host)(const tn_host *host, uint32_t bytes);
-    void (*dress)(tn_plugin *table);
+    const tn_host *(*wrap_host)(const tn_host *host, uint32_t bytes);
+    void (*wrap)(tn_plugin *table);
     uint32_t group;      /* programs are planned for groups of at most so many
                             work-items; 0: as many as the device has */
 } by_hand_how;

@@ -116,9 +116,9 @@ static void look(operand *o)
 {
     static unsigned char before[OPERAND_ROOM];
     memcpy(before, o->memory, o->bytes);
-    if (operand_went(by_hand_copy(now.device, o->view.buffer, 0, o->memory,
-                                  o->bytes, false),
-                     "a copy to the host"))
+    if (operand_succeeded(by_hand_copy(now.device, o->view.buffer, 0, o->memory,
+                                       o->bytes, false),
+                          "a copy to the host"))
         operand_read(o);
     memcpy(o->memory, before, o->bytes);
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "lent.h"
+#include "guard.h"
 #include "origin.h"
 #include "random_source.h"
 
@@ -135,8 +135,8 @@ bool open_table(by_hand *h)
     by_hand_how how = {.path = options.path,
                        .option = options_of_plugin,
                        .mask = slots_masked,
-                       .lend_host = lent_host,
-                       .dress = lent_dress};
+                       .wrap_host = guard_host,
+                       .wrap = guard_wrap};
     if (!expect(by_hand_load(h, &how), "cannot be loaded: %s",
                 *by_hand_failure() ? by_hand_failure() : "no reason given"))
         return false;
@@ -174,7 +174,7 @@ static _Noreturn void be_child(const check *c, int output)
 {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    lent_watch();
+    guard_watch();
     origin_watch();
     c->body(c->argument);
     shared->interpreted = by_hand_interpreted();

@@ -47,7 +47,7 @@ static int64_t receive_all(operand *const *all, int count)
 static bool declined(tn_status status, const char *name)
 {
     if (status != TN_ERR_UNSUPPORTED) {
-        operand_went(status, name);
+        operand_succeeded(status, name);
         return false;
     }
     if (!*by_hand_failure() && !*now.trouble)
@@ -387,7 +387,7 @@ static int case_graph_replay(const void *table, int64_t *wrong)
     operand_enter();
     tn_status status = graph->begin(queue);
     if (!status) {
-        operand_went(now.device->plugin->copy(queue, &copy), "copy");
+        operand_succeeded(now.device->plugin->copy(queue, &copy), "copy");
         status = graph->end(queue, &recorded);
     }
     operand_leave();
@@ -397,11 +397,11 @@ static int case_graph_replay(const void *table, int64_t *wrong)
     }
     for (int i = 0; i < 2 && !status; i++) {
         operand_fill(&in, true);
-        operand_went(by_hand_copy(now.device, in.view.buffer, 0, in.memory,
-                                  in.bytes, true),
-                     "a copy to the device");
+        operand_succeeded(by_hand_copy(now.device, in.view.buffer, 0, in.memory,
+                                       in.bytes, true),
+                          "a copy to the device");
         operand_enter();
-        operand_went(graph->run(queue, recorded, 0), "run");
+        operand_succeeded(graph->run(queue, recorded, 0), "run");
         operand_leave();
     }
     memcpy(out.value, in.value, sizeof out.value);

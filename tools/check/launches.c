@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "kernel/kernel.h"
-#include "lent.h"
+#include "guard.h"
 #include "one_case.h"
 #include "process.h"
 #include "run_case.h"
@@ -165,7 +165,7 @@ static void fault_sizes(int argument)
                "bytes", sizes[i]);
         if (!launched(&h, built, &p, 5 + i, true))
             return;
-        lent_next_bytes(sizes[i]);
+        guard_next_bytes(sizes[i]);
         tn_status status = h.plugin->queue_sync(h.queue, &fault);
         expect(status == TN_ERR_INDEX, "queue_sync gives %d, not %d", status,
                TN_ERR_INDEX);

@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "elf_file.h"
-#include "lent.h"
+#include "guard.h"
 #include "process.h"
 
 /* ---- the file ----------------------------------------------------------- */
@@ -136,7 +136,7 @@ static void host_table(int size)
     by_hand h;
     by_hand_how how = {.path = options.path,
                        .option = options_of_plugin,
-                       .lend_host = lent_host,
+                       .wrap_host = guard_host,
                        .host_size = (uint32_t)size};
     trying("a host table of %d bytes", size);
     bool loaded = by_hand_load(&h, &how);
@@ -173,7 +173,7 @@ static void devices(int argument)
             tn_device_info info = {.size = sizeof info};
             trying("device_info of device %u, a struct of %u bytes", i,
                    sizes[n]);
-            lent_next_bytes(sizes[n]);
+            guard_next_bytes(sizes[n]);
             tn_status status = h.plugin->device_info(i, &info);
             if (!expect(status == TN_OK, "device_info gives %d: %s", status,
                         by_hand_failure()))

@@ -72,7 +72,7 @@ void operand_words(const char *call, const char *argument, int64_t value,
                    const operand *of);
 
 /* Whether the call succeeded. `now` keeps the first that did not. */
-bool operand_went(tn_status status, const char *what);
+bool operand_succeeded(tn_status status, const char *what);
 /* Set and restore the caller's floating-point state around a call of the
  * plugin. The plain definitions always run with the default state. */
 void operand_enter(void);

@@ -139,7 +139,7 @@ static int64_t check_scan(void)
     operand_enter();
     tn_status status = now.device->plugin->scan(now.device->queue, &args);
     operand_leave();
-    int64_t wrong = !operand_went(status, "scan");
+    int64_t wrong = !operand_succeeded(status, "scan");
     return wrong + operand_receive(&a) + operand_receive(&b) +
            operand_receive(&c);
 }
@@ -192,7 +192,7 @@ static int64_t check_sort(void)
     operand_enter();
     tn_status status = now.device->plugin->sort(now.device->queue, &args);
     operand_leave();
-    int64_t wrong = !operand_went(status, "sort");
+    int64_t wrong = !operand_succeeded(status, "sort");
     return wrong + operand_receive(&a) + operand_receive(&b) +
            operand_receive(&c);
 }
@@ -380,7 +380,7 @@ static int64_t check_matmul(void)
     operand_enter();
     tn_status status = now.device->plugin->matmul(now.device->queue, &args);
     operand_leave();
-    int64_t wrong = !operand_went(status, "matmul");
+    int64_t wrong = !operand_succeeded(status, "matmul");
     return wrong + operand_receive(&a) + operand_receive(&b) +
            operand_receive(&c);
 }

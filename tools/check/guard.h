@@ -1,4 +1,4 @@
-/* lent.h: checks how a plugin treats the arguments of a call. It may only read
+/* guard.h: checks how a plugin treats the arguments of a call. It may only read
  * them, only during the call, and only as far as their size field says.
  *
  * Every struct that a check passes to the plugin is copied to pages of its own.
@@ -6,23 +6,23 @@
  * read-only, unless the plugin is to fill the struct. After the call they are
  * inaccessible. Every other struct is longer than in this header, as a later
  * host's would be. */
-#ifndef TN_CHECK_LENT_H
-#define TN_CHECK_LENT_H
+#ifndef TN_CHECK_GUARD_H
+#define TN_CHECK_GUARD_H
 
 #include <tenon/plugin.h>
 
 /* Wraps the slots of a table. */
-void lent_dress(tn_plugin *table);
+void guard_wrap(tn_plugin *table);
 
 /* From now on an access to an argument's inaccessible memory fails the check,
  * with the names of the struct and the call. Call in the process of a check. */
-void lent_watch(void);
+void guard_watch(void);
 
 /* Sets the size field of the tn_fault of this thread's next queue_sync, or of
  * the tn_device_info of its next device_info. */
-void lent_next_bytes(uint32_t bytes);
+void guard_next_bytes(uint32_t bytes);
 
 /* A host table of that many bytes, followed by an inaccessible page. */
-const tn_host *lent_host(const tn_host *host, uint32_t bytes);
+const tn_host *guard_host(const tn_host *host, uint32_t bytes);
 
 #endif
