@@ -205,7 +205,7 @@ tn_cu_result sim_handle_check(const void *handle, const char *kind,
         sim_report("a %s is used after its end", kind);
     else if (of_current && h->context != current)
         sim_report("a %s of device %d is used on device %d", kind,
-                h->context->device, current->device);
+                   h->context->device, current->device);
     else
         return 0;
     return SIM_INVALID_HANDLE;
@@ -217,11 +217,11 @@ static void say_left(const struct CUctx_st *context)
     const size_t buffers = sim_memory_live(context->device);
     if (buffers)
         sim_report("device %d is closed with %zu allocations left",
-                context->device, buffers);
+                   context->device, buffers);
     for (sim_handle *h = handles; h; h = h->older)
         if (h->live && h->context == context) {
             sim_report("device %d is closed with a %s left", context->device,
-                    h->kind);
+                       h->kind);
             h->live = false;
         }
 }

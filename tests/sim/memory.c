@@ -178,12 +178,11 @@ static inline bool note_access(const sim_actor *actor, bool writes,
         const bool after_write = is_ordered(actor, t->writer);
         if (!after_write || (writes && !is_ordered(actor, t->reader))) {
             if (what)
-                sim_report("%s of %zu bytes on stream %u has no order with a %s "
-                        "on stream %u: no event or sync lies between",
-                        what, bytes, actor->stream,
-                        after_write ? "read" : "write",
-                        ((after_write ? t->reader : t->writer) >> WORK_BITS) -
-                            1);
+                sim_report(
+                    "%s of %zu bytes on stream %u has no order with a %s "
+                    "on stream %u: no event or sync lies between",
+                    what, bytes, actor->stream, after_write ? "read" : "write",
+                    ((after_write ? t->reader : t->writer) >> WORK_BITS) - 1);
             return false;
         }
         if (writes)
@@ -307,14 +306,14 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
         return NULL;
     if (!b || at >= b->first + b->span + PAGE)
         sim_report("%s of %zu bytes at %#llx, which is no device memory", what,
-                bytes, at);
+                   bytes, at);
     else if (fits && b->live)
-        sim_report("%s of %zu bytes of device %d by a kernel on device %d", what,
-                bytes, b->device, actor->context->device);
+        sim_report("%s of %zu bytes of device %d by a kernel on device %d",
+                   what, bytes, b->device, actor->context->device);
     else
-        sim_report("%s of %zu bytes at %#llx, at %llu in a%s block of %llu", what,
-                bytes, at, at - b->base, b->live ? "" : " freed",
-                (unsigned long long)b->bytes);
+        sim_report("%s of %zu bytes at %#llx, at %llu in a%s block of %llu",
+                   what, bytes, at, at - b->base, b->live ? "" : " freed",
+                   (unsigned long long)b->bytes);
     return NULL;
 }
 

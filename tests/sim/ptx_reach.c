@@ -9,8 +9,8 @@
 void ptx_where(const group *g, const thread *t, const ptx_ins *i)
 {
     sim_report("  in %s, line %d of its PTX, thread %u of group %u",
-            g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
-            g->number);
+               g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
+               g->number);
 }
 
 bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what)
@@ -49,12 +49,13 @@ static bool touch_refused(const group *g, const touch *s, bool only_reads)
 {
     const bool unwritten = s->wrote < g->first_epoch &&
                            (only_reads || s->read < g->epoch);
-    sim_report(unwritten ? "a read of byte %llu of shared memory, which nothing "
-                        "has written"
-                      : "a race: two threads reach byte %llu of shared memory, "
-                        "one to write, with no barrier between",
-            (unsigned long long)(s - g->touched)
-                << g->launch->kernel->shared_shift);
+    sim_report(unwritten
+                   ? "a read of byte %llu of shared memory, which nothing "
+                     "has written"
+                   : "a race: two threads reach byte %llu of shared memory, "
+                     "one to write, with no barrier between",
+               (unsigned long long)(s - g->touched)
+                   << g->launch->kernel->shared_shift);
     return false;
 }
 
@@ -115,14 +116,14 @@ void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
     void *found = NULL;
     if (at & (i->align - 1u)) {
         sim_report("%s of %d bytes at %#llx is misaligned", what, i->align,
-                (unsigned long long)at);
+                   (unsigned long long)at);
         g->error = TN_CU_MISALIGNED_ADDRESS;
     } else if (i->space == PTX_GLOBAL) {
         found = reach_global(g, i, at);
     } else if (at > size[i->space] || i->bytes > size[i->space] - at) {
         sim_report("%s of %d bytes at %llu of %zu bytes of %s memory", what,
-                i->bytes, (unsigned long long)at, size[i->space],
-                name[i->space]);
+                   i->bytes, (unsigned long long)at, size[i->space],
+                   name[i->space]);
         g->error = TN_CU_ILLEGAL_ADDRESS;
     } else if ((i->space == PTX_SHARED && !touch_shared(g, t, i, at)) ||
                (i->space == PTX_LOCAL && !touch_local(t, i, at))) {
