@@ -331,7 +331,7 @@ static void closes(int argument)
            written);
 }
 
-/* ---- events that tell the time ------------------------------------------ */
+/* ---- timed events -------------------------------------------------------- */
 
 /* Two timed events, with a copy between them. */
 static void timed(int argument)
