@@ -33,7 +33,7 @@ double bench_sample(const bench_work *work, bench_state *state, int64_t calls)
             work->call(state);
         tn_scope_close(scope);
     }
-    tn_device_synchronize(NULL); /* a GPU may be at work still */
+    tn_device_synchronize(NULL); /* a GPU may still be working */
     return (bench_now_ns() - begin) / (double)calls;
 }
 
@@ -46,7 +46,7 @@ int64_t bench_calls(const bench_work *work, bench_state *state,
         double took = bench_sample(work, state, calls) * (double)calls;
         if (took > round_ns / 2 || calls > 1000000)
             return calls;
-        /* never more than tenfold: the first ones may have been slow */
+        /* at most tenfold: the first calls may have been slow */
         double factor = round_ns / took;
         calls = (int64_t)((double)calls * (factor > 10 ? 10 : factor)) + 1;
     }

@@ -1,35 +1,37 @@
-/* bench.h: what a workload is, and what runs it.
+/* bench.h: the definition of a workload, and the functions that run one.
  *
- * A group is a file of this folder with a table of workloads; compare.c walks
- * the tables, scaling.c takes some of them. compare_*.py know the same workloads under the same names, with
- * the sizes told to them. */
+ * A group is a file of this folder with a table of workloads. compare.c runs
+ * all of them, scaling.c some. compare_*.py define the same workloads under the
+ * same names; compare.c passes them the sizes. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
 #include <tenon/tenon.h>
 
-/* What a workload works on; of the scope that compare.c opens around it. */
+/* The tensors of a workload. They belong to the scope that compare.c opens
+ * around it. */
 typedef struct bench_state {
     const int64_t *size;
     tn_tensor *a, *b, *c;
     tn_module *net;
-    tn_module *part[2]; /* of net, where forward is written out */
+    tn_module *part[2]; /* of net, if forward is written by hand */
     tn_optim *optim;
-    tn_tensor *loss; /* of a training step, in whose scope it lies */
+    tn_tensor *loss; /* of a training step, in whose scope it is */
     tn_loader *loader;
 } bench_state;
 
-/* What the machine must do at the least, which limit.c does as fast as it can:
- * floats that are read, and written, each once; or so many operations of
- * multiply-adds, or instructions of any kind on floats, where they take longer. Of
- * a workload flops are those of products, convolutions and attention; what its
- * programs have is added (count.c). Nothing: nobody says. */
+/* The minimum work of a call, which limit.c does as fast as the machine can:
+ * floats that are read and written, each once; multiply-adds; and instructions
+ * of any kind on floats. The slowest of them is the limit. A workload's flops
+ * are those of products, convolutions and attention; count.c adds those of its
+ * kernel programs. All zero: the limit is not known. */
 typedef struct bench_least {
     double reads, writes, flops, instructions;
-    bool in_place; /* what is written was read */
+    bool in_place; /* the output is written over the input */
 } bench_least;
-/* Of the multiply-adds of a direct sum over windows of 3 x 3, or 1 x 3, a stride
- * of one, so many are needed: F(2 x 2, 3 x 3) and F(2, 3) of arXiv:1509.09308. */
+/* The share of a direct convolution's multiply-adds that Winograd's algorithm
+ * needs, for windows of 3 x 3 or 1 x 3 with a stride of one: F(2 x 2, 3 x 3)
+ * and F(2, 3) of arXiv:1509.09308. */
 #define BENCH_3X3 (4. / 9)
 #define BENCH_1X3 (2. / 3)
 #define BENCH_UNKNOWN {0, 0, 0, 0, false}
@@ -42,16 +44,16 @@ typedef struct bench_least {
 
 typedef struct bench_work {
     const char *name;
-    int64_t size[3]; /* 0 where there are fewer */
+    int64_t size[3]; /* unused sizes are 0 */
     void (*open)(bench_state *state);
-    /* One call. Its tensors belong to a scope of its own. */
+    /* One call. It runs in a scope of its own. */
     void (*call)(bench_state *state);
     bench_least least;
     int scope_calls; /* calls that share a scope; 0 means 1 */
 } bench_work;
 
-/* The calls of a workload `name`: an expression of s without gradients, and
- * its result with the gradients of its sum. */
+/* Defines two calls of a workload `name`: an expression of s without gradients,
+ * and the same with the gradients of its sum. */
 #define BENCH_CALL(name, ...)                                                 \
     static void name(bench_state *s)                                          \
     {                                                                         \
@@ -64,7 +66,8 @@ typedef struct bench_work {
         bench_gradients(s, __VA_ARGS__);                                      \
     }
 
-/* The gradients of out's sum, in those of a, b and c that require one. */
+/* Computes the gradients of out's sum in those of a, b and c that require one.
+ */
 void bench_gradients(bench_state *s, tn_tensor *out);
 
 typedef struct bench_group {
@@ -77,30 +80,30 @@ extern const bench_group bench_dispatch, bench_bandwidth, bench_rows,
     bench_vision, bench_window, bench_norm, bench_loss, bench_sequence,
     bench_training, bench_large, bench_inference, bench_optim, bench_data;
 
-/* The path this program was called by: dispatch.c starts it again. */
+/* The path of this program; dispatch.c starts it again. */
 extern const char *bench_program;
-/* What that start does: the exit status. */
+/* What the started process does. Returns the exit status. */
 int bench_first_result(void);
 
 /* ---- bench.c: running a workload ------------------------------------------- */
 
 double bench_now_ns(void);
-/* Nanoseconds a call of ours. */
+/* Runs `calls` calls. Returns nanoseconds per call. */
 double bench_sample(const bench_work *work, bench_state *state, int64_t calls);
-/* A call that needs no other before it to be timed as one of many. */
+/* A call that takes at least this long needs no warm-up. */
 #define BENCH_LONG_NS 5e7
-/* So many calls as fill so many nanoseconds, after two that nobody counts. */
+/* How many calls take so many nanoseconds, measured after two warm-up calls. */
 int64_t bench_calls(const bench_work *work, bench_state *state,
                     double round_ns);
-/* Threads that have just worked look for more for some milliseconds, ours and
- * OpenMP's alike: they would take the cores from who is measured next. Waiting
- * keeps this core awake. */
+/* Waits some milliseconds. Worker threads, ours and OpenMP's, spin that long
+ * after their last work, and would take processor time from the next
+ * measurement. The wait is a loop, which keeps this core at its clock. */
 void bench_rest(void);
 
 /* ---- count.c: instructions ------------------------------------------------ */
 
-/* Adds what the programs of a call have to least, as a trace of it tells; nothing
- * if none can be had. */
+/* Adds the instructions of a call's kernel programs to least, from a trace of
+ * the call; nothing if the trace fails. */
 void bench_count(const bench_work *work, bench_state *state,
                  bench_least *least);
 
@@ -108,16 +111,17 @@ void bench_count(const bench_work *work, bench_state *state,
 
 typedef struct bench_limit bench_limit;
 
-/* Memory and threads for that; NULL without memory, or for nothing. */
+/* Allocates memory and threads to measure a limit; NULL if memory runs out or
+ * least is zero. */
 bench_limit *bench_limit_open(const bench_least *least, int threads);
-/* Nanoseconds for what it reads and writes, for its multiply-adds, and for its
- * instructions of any kind, these included. */
+/* Nanoseconds for the reads and writes, for the multiply-adds, and for the
+ * instructions of any kind, including the multiply-adds. */
 typedef struct bench_bound {
     double memory_ns, multiply_ns, any_ns;
 } bench_bound;
-/* By the fastest kernels, over `calls` passes after a few. */
+/* Measured with the fastest kernels, over `calls` passes after warm-up. */
 bench_bound bench_limit_sample(bench_limit *limit, int64_t calls);
-/* The longest one, and what it is: "memory", "fma" or "any". */
+/* The longest of the three, and its name: "memory", "fma" or "any". */
 double bench_bound_ns(bench_bound bound);
 const char *bench_bound_name(bench_bound bound);
 void bench_limit_close(bench_limit *limit);
@@ -127,29 +131,30 @@ void bench_limit_close(bench_limit *limit);
 typedef struct bench_peer bench_peer;
 
 /* Prints the losses of a training workload's first steps, ours and the peers',
- * from the same weights and batch. false if a peer's are others, or none. */
+ * from the same weights and batch. false if a peer's differ or are missing. */
 bool bench_losses(const char *group, const bench_work *work,
                   bench_peer *const *peer, const char *const *name, int count);
 
 /* ---- peer.c: PyTorch in a process of its own ------------------------------- */
 
-/* Starts `python script way threads device`, with malloc told to keep its
- * blocks where tuned. NULL if there is no such Python, or it has no torch, or
- * not that way to run it. */
+/* Starts `python script way threads device`; tuned sets malloc to keep its
+ * blocks. NULL if there is no such Python, or it has no torch, or it cannot run
+ * that way. */
 bench_peer *bench_peer_start(const char *python, const char *script,
                              const char *way, int threads, const char *device,
                              bool tuned);
-/* "2.5.1". Lent. */
+/* The version of torch, "2.5.1". Borrowed. */
 const char *bench_peer_version(const bench_peer *peer);
-/* The variables that tuned means, as they would be typed. */
+/* The environment variables that tuned sets, as a shell would. */
 extern const char bench_peer_tuning[];
-/* Makes the workload ready and calls it once; false if it has none such. */
+/* Prepares the workload and calls it once; false if the peer does not have it.
+ */
 bool bench_peer_open(bench_peer *peer, const char *group,
                      const bench_work *work);
-/* Nanoseconds a call; negative if the process is gone. */
+/* Nanoseconds per call; negative if the process has ended. */
 double bench_peer_sample(bench_peer *peer, int64_t calls);
-/* The losses of its first steps, which begin at the values in a file; false if
- * it has none such. */
+/* The losses of its first steps from the values in a file; false if the peer
+ * does not have the workload. */
 bool bench_peer_losses(bench_peer *peer, const char *group,
                        const bench_work *work, const char *file, int count,
                        double *out_losses);

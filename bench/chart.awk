@@ -1,12 +1,12 @@
-# chart.awk: what bench/compare --json wrote, as a chart in SVG.
+# chart.awk: draws the output of bench/compare --json as a chart in SVG.
 #
 #     awk -f bench/chart.awk run.json >run.svg
 #
-# A bar for each workload: how many times Tenon's time PyTorch takes, on a
-# logarithmic scale; to the right of the line Tenon is faster. The bar is
-# PyTorch with a malloc that keeps its memory, the tick PyTorch as installed.
+# A bar for each workload shows PyTorch's time divided by Tenon's, on a logarithmic
+# scale; to the right of the line Tenon is faster. The bar is PyTorch with a malloc
+# that keeps its memory, the tick PyTorch as installed.
 
-# The median of `who` on this line; 0 if it was not measured.
+# The median of `who` in this line; 0 if it was not measured.
 function median(who,    at) {
     at = index($0, "\"" who "\": {\"median_ns\": ")
     return at ? substr($0, at + length(who) + 17) + 0 : 0
@@ -27,7 +27,7 @@ function escaped(s) {
     return s
 }
 
-# Where a ratio lies, kept within the chart.
+# The position of a ratio, clamped to the chart.
 function place(ratio) {
     ratio = ratio < least ? least : ratio > most ? most : ratio
     return left + width * log(ratio / least) / log(most / least)

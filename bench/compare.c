@@ -6,32 +6,32 @@
  *     bench/compare --losses [--only GROUP[.NAME]] [--beside WAY,...]
  *                   [--size N,...]
  *
- * Each workload is run in rounds, and in each round by all of them, one after
- * the other: what disturbs the machine disturbs all alike, and ratios hold
- * where times do not. A round has as many calls as fill some milliseconds.
- * Printed are medians over the rounds, with the quartiles' distance from them;
- * of the limit, its quickest round, of what it reads and writes, of its
- * multiply-adds ("fma") or of its instructions of any kind ("any"), whichever takes
- * longest.
- * --size takes the place of the workloads' own sizes, of which there must be as
- * many. The group large (GPT-2),
- * which wants a GPU, is left out on a processor, unless --only names it.
- * --losses measures nothing: the first losses of the groups training and large
- * are printed, ours and PyTorch's from the same weights and batch, which must
+ * Each workload runs in rounds. In each round all of them run it, one after the
+ * other, so that a disturbance of the machine affects all of them and the
+ * ratios remain valid. A round has as many calls as fill some milliseconds. The
+ * table has the median over the rounds and the distance of the quartiles. The
+ * limit is that of the fastest round: the time for the reads and writes
+ * ("memory"), the multiply-adds ("fma") or the instructions of any kind
+ * ("any"), whichever is longest.
+ *
+ * --size replaces the workloads' own sizes; as many must be given. The group
+ * large (GPT-2) needs a GPU; without one it runs only if --only names it.
+ * --losses measures nothing. It prints the first losses of the groups training
+ * and large, ours and PyTorch's, from the same weights and batch. They must
  * agree.
- * --trace writes a timeline of some calls more of each workload, warm as it is
- * then: FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
+ * --trace writes a timeline of some more calls of each workload after its
+ * rounds: FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
  *
  * TENON_BENCH_PYTHON names a Python with torch (default: python3). It runs once
  * for each way that --beside names:
  *
  *     torch      eager, as installed
- *     tuned      eager, with a malloc that keeps its memory, as all that follow
- *     compiled   each call through torch.compile, some seconds to make ready
- *     libtorch   from C++ (libtorch.cpp, which is compiled first)
+ *     tuned      eager, with a malloc that keeps its memory, as do the next two
+ *     compiled   each call through torch.compile, which takes seconds to
+ * compile libtorch   from C++ (libtorch.cpp, which is compiled first)
  *
- * By default the first two. With TENON_DEVICE=cuda torch works on that GPU, too;
- * each sample then ends when the device has done its work. */
+ * The default is the first two. With TENON_DEVICE=cuda torch uses the GPU, too;
+ * each sample then ends with a synchronisation. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@
 #include "bench.h"
 #include "report.h"
 
-/* Rounds, and how long one and all of a workload should take. A workload that
- * takes long has fewer rounds, but no fewer than `least`. */
+/* The number of rounds, and how long one round and all rounds of a workload
+ * should take. A slow workload has fewer rounds, but at least `least`. */
 typedef struct bench_pace {
     int rounds, least;
     double round_ns, work_ns;
@@ -62,13 +62,13 @@ static void trace(const char *folder, const char *group,
     tn_trace_stop();
 }
 
-/* The limits are the processor's, by kernels in C. */
+/* The limits are measured on the processor, by kernels in C. */
 static bool on_cpu(void)
 {
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
-/* The machine's limit for a call; NULL where nobody knows it. */
+/* The machine's limit for a call; NULL if it is not known. */
 static bench_limit *open_limit(const bench_work *work, bench_state *state)
 {
     bench_least least = work->least;
@@ -88,7 +88,7 @@ static bool measure(bench_report *report, const char *of,
                     const bench_work *work, const bench_pace *pace,
                     bench_peer *const peer[BENCH_WHO], const char *traces)
 {
-    /* Of the limit the quickest: what a round lost to others is not its. */
+    /* The limit is the fastest round: slower ones were disturbed. */
     bench_line line = {.group = of, .work = work, .bound = {-1, -1, -1}};
     bench_state state = {.size = work->size};
     bool has_peer[BENCH_WHO] = {0};
@@ -102,9 +102,8 @@ static bool measure(bench_report *report, const char *of,
     if (!tn_error())
         limit = open_limit(work, &state);
 
-    /* Each works a little before it is timed: the caches are full of what the
-     * one before it had. A long call fills
-     * them anew. */
+    /* Warm-up: the caches still hold the data of what ran before. A long call
+     * needs none. */
     double begin = bench_now_ns(), ours = 0;
     int64_t warm = line.calls / 4 + 1;
     for (int r = 0; r < pace->rounds && !tn_error(); r++) {
@@ -148,8 +147,8 @@ static const bench_group *const group[] = {
     &bench_optim,    &bench_data};
 enum { GROUPS = sizeof group / sizeof *group };
 
-/* Is that workload asked for? only: NULL, a group, or a group and how its
- * workloads' names begin: "window.pad". */
+/* Does --only select that workload? only: NULL, a group, or a group and a
+ * prefix of its workloads' names: "window.pad". */
 static bool wanted(const char *only, const char *of, const char *name)
 {
     size_t length = strlen(of);
@@ -173,7 +172,7 @@ static bool lists(const char *list, const char *name)
     return false;
 }
 
-/* Is it not to be run, or too much for the processor that is at hand? */
+/* Is the group excluded, or does it need a GPU that is not there? */
 static bool left_out(const char *only, const char *except,
                      const bench_group *of)
 {
@@ -181,18 +180,18 @@ static bool left_out(const char *only, const char *except,
         return true;
     if (of != &bench_large || only || !on_cpu())
         return false;
-    printf("%s: left out, since it wants a GPU\n", of->name);
+    printf("%s: skipped, since it needs a GPU\n", of->name);
     return true;
 }
 
-/* May `losses` be asked of it? */
+/* Does --losses apply to it? */
 static bool trains(const bench_group *of)
 {
     return of == &bench_training || of == &bench_large;
 }
 
-/* compare.py, which lies in the source tree; TENON_BENCH_FOLDER is that tree's
- * bench/ where it has moved. */
+/* compare.py, in the source tree. TENON_BENCH_FOLDER is that tree's bench/ if
+ * it has moved. */
 static const char *script(void)
 {
     static char path[4096];
@@ -236,7 +235,7 @@ static bool read_ways(const char *list, bool way[BENCH_WHO])
     return true;
 }
 
-/* "2,32,2": so many sizes, each at least 1; the rest are 0. */
+/* Reads sizes such as "2,32,2", each at least 1; the others are 0. */
 static bool read_sizes(const char *list, int64_t size[3])
 {
     char *end;
@@ -251,7 +250,7 @@ static bool read_sizes(const char *list, int64_t size[3])
     return false;
 }
 
-/* Has the workload as many sizes as are asked for? Else it is told. */
+/* Does the workload have as many sizes as --size gives? If not, reports it. */
 static bool has_sizes(const bench_work *work, const int64_t size[3])
 {
     int has = 0, asked = 0;
@@ -265,7 +264,7 @@ static bool has_sizes(const bench_work *work, const int64_t size[3])
     return !asked || has == asked;
 }
 
-/* A workload of the sizes that are asked for, whose limit nobody knows. */
+/* The workload with the sizes of --size. Its limit is not known. */
 static bench_work sized(const bench_work *work, const int64_t size[3])
 {
     bench_work copy = *work;
@@ -276,7 +275,7 @@ static bench_work sized(const bench_work *work, const int64_t size[3])
     return copy;
 }
 
-/* Is there what is asked for, and of such sizes? Else it is told. */
+/* Do the named workloads exist, with these sizes? If not, reports it. */
 static bool is_known(const char *only, const char *except, bool losses,
                      const int64_t size[3])
 {

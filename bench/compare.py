@@ -2,15 +2,14 @@
 
 Run by bench/peer.c with the way ("torch" and "tuned" are eager, "compiled" goes
 through torch.compile, "libtorch" is libtorch.cpp), the number of threads and the
-device ("cuda:0": that one; any other: the processor). It says "torch VERSION" and
-then answers lines of its input:
+device ("cuda:0": that one; any other: the processor). It prints "torch VERSION" and
+then answers each line of its input:
 
-    open GROUP.NAME [SIZE...]    "ready", or "none" if it has no such workload
-    run CALLS                    nanoseconds a call
+    open GROUP.NAME [SIZE...]    "ready", or "none" if it does not have the workload
+    run CALLS                    nanoseconds per call
     losses COUNT FILE GROUP.NAME [SIZE...]
-                                 the losses of a training workload's first steps,
-                                 which begins at the file's values (losses.c),
-                                 or "none"
+                                 the losses of a training workload's first steps
+                                 from the file's values (losses.c), or "none"
 """
 
 import os
@@ -24,7 +23,7 @@ sys.dont_write_bytecode = True  # the folder may belong to another
 try:
     import torch
 except ImportError:
-    sys.exit()  # who asked reads that there is no torch
+    sys.exit()  # peer.c then reports that there is no torch
 import compare_basic
 import compare_families
 import compare_networks
@@ -33,7 +32,7 @@ WORK = {**compare_basic.WORK, **compare_families.WORK, **compare_networks.WORK}
 
 LONG_NS = 5e7  # bench.h's
 
-# Not tensors' work: a process, batches out of a loader.
+# No work on tensors: a process, and batches of a loader.
 NOTHING_TO_COMPILE = ("dispatch.start", "data.epoch")
 
 
@@ -65,7 +64,7 @@ def losses(step, count, file, way):
 
 
 def libtorch(threads, device):
-    """The same words, answered by libtorch.cpp."""
+    """Compiles libtorch.cpp, which answers the same commands, and runs it."""
     from torch.utils import cpp_extension
 
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtorch.cpp")
@@ -89,7 +88,7 @@ def main():
     on_gpu = device.startswith("cuda")
     if on_gpu:
         torch.set_default_device(device)
-    may_fail = RuntimeError if on_gpu else ()  # which has not everything
+    may_fail = RuntimeError if on_gpu else ()  # a GPU lacks some operators
     if way == "compiled":
         may_fail = Exception
     print("torch", torch.__version__, flush=True)
@@ -103,7 +102,7 @@ def main():
             took = measure(call, calls)
             print(took, flush=True)
             continue
-        call = None  # what the last one held goes before the next is made
+        call = None  # free the last workload's tensors before the next is made
         if word == "losses":
             count, file, name, *size = rest
             try:
@@ -123,8 +122,8 @@ def main():
                 if way == "compiled":
                     torch.compiler.reset()
                     call = torch.compile(call)
-                    call()  # some it compiles again: gradients and
-                    call()  # an optimizer's state are there now
+                    call()  # twice: once gradients and optimizer state
+                    call()  # exist, some workloads are compiled again
                 took = measure(call, 1)
             except may_fail as error:
                 print(name, error, file=sys.stderr)

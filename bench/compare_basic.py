@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional as F
 
 
-# A workload is made ready by a function of its sizes, and is what that gives.
-# What a call makes is dropped with its frame, as a C program's scope closes.
+# A workload is a function of its sizes that returns the function to be measured.
+# Tensors that a call makes are freed with its frame, as by a scope in C.
 
 def unary(operator):
     def ready(*size):

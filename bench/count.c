@@ -1,7 +1,6 @@
-/* count.c: how many instructions a call takes, as a trace of it tells: the
- * arithmetic of the programs that its operators run, whatever the device makes
- * of them. Nobody has to count by hand, and a program that becomes shorter has
- * a shorter limit. */
+/* count.c: counts the instructions of a call, from a trace of it: the
+ * arithmetic of the kernel programs that its operators run, on any device. A
+ * program that becomes shorter gets a shorter limit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 static const char range[] = "\"name\":\"bench call\"";
 
-/* The number behind that name in a line; 0 if it has none. */
+/* The number after that name in a line; 0 if there is none. */
 static double figure(const char *line, const char *name)
 {
     const char *at = strstr(line, name);
@@ -23,7 +22,7 @@ static void read_figures(FILE *file, bench_least *least)
     char line[2048];
     while (fgets(line, sizeof line, file))
         if (strstr(line, range)) {
-            /* A multiply-add of flops is an instruction, too. */
+            /* A multiply-add in flops is an instruction, too. */
             least->instructions +=
                 least->flops / 2 + figure(line, "\"instructions\":");
             least->flops += 2 * figure(line, "\"multiplies\":");

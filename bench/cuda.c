@@ -1,19 +1,19 @@
-/* cuda.c: Tenon on a GPU beside the driver and cuBLASLt called by hand, in
- * turns, in medians of rounds.
+/* cuda.c: compares Tenon on a GPU with the driver and cuBLASLt called directly,
+ * in turns, by the medians of rounds.
  *
  *     bench/cuda [--glance] [launch] [bandwidth] [matmul] [attention]
  *
- *   launch      the processor's time for one kernel, in bursts that no queue
- *               stops: of one element, over and above a bare cuLaunchKernel
- *   bandwidth   programs over 256 MiB a tensor, and over the driver's copy
- *   matmul      tn_matmul, and over cublasLtMatmul with its first algorithm
- *   attention   forward, and gradients; by cuDNN where the plugin uses it, or with
- *               TENON_CUDA_ATTENTION=own by our own kernels
+ *   launch      host time of one kernel of one element, less that of a bare
+ *               cuLaunchKernel; in bursts shorter than the driver's queue
+ *   bandwidth   programs over tensors of 256 MiB, and their ratio to the
+ * driver's copy matmul      tn_matmul, and its ratio to cublasLtMatmul's first
+ * algorithm attention   forward, and gradients; by cuDNN if the plugin uses it,
+ * or with TENON_CUDA_ATTENTION=own by Tenon's kernels
  *
- * and first of all the memory that an open device takes. --glance: sizes that
- * tell nothing but that all of it runs. The libraries are opened as the plugin
- * opens them; nothing of CUDA is needed to build this. Numbers are those of
- * cuda.h and cublasLt.h. */
+ * It first prints the memory that an open device takes. --glance uses small
+ * sizes, only to show that everything runs. The libraries are opened as the
+ * plugin opens them, so nothing of CUDA is needed to build this. Constants are
+ * those of cuda.h and cublasLt.h. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static const char add_text[] =
     "ld.global.f32 %f1, [%rd1];\nld.global.f32 %f2, [%rd2];\n"
     "add.rn.f32 %f3, %f1, %f2;\nst.global.f32 [%rd3], %f3;\nret;\n}\n";
 
-/* Ends the program: nothing that is called by hand may fail. */
+/* Ends the program if a direct call fails. */
 static void must(bool good, const char *what)
 {
     if (good)
@@ -121,8 +121,8 @@ static void find(void *library, const char *symbol, void *to)
 #define FIND_CU(name, symbol, parameters) find(library, symbol, &cu.name);
 #define FIND_LT(name, symbol, parameters) find(library, symbol, &lt.name);
 
-/* Its context is Tenon's, too: the device's primary one. False where there is no
- * driver, or none that has a device: Tenon says why. */
+/* Opens the driver. The context is the device's primary one, as Tenon's. False
+ * if there is no driver or no device; Tenon reports why. */
 static bool driver_open(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *module;
@@ -138,8 +138,8 @@ static bool driver_open(void)
     return true;
 }
 
-/* After the first product of Tenon's: the file that it found is the one that
- * is found by name. */
+/* Call after Tenon's first product: dlopen by name then finds the file that
+ * Tenon loaded. */
 static void *lt_open(void)
 {
     void *library = NULL, *handle;
@@ -174,7 +174,7 @@ static void wait_for_all(void)
     MUST(cu.SetCurrent(context));
 }
 
-/* Seconds a call; until the device has done it, or only asked for. */
+/* Seconds per call, with or without waiting for the device. */
 static double sample(work *call, int calls, bool done)
 {
     wait_for_all();
@@ -192,7 +192,7 @@ static int by_size(const void *left, const void *right)
     return (*x > *y) - (*x < *y);
 }
 
-/* The medians of both, in turns; no second one: NULL. */
+/* The medians of both, measured in turns; the second may be NULL. */
 static void measure(work *call[2], bool done, double taken[2])
 {
     double time[2][ROUNDS];
@@ -269,7 +269,7 @@ BY_TENON(matmul, tn_matmul(a, b))
 BY_TENON(attend,
          tn_scaled_dot_product_attention(a, b, c, NULL, .is_causal = true))
 
-/* Row ids[i] of a, and the gradient of a's rows. */
+/* Gathers rows ids[i] of a, and computes the gradient of a. */
 static void embedding_back(void)
 {
     tn_tensor *gradient;
@@ -301,8 +301,9 @@ static void measure_launch(void)
         MUST(cu.Fill(memory[i], 0, sizeof(float), stream));
     }
     measure((work *[]){launch_by_hand, add}, false, time);
-    printf("launch: cuLaunchKernel %.2f us, tn_add %.2f us, over it %+.2f us\n",
-           1e6 * time[0], 1e6 * time[1], 1e6 * (time[1] - time[0]));
+    printf(
+        "launch: cuLaunchKernel %.2f us, tn_add %.2f us, difference %+.2f us\n",
+        1e6 * time[0], 1e6 * time[1], 1e6 * (time[1] - time[0]));
     for (int i = 0; i < 3; i++)
         MUST(cu.Free(memory[i]));
     tn_scope_close(scope);
@@ -311,7 +312,7 @@ static void measure_launch(void)
 static const struct program {
     const char *name;
     work *call;
-    double floats; /* read and written, of those of a tensor */
+    double floats; /* read and written, in units of one tensor */
 } programs[] = {
     {"clone", copy, 2},           {"add", add, 3},
     {"mul_scalar", scale, 2},     {"exp", exponential, 2},
@@ -363,8 +364,8 @@ static void measure_bandwidth(void)
     tn_scope_close(scope);
 }
 
-/* cublasLtMatmul of square matrices. What lies by rows is for it the transposed
- * by columns, and b a is the transposed of a b. */
+/* cublasLtMatmul of square matrices. It reads row-major matrices as transposed
+ * column-major ones, so it computes b a, the transpose of a b. */
 static struct {
     void *handle, *operation, *layout;
     lt_found found;
@@ -471,8 +472,8 @@ static void measure_attention(void)
             for (int i = 0; i < 3; i++)
                 *in[i] = tn_requires_grad(tn_to_dtype(
                     tn_randn(tn_dims(n[0], n[1], n[2], n[3])), types[t]));
-            /* Two products of which half is behind the diagonal; their
-             * gradients are five. */
+            /* Two products, half of which the causal mask removes; the
+             * gradients are five products. */
             double flops =
                 2. * (double)(n[0] * n[1]) * (double)(n[2] * n[2] * n[3]);
             measure((work *[]){attend, attend_back}, true, time);

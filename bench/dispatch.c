@@ -1,6 +1,6 @@
-/* dispatch.c: what a call costs before any work: one-element operators, plain
- * and recorded for gradient; and how long a process takes to its first
- * result. */
+/* dispatch.c: the overhead of a call: operators on one element, without and
+ * with recording for gradients; and the time from a process's start to its
+ * first result. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ static void open_nothing(bench_state *s)
     (void)s;
 }
 
-/* From fork to the end of a process that adds two numbers. */
+/* Time from fork to the end of a process that adds two numbers. */
 static void start(bench_state *s)
 {
     (void)s;

@@ -1,5 +1,5 @@
-/* indexing.c: what moves, orders and draws elements: concatenation, gathers and
- * scatters, prefix sums, sorts, random numbers. */
+/* indexing.c: concatenation, gathers and scatters, prefix sums, sorts, random
+ * numbers. */
 #include "bench.h"
 
 enum { ROWS = 4096, COLUMNS = 1024, KEPT = 10, WORDS = 32768 };
@@ -23,7 +23,7 @@ static void open_select(bench_state *s)
     s->b = tn_randint(0, s->size[0], tn_dims(s->size[0]));
 }
 
-/* size: words of a text, of the vocabulary, values for each */
+/* size: tokens of a text, size of the vocabulary, features of a token */
 static void open_embedding(bench_state *s)
 {
     s->a = tn_rand(tn_dims(s->size[1], s->size[2]));
@@ -111,7 +111,7 @@ static void dropout(bench_state *s)
 #define WORK(name, open, call, ...)                                           \
     {name, {ROWS, COLUMNS}, open, call, __VA_ARGS__, 0}
 
-/* A place in int64 counts for two floats. */
+/* An int64 index counts for two floats. */
 static const bench_work work[] = {
     WORK("cumsum_rows", open_matrix, cumsum_rows, BENCH_COPY(N)),
     WORK("cumsum_columns", open_matrix, cumsum_columns, BENCH_COPY(N)),

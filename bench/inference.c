@@ -1,5 +1,5 @@
-/* inference.c: one forward pass without gradients, of one sample: what a
- * program that answers questions does. */
+/* inference.c: one forward pass without gradients, of one sample, as a program
+ * that serves requests does. */
 #include "bench.h"
 #include "models.h"
 

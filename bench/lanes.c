@@ -1,7 +1,7 @@
-/* lanes.c: how many lanes should a sum have? plugin.h fixes the order of a
- * reduction by TN_LANES, and so what every instruction set can do for it. This
- * program times the loops that the CPU plugin would use for the lane count and
- * vector width it was compiled for:
+/* lanes.c: measures how many lanes a sum should have. plugin.h fixes the order
+ * of a reduction by TN_LANES, which limits how well each instruction set can
+ * vectorize it. This program times the loops that the CPU plugin would use, for
+ * the lane count and vector width that it is compiled for:
  *
  *     for isa in "-mavx2 -DWIDTH=32" "-mavx512f -DWIDTH=64"; do
  *         for lanes in 16 32 64; do
@@ -9,8 +9,8 @@
  *         done
  *     done
  *
- * It prints one line: picoseconds per element, the best of many rounds. What
- * was decided by it is in docs/decisions.md. */
+ * It prints one line: picoseconds per element, the best of many rounds.
+ * docs/decisions.md has the decision. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #define WIDTH 16
 #endif
 #define CHUNK 1024
-#define COLUMNS 64 /* neighbouring columns that are summed together */
+#define COLUMNS 64 /* adjacent columns that are summed together */
 
 typedef float vec __attribute__((vector_size(WIDTH), aligned(4)));
 enum { PER = WIDTH / 4, VECS = LANES / PER };
@@ -36,7 +36,7 @@ static float fold_lanes(float *lane, int count)
     return lane[0];
 }
 
-/* At most one chunk, from memory without gaps. */
+/* Sums at most one chunk of contiguous memory. */
 static float sum_chunk(const float *x, int n)
 {
     float lane[LANES];
@@ -67,7 +67,7 @@ static float sum_row(const float *x, long n)
     float part[CHUNK];
     long chunks = 0;
     for (long k = 0; k < n; k += CHUNK) {
-        /* Chunks are added pairwise as they come, like a binary counter. */
+        /* Adds chunk sums pairwise in their order, like a binary counter. */
         float s = sum_chunk(x + k, (int)(n - k < CHUNK ? n - k : CHUNK));
         long at = chunks++;
         int depth = 0;
@@ -85,8 +85,8 @@ static float sum_row(const float *x, long n)
     return s;
 }
 
-/* COLUMNS neighbouring sums over at most one chunk of rows; the lanes of all
- * of them stay in L1. */
+/* Sums COLUMNS adjacent columns over at most one chunk of rows. The lanes of
+ * all columns stay in L1. */
 static void sum_columns(const float *x, long pitch, int n, float *out)
 {
     float lane[LANES][COLUMNS];

@@ -1,10 +1,11 @@
-/* limit.c: how fast could this machine do it? Loops that do nothing but read,
- * write, copy, add two arrays, or multiply and add or compute anything in
- * registers, on as many threads as Tenon has, measured between the rounds of the workload they stand for. Each
- * part goes by the way that is quickest for it: vectors of any width, asked for
- * ahead or not, stored past the caches or not, C's memset and memcpy, the
- * processor's instructions for strings. A pass of a thread over its share ends
- * without waiting for the others: a limit is meant to be hard to reach. */
+/* limit.c: measures how fast this machine could do a workload's minimum work.
+ * Loops read, write, copy, add two arrays, multiply and add in registers, or
+ * run any instruction in registers, on as many threads as Tenon has. They are
+ * measured between the rounds of the workload. Each part uses the fastest
+ * variant: vectors of any width, with or without prefetching, with or without
+ * non-temporal stores, C's memset and memcpy, the processor's string
+ * instructions. A thread does not wait for the others after its share, so the
+ * limit is hard to reach. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,9 @@ typedef enum limit_kind {
     WRITE,
     COPY,
     TRIAD,
-    UPDATE,       /* the same, written where it is read */
+    UPDATE, /* the same, in place */
     UPDATE_TRIAD,
-    FLOPS, /* from here on in registers */
+    FLOPS, /* from here on, in registers only */
     ANY,
     KINDS
 } limit_kind;
@@ -57,8 +58,8 @@ typedef enum limit_kind {
 #define WIDTH 16
 #include "limit_kernels.inc"
 
-/* C's own, and the strings' instructions. The fill is not 0, of which processors
- * may know more. */
+/* C's memset and memcpy, and the string instructions. The fill is not 0,
+ * because processors may treat zero specially. */
 static void write_c(float *out, const float *a, const float *b, int64_t count)
 {
     (void)a;
@@ -107,21 +108,21 @@ typedef struct part {
     limit_kind kind;
     int64_t count;            /* elements, operations */
     int64_t out_from, a_from; /* in the thread's share of both, and of b */
-    double ns[CANDIDATES];    /* a pass's least so far; 0: not tried */
+    double ns[CANDIDATES];    /* the fastest pass so far; 0: not tried */
     int best;                 /* of them */
 } part;
 
 struct bench_limit {
-    kernel *candidate[CANDIDATES][KINDS]; /* NULL: has not that kind */
+    kernel *candidate[CANDIDATES][KINDS]; /* NULL: does not have that kind */
     int candidate_count;
     part part[KINDS];
-    int part_count, memory_parts; /* those that move come first */
+    int part_count, memory_parts; /* memory kinds come first */
     float *memory; /* owned: out, a, b, and UNIT floats for each thread */
     int64_t out_count, a_count, b_count; /* a thread's */
     int threads;
     pthread_t thread[MAX_THREADS]; /* from 1 on: 0 is the caller */
     pthread_barrier_t gate;
-    kernel *run[KINDS]; /* what each part is now done by */
+    kernel *run[KINDS]; /* the candidate of each part */
     bool leave;
     int first, end; /* parts */
     int64_t calls;
@@ -132,7 +133,7 @@ typedef struct worker {
     int number;
 } worker;
 
-/* took, or NULL: the nanoseconds of each part are added there. */
+/* took, or NULL: gets the nanoseconds of each part added. */
 static void run_share(const bench_limit *l, int number, double *took)
 {
     float *out = l->memory + l->out_count * number;
@@ -183,7 +184,7 @@ static void add_candidates(bench_limit *l, kernel *const of[][KINDS],
     l->candidate_count += (int)count;
 }
 
-/* A thread's part of `count`, of whole units. */
+/* A thread's share of `count`, in whole units. */
 static void add_part(bench_limit *l, limit_kind kind, double count)
 {
     int64_t share = (int64_t)(count / l->threads);
@@ -203,8 +204,8 @@ static void add_part(bench_limit *l, limit_kind kind, double count)
     l->b_count += kind == TRIAD || kind == UPDATE_TRIAD ? share : 0;
 }
 
-/* As much as can be by reading two for each that is written, then one; what is
- * left is only read, or only written. */
+/* Splits the work: as much as possible reads two arrays for each one written,
+ * then one for one; the rest is only read, or only written. */
 static void cut(bench_limit *l, const bench_least *least)
 {
     double reads = least->reads, writes = least->writes;
@@ -253,8 +254,8 @@ bench_limit *bench_limit_open(const bench_least *least, int threads)
         return NULL;
     }
     madvise(l->memory, count * sizeof(float), MADV_HUGEPAGE);
-    /* What is moved is not zero: a line of zeros goes past the caches in less
-     * than half the time of another (Zen 5), and few results are. */
+    /* The data are not zero: on Zen 5 a non-temporal store of a zero cache line
+     * takes less than half the time of another, and few results are zero. */
     const size_t moved = count - (size_t)UNIT * (size_t)l->threads;
     for (size_t i = 0; i < moved; i++)
         l->memory[i] = 1.f + 0x1p-23f * (float)(i % 65536);
@@ -269,13 +270,15 @@ bench_limit *bench_limit_open(const bench_least *least, int threads)
         ADD_CANDIDATES(l, kernels_v4);
 #endif
     if (!start_threads(l)) {
-        /* Threads wait at a gate that will not open: their memory is left. */
+        /* The threads wait at a barrier for ever, so their memory is not freed.
+         */
         return NULL;
     }
     return l;
 }
 
-/* Nanoseconds a pass over the parts from first to end, by what run says. */
+/* Nanoseconds per pass over the parts from first to end, by the candidates in
+ * run. */
 static double sample(bench_limit *l, int64_t calls, double *took)
 {
     l->calls = calls;
@@ -286,23 +289,25 @@ static double sample(bench_limit *l, int64_t calls, double *took)
     return (bench_now_ns() - begin) / (double)calls;
 }
 
-/* Stores past the caches leave them empty, and who worked before had them full:
- * a pass that nobody counts, unless it is as long as all that count. */
+/* Non-temporal stores leave the caches empty, and earlier work left them full.
+ * So the first pass is a warm-up, unless one pass is as long as all that count.
+ */
 static void warm(bench_limit *l, int64_t calls)
 {
     if (calls > 1)
         sample(l, 1, NULL);
 }
 
-/* Is it worth a try? Not where it was far behind in a round before. */
+/* Should the candidate be tried? Not if it was far slower in an earlier round.
+ */
 static bool may_be_best(const bench_limit *l, const part *of, int candidate)
 {
     return l->candidate[candidate][of->kind] &&
            of->ns[candidate] <= 1.3 * of->ns[of->best];
 }
 
-/* Some passes by a candidate, all parts of them, for they share the caches; each
- * that does not try it by its best. */
+/* Runs some passes over all parts, since they share the caches. One part uses
+ * the candidate, the others their fastest. */
 static void try_candidate(bench_limit *l, int candidate, int64_t calls)
 {
     double took[KINDS] = {0};
@@ -338,8 +343,8 @@ static void run_best(bench_limit *l)
     }
 }
 
-/* Each part by what was quickest for it, now or in a round before. Where a pass is
- * all there is, a trial's is as good. */
+/* Runs each part by its fastest candidate of this or an earlier round. If only
+ * one pass is to be run, the trial's time is used. */
 static double best_of(bench_limit *l, int first, int end, int64_t calls)
 {
     l->first = first;
@@ -356,7 +361,7 @@ static double best_of(bench_limit *l, int first, int end, int64_t calls)
     return calls == 1 && l->threads == 1 && tried < ns ? tried : ns;
 }
 
-/* Each by itself: the longest counts. */
+/* Measures each separately; the longest is the limit. */
 bench_bound bench_limit_sample(bench_limit *l, int64_t calls)
 {
     int at = l->memory_parts;

@@ -1,9 +1,9 @@
-/* linalg.c: factorisations and what is built on them. Both frameworks hand
- * these to a LAPACK, each to its own. */
+/* linalg.c: factorisations and operators that use them. Both frameworks call
+ * LAPACK, each its own. */
 #include "bench.h"
 
-/* size: matrices, rows and columns. a is far from singular; b is a's product
- * with its transpose; c are right sides. */
+/* size: matrices, rows and columns. a is well conditioned; b is a times its
+ * transpose; c has the right-hand sides. */
 static void open_matrices(bench_state *s)
 {
     int64_t batch = s->size[0], n = s->size[1];

@@ -1,10 +1,10 @@
-/* loading.c: an epoch of a loader over tensors in memory, shuffled: nothing is
- * done with the batches. */
+/* loading.c: one epoch of a loader over tensors in memory, shuffled. The
+ * batches are not used. */
 #include "bench.h"
 
 enum { BATCH = 64 };
 
-/* size: samples, features, threads that work ahead */
+/* size: samples, features, worker threads */
 static void open_loader(bench_state *s)
 {
     tn_tensor *x = tn_rand(tn_dims(s->size[0], s->size[1]));

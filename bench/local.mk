@@ -9,7 +9,7 @@ bench_compare_SOURCES = bench/bench.h bench/bench.c bench/limit.c \
 	bench/compare.c bench/count.c bench/report.h bench/report.c \
 	bench/losses.c \
 	bench/peer.c
-# It must know where compare.py lies.
+# The folder of compare.py.
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compare_LDADD = libtenon.la
@@ -35,13 +35,13 @@ noinst_PROGRAMS += bench/cuda
 bench_cuda_SOURCES = bench/cuda.c
 bench_cuda_LDADD = libtenon.la $(TN_LIBS)
 
-# What sass.py runs; the driver is tests/sim's.
+# sass.py runs it, on the driver of tests/sim.
 noinst_PROGRAMS += bench/sass_cases
 bench_sass_cases_SOURCES = bench/sass_cases.c bench/models.h bench/models.c
 bench_sass_cases_LDADD = libtenon.la $(TN_LIBS)
 endif
 
-# lanes.c is compiled by hand, once for each width: its head says how.
+# lanes.c is compiled by hand, once for each width, as its head says.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/libtorch.cpp bench/memory.py bench/char_gpt.py bench/chart.awk
 dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv

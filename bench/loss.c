@@ -1,7 +1,7 @@
-/* loss.c: losses with the gradient of what was guessed. */
+/* loss.c: losses with the gradient of the prediction. */
 #include "bench.h"
 
-/* size: samples, features. b: what should have been guessed */
+/* size: samples, features. b: the targets */
 static void open_values(bench_state *s)
 {
     s->a = tn_requires_grad(tn_rand(tn_dims(s->size[0], s->size[1])));
@@ -53,8 +53,8 @@ LOSS(multilabel_soft_margin, tn_multilabel_soft_margin_loss(s->a, s->b, NULL))
 LOSS(cosine_embedding, tn_cosine_embedding_loss(s->a, s->b, s->c))
 LOSS(triplet_margin, tn_triplet_margin_loss(s->a, s->b, s->c))
 
-/* The gradient is a matrix; so is what is read for it, `reads` times as many
- * elements, each once: the loss is there by the way. */
+/* Reads `reads` matrices once and writes the gradient, one matrix. The loss
+ * needs no further memory. */
 #define OF(name, open, reads)                                                 \
     {#name, {1024, 1000}, open, name,                                         \
      BENCH_MOVE((reads) * 1024 * 1000, 1024 * 1000), 0}
@@ -63,9 +63,13 @@ static const bench_work work[] = {
     OF(cross_entropy, open_classes, 1),
     OF(smoothed, open_classes, 1),
     OF(soft_labels, open_values, 2),
-    /* of a row the one element that its class is, by an int64 */
-    {"nll", {1024, 1000}, open_classes, nll,
-     BENCH_MOVE(3 * 1024, 1024 * 1000), 0},
+    /* of each row one element, selected by an int64 class */
+    {"nll",
+     {1024, 1000},
+     open_classes,
+     nll,
+     BENCH_MOVE(3 * 1024, 1024 * 1000),
+     0},
     OF(mse, open_values, 2),
     OF(l1, open_values, 2),
     OF(smooth_l1, open_values, 2),

@@ -1,7 +1,7 @@
-/* losses.c: the first losses of a training step, ours and PyTorch's, so that
- * nobody measures two networks that are not the same. Batch and weights are
- * ours, which go over in a file: the elements of each tensor, row-major, the
- * parameters in their order, which is that of compare_networks.py. */
+/* losses.c: compares the first losses of training, ours and PyTorch's, to show
+ * that both train the same network. PyTorch gets our batch and weights in a
+ * file: the elements of each tensor, row-major, the parameters in their order,
+ * which compare_networks.py shares. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,10 @@
 
 #include "bench.h"
 
-/* How far each of three losses may be from ours, over ours. bfloat16 has 8 bits;
- * ResNet-20 learns so fast that 1e-7 are 1e-5 and 5e-4 in the next steps. Half a
- * learning rate moves the second loss of the slowest, mlp, by 1.5e-3. */
+/* The relative tolerance of each of three losses. bfloat16 has 8 bits.
+ * ResNet-20 learns so fast that a difference of 1e-7 becomes 1e-5 and 5e-4 in
+ * the next steps. Half the learning rate would change the second loss of the
+ * slowest network, mlp, by 1.5e-3. */
 enum { STEPS = 3 };
 static const double tolerance[STEPS] = {3e-4, 1e-3, 3e-3};
 
@@ -36,7 +37,7 @@ static bool write_all(FILE *file, const bench_state *state)
     return good && fflush(file) == 0;
 }
 
-/* False, and the reason is told. */
+/* Reports the reason. Returns false. */
 static bool write_state(const char *path, const bench_state *state)
 {
     FILE *file = fopen(path, "wb");
@@ -56,7 +57,7 @@ static void print_losses(const char *who, const double *loss)
         printf(" %.5f", loss[i]);
 }
 
-/* Those of a peer, printed beside ours. */
+/* Prints a peer's losses beside ours. */
 static bool agrees(bench_peer *peer, const char *name, const char *group,
                    const bench_work *work, const char *path,
                    const double *ours)

@@ -1,12 +1,12 @@
-/* memory.c: the most bytes that tensors take in one step of training, above
- * what lay there before it (model, state of the optimizer, batch, gradients of
- * the step before), and, where TENON_BENCH_PYTHON (default python3) has torch,
- * the same in PyTorch, counted by its own allocator. The last line, process, is
- * the most that was resident of a process that does all of it, code and all.
+/* memory.c: the peak of the bytes in tensors during one step of training, above
+ * those before it (model, optimizer state, batch, gradients of the step
+ * before). If TENON_BENCH_PYTHON (default python3) has torch, also the same in
+ * PyTorch, counted by its allocator. The last line, process, is the peak
+ * resident memory of a process that does all of it.
  *
  *     bench/memory
  *
- * Both counts are exact and need no quiet machine. */
+ * Both counts are exact, also on a busy machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ typedef struct model {
     tn_module *net, *head;
     tn_tensor *x, *y;
     tn_optim *optim;
-    int64_t position; /* of the step or place that head reads; from the end */
+    int64_t position; /* the step or position that head reads; counted from the
+                         end */
 } model;
 
 /* The same modules as one list, for the optimizer. */
@@ -111,7 +112,7 @@ static int64_t peak(void (*open)(model *))
     return stats.peak_bytes - before;
 }
 
-/* PyTorch's line for this model, from what memory.py prints; -1: none. */
+/* PyTorch's bytes for this model, from the output of memory.py; -1: none. */
 static int64_t find(const char *text, const char *name)
 {
     size_t length = strlen(name);
@@ -124,7 +125,7 @@ static int64_t find(const char *text, const char *name)
     return -1;
 }
 
-/* The most that was resident of this process; -1: not told. */
+/* The peak resident memory of this process; -1: unknown. */
 static int64_t resident(void)
 {
     char line[256];

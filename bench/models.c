@@ -252,7 +252,8 @@ tn_module *bench_gpt2(int64_t layers, int64_t length)
     gpt->norm =
         tn_module_add(&gpt->base, "norm", tn_nn_layer_norm(tn_dims(width)));
     gpt->words = tn_module_parameter(&gpt->base, "token.weight");
-    /* As it begins: beside unit embeddings the blocks would count for little. */
+    /* GPT-2's initialisation: with unit embeddings the blocks would contribute
+     * little. */
     TN_NO_GRAD {
         tn_mul_scalar_(gpt->words, 0.02);
         tn_mul_scalar_(tn_module_parameter(&gpt->base, "place.weight"), 0.02);

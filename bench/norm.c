@@ -1,4 +1,4 @@
-/* norm.c: normalisations, without and with gradients. */
+/* norm.c: normalisation layers, without and with gradients. */
 #include "bench.h"
 
 static void open_weights(bench_state *s, int64_t count)
@@ -45,8 +45,8 @@ BENCH_BOTH(softmax, tn_softmax(s->a, 1))
 BENCH_BOTH(log_softmax, tn_log_softmax(s->a, 1))
 BENCH_CALL(batch_norm_eval, tn_batch_norm(s->a, s->c, s->b, s->b, s->c))
 
-/* n elements are read and written; they, or what came of them, and a cotangent
- * are read for the gradient, which is written. */
+/* Forward reads and writes n elements. Backward reads the input or the output,
+ * and the output's gradient, and writes the input's gradient. */
 #define BOTH(name, open, n, ...)                                              \
     {#name, {__VA_ARGS__}, open, name, BENCH_COPY(n), 0},                     \
     {#name "_back", {__VA_ARGS__}, open, name##_back,                         \

@@ -1,12 +1,12 @@
-/* opencl.c: Tenon on an OpenCL device beside the driver called by hand, in
- * turns: the first operator of a process, its device opened and its result
- * waited for, in the median of 12 processes that find it in the caches; the
- * median of 10,000 launches; and the best of 12 rounds of memory.
+/* opencl.c: compares Tenon on an OpenCL device with the driver called directly,
+ * in turns: the first operator of a process, from opening the device to its
+ * result, median of 12 processes with warm caches; a launch, median of 10,000;
+ * memory bandwidth, best of 12 rounds.
  *
  *     POCL_DEVICES=basic bench/opencl
  *
- * By hand is the least there can be: one kernel of a fixed size, its arguments
- * set, given to a queue. The driver is opened as the plugin opens it. */
+ * The direct call is minimal: one kernel of a fixed size, its arguments set and
+ * enqueued. The driver is opened as the plugin opens it. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -39,7 +39,8 @@ static cl_kernel kernel;
 static cl_mem memory[3]; /* c = a + b */
 static cl_long count;    /* elements of them */
 
-/* A work-item adds neighbours, as CPUs like it and GPUs bear it. */
+/* A work-item adds adjacent elements, which is fast on CPUs and acceptable on
+ * GPUs. */
 static const char *const text =
     "kernel void add(global const float *a, global const float *b,\n"
     "                global float *c, long count)\n"
@@ -64,7 +65,7 @@ static bool driver_open(void)
     return true;
 }
 
-/* The device that Tenon calls opencl:0 where there is one platform. */
+/* Tenon's opencl:0, if there is one platform. */
 static bool device_open(void)
 {
     cl_platform_id platform;
@@ -198,8 +199,8 @@ static void first_by_tenon(void)
     add_by_tenon();
 }
 
-/* The median of some processes, after one that fills the caches; drivers keep
- * some of their own. Before any is opened here. */
+/* The median of some processes, after one that fills the caches, also those of
+ * drivers. Call before this process opens a driver. */
 static double first(void (*work)(void))
 {
     double time[ROUNDS + 1];

@@ -1,11 +1,11 @@
-/* opencl_matmul.c: tn_matmul on an OpenCL device beside both that could do it:
- * the core's own kernel, and CLBlast called by hand.
+/* opencl_matmul.c: compares tn_matmul on an OpenCL device with both ways to do
+ * it: the core's kernel, and CLBlast called directly.
  *
  *     bench/opencl_matmul [float32|float64|float16]...
  *
- * An option is set once in a process, so each of the three has processes of its
- * own, in turns; the best time of all rounds counts. CLBlast sums half precision
- * in half, which tn_matmul never does. */
+ * Options can be set only once in a process, so each of the three has processes
+ * of its own, in turns. The result is the best time of all rounds. CLBlast
+ * accumulates half precision in half, which tn_matmul never does. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -33,7 +33,7 @@ static const product products[] = {
 enum {
     PRODUCTS = sizeof products / sizeof *products,
     ROUNDS = 10,
-    LEAST = 3 /* runs of a product, and LONG seconds of them */
+    LEAST = 3 /* runs of a product, for at least LONG seconds */
 };
 static const double LONG = 0.08;
 
@@ -47,7 +47,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The least time of work(p), waited for; the first, which compiles, apart. */
+/* The least time of work(p), with a wait for the device. The first call, which
+ * compiles, is not counted. */
 static double least(bool (*work)(const product *p), const product *p)
 {
     double shortest = 1e9, begun = 0;

@@ -1,5 +1,5 @@
-/* optim.c: steps of the optimizers alone, over many small parameters and over a
- * few large ones. */
+/* optim.c: optimizer steps, for many small parameters and for few large ones.
+ */
 #include "bench.h"
 
 /* size: parameters, elements of each */

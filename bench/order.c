@@ -1,5 +1,5 @@
-/* order.c: searching, ranks, counts and running results; and indexed stores
- * with a reduction. */
+/* order.c: searches, order statistics, histograms and scans; and scatters with
+ * a reduction. */
 #include "bench.h"
 
 enum { ROWS = 1024, COLUMNS = 1024, MANY = 1 << 20, KINDS = 1000 };
@@ -14,7 +14,7 @@ static void open_vector(bench_state *s)
     s->a = tn_rand(tn_dims(s->size[0]));
 }
 
-/* Whole numbers, some often. */
+/* Whole numbers, with repetitions. */
 static void open_kinds(bench_state *s)
 {
     s->a = tn_randint(0, KINDS, tn_dims(s->size[0]), .dtype = TN_I64);
@@ -26,7 +26,7 @@ static void open_kinds_matrix(bench_state *s)
         tn_randint(0, KINDS, tn_dims(s->size[0], s->size[1]), .dtype = TN_I64);
 }
 
-/* size: values, bounds in rising order */
+/* size: values, sorted bounds */
 static void open_bounds(bench_state *s)
 {
     tn_tensor *at;
@@ -34,7 +34,7 @@ static void open_bounds(bench_state *s)
     s->b = tn_sort(tn_rand(tn_dims(s->size[1])), 0, false, &at);
 }
 
-/* b: for each element of a, a place in its column; c: true for half of them */
+/* b: for each element of a, an index in its column; c: true for half of them */
 static void open_places(bench_state *s)
 {
     open_matrix(s);
@@ -43,7 +43,7 @@ static void open_places(bench_state *s)
     s->c = tn_gt_scalar(s->a, 0.5);
 }
 
-/* b: as many places of a as it has elements */
+/* b: as many indices into a as it has elements */
 static void open_anywhere(bench_state *s)
 {
     open_vector(s);

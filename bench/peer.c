@@ -1,6 +1,5 @@
-/* peer.c: a Python process with torch, kept alive and driven over two pipes,
- * so that its rounds lie between ours and both see the same machine. The
- * words are in compare.py. */
+/* peer.c: a Python process with torch, driven over two pipes, so that its
+ * rounds alternate with ours. compare.py describes the protocol. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +9,9 @@
 
 #include "bench.h"
 
-/* torch takes its memory from malloc. As installed, glibc gives blocks of
- * megabytes back to the system at once and gets them page by page. Told so, it
- * keeps them, and asks for huge pages as Tenon does. */
+/* torch allocates with malloc. By default glibc returns blocks of megabytes to
+ * the system at once and page-faults them in again. With these variables it
+ * keeps them and uses huge pages, as Tenon does. */
 #define KEEP "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736"
 #define HUGE_PAGES "glibc.malloc.hugetlb=1"
 const char bench_peer_tuning[] = "GLIBC_TUNABLES=" KEEP ":" HUGE_PAGES;
@@ -43,7 +42,8 @@ bench_peer *bench_peer_start(const char *python, const char *script,
 {
     int to[2], from[2];
     bench_peer *peer = calloc(1, sizeof *peer);
-    /* No child may hold another's pipes: closing them would end nothing. */
+    /* A child must not inherit another's pipes: closing ours would then not end
+     * that child. */
     if (!peer || pipe2(to, O_CLOEXEC) != 0) {
         free(peer);
         return NULL;
@@ -117,7 +117,7 @@ void bench_peer_stop(bench_peer *peer)
     if (!peer)
         return;
     if (peer->to)
-        fclose(peer->to); /* the end of its input: it leaves */
+        fclose(peer->to); /* at the end of its input the peer exits */
     if (peer->from)
         fclose(peer->from);
     if (peer->process > 0)

@@ -1,4 +1,4 @@
-/* report.c: a table for the eye, and every figure as JSON: an object whose
+/* report.c: prints the table, and all measurements as JSON: an object whose
  * "work" has one line for each workload, so that chart.awk can read it too. */
 #include <errno.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ static void write_line(bench_report *report, const bench_line *line,
 
 /* ---- the machine ---------------------------------------------------------- */
 
-/* "AMD EPYC 9554 64-Core Processor", where the system tells. */
+/* "AMD EPYC 9554 64-Core Processor", if the system reports it. */
 static void processor_name(char *name, size_t room)
 {
     char text[256];

@@ -1,4 +1,4 @@
-/* report.h: figures, and how they are told: as a table and as JSON. */
+/* report.h: measurements, and their output as a table and as JSON. */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
@@ -8,13 +8,13 @@
 
 enum { BENCH_ROUNDS = 31 };
 
-/* Nanoseconds a call, by round. Without rounds: not measured. */
+/* Nanoseconds per call, by round. No rounds: not measured. */
 typedef struct bench_figure {
     int count;
     double ns[BENCH_ROUNDS];
 } bench_figure;
 
-/* Who is measured; from BENCH_TORCH on PyTorch, one way or another. */
+/* What is measured; from BENCH_TORCH on, the ways to run PyTorch. */
 typedef enum bench_who {
     BENCH_TENON,
     BENCH_LIMIT,
@@ -24,7 +24,7 @@ typedef enum bench_who {
     BENCH_LIBTORCH,
     BENCH_WHO
 } bench_who;
-/* "torch": what the table and the JSON call it. */
+/* Its name in the table and the JSON, such as "torch". */
 extern const char *const bench_who_name[BENCH_WHO];
 
 typedef struct bench_line {
@@ -42,17 +42,17 @@ typedef struct bench_report {
     bool has[BENCH_WHO]; /* a column in the table */
 } bench_report;
 
-/* Notes the time of one more round; a negative one is a failure, not a time. */
+/* Adds the time of one more round; a negative one is a failure. */
 void bench_add(bench_figure *figure, double ns);
 
 /* Prints the machine and the table's head, with a column for each of `has`.
- * torch is the version, or NULL where there is none. false if the JSON file
- * cannot be made, which is told. */
+ * torch is its version, or NULL. false if the JSON file cannot be created,
+ * which is reported. */
 bool bench_report_begin(bench_report *report, const char *json_path,
                         const char *torch, const bool has[BENCH_WHO],
                         bool quick);
 void bench_report_line(bench_report *report, const bench_line *line);
-/* false if not all could be written, which is told. */
+/* false if not all could be written, which is reported. */
 bool bench_report_end(bench_report *report);
 
 #endif

@@ -1,5 +1,5 @@
-/* rows.c: matrices by their rows and columns: reductions, norms, broadcast and
- * transposed copies. */
+/* rows.c: reductions and norms of a matrix along rows and columns,
+ * broadcasting, and transposed copies. */
 #include "bench.h"
 
 enum { ROWS = 4096, COLUMNS = 1024 };

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""sass.py: what the CUDA plugin's kernels do, counted without a GPU, and an
-estimate of their speed (docs/gpu.md has the formula and its constants).
+"""sass.py: counts the instructions and memory accesses of the CUDA plugin's kernels
+without a GPU, and estimates their speed (docs/gpu.md has the formula).
 
     bench/sass.py [--build FOLDER] [--arch 80,90,100] [CASE...]
-    bench/sass.py --check FILE [CASE...]    what is worse than there: exit 1
-    bench/sass.py --update FILE [CASE...]   writes it; of other cases what it has
+    bench/sass.py --check FILE [CASE...]    exit status 1 if a count is worse than
+                                            in FILE
+    bench/sass.py --update FILE [CASE...]   writes the counts of these cases to
+                                            FILE, and keeps the others
 
 sass_cases.c calls Tenon on tests/sim/counting.c, a driver that runs a few thread
-blocks of each launch and counts; ptxas says what each kernel takes of a
-multiprocessor. It needs NVRTC, which the plugin finds, and ptxas: that of
+blocks of each launch and counts. ptxas reports the registers and shared memory of
+each kernel. The program needs NVRTC, which the plugin finds, and ptxas: that of
 TENON_CUDA_FOLDER or /usr/local/cuda, or the one in PATH.
 """
 import argparse
@@ -31,7 +33,7 @@ ISSUE = 4             # instructions of warps a clock and multiprocessor
 COPY = 4.1e12         # bytes/s of device memory, as a copy reaches it
 CACHE = 4.5e12        # bytes/s of sectors between multiprocessors and L2
 LATENCY = 700e-9      # s of a load
-FLIGHT = 4            # loads of a thread under way at once
+FLIGHT = 4            # loads of a thread in flight
 LAUNCH = 2e-6         # s of a launch
 THREADS, REGISTERS, SHARED, BLOCKS = 2048, 65536, 227 << 10, 32
 
@@ -46,7 +48,7 @@ def resident(kernel, block):
 
 
 def parts(launch, kernel):
-    """What each limit would have a launch take, in seconds."""
+    """The time of a launch by each limit, in seconds."""
     blocks = min(launch.grid, UNITS * resident(kernel, launch.block))
     memory = (launch.read + launch.write) / COPY
     cache = 32 * (launch.load_sectors + launch.store_sectors) / CACHE
@@ -80,7 +82,7 @@ def find_ptxas():
 
 
 def code_bytes(cubin):
-    """Of the machine code in an ELF file: sections .text.*"""
+    """Bytes of machine code in an ELF file: its sections .text.*"""
     data = open(cubin, 'rb').read()
     sections, = struct.unpack_from('<Q', data, 40)
     each, count, names = struct.unpack_from('<HHH', data, 58)
@@ -116,7 +118,7 @@ def assemble(ptxas, text, arch):
 
 
 class Missing(Exception):
-    """What a count needs and this machine has not."""
+    """A tool that a count needs is missing on this machine."""
 
 
 class Case:
@@ -158,7 +160,7 @@ def run_cases(build, folder, arch, cases):
 
 
 def counts(case, kernels, archs):
-    """What the tables have of a case, and what the test holds."""
+    """The counts of a case, for the tables and the test."""
     used = {a: {kernels[x.module, a] for x in case.launches} for a in archs}
     total = collections.Counter()
     for x in case.launches:
@@ -177,13 +179,13 @@ def counts(case, kernels, archs):
 
 
 def of_archs(numbers):
-    """One number where all are equal."""
+    """One number if all are equal."""
     return ' '.join(map(str, numbers if len(set(numbers)) > 1
                         else numbers[:1]))
 
 
-# A copy's rate = 100, on an H200 (bench/cuda bandwidth, the second of the tables in
-# docs/gpu.md); in brackets by kernels that have changed since
+# Percent of a copy's bandwidth on an H200 (bench/cuda bandwidth, the second table in
+# docs/gpu.md). In brackets: measured with kernels that have changed since.
 MEASURED = {
     'clone': 92, 'add': 97, 'mul_scalar': 92, 'exp': 88, 'gelu': 86,
     'add row': 92, 'to float16': 96, 'sum': 72, 'sum rows': 95,
@@ -196,7 +198,7 @@ MEASURED = {
 
 
 def tools_of(folder):
-    """The version of NVRTC, which counts depend on."""
+    """The version of NVRTC, on which counts depend."""
     with open(os.path.join(folder, '000.ptx')) as text:
         return re.search(r'release [\d.]+', text.read()).group(0)
 

@@ -1,10 +1,10 @@
-/* sass_cases.c: the calls of which bench/sass.py counts what their kernels do,
- * on the driver of tests/sim/counting.c.
+/* sass_cases.c: the calls whose kernel instructions bench/sass.py counts, on
+ * the driver of tests/sim/counting.c.
  *
  *     bench/sass_cases [CASE...] [-CASE...]    (without those with a -)
  *
- * Each case is called once before it is counted, so that what happens only the
- * first time is not its. */
+ * Each case is called once before it is counted, so that work of the first call
+ * alone is not counted. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 #include "models.h"
 
-/* What most cases work on, as in bench/cuda.c: (ROWS, COLUMNS). ids: a
- * permutation of the rows; at: columns, for LINES rows alone. */
+/* The tensors of most cases, of shape (ROWS, COLUMNS), as in bench/cuda.c. ids:
+ * a permutation of the rows; at: column indices, for LINES rows. */
 enum { ROWS = 16384, COLUMNS = 4096, LINES = 2048, IMAGES = 64 };
 static tn_tensor *a, *b, *row, *half, *other_half, *half_row, *brain, *ids, *at;
 static tn_tensor *images, *labels, *places;
@@ -129,7 +129,7 @@ static void step_resnet50(void)
     learn(tn_forward(net, x));
 }
 
-/* 32 texts of 64 steps, 256 features, 512 hidden ones. */
+/* 32 sequences of 64 steps, 256 features, 512 hidden ones. */
 static void open_lstm(void)
 {
     x = tn_zeros(tn_dims(32, 64, 256));
@@ -149,8 +149,8 @@ static void step_lstm(void)
 
 /* ---- the table ------------------------------------------------------------- */
 
-/* least: what it must read and write, in floats of `elements`; of a step:
- * nobody says. */
+/* least: the minimum of reads and writes, in units of `elements` floats;
+ * unknown for a training step. */
 static const struct work {
     const char *name;
     void (*call)(void), (*open)(void);
@@ -254,7 +254,8 @@ static bool run(const struct work *w)
 {
     const double elements = w->elements > 0 ? w->elements : (double)ROWS * COLUMNS;
     bool failed = false;
-    /* Memory that a buffer shares a block with depends on no case before. */
+    /* So that the block that a buffer is in does not depend on earlier cases.
+     */
     tn_cache_empty(NULL);
     tn_scope *outer = tn_scope_open();
     begin("before", 0, 0);

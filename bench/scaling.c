@@ -1,23 +1,21 @@
-/* scaling.c: does time grow with the work alone, and fall with the threads?
+/* scaling.c: does time grow only with the work, and fall with the threads?
  *
  *     bench/scaling sizes [--quick] [--up-to MILLIONS] [NAME...]
  *     bench/scaling threads [--quick] [NAME...]
  *
  * sizes: nanoseconds per element of some operators from 1 M elements to 256 M,
- * and how near that is to the machine's limit for as much memory or as many
- * instructions, measured between the same rounds: 1 M elements may lie in a cache
- * where others do not. The largest want 7 GB of memory. Medians of the rounds, of
- * the limit its quickest.
+ * and their ratio to the machine's limit for the same memory or instructions,
+ * measured between the same rounds. (1 M elements may fit in a cache.) The
+ * largest need 7 GB of memory. Values are medians of the rounds; the limit is
+ * its fastest.
  *
- * threads: a workload's time on one thread over that on all, and the same for a
- * raw loop: multiply-adds in registers, or the reads and writes that the
- * workload needs at the least. What a second thread costs the machine (clock,
- * memory that both share) is in both: their quotient should be 1.
+ * threads: a workload's time on one thread divided by that on all, and the same
+ * for a raw loop: multiply-adds in registers, or the minimum of reads and
+ * writes. What a second thread costs the machine (clock, shared memory) is in
+ * both, so their quotient should be 1. Values are the best of all rounds, since
+ * other work on the machine only adds time.
  *
- * The best of all rounds counts: whoever else works on the machine, or keeps
- * one of its processors, only adds.
- *
- * A NAME is how names begin. All take turns in each round. */
+ * NAME is a prefix of workloads' names. In each round all take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +166,7 @@ static void run_sizes(const options *asked)
 #define RAW_FLOPS 1e9 /* some milliseconds */
 #define IN_L2 ((int64_t)1 << 17) /* elements: in and out are a megabyte */
 
-/* Their input and result stay in the caches of the cores. */
+/* Input and result stay in the cores' caches. */
 static const bench_work pieces[] = {
     {"exp", {IN_L2}, open_sized, exponential, BENCH_UNKNOWN, 0},
     {"gelu", {IN_L2}, open_sized, gelu, BENCH_UNKNOWN, 0},
@@ -176,7 +174,8 @@ static const bench_work pieces[] = {
 };
 static const bench_group in_caches = {"l2", pieces};
 
-/* Of each group the workloads whose names begin so, of that first size. */
+/* The workloads of each group whose names have that prefix, of that first size.
+ */
 static const struct pick {
     const bench_group *group;
     const char *name;
@@ -246,7 +245,7 @@ static int run_threads(const options *asked)
 {
     int threads = tn_num_threads();
     if (threads == 1)
-        return fprintf(stderr, "scaling: there is one thread alone\n"), 1;
+        return fprintf(stderr, "scaling: there is only one thread\n"), 1;
     printf("%-24s %7s us %7s us %8s %15s %8s\n", "workload", "1 thread",
            "all", "ratio", "raw loop's", "quotient");
     for (size_t i = 0; i < sizeof picks / sizeof *picks; i++)

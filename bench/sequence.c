@@ -1,5 +1,4 @@
-/* sequence.c: attention, recurrent layers, transformer blocks, and products
- * named by their indices. */
+/* sequence.c: attention, recurrent layers, transformer blocks, and einsum. */
 #include "bench.h"
 
 enum { HEAD = 32, HEADS = 4 };
@@ -61,7 +60,7 @@ static tn_tensor *contract(bench_state *s, const char *equation)
     return tn_einsum(equation, (tn_tensor *[]){s->a, s->b}, 2);
 }
 
-/* The gradients of a net go to its parameters. */
+/* Computes the gradients of a network's parameters. */
 static void net(bench_state *s)
 {
     TN_NO_GRAD
@@ -85,15 +84,15 @@ BENCH_CALL(tensordot, tn_tensordot(s->a, s->b, tn_dims(1, 2, 1, 2)))
 BENCH_CALL(cdist, tn_cdist(s->a, s->b))
 BENCH_CALL(cdist_l1, tn_cdist(s->a, s->b, .p = 1))
 
-/* Two products of queries and keys each way, four for the gradients; half of
- * each where what is behind a query is left out. */
+/* Two products forward and four for the gradients; half of each if the
+ * attention is causal. */
 #define ATTENTION(name, n, time, part)                                        \
     {#name, {n, time}, open_heads, name,                                      \
      BENCH_FLOPS(4. * (part) * (n) * HEADS * HEAD * (time) * (time)), 0},     \
     {#name "_back", {n, time}, open_heads, name##_back,                       \
      BENCH_FLOPS(12. * (part) * (n) * HEADS * HEAD * (time) * (time)), 0}
-/* weights: of a net, each with a multiply-add for each step of each sample, and
- * one for either gradient. */
+/* weights: of a network; each needs a multiply-add per step and sample, and one
+ * for each of both gradients. */
 #define NET(name, n, time, c, weights)                                        \
     {#name, {n, time, c}, open_##name, net,                                   \
      BENCH_FLOPS(2. * (n) * (time) * (weights)), 0},                          \
@@ -108,22 +107,46 @@ static const bench_work work[] = {
     NET(rnn, 32, 32, 128, 2 * 128 * 128),
     NET(gru, 32, 32, 128, 3 * 2 * 128 * 128),
     NET(lstm, 32, 32, 128, 4 * 2 * 128 * 128),
-    /* two directions each; the second layer reads what both of the first say */
+    /* two directions each; the second layer reads both outputs of the first */
     NET(lstm2, 32, 32, 64, 2 * 4 * 64 * ((64 + 64) + (128 + 64))),
     /* and its attention */
     NET(encoder, 16, 128, 128, 12 * 128 * 128 + 2 * 128 * 128),
-    {"einsum_batch", {32, 128}, open_squares, einsum_batch,
-     BENCH_FLOPS(2. * 32 * 128 * 128 * 128), 0},
-    {"einsum_outer", {32, 128}, open_squares, einsum_outer,
-     BENCH_FLOPS(2. * 32 * 128 * 128 * 128), 0},
-    {"einsum_trace", {32, 128}, open_squares, einsum_trace,
-     BENCH_READ(2 * 32 * 128 * 128), 0},
-    {"tensordot", {32, 128}, open_squares, tensordot,
-     BENCH_FLOPS(2. * 32 * 32 * 128 * 128), 0},
-    {"cdist", {1024, 64}, open_points, cdist,
-     BENCH_FLOPS(2. * 1024 * 1024 * 64), 0},
-    {"cdist_l1", {512, 64}, open_points, cdist_l1,
-     BENCH_MOVE(2 * 512 * 64, 512 * 512), 0},
+    {"einsum_batch",
+     {32, 128},
+     open_squares,
+     einsum_batch,
+     BENCH_FLOPS(2. * 32 * 128 * 128 * 128),
+     0},
+    {"einsum_outer",
+     {32, 128},
+     open_squares,
+     einsum_outer,
+     BENCH_FLOPS(2. * 32 * 128 * 128 * 128),
+     0},
+    {"einsum_trace",
+     {32, 128},
+     open_squares,
+     einsum_trace,
+     BENCH_READ(2 * 32 * 128 * 128),
+     0},
+    {"tensordot",
+     {32, 128},
+     open_squares,
+     tensordot,
+     BENCH_FLOPS(2. * 32 * 32 * 128 * 128),
+     0},
+    {"cdist",
+     {1024, 64},
+     open_points,
+     cdist,
+     BENCH_FLOPS(2. * 1024 * 1024 * 64),
+     0},
+    {"cdist_l1",
+     {512, 64},
+     open_points,
+     cdist_l1,
+     BENCH_MOVE(2 * 512 * 64, 512 * 512),
+     0},
     {.name = NULL},
 };
 const bench_group bench_sequence = {"sequence", work};

@@ -1,9 +1,10 @@
-/* special.c: functions of one number or two that take many instructions, over
- * numbers drawn from 0 to a limit, which is where the branches of a function
- * lie. No limit is named: each has an instruction count of its own. */
+/* special.c: functions of one or two numbers that need many instructions, on
+ * random numbers from 0 to a limit, which selects the branches of a function.
+ * The machine's limit is unknown, since each has an instruction count of its
+ * own. */
 #include "bench.h"
 
-/* size: elements, the limit they lie below. */
+/* size: elements, the limit of their values. */
 static void open_below(bench_state *s)
 {
     s->a = tn_mul_scalar(tn_rand(tn_dims(s->size[0])), tn_num(s->size[1]));

@@ -1,8 +1,8 @@
 /* training.c: one step of training: forward, loss, gradients, update. The data
- * are random and lie ready, so that no loader is measured.
+ * are random and in memory, so no loader is measured.
  *
- * The limit counts the multiply-adds of the products alone, forward and back
- * (the first layer's input wants no gradient). */
+ * The limit counts only the multiply-adds of products, forward and backward.
+ * The first layer's input needs no gradient. */
 #include "bench.h"
 #include "models.h"
 
@@ -121,7 +121,7 @@ static void step_gpt2_bf16(bench_state *s)
     tn_optim_step(s->optim);
 }
 
-/* For each sample: of both convolutions and of both linear layers. */
+/* Multiply-adds per sample, of both convolutions and both linear layers. */
 #define CNN_FLOPS                                                             \
     (2. * (BENCH_3X3 * (64 * 9 * 16 * 2 + 16 * 144 * 32 * 3) +                \
            (128 * 64 + 640) * 3))
@@ -131,16 +131,17 @@ static void step_gpt2_bf16(bench_state *s)
 #define MLP_FLOPS (2. * (784 * 128 * 2 + 1280 * 3))
 #define LSTM_FLOPS (2. * (8 * (8 * 256 * 2 + 64 * 256 * 3) + 640 * 3))
 
-/* For each image, in millions of multiply-adds: 0.44 in the first convolution,
- * whose input wants no gradient, 14.16, 12.98 and 12.98 in the stages, 0.26 in
- * the shortcuts. Two of the stages' have a stride of two: the limit is a little
- * lower than it could be. */
+/* Millions of multiply-adds per image: 0.44 in the first convolution, whose
+ * input needs no gradient, 14.16, 12.98 and 12.98 in the stages, 0.26 in the
+ * shortcuts. Two of the stages begin with a stride of two, so the limit is
+ * slightly too low. */
 #define RESNET20_FLOPS                                                        \
     (2. * (BENCH_3X3 * (2 * 0.44e6 + 3 * 40.12e6) + 3 * 0.26e6))
-/* For each character: 4 layers of 12 W^2, attention over half the 128 before
- * it, the head. */
+/* Per character: 4 layers of 12 W^2, attention over on average half of 128
+ * positions, the head. */
 #define GPT_FLOPS (6. * (4 * (12 * 128 * 128 + 2 * 128 * 64) + 65 * 128))
-/* For each token likewise: 12 layers of 768 features, half of 1024 before it. */
+/* Per token likewise: 12 layers of 768 features, on average half of 1024
+ * positions. */
 #define GPT2_FLOPS                                                            \
     (6. * (12 * (12 * 768 * 768 + 2 * 768 * 512) + 50257 * 768))
 
@@ -161,7 +162,7 @@ static const bench_work work[] = {
 };
 const bench_group bench_training = {"training", work};
 
-/* In bfloat16, where autocast says so, and in float32. */
+/* Under autocast to bfloat16, and in float32. */
 static const bench_work large[] = {
     {"gpt2", {8, 1024, 12}, open_gpt2, step_gpt2_bf16, BENCH_FLOPS(8 * 1024 * GPT2_FLOPS),
      0},

@@ -1,6 +1,6 @@
-/* vision.c: convolution, pooling and normalisation of images, forward, and
- * forward with all gradients. The limit of a convolution is the multiply-adds
- * of its sums; of the others it is to read and write each tensor once. */
+/* vision.c: convolution, pooling and normalisation of images, without and with
+ * gradients. A convolution's limit is its multiply-adds; that of the others is
+ * to read and write each tensor once. */
 #include "bench.h"
 
 /* size: images, channels, height (and width); what else is in the name. */

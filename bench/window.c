@@ -1,5 +1,5 @@
-/* window.c: convolutions, poolings, paddings and resizings besides those of
- * vision.c: in one and three dimensions, transposed, of groups, adaptive. */
+/* window.c: other convolutions, poolings, paddings and resizings than in
+ * vision.c: in one and three dimensions, transposed, grouped, adaptive. */
 #include "bench.h"
 
 /* size: samples, channels, length of each of the 1, 2 or 3 dimensions */
@@ -80,14 +80,14 @@ BENCH_BOTH(shrink_bilinear,
 BENCH_BOTH(unfold, tn_unfold_images(s->a, tn_dims(3), .padding = 1))
 BENCH_BOTH(pixel_shuffle, tn_pixel_shuffle(s->a, 2))
 
-/* A multiply-add for each of `taps` numbers of each pair of channels; as many
- * for either gradient. */
+/* One multiply-add for each of `taps` weights of each pair of channels, and as
+ * many for each of both gradients. */
 #define CONV(name, n, c, h, taps)                                             \
     {#name, {n, c, h}, open_##name, name,                                     \
      BENCH_FLOPS(2. * (n) * (c) * (c) * (taps)), 0},                          \
     {#name "_back", {n, c, h}, open_##name, name##_back,                      \
      BENCH_FLOPS(6. * (n) * (c) * (c) * (taps)), 0}
-/* in and out: floats of a channel that are read and written; the other way for
+/* in and out: floats of a channel that are read and written; the reverse for
  * the gradient. */
 #define BOTH(name, open, n, c, h, in, out)                                    \
     {#name, {n, c, h}, open, name,                                            \
@@ -101,11 +101,18 @@ BENCH_BOTH(pixel_shuffle, tn_pixel_shuffle(s->a, 2))
 static const bench_work work[] = {
     CONV(conv1d, 16, 64, 512, BENCH_1X3 * 3 * 512),
     CONV(conv2d_1x1, 16, 64, 28, 28 * 28),
-    {"conv2d_depthwise", {16, 64, 28}, open_conv2d_depthwise, conv2d_depthwise,
-     BENCH_COPY(16 * 64 * 28 * 28), 0},
-    {"conv2d_depthwise_back", {16, 64, 28}, open_conv2d_depthwise,
+    {"conv2d_depthwise",
+     {16, 64, 28},
+     open_conv2d_depthwise,
+     conv2d_depthwise,
+     BENCH_COPY(16 * 64 * 28 * 28),
+     0},
+    {"conv2d_depthwise_back",
+     {16, 64, 28},
+     open_conv2d_depthwise,
      conv2d_depthwise_back,
-     BENCH_MOVE(3 * 16 * 64 * 28 * 28, 2 * 16 * 64 * 28 * 28), 0},
+     BENCH_MOVE(3 * 16 * 64 * 28 * 28, 2 * 16 * 64 * 28 * 28),
+     0},
     CONV(conv2d_strided, 16, 64, 28, 9 * 14 * 14),
     CONV(conv3d, 4, 16, 16, BENCH_3X3 * 27 * 16 * 16 * 16),
     CONV(conv_transpose1d, 16, 64, 256, 4 * 256),
@@ -117,7 +124,7 @@ static const bench_work work[] = {
     BOTH(adaptive_avg_pool2d, open_images, 32, 256, 14, 14 * 14, 1),
     LARGE(adaptive_avg_pool2d_7, 7 * 7),
     LARGE(adaptive_max_pool2d_7, 7 * 7),
-    /* what is read has places in int64 */
+    /* reads int64 indices, too */
     BOTH(max_unpool2d, open_unpool, 16, 64, 56, 3 * 28 * 28, 56 * 56),
     LARGE(pad, 58 * 58),
     LARGE(pad_reflect, 58 * 58),

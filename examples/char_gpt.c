@@ -1,10 +1,10 @@
-/* char_gpt.c: a transformer learns a text character by character, then writes
- * some of its own.
+/* char_gpt.c: a transformer learns to predict the next character of a text,
+ * then generates text.
  *
  *     char_gpt TEXT [STEPS]                 char_gpt shakespeare.txt 1000
  *
- * Four layers of 128 features with four heads, contexts of 128 characters, 16 a
- * batch. The last tenth of the text is held out.
+ * It has four layers of 128 features with four heads. A batch is 16 contexts of
+ * 128 characters. The last tenth of the text is held out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static tn_module *gpt_new(int vocabulary)
                                   .final_norm = true));
     gpt->head =
         tn_module_add(&gpt->base, "head", tn_nn_linear(WIDTH, vocabulary));
-    /* Small embeddings: beside unit ones the blocks would count for little. */
+    /* Small embeddings: with unit ones the blocks would contribute little. */
     TN_NO_GRAD {
         tn_mul_scalar_(tn_module_parameter(&gpt->base, "token.weight"), 0.02);
         tn_mul_scalar_(tn_module_parameter(&gpt->base, "place.weight"), 0.02);
@@ -60,7 +60,7 @@ static tn_module *gpt_new(int vocabulary)
     return gpt->head ? &gpt->base : NULL;
 }
 
-/* The mean loss a character of one batch, in nats. */
+/* The mean loss of one batch, in nats per character. */
 static tn_tensor *batch_loss(tn_module *gpt, const tn_batch *batch,
                              tn_device *device)
 {
@@ -102,7 +102,7 @@ static double train(tn_module *gpt, tn_loader *loader, int64_t steps,
     return mean;
 }
 
-/* The loss over a few batches that were never learned from. */
+/* The mean loss over a few batches of the held-out text. */
 static double evaluate(tn_module *gpt, tn_loader *loader, tn_device *device)
 {
     enum { BATCHES = 20 };
@@ -120,7 +120,7 @@ static double evaluate(tn_module *gpt, tn_loader *loader, tn_device *device)
     return total / (double)count;
 }
 
-/* Writes `count` characters, each drawn from what the model expects next. */
+/* Generates `count` characters, each sampled from the model's prediction. */
 static void write_some(tn_module *gpt, tn_text *text, int count,
                        tn_device *device)
 {

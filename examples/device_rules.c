@@ -1,4 +1,4 @@
-/* device_rules.c: every tensor lives on one device; moving it is explicit. */
+/* device_rules.c: every tensor is on one device, and is moved explicitly. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -14,15 +14,16 @@ int main(void)
     tn_device_set(other);
     tn_tensor *y = tn_full(tn_dims(2, 2), 3);
 
-    /* Two devices in one operator: an error that names both, and the mend. */
+    /* Inputs on two devices are an error, which names both and the remedy. */
     if (!tn_add(x, y))
         printf("refused: %s\n", tn_error());
     tn_error_clear();
 
-    /* The mend. */
+    /* The remedy. */
     tn_print(tn_add(x, tn_to(y, cpu)));
 
-    /* A device that cannot be had says why; nothing else is taken instead. */
+    /* A device that cannot be opened is an error that says why. No other device
+     * is used instead. */
     if (!tn_device_open("nosuch"))
         printf("refused: %s\n", tn_error());
     tn_error_clear();

@@ -1,8 +1,9 @@
 /* digits.c: a convolutional network learns handwritten digits.
  *
- * 1,797 images of 8 x 8 pixels (UCI optical digits; see data/README.md); a
- * seeded fifth is held out and never seen in training. One seed gives one
- * result: the same numbers on every machine, for any number of threads.
+ * The data are 1,797 images of 8 x 8 pixels (UCI optical digits; see
+ * data/README.md). A random fifth, chosen by the seed, is held out and never
+ * used in training. The same seed gives the same numbers on every machine, for
+ * any number of threads.
  *
  *     digits [DATA.csv.gz]          TENON_DEVICE=cpu digits data/digits.csv.gz
  */
@@ -29,7 +30,7 @@ static tn_tensor *images(const tn_batch *batch, tn_device *device)
     return tn_reshape(tn_mul_scalar(x, 1.0 / 16), tn_dims(-1, 1, 8, 8));
 }
 
-/* One pass over the training set; the mean loss. */
+/* Trains for one pass over the training set. Returns the mean loss. */
 static double train(tn_module *net, tn_optim *opt, tn_loader *loader,
                     tn_device *device, const char *label)
 {
@@ -53,7 +54,7 @@ static double train(tn_module *net, tn_optim *opt, tn_loader *loader,
     return total / (double)tn_loader_count(loader);
 }
 
-/* The share of samples whose greatest output is their label. */
+/* The accuracy: the share of samples whose greatest output is their label. */
 static double accuracy(tn_module *net, tn_loader *loader, tn_device *device)
 {
     int64_t right = 0, count = 0;
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
     printf("device %s: %s\n", tn_device_name(device),
            tn_device_description(device));
 
-    /* The table stays where the CPU reads it; batches go to the device. */
+    /* The table stays in host memory; batches are moved to the device. */
     tn_manual_seed(SEED);
     tn_dataset *all = tn_dataset_from_csv(path, NULL);
     int64_t held = tn_dataset_count(all) / 5;

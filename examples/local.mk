@@ -47,8 +47,8 @@ dist_example_DATA = examples/README.md \
 	$(examples_char_gpt_SOURCES) \
 	$(examples_mnist_SOURCES)
 
-# A plugin built outside this tree: tests/test_install.sh does. The template is
-# installed with what starts one.
+# The template of a plugin, and the script that copies it. tests/test_install.sh
+# builds a plugin outside this tree with them.
 templatedir = $(pkgdatadir)/plugin
 dist_template_DATA = examples/plugin/README.md examples/plugin/plugin.mk
 dist_template_SCRIPTS = examples/plugin/new.sh

@@ -4,7 +4,7 @@
  *     mnist IMAGES LABELS [EPOCHS]
  *     mnist t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz
  *
- * A seeded tenth is held out and never seen in training.
+ * A random tenth, chosen by the seed, is held out and never used in training.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void train(tn_module *net, tn_optim *opt, tn_loader *loader,
     tn_progress_end(&bar, note);
 }
 
-/* The share of samples whose greatest output is their label. */
+/* The accuracy: the share of samples whose greatest output is their label. */
 static double accuracy(tn_module *net, tn_loader *loader, tn_device *device)
 {
     int64_t right = 0, count = 0;
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     if (tn_error())
         return fprintf(stderr, "mnist: %s\n", tn_error()), 1;
 
-    /* A worker gathers the next batches while one is learned from. */
+    /* A worker thread prepares the next batches during training on one. */
     int64_t held = tn_dataset_count(all) / 10;
     tn_dataset *mixed = tn_dataset_shuffle(all, SEED);
     tn_loader *test = tn_loader_new(tn_dataset_range(mixed, 0, held),

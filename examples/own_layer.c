@@ -1,5 +1,5 @@
-/* own_layer.c: a layer of your own is a struct that begins with a tn_module; it
- * is walked, printed, saved and trained like those of the library. */
+/* own_layer.c: a layer of your own is a struct that begins with a tn_module.
+ * The library prints, saves and trains it like its own layers. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -43,7 +43,7 @@ int main(void)
     tn_module_print(stdout, net);
     printf("%lld parameters\n", (long long)tn_module_parameter_count(net));
 
-    /* It learns the product of two numbers. */
+    /* Learns the product of two numbers. */
     tn_tensor *x = tn_randn(tn_dims(256, 2));
     tn_tensor *y = tn_prod(x, .dim = 1, .keepdim = true);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 0.02);
@@ -58,7 +58,7 @@ int main(void)
         tn_scope_close(scope);
     }
 
-    /* An error tells where in the model it arose. */
+    /* An error names the layer of the model that raised it. */
     if (!tn_error() && !tn_forward(net, tn_zeros(tn_dims(1, 3)))) {
         printf("refused: %s\n", tn_error());
         tn_error_clear();

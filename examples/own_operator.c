@@ -1,6 +1,6 @@
-/* own_operator.c: a line of text is an operator, with its gradient, on every
- * device and for every dtype. docs/kernel-language.md is the language. What it
- * does not say can be two C functions of tensors. */
+/* own_operator.c: one line of text defines an operator and its gradient, for
+ * every device and dtype. docs/kernel-language.md describes the language. An
+ * operator that the language cannot express is two C functions of tensors. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -45,7 +45,7 @@ int main(void)
     printf("zscore = ");
     tn_print(tn_op_apply(zscore, (tn_tensor *[]){x}, NULL));
 
-    /* Two C functions; what is saved for the gradient is theirs to say. */
+    /* Two C functions. They choose what is saved for the gradient. */
     tn_op_rule rule = {.size = sizeof rule, .signature = "gram(x)",
                        .forward = gram, .backward = gram_backward};
     if (!tn_op_register(&rule))
@@ -59,7 +59,7 @@ int main(void)
     printf("its derivative = ");
     tn_print(tn_tensor_grad(m));
 
-    /* What is wrong with a text is told by line and column. */
+    /* An error in a text is reported with its line and column. */
     if (!tn_op_define("broken(x) = x + * 2"))
         printf("refused: %s\n", tn_error());
     tn_error_clear();

@@ -15,14 +15,14 @@ int main(void)
     printf("softmax(x) = ");
     tn_print(tn_softmax(x, -1));
 
-    /* A view: no copy; what is written through it is seen in x. */
+    /* A view shares the memory of x: a write to it changes x. */
     tn_tensor *column = tn_select(x, 1, 0);
     tn_mul_scalar_(column, 10);
     printf("x, its first column times ten = ");
     tn_print(x);
 
-    /* Numbers come back as C numbers. The mean of integers is refused, and
-     * nothing is lost by it. */
+    /* tn_item returns a C number. The mean of integers is an error, and changes
+     * nothing. */
     printf("mean = %g\n", tn_item(tn_mean(x)));
     if (!tn_mean(tn_arange(0, 3, 1, .dtype = TN_I64))) {
         printf("refused: %s\n", tn_error());

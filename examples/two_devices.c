@@ -1,15 +1,15 @@
-/* two_devices.c: one network learns on several devices at once.
+/* two_devices.c: trains one network on several devices at once.
  *
  * Each device has a copy of the network and a share of each batch. Its loss is
- * weighted by the share, so that the gradients' sum is that of the whole batch;
- * the first device steps and hands the weights on. What is printed is what
- * digits prints, up to the rounding of sums.
+ * weighted by the share, so that the sum of the gradients is that of the whole
+ * batch. The first device makes the optimizer's step and copies the weights to
+ * the others. The output is that of digits, up to the rounding of sums.
  *
  *     two_devices DEVICE DEVICE... [DATA.csv.gz]
  *     two_devices opencl:0 opencl:1 data/digits.csv.gz
  *
- * One thread gives all devices their work: those that compute on their own are
- * busy at the same time. */
+ * One thread submits the work of all devices. Asynchronous devices compute at
+ * the same time. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -20,7 +20,7 @@ typedef struct replica {
     tn_device *device;
     tn_module *net;
     tn_parameter_list *weights;
-    tn_tensor *loss; /* of its share of this batch, times the share */
+    tn_tensor *loss; /* mean loss of its share of this batch, times the share */
 } replica;
 
 static tn_module *network(void)
@@ -41,7 +41,7 @@ static tn_tensor *images(tn_tensor *x, tn_device *device)
                       tn_dims(-1, 1, 8, 8));
 }
 
-/* The first device's weights go to the others. */
+/* Copies the first device's weights to the others. */
 static void hand_on(replica *of, int count)
 {
     TN_NO_GRAD {
@@ -52,7 +52,7 @@ static void hand_on(replica *of, int count)
     }
 }
 
-/* The others' gradients are added to the first device's. */
+/* Adds the other devices' gradients to the first device's. */
 static void gather(replica *of, int count)
 {
     TN_NO_GRAD {
@@ -66,13 +66,14 @@ static void gather(replica *of, int count)
     }
 }
 
-/* Where the share of device i begins; the first has one of any batch. */
+/* The first sample of device i's share. The first device has at least one
+ * sample of every batch. */
 static int64_t begin_of(int i, int count, int64_t samples)
 {
     return (samples * i + count - 1) / count;
 }
 
-/* One pass over the training set; the mean loss. */
+/* Trains for one pass over the training set. Returns the mean loss. */
 static double train(replica *of, int count, tn_optim *opt, tn_loader *loader)
 {
     double total = 0;
@@ -104,7 +105,7 @@ static double train(replica *of, int count, tn_optim *opt, tn_loader *loader)
     return total / (double)tn_loader_count(loader);
 }
 
-/* The share of samples whose greatest output is their label. */
+/* The accuracy: the share of samples whose greatest output is their label. */
 static double accuracy(const replica *r, tn_loader *loader)
 {
     int64_t right = 0, count = 0;

@@ -1,50 +1,50 @@
 #!/bin/sh
-# gpu.sh: all that can be seen on a machine with an NVIDIA GPU, in one command.
+# gpu.sh: runs all tests and benchmarks that need an NVIDIA GPU, in one command.
 #
 #   tests/gpu.sh [-j N] [-o FOLDER] [PART...]
 #                                          from a built tree, a tarball or a clone
 #   tests/gpu.sh -p FILE.tar.gz            packs what the parts need from a built
 #                                          tree, for a machine without compilers
 #                                          (or .tar.xz, a quarter of the size)
-#   tests/gpu.sh -x PART                   that part alone, its output as it comes
+#   tests/gpu.sh -x PART                   that part alone, with its output on stdout
 #
-# Each PART has its time in FOLDER/results.md and its output in FOLDER/PART.log as
-# soon as it ends; FOLDER/logs.tar.gz has all of them. With -j N the parts side by side
-# are those that no clock is read in, each of N processes, since most of their time
-# goes to compiling kernels. PARTs, all by default, in this order, or by the name of
-# one of three calls, each of which fits into nine minutes of 16 processors:
+# When a PART ends, its time is in FOLDER/results.md and its output in
+# FOLDER/PART.log; FOLDER/logs.tar.gz has all of them. With -j N, parts that
+# measure no time run at once, each with N processes, since they mostly compile
+# kernels. By default all PARTs run, in this order. A PART may also be the name
+# of a group, each of which takes at most nine minutes with 16 processors:
 #   first       device, learn, memcheck, limits
 #   second      programs, bits, golden, suite, plugin, opencl
 #   third       race, bench, profile
-# Those are:
-#   device      the driver, the GPU, NVRTC, cuBLASLt: what the plugin says of them
+# The parts are:
+#   device      the driver, the GPU, NVRTC, cuBLASLt, as the plugin reports them
 #   learn       the examples: the digits network, by hand and on all GPUs, a GPT
 #   memcheck    compute-sanitizer's memcheck
-#   limits      launches, memory and products beside the driver and cuBLASLt
-#               called by hand; attention by our own kernels and by cuDNN (alone)
+#   limits      launches, memory and products compared with direct calls of the
+#               driver and cuBLASLt; attention by our kernels and by cuDNN (runs alone)
 #   programs    random programs and primitives, with the reference's bits
 #   bits        each operator's samples, with the reference's bits
-#   golden      operators, layers, optimizers, training: PyTorch's results
+#   golden      PyTorch's samples of operators, layers, optimizers and training
 #   suite       the test programs of every room but other plugins', on the GPU
 #   plugin      tenon-plugin-check
 #   opencl      programs and golden by the OpenCL of NVIDIA's driver
 #   race        compute-sanitizer's racecheck, initcheck and synccheck
-#   bench       bench/compare against PyTorch on the GPU: first that both train the
-#               same networks, then training and GPT-2 beside eager PyTorch and
-#               torch.compile, then all other workloads (alone)
-#   profile     what Nsight Compute says of the slowest kernels (alone)
-# FOLDER (gpu-results) is made. docs/gpu.md is where the results belong.
+#   bench       bench/compare with PyTorch on the GPU: first that both train the same
+#               networks, then training and GPT-2 compared with eager PyTorch and
+#               torch.compile, then all other workloads (runs alone)
+#   profile     Nsight Compute's report on the slowest kernels (runs alone)
+# FOLDER (gpu-results) is created. The results belong into docs/gpu.md.
 #
 #   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
 #                        and make, which need no Autotools in a tarball's tree
-#   TENON_GPU_SECONDS    the longest time for one part, and
-#   TENON_GPU_TEST_SECONDS  for one program of the suite (none)
+#   TENON_GPU_SECONDS    the time limit of a part in seconds (none), and
+#   TENON_GPU_TEST_SECONDS  of a program of the suite (none)
 #   TENON_CACHE_DIR      compiled kernels (FOLDER-cache)
 #   TENON_BENCH_PYTHON   a Python with torch (python3); NVIDIA's libraries are those
-#                        of its packages where the machine has no others
-#   TENON_BENCH_ARGS     what bench/compare is asked for (--quick: a first look)
-# What is missing (compute-sanitizer, torch) leaves its part out, and says so.
-# The exit status is 1 if any part failed.
+#                        of its packages if the machine has no others
+#   TENON_BENCH_ARGS     options of bench/compare (--quick for a first look)
+# A part whose tool is missing (compute-sanitizer, torch) is left out, with a
+# message. The exit status is 1 if any part failed.
 
 set -u
 unset CDPATH
@@ -93,8 +93,8 @@ parts=${parts:-$all}
 
 # ---- the tree ------------------------------------------------------------------
 
-# A built tree, on whatever machine: programs stand in .libs where libtool has
-# made a script in their place that knows one folder alone.
+# A built tree, perhaps moved from another machine. Programs are in .libs if
+# libtool made a script for them, since that script works in one folder only.
 if [ ! -e "$build/.libs/libtenon.so.0" ]; then
     [ -x "$root/configure" ] || (cd "$root" && autoreconf -fi) ||
         die "no built tree in $build, and no configure to make one"
@@ -135,7 +135,7 @@ if [ -n "$pack" ]; then
     exit
 fi
 
-# The program of that name, as it can be started from any folder.
+# Prints the path of the program of that name that runs in any folder.
 program() {
     if [ -x "$build/$(dirname "$1")/.libs/$(basename "$1")" ]; then
         echo "$build/$(dirname "$1")/.libs/$(basename "$1")"
@@ -146,7 +146,7 @@ program() {
 
 python=${TENON_BENCH_PYTHON:-python3}
 
-# The folders of NVIDIA's libraries among Python's packages, behind the others.
+# The folders of NVIDIA's libraries among Python's packages, after the others.
 packages() {
     "$python" -c 'import glob, nvidia
 for path in nvidia.__path__:
@@ -175,8 +175,8 @@ digits=$root/data/digits.csv.gz
 
 # ---- parts ---------------------------------------------------------------------
 
-# A part's function says what it does on stdout; it returns 0, 1, or 77: left
-# out, for the reason that its last line tells.
+# A part's function reports on stdout. It returns 0, 1, or 77 if the part is
+# left out; its last line is then the reason.
 left_out() {
     echo "left out: $*"
     return 77
@@ -188,9 +188,9 @@ part_device() {
     "$tenon" info
 }
 
-# in_shares NAME COMMAND...: as many of COMMAND side by side as there are jobs, each
-# with the share of the lines of stdin as its last arguments; what they print
-# comes one after the other.
+# in_shares NAME COMMAND...: runs COMMAND in as many processes at once as there
+# are jobs, each with a share of the lines of stdin as last arguments, and
+# prints their outputs one after the other.
 in_shares() {
     shares=$out/$1.shares
     shift
@@ -209,7 +209,7 @@ in_shares() {
     return $status
 }
 
-# each_program NAME...: test programs of the folder tests/device
+# each_program NAME...: runs test programs of the folder tests/device
 each_program() {
     failed=0
     for test in "$@"; do
@@ -235,8 +235,8 @@ bits_of() {
     return $status
 }
 
-# The core's own products have the reference's bits; a library's do not, nor has
-# attention.
+# The core's matrix products have the reference's bits. Those of a library do
+# not, nor does attention.
 part_bits() {
     [ -d $samples ] || left_out "no $samples" || return
     TENON_CUDA_MATMUL=own
@@ -252,14 +252,14 @@ part_golden() {
         in_shares golden "$(program tests/golden/run)"
 }
 
-# Many programs look at an error right after its call: so each piece of work is
-# waited for.
+# Work is synchronous, because many programs check an error right after its
+# call.
 suite_of() {
     failed=0
     for test in "$@"; do
         log=$out/suite.$(echo "$test" | tr /: ..).log
         begun=$(date +%s)
-        # what it counts on the host is done by no library there
+        # it counts operators that run on the host, so no library may run them
         case $test in
         */test_linalg) mask=lapack ;;
         *) mask=${TENON_MASK-} ;;
@@ -285,7 +285,7 @@ suite_of() {
     return $failed
 }
 
-# Programs that take minutes, as several that each take their part of the cases:
+# Programs that take minutes are split, each process with a part of the cases:
 # NAME:1/8 and so on.
 in_parts() {
     while read -r test; do
@@ -325,7 +325,7 @@ part_opencl() {
     } | in_shares opencl opencl_of
 }
 
-# opencl_of NAME...: programs of tests/device, and files of samples
+# opencl_of NAME...: runs programs of tests/device, and files of samples
 opencl_of() {
     failed=0
     files=
@@ -353,7 +353,7 @@ sanitize() {
     return $failed
 }
 
-# with_tools TOOL...: each on the programs that make most kinds of kernels
+# with_tools TOOL...: runs each tool on the programs with most kinds of kernels
 with_tools() {
     command -v compute-sanitizer >/dev/null ||
         left_out "compute-sanitizer is not in PATH" || return
@@ -364,7 +364,7 @@ with_tools() {
     done | in_shares "$1" sanitize
 }
 
-# Not for leaks: the pool's memory is the process's, and ends with it.
+# Leaks are not checked, since the allocator never frees its pool.
 part_memcheck() {
     with_tools memcheck
 }
@@ -391,7 +391,7 @@ part_bench() {
     "$python" -c 'import torch; assert torch.cuda.is_available()' 2>&1 ||
         left_out "$python has no torch with a GPU" || return
     TENON_BENCH_PYTHON=$python
-    TENON_BENCH_FOLDER=$root/bench # where it lies on this machine
+    TENON_BENCH_FOLDER=$root/bench # its path on this machine
     export TENON_BENCH_PYTHON TENON_BENCH_FOLDER
     compare=$(program bench/compare)
     failed=0
@@ -424,7 +424,7 @@ fi
 
 # ---- results -------------------------------------------------------------------
 
-# What the table is about.
+# Prints the head of the table: the command, the GPU, the version, the machine.
 head_of_results() {
     echo "$(date -u '+%Y-%m-%d %H:%M UTC'): $command_line"
     echo
@@ -446,7 +446,7 @@ head_of_results() {
 rm -f "$out/info"
 head_of_results >"$out/results.md"
 cat "$out/results.md"
-# one PART: runs it and adds its line
+# one PART: runs it and adds its row to the table
 one() {
     begun=$(date +%s)
     timeout "${TENON_GPU_SECONDS:-0}" sh "$root/tests/gpu.sh" -j "$jobs" \

@@ -3,7 +3,8 @@
 
 EXTRA_DIST += tests/README.md tests/prototypes.awk tests/malloc_faults.h tests/mutate.py \
 	tests/same_bits.h tests/tap.h tests/tap.sh \
-	tests/stages.sh tests/timed.sh tests/circles.txt \
+	tests/stages.sh tests/timed.sh tests/times.sh tests/slow.txt \
+	tests/circles.txt \
 	tests/options/use.h tests/options/use.c tests/options/use.cpp \
 	tests/options/use.py \
 	tests/driver_leaks.supp tests/gpu.sh \
@@ -15,6 +16,7 @@ check_PROGRAMS += tests/options/test_needs
 tests_options_test_needs_SOURCES = tests/options/test_needs.c
 
 dist_check_SCRIPTS += \
+	tests/test_tap.sh \
 	tests/test_layers.sh \
 	tests/test_links.sh \
 	tests/test_headers.sh \
@@ -42,3 +44,21 @@ clean-local: clean-samples
 clean-samples:
 	-rm -rf tests/golden/samples
 .PHONY: clean-samples
+
+# The tests that find most for their time, to be run while one works: all but
+# those that took more than SHORT_SECONDS of processor time when tests/slow.txt
+# was written. A new test is not in slow.txt, so it is run. short_anyway names
+# slow tests that are worth their time. They start first, so that none runs
+# alone at the end.
+SHORT_SECONDS = 7
+short_anyway = tests/test_golden.sh
+check-short:
+	@tests=`printf '%s\n' $(short_anyway) $(TESTS) | \
+	  $(AWK) -v limit=$(SHORT_SECONDS) -v anyway='$(short_anyway)' ' \
+	    BEGIN { n = split(anyway, name); for (i = 1; i <= n; i++) keep[name[i]] } \
+	    FILENAME != "-" { if ($$1 + 0 > limit) slow[$$2]; next } \
+	    { test = $$1; sub(/\.sh$$/, "", test) } \
+	    ($$1 in keep || !(test in slow)) && !seen[$$1]++' \
+	    $(srcdir)/tests/slow.txt -` && \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS="$$tests"
+.PHONY: check-short

@@ -1,6 +1,6 @@
-/* malloc_faults.h: the program's malloc, of which calls can be made to fail, those of
- * all libraries in the process. Included once by a program; nothing under sanitizers,
- * which have a malloc of their own. */
+/* malloc_faults.h: replaces malloc in the whole process, so that a test can
+ * make chosen calls fail. A program includes it once. It does nothing under
+ * sanitizers, which replace malloc, too. */
 #ifndef TN_TESTS_MALLOC_FAULTS_H
 #define TN_TESTS_MALLOC_FAULTS_H
 
@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The n-th call from now fails (1: the next; 0: none), and as many after it. */
+/* Makes the n-th call from now fail (1: the next; 0: none), and the ones after
+ * it up to malloc_many in all. */
 static _Atomic int64_t malloc_made, malloc_first, malloc_many = 1;
 
 static inline void malloc_fail_at(int64_t n)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mutate.py: would the tests notice? Small faults, one at a time.
+"""mutate.py: mutation testing: do the tests notice small faults, one at a time?
 
     tests/mutate.py [--count 40] [--seed 1] [--folder mutants] ROOM...
     tests/mutate.py --list
@@ -11,11 +11,10 @@ and the tests of the room run, shortest first, until one notices: it fails, cras
 or takes longer than LIMIT. Mutants that do not compile, or whose object file is the
 same as before, are not counted.
 
-It works on a copy of the committed tree in FOLDER, which it builds once. By hand, not
-in CI: a mutant takes some seconds, one that survives as long as all tests of its
-room. FOLDER/ROOM.txt lists the survivors, each with its change, to be judged:
-either a test is missing, or nothing that a caller can see differs. docs/testing.md
-has the table.
+It works on a copy of the committed tree in FOLDER, which it builds once. Run it by
+hand, not in CI: a mutant takes some seconds, a survivor as long as all tests of its
+room. FOLDER/ROOM.txt lists the survivors, each with its change. For each, either a
+test is missing, or a caller cannot see any difference. docs/testing.md has the table.
 """
 import argparse
 import pathlib
@@ -40,7 +39,7 @@ ROOMS = {
     "backends/cpu": (["cpu", "ops"], ["ops"]),
 }
 
-# What may be changed: a pattern, and what takes its place.
+# The changes: a pattern and its replacement.
 EXCHANGES = [
     (r"(?<![<\-])<(?![<=])", "<="), (r"<=", "<"),
     (r"(?<![>\-])>(?![>=])", ">="), (r">=", ">"),

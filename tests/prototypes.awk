@@ -1,10 +1,11 @@
-# prototypes.awk: reads the public headers, for scripts that make a test of each
-# call: awk -f THEIRS -f prototypes.awk FILE...
+# prototypes.awk: parses the public headers for scripts that generate a test of
+# each call: awk -f SCRIPT -f prototypes.awk FILE...
 #
 # Calls call_found(proto) with the text of each function that TN_API marks, and
 # options_found(call, list) for each TN_OPTIONS_STRUCT; a list's rows are in
 # rows[list] then. split_args() and take() take a prototype's parameters apart.
-# Theirs come first: what is no header they end with `next`.
+# SCRIPT comes first, and ends with `next` for lines of files that are no
+# headers.
 
 function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 

@@ -1,5 +1,5 @@
-/* same_bits.h: whether two tensors are alike to the bit, all NaNs being equal: which
- * NaN an operation gives is its device's to choose. */
+/* same_bits.h: compares the bits of two tensors. All NaNs are equal, since a
+ * device may choose which NaN an operation gives. */
 #ifndef TN_TESTS_SAME_BITS_H
 #define TN_TESTS_SAME_BITS_H
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tenon/tensor.h>
 
-/* Where a dtype's numbers, without their sign, are NaN: above its infinity. */
+/* The bits of a dtype's infinity; greater ones, without the sign, are NaN. */
 static inline uint64_t same_bits_infinity(tn_dtype dtype)
 {
     switch (dtype) {
@@ -30,7 +30,7 @@ static inline uint64_t same_bits_infinity(tn_dtype dtype)
     }
 }
 
-/* Elements of less than 8 bytes come first in x on a little-endian machine. */
+/* On a little-endian machine the element is in the first bytes of x. */
 static inline bool same_bits_of(const char *a, const char *b, size_t size,
                                 uint64_t infinity)
 {

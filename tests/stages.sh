@@ -1,27 +1,27 @@
-# stages.sh: the stages of ./quickstart test, which sources this. Each is named
-# and timed, says what failed, and adds its TAP results to the totals; the last
-# line is 'N passed, N failed, N skipped'.
+# stages.sh: the stages of ./quickstart test, which sources this. Each prints
+# its name, what failed and its time, and adds its TAP results to the totals.
+# The last line is 'N passed, N failed, N skipped'.
 
-# Under TSan, with more threads than this machine may have.
+# Run under TSan, with more threads than this machine may have.
 tsan_tests="tests/base/test_thread tests/base/test_scope
     tests/device/test_random_programs tests/training/test_shared
     tests/training/test_threads"
-# valgrind sees what sanitizers do not: values never written, in libraries too.
+# valgrind also detects uninitialized values, which these sanitizers do not.
 valgrind_tests="tests/base/test_memory tests/base/test_scope
     tests/device/test_random_programs tests/training/test_shared
     tests/training/test_threads"
-# Cross built and run by qemu: the portable path against the interpreter. (Not
-# test_thread: qemu-user 7.2 fails an assertion of its own where a process with
-# threads forks.)
+# Cross-compiled and run by qemu, to compare the portable path with the
+# interpreter. (Not test_thread: qemu-user 7.2 fails an assertion of its own if
+# a process with threads forks.)
 arm64_tests="tests/base/test_scope tests/kernel/test_eval
     tests/kernel/test_interpret tests/device/test_random_programs"
 
-# Failed allocations are tested: they return NULL, as without a sanitizer. Up
-# to clang 16 and gcc 13 the leak checker takes a block of thread-local memory
-# that lies 16 bytes into a page for one with the header of glibc 2.19, reads an
-# address and a length where none are and ends with "Tracer caught signal 11"
-# (github.com/google/sanitizers/issues/1322); it does not look at such blocks
-# with intercept_tls_get_addr=0.
+# Failed allocations return NULL, as without a sanitizer, because tests need
+# them. intercept_tls_get_addr=0 avoids a bug of the leak checker up to clang 16
+# and gcc 13: it takes a block of thread-local memory that begins 16 bytes into
+# a page for one with the header of glibc 2.19, reads a wrong address and
+# length, and ends with "Tracer caught signal 11"
+# (github.com/google/sanitizers/issues/1322).
 sanitizer_options="UBSAN_OPTIONS=print_stacktrace=1 \
     ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=8:intercept_tls_get_addr=0"
 
@@ -32,15 +32,15 @@ tally() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
 
-# A stage left out because the machine lacks something counts as one skip.
+# leave_out WHY: counts a stage that cannot run on this machine as one skip.
 leave_out() {
     echo "   skipped: $1"
     tally 0 0 1
 }
 
-# failures FOLDER: what the failed tests of a tree said: each failed case with the
-# lines below it, and the end of the log without what passed, since a sanitizer
-# may end a test that has said "ok"
+# failures FOLDER: prints the failed checks of a tree with the lines below them,
+# and the end of the logs without passed checks, since a sanitizer may end a
+# test after an "ok"
 failures() {
     find "$1/tests" -name '*.trs' -exec \
         grep -lE '^:global-test-result: (FAIL|ERROR)' {} + |
@@ -56,17 +56,13 @@ failures() {
         done
 }
 
-# longest FOLDER: the five tests that took most, by what timed.sh says
+# longest FOLDER: the five tests that took the most processor time
 longest() {
-    find "$1/tests" "$1/bench" -name '*.log' | while read -r log; do
-        tail -n 1 "$log" | awk -F '[ms ]+' -v name="$(basename "$log" .log)" '
-            /^[0-9]+m[0-9.]+s [0-9]+m[0-9.]+s$/ {
-                print int(($1 + $3) * 60 + $2 + $4), name }'
-    done | sort -rn | head -n 5 |
-        sed 's/^\([0-9]*\) \(.*\)/   \1 s of a processor: \2/'
+    sh tests/times.sh "$1" | head -n 5 |
+        sed 's/^\([^ ]*\) \(.*\)/   \1 s of processor time: \2/'
 }
 
-# make_check FOLDER ARGUMENT...: the test suite of a configured tree
+# make_check FOLDER ARGUMENT...: runs the test suite of a configured tree
 make_check() {
     folder=$1
     shift
@@ -91,8 +87,8 @@ make_check() {
     longest "$folder"
 }
 
-# each_test FOLDER COMMAND... -- PROGRAM...: runs programs of a built tree
-# under a command; each is one result, in 25 minutes
+# each_test FOLDER COMMAND... -- PROGRAM...: runs programs of a built tree under
+# a command; each is one result, and is killed after 25 minutes
 each_test() {
     folder=$1 command=
     shift
@@ -121,14 +117,14 @@ each_test() {
 
 stage_check() {
     make_check build
-    # how the ABI differs from the baseline: reported, not gated
-    grep -E '^# ' build/tests/test_abi.log | grep -v ' of a processor' |
+    # differences from the ABI's baseline are reported, and are no failure
+    grep -E '^# ' build/tests/test_abi.log | grep -v ' processor time' |
         sed 's/^# /   /'
 }
 
-# A tarball builds elsewhere, out of its tree, from read-only sources, and
-# cleans up after itself (the suite itself ran above); and it holds all that
-# the repository holds, but for what only the repository needs.
+# The tarball builds in another folder, from read-only sources, and `make
+# distclean` removes all that was built (the tests ran above). It holds every
+# file of the repository, except those that only the repository needs.
 stage_dist() {
     if make -C build -j"$jobs" distcheck TESTS=tests/test_layers.sh \
         >build/distcheck.log 2>&1
@@ -159,15 +155,17 @@ stage_dist() {
     fi
 }
 
-# OpenCL's host code, on a device of PoCL's. Without looking for leaks: the
-# compiler in the driver has some of its own. It also gives each thread that
-# compiles a stack for signals, where that of the sanitizer is smaller (which
-# hangs on the processor), and the sanitizer would unmap it with the thread.
+# OpenCL's host code, on a PoCL device. Leaks are not checked, because the
+# driver's compiler has some. The compiler also sets a signal stack for each of
+# its threads if that of the sanitizer is smaller (which depends on the
+# processor), and the sanitizer would unmap it when the thread ends; so
+# use_sigaltstack=0.
 asan_opencl_tests="tests/opencl/test_opencl tests/opencl/test_matmul
     tests/device/test_primitives
     tests/tensor/test_tensor tests/ops/test_calls"
 
-# clang where it is: its warnings are errors here, gcc's in the tsan stage.
+# Uses clang if it is installed. clang's warnings are errors here, gcc's in the
+# tsan stage.
 stage_asan() {
     compilers="CC=gcc CXX=g++"
     ! clang_sanitizes >/dev/null 2>&1 || compilers="CC=clang CXX=clang++"
@@ -212,8 +210,8 @@ stage_valgrind() {
         -- $valgrind_tests
 }
 
-# arm64 has no zlib here; the tests below need only its headers to compile the
-# room that they do not use.
+# There is no zlib for arm64 here. Its headers are enough, since the tests below
+# do not use the room that needs it.
 stage_arm64() {
     if ! program aarch64-linux-gnu-gcc >/dev/null ||
         ! program qemu-aarch64 >/dev/null
@@ -251,10 +249,10 @@ clang_sanitizes() {
         clang -fsanitize=address,undefined -x c - -o build/clang_sanitizes
 }
 
-# programs FOLDER: the test programs of a tree, without the scripts, which
-# look at the tree and not at memory
+# programs FOLDER: prints the test programs of a tree, without the scripts,
+# which do not test memory accesses
 programs() {
-    make -C "$1" Makefile >/dev/null 2>&1 # what it says is no list
+    make -C "$1" Makefile >/dev/null 2>&1 # its output is not part of the list
     make -s -C "$1" --eval='tn-list: ; @echo $(check_PROGRAMS)' tn-list
 }
 
@@ -296,18 +294,18 @@ for stage in $stages; do
 done
 
 install_missing want_to_check
-# What single stages need may be missing where it cannot be installed: they
-# say so and count as skipped.
+# If what a stage needs cannot be installed, the stage reports it and counts as
+# skipped.
 want_for_stages
 if [ "$(id -u)" = 0 ] || may_sudo; then
-    # a tree configured without them would not know of them
+    # a tree that was configured without them does not use them
     [ -z "$missing" ] || rm -f build/Makefile
     (install_missing want_for_stages)
 else
     [ -z "$missing" ] || echo "not installed:$missing"
 fi
 configure_tree build
-# a tree that was configured before jansson was there has no tests that need it
+# a tree that was configured without jansson lacks the tests that need it
 ! grep -q '^HAVE_JANSSON_TRUE = #' build/Makefile ||
     (cd build && ./config.status --recheck && ./config.status) >/dev/null
 run "make" make -C build -j"$jobs"

@@ -1,4 +1,4 @@
-/* tap.h: what a test program says, in the Test Anything Protocol.
+/* tap.h: checks for test programs, reported in the Test Anything Protocol.
  *
  *   int main(void)
  *   {
@@ -8,10 +8,17 @@
  *       return done_testing();
  *   }
  *
- * A description states the fact that holds when the test passes. Every check
- * returns whether it passed; a failed one prints what it got and wanted, and
- * the program goes on. Everything after plan_later counts by itself, so tests
- * may be added without a plan to keep level. Call from one thread.
+ * A description states the fact that holds when the check passes. Each check
+ * returns whether it passed. A failed check prints its place in the source and
+ * the values, and the program goes on:
+ *
+ *   not ok 1 - a half takes two bytes
+ *   #   at tests/base/test_dtype.c:12: tn_dtype_size(TN_F16)
+ *   # got 4, want 2
+ *
+ * The checks are macros, so that they know their place. They evaluate each
+ * argument once. done_testing prints the number of checks, so there is no plan
+ * to update when a check is added. Call them from one thread.
  */
 #ifndef TN_TESTS_TAP_H
 #define TN_TESTS_TAP_H
@@ -28,9 +35,28 @@
 
 static int tap_count, tap_failed;
 
-/* Ends the program: nothing after this point would mean anything. */
+/* The arguments that a check's macro adds: its place in the source. */
+#define TAP_HERE __FILE__, __LINE__
+
+/* Prints a place in the source, with the path from the source folder. The
+ * compiler was given it from the build folder (../tests/ops/test_x.c) or an
+ * absolute one. text: what was checked, or NULL. */
+static inline void tap_print_place(const char *file, int line, const char *text)
+{
+    const char *path = file;
+    for (const char *p = file; (p = strstr(p, "tests/")); p++)
+        if (p == file || p[-1] == '/')
+            path = p;
+    printf("#   at %s:%d%s%s\n", path, line, text ? ": " : "",
+           text ? text : "");
+}
+
+/* Ends the program, because no later check would mean anything. */
+#define bail_out(...)                                                          \
+    (tap_print_place(TAP_HERE, NULL), tap_bail_out(__VA_ARGS__))
 TAP_PRINTF(1, 2)
-__attribute__((noreturn)) static inline void bail_out(const char *format, ...)
+__attribute__((noreturn)) static inline void tap_bail_out(const char *format,
+                                                          ...)
 {
     va_list args;
     va_start(args, format);
@@ -42,8 +68,8 @@ __attribute__((noreturn)) static inline void bail_out(const char *format, ...)
     exit(99);
 }
 
-/* A test that runs before `make all` has no device to run on: one line says so,
- * instead of as many failures as there are checks. */
+/* Without `make all` there is no plugin, and every check would fail. Bails out
+ * with one line instead. */
 static inline void tap_find_plugin(void)
 {
     const char *folder = getenv("TENON_PLUGIN_PATH");
@@ -54,12 +80,12 @@ static inline void tap_find_plugin(void)
     snprintf(path, sizeof path, "%s/tn_cpu.so", folder);
     FILE *plugin = fopen(path, "rb");
     if (!plugin)
-        bail_out("no plugin %s: run `make` first", path);
+        tap_bail_out("no plugin %s: run `make` first", path);
     fclose(plugin);
 }
 
-/* Opens the output; the number of tests is told by done_testing. Unbuffered
- * lines: what was printed before a crash is seen. */
+/* Opens the output. It is line-buffered, so that it is complete up to a crash.
+ * done_testing prints the plan. */
 static inline void plan_later(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -67,8 +93,9 @@ static inline void plan_later(void)
     tap_find_plugin();
 }
 
-/* Whether a case is for this process: TENON_TEST_PART=2/8 is the second of eight
- * processes that share the cases of a long program. All are, by default. */
+/* Whether this process runs a case. TENON_TEST_PART=2/8 makes it the second of
+ * eight processes that share the cases of a long program. By default it runs
+ * all of them. */
 static inline bool in_part(long number)
 {
     const char *part = getenv("TENON_TEST_PART");
@@ -78,11 +105,11 @@ static inline bool in_part(long number)
         return true;
     if (sscanf(part, "%ld/%ld%c", &which, &of, &rest) != 2 || which < 1 ||
         which > of)
-        bail_out("TENON_TEST_PART=%s is not like 2/8", part);
+        tap_bail_out("TENON_TEST_PART=%s is not of the form 2/8", part);
     return number % of == which - 1;
 }
 
-/* A line of explanation, shown in the log of the test. */
+/* Prints a line of explanation into the test's log. */
 TAP_PRINTF(1, 2) static inline void note(const char *format, ...)
 {
     va_list args;
@@ -93,7 +120,7 @@ TAP_PRINTF(1, 2) static inline void note(const char *format, ...)
     va_end(args);
 }
 
-/* A description is one line without '#', which TAP keeps for directives. */
+/* A description is one line without '#', which TAP reserves for directives. */
 static inline void tap_print_name(const char *format, va_list args)
 {
     char text[512];
@@ -108,48 +135,65 @@ static inline void tap_print_name(const char *format, va_list args)
     }
 }
 
-static inline bool tap_result(bool passed, const char *format, va_list args)
+/* Prints the result of a check and, if it failed, its place. The macros below
+ * pass the text of the checked expression. */
+static inline bool tap_result(bool passed, const char *file, int line,
+                              const char *text, const char *format,
+                              va_list args)
 {
     printf("%sok %d - ", passed ? "" : "not ", ++tap_count);
     tap_print_name(format, args);
     putchar('\n');
-    if (!passed)
+    if (!passed) {
         tap_failed++;
+        tap_print_place(file, line, text);
+    }
     return passed;
 }
 
-/* True when condition holds. */
-TAP_PRINTF(2, 3)
-static inline bool ok(bool condition, const char *format, ...)
+/* Passes if condition holds. */
+#define ok(condition, ...)                                                     \
+    tap_ok(TAP_HERE, #condition, (condition), __VA_ARGS__)
+TAP_PRINTF(5, 6)
+static inline bool tap_ok(const char *file, int line, const char *text,
+                          bool condition, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tap_result(condition, format, args);
+    tap_result(condition, file, line, text, format, args);
     va_end(args);
     return condition;
 }
 
-TAP_PRINTF(3, 4)
-static inline bool is_int(int64_t got, int64_t want, const char *format, ...)
+/* Passes if two integers are equal. */
+#define is_int(got, want, ...)                                                 \
+    tap_is_int(TAP_HERE, #got, (got), (want), __VA_ARGS__)
+TAP_PRINTF(6, 7)
+static inline bool tap_is_int(const char *file, int line, const char *text,
+                              int64_t got, int64_t want, const char *format,
+                              ...)
 {
     va_list args;
     va_start(args, format);
-    bool passed = tap_result(got == want, format, args);
+    bool passed = tap_result(got == want, file, line, text, format, args);
     va_end(args);
     if (!passed)
         note("got %" PRId64 ", want %" PRId64, got, want);
     return passed;
 }
 
-/* Equal texts; NULL equals NULL alone. */
-TAP_PRINTF(3, 4)
-static inline bool is_str(const char *got, const char *want,
-                          const char *format, ...)
+/* Passes if two texts are equal. NULL equals NULL alone. */
+#define is_str(got, want, ...)                                                 \
+    tap_is_str(TAP_HERE, #got, (got), (want), __VA_ARGS__)
+TAP_PRINTF(6, 7)
+static inline bool tap_is_str(const char *file, int line, const char *text,
+                              const char *got, const char *want,
+                              const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     bool same = got && want ? strcmp(got, want) == 0 : got == want;
-    tap_result(same, format, args);
+    tap_result(same, file, line, text, format, args);
     va_end(args);
     if (!same) {
         note("got  %s", got ? got : "(NULL)");
@@ -158,31 +202,35 @@ static inline bool is_str(const char *got, const char *want,
     return same;
 }
 
-/* |got - want| <= tolerance; NaN is near NaN, an infinity near itself. */
-TAP_PRINTF(4, 5)
-static inline bool is_double_near(double got, double want, double tolerance,
-                                  const char *format, ...)
+/* Passes if |got - want| <= tolerance, if both are NaN, or if both are the same
+ * infinity. */
+#define is_double_near(got, want, tolerance, ...)                              \
+    tap_is_double_near(TAP_HERE, #got, (got), (want), (tolerance), __VA_ARGS__)
+TAP_PRINTF(7, 8)
+static inline bool tap_is_double_near(const char *file, int line,
+                                      const char *text, double got, double want,
+                                      double tolerance, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     bool near = isnan(want)   ? isnan(got)
                 : isinf(want) ? isinf(got) && signbit(got) == signbit(want)
                               : fabs(got - want) <= tolerance;
-    tap_result(near, format, args);
+    tap_result(near, file, line, text, format, args);
     va_end(args);
     if (!near)
         note("got %.17g, want %.17g within %g", got, want, tolerance);
     return near;
 }
 
-/* Counts as count tests that could not be run, and says why. */
+/* Reports count checks that cannot be run, and why. */
 static inline void skip(int count, const char *why)
 {
     for (int i = 0; i < count; i++)
         printf("ok %d # SKIP %s\n", ++tap_count, why);
 }
 
-/* Tells how many tests there were; the value for main to return. */
+/* Prints the number of checks. Returns the exit status of the program. */
 static inline int done_testing(void)
 {
     printf("1..%d\n", tap_count);

@@ -1,11 +1,12 @@
-# tap.sh: tap.h for tests in sh. Sourced; needs top_srcdir and top_builddir.
+# tap.sh: the checks of tap.h, for tests in sh. A test sources it; it needs
+# top_srcdir and top_builddir.
 #
 #   . "$top_srcdir/tests/tap.sh"
-#   is_empty "$(grep ...)" "no file prints"     lines of text are failures
+#   is_empty "$(grep ...)" "no file prints"     a line of text is a failure
 #   succeeds "the program runs" ./program -x    shows its output if it fails
 #   done_testing
 #
-# $scratch is an empty folder of this test's own, removed at its end.
+# $scratch is an empty folder for the test. It is removed when the test ends.
 
 : "${top_srcdir:?run me by make check}" "${top_builddir:?run me by make check}"
 tap_count=0 tap_failed=0
@@ -13,7 +14,7 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/tenon-test.XXXXXX") || exit 99
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 99' HUP INT TERM
 
-# note: its standard input as lines of explanation
+# note: prints its standard input as lines of explanation
 note() { sed 's/^/# /'; }
 
 pass() {
@@ -21,9 +22,13 @@ pass() {
     echo "ok $tap_count - $1"
 }
 
+# fail NAME: prints the line of the script too, if the description is in it
+# as it is. (dash has no line numbers.)
 fail() {
     tap_count=$((tap_count + 1)) tap_failed=$((tap_failed + 1))
     echo "not ok $tap_count - $1"
+    tap_line=$(grep -nF -m 1 -e "\"$1\"" "$top_srcdir/tests/${0##*tests/}")
+    echo "#   at tests/${0##*tests/}${tap_line:+:${tap_line%%:*}}"
 }
 
 # skip NAME WHY
@@ -32,7 +37,7 @@ skip() {
     echo "ok $tap_count - $1 # SKIP $2"
 }
 
-# is_empty TEXT NAME: passes when TEXT is empty; otherwise TEXT is shown.
+# is_empty TEXT NAME: passes if TEXT is empty, and prints TEXT otherwise
 is_empty() {
     if [ -z "$1" ]; then
         pass "$2"
@@ -42,7 +47,7 @@ is_empty() {
     fi
 }
 
-# is_str GOT WANT NAME
+# is_str GOT WANT NAME: passes if two texts are equal
 is_str() {
     if [ "$1" = "$2" ]; then
         pass "$3"
@@ -52,8 +57,8 @@ is_str() {
     fi
 }
 
-# succeeds NAME COMMAND...: passes when the command does. Its output is left
-# in $scratch/output.
+# succeeds NAME COMMAND...: passes if the command succeeds. Leaves the command's
+# output in $scratch/output.
 succeeds() {
     tap_name=$1
     shift
@@ -67,7 +72,7 @@ succeeds() {
     fi
 }
 
-# bail_out WHY: nothing after this point would mean anything
+# bail_out WHY: ends the test, because no later check would mean anything
 bail_out() {
     echo "Bail out! $1"
     exit 99

@@ -1,6 +1,6 @@
-# How the ABI of what was built differs from the baseline in tests/abi. It is
-# reported, as comments, and fails nothing before version 1.0: until then the
-# ABI changes. What fails is a baseline that cannot be read.
+# Reports how the ABI of the build differs from the baseline in tests/abi.
+# Before version 1.0 a difference is a comment and no failure, since the ABI
+# still changes. A baseline that cannot be read is a failure.
 . "$top_srcdir/tests/tap.sh"
 
 for tool in abidw abidiff; do
@@ -12,7 +12,7 @@ done
 if ! sh "$top_srcdir/tests/abi/update.sh" "$top_builddir" "$scratch" \
         >"$scratch/output" 2>&1; then
     note <"$scratch/output"
-    fail "abidw reads what was built"
+    fail "abidw reads the built libraries"
     done_testing
 fi
 for file in libtenon.abi plugin.abi; do
@@ -21,7 +21,8 @@ for file in libtenon.abi plugin.abi; do
         skip "$file" "built without debug information"
         continue
     fi
-    # bits of its status: 1 and 2 an error, 4 a difference, 8 an incompatible one
+    # bits of its status: 1 and 2 an error, 4 a difference, 8 an incompatible
+    # one
     abidiff --harmless "$baseline" "$scratch/$file" >"$scratch/report" 2>&1
     status=$?
     echo "# $file:"
@@ -33,6 +34,6 @@ for file in libtenon.abi plugin.abi; do
     is_empty "$([ $((status & 3)) = 0 ] || head -n 20 "$scratch/report")" \
         "$file is compared"
     is_empty "$(find "$baseline" -size +2048k)" \
-        "$file is no larger than a repository bears"
+        "$file is no larger than 2 MiB"
 done
 done_testing

@@ -1,5 +1,5 @@
 # bench/compare runs, its table and its JSON are well-formed, and the chart
-# can be drawn from it. Nothing is asserted of the times.
+# can be drawn from it. Times are not checked.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -11,15 +11,15 @@ on_cuda() {
 }
 
 json=$scratch/run.json
-TENON_BENCH_PYTHON=false succeeds "compare runs where there is no torch" \
+TENON_BENCH_PYTHON=false succeeds "compare runs without torch" \
     bench/compare --quick --only dispatch --json "$json"
 cp "$scratch/output" "$scratch/table"
 is_str "$(awk '$1 == "dispatch" { print $2 }' "$scratch/table" | tr '\n' ' ')" \
     "add add_recorded matmul relu sum chain start " "each workload has a line"
 is_str "$(grep -c 'no torch at hand' "$scratch/table")" 1 \
-    "that there is no torch is said"
+    "it reports that there is no torch"
 
-# A value of JSON in awk: what is left after all of it was taken is nothing.
+# Parses JSON in awk: nothing must be left after the value.
 is_str "$(tr -d '\n' <"$json" | awk '{
     gsub(/"([^"\\]|\\.)*"/, "0")
     gsub(/true|false|null|[0-9][0-9.]*/, "0")
@@ -33,7 +33,7 @@ is_str "$(tr -d '\n' <"$json" | awk '{
 is_str "$(grep -c '"tenon": {"median_ns": [0-9.]*[1-9]' "$json")" 7 \
     "the JSON has a time for each workload"
 
-# With figures of torch made up, the chart has a bar for each.
+# With made-up figures of torch, the chart has a bar for each.
 sed 's/"torch": null, "tuned": null/"torch": {"median_ns": 9000.0, "x": 0}, "tuned": {"median_ns": 8000.0, "x": 0}/' \
     "$json" | awk -f "$top_srcdir/bench/chart.awk" >"$scratch/run.svg"
 is_str "$(grep -c 'height="12"' "$scratch/run.svg")" 7 \
@@ -43,7 +43,7 @@ is_str "$(grep -c 'dispatch: add 1<' "$scratch/run.svg")" 1 \
 
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add |
     awk '$1 == "dispatch" { print $2 }' | tr '\n' ' ')" "add add_recorded " \
-    "a part of a group can be asked for"
+    "--only selects a part of a group"
 TENON_BENCH_PYTHON=false bench/compare --quick --only rows.add_row \
     --json "$scratch/limit.json" >"$scratch/output"
 is_str "$(sed -n 's/.*"tenon": .*rounds_ns": \[\([^]]*\)\].*"limit": .*rounds_ns": \[\([^]]*\)\].*/\1 \2/p' \
@@ -51,8 +51,8 @@ is_str "$(sed -n 's/.*"tenon": .*rounds_ns": \[\([^]]*\)\].*"limit": .*rounds_ns
     "1 1 0" "the limit is that of its quickest round, not of a disturbed one"
 is_str "$(awk '$1 == "rows" { print $NF }' "$scratch/output")" memory \
     "what it is of is told"
-# limit_of WORKLOAD: its three limits are there, and the greatest is named; which
-# that is depends on how fast the machine's memory is just now.
+# limit_of WORKLOAD: prints 1 for each of three limits, and 1 if the greatest is
+# named. Which one is the greatest depends on the machine.
 limit_of() {
     TENON_BENCH_PYTHON=false bench/compare --quick --only "$1" \
         --json "$scratch/limit.json" | awk -v name="${1#*.}" \
@@ -65,11 +65,11 @@ limit_of() {
         }'
 }
 is_str "$(limit_of special.erfinv)" "1 1 1 1" \
-    "a function is held against its instructions and its memory"
-is_str "$(limit_of indexing.rand)" "1 1 1 1" "so are random numbers"
+    "a function has limits of instructions and of memory"
+is_str "$(limit_of indexing.rand)" "1 1 1 1" "so have random numbers"
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only linalg.inv |
     awk '$1 == "linalg" { print $NF }' | uniq)" - \
-    "what nobody knows has no limit"
+    "a workload of unknown work has no limit"
 is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
 is_str "$(bench/compare --only nothing 2>&1 | head -n 1)" \
@@ -105,7 +105,7 @@ is_str "$( (trap '' XFSZ; ulimit -f 16
     bench/compare --losses --only training.mlp 2>&1) |
     sed 's/bench-[^ ]*/bench-X/')" \
     "compare: /tmp/tenon-bench-X cannot be written: File too large" \
-    "a file that has no room is told"
+    "a full disk is reported"
 losses env >"$scratch/losses"
 is_str "$(grep -cE '^large gpt2.*  tenon 10\.[0-9]+ 10\.[0-9]+ 10\.[0-9]+$' \
     "$scratch/losses")" 2 "GPT-2 learns, in bfloat16 and in float32"
@@ -119,7 +119,8 @@ else
     skip "with the same losses by CUDA" "$(tail -n 1 "$scratch/output")"
 fi
 
-# A PyTorch that has not the first workload, and another network for the second.
+# A PyTorch that lacks the first workload and has another network for the
+# second.
 cat >"$scratch/python" <<'EOF'
 #!/bin/sh
 echo torch made-up
@@ -137,12 +138,13 @@ is_str "$(TENON_BENCH_PYTHON=$scratch/python bench/compare --losses \
 is_str "$(sed 's/  tenon.*  torch/ torch/' "$scratch/output")" \
     "large gpt2 torch none
 large gpt2_f32 torch 1.00000 2.00000 3.00000 (9e-01: not the same)" \
-    "and told, as is one that is not there"
+    "and is reported, as is a missing one"
 
 TENON_BENCH_PYTHON=$python
 if "$python" -c 'import torch' >/dev/null 2>&1; then
-    # Convolutions one way or another round otherwise, of which the second step
-    # of resnet20 makes 2e-4 and the third 3.5e-3; summed directly it is 6e-7.
+    # Different convolution algorithms round differently. In resnet20 that grows
+    # to 2e-4 in the second step and 3.5e-3 in the third; with direct sums it is
+    # 6e-7.
     succeeds "PyTorch's networks have the losses of ours" \
         env TENON_CPU_WINOGRAD=0 bench/compare --losses --only training --beside torch
     note <"$scratch/output"
@@ -166,7 +168,7 @@ is_str "$(awk '/^(l2|rows)/ { print $1, NF, $7, ($8 > 0) }' "$scratch/output")" 
 l2.gelu 8 fma 1
 rows.add_row 8 memory 1" "scaling is measured beside a raw loop's"
 is_str "$(TENON_NUM_THREADS=1 bench/scaling threads 2>&1 >/dev/null)" \
-    "scaling: there is one thread alone" "which one thread has not"
+    "scaling: there is only one thread" "scaling threads needs two threads"
 is_str "$(bench/scaling sizes --up-to 0 2>&1 | head -n 1 | cut -c 1-14)" \
     "usage: scaling" "a size of nothing is refused"
 
@@ -174,7 +176,7 @@ is_str "$(bench/scaling sizes --up-to 0 2>&1 | head -n 1 | cut -c 1-14)" \
 is_str "$(TENON_BENCH_PYTHON=false bench/memory |
     awk '{ print $1, ($2 > 0), $3 }' | tr '\n' ' ')" \
     "model 1 PyTorch mlp 1 - cnn 1 - lstm 1 - encoder 1 - deep 1 - process 1 - " \
-    "each model has its most bytes, the process too"
+    "each model and the process have a peak"
 if "$python" -c 'import torch' >/dev/null 2>&1; then
     TENON_BENCH_PYTHON=$python bench/memory >"$scratch/output"
     is_str "$(awk 'NR > 1 && $4 >= 1 { n++ } END { print n }' \
@@ -184,19 +186,19 @@ else
     skip "no more than PyTorch's" "TENON_BENCH_PYTHON (python3) has no torch"
 fi
 
-# Beside CUDA's driver, where the simulated one can be used.
+# bench/cuda, on the simulated driver if it can be used.
 if ! on_cuda tools/tenon info >"$scratch/output" 2>&1; then
     skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
 else
     succeeds "bench/cuda runs" \
         on_cuda bench/cuda --glance launch bandwidth matmul
     is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 27 \
-        "launches, programs and products are measured beside the driver's"
+        "launches, programs and products are compared with the driver's"
     is_str "$(grep -cE '^before any tensor: [0-9.]+ MiB' "$scratch/output")" 1 \
         "and the memory that an open device takes"
     is_str "$(TENON_SIM_DEVICES=0 on_cuda bench/cuda launch 2>&1 |
         grep -c '^cuda: .*the CUDA driver has no device')" 1 \
-        "a driver without a device is told"
+        "a driver without a device is reported"
     is_str "$(bench/cuda sideways 2>&1 | cut -c 1-12)" "usage: cuda " \
         "an unknown part is refused"
 fi

@@ -1,4 +1,4 @@
-# The examples run, on every device of this build, and say the same there.
+# The examples run on every device of this build and print the same.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -6,8 +6,9 @@ for example in tensors device_rules autograd own_operator own_layer; do
     for device in cpu reference; do
         TENON_DEVICE=$device succeeds "$example runs on $device" \
             examples/$example
-        # a tensor that is not on the cpu says where it is, as PyTorch's do,
-        # and its lines break elsewhere; examples may name their device
+        # A printed tensor names its device unless that is the cpu, as in
+        # PyTorch, so its lines break elsewhere. Examples may print their
+        # device, too.
         tr -d ' \n' <"$scratch/output" |
             sed -e 's/cpu/DEVICE/g' -e 's/reference/DEVICE/g' \
                 -e "s/,device='DEVICE:0'//g" >"$scratch/$device"
@@ -42,8 +43,8 @@ for device in $others; do
         "$(cat "$scratch/accuracy.cpu")" "and the same accuracy"
 done
 
-# On two devices at once, a share of each batch on each: the same losses but for
-# the rounding of sums, which grows from epoch to epoch.
+# On two devices at once, with a share of each batch on each, losses are the
+# same but for the rounding of sums, which grows from epoch to epoch.
 two_devices() {
     POCL_DEVICES="basic basic" succeeds "two_devices trains on $*" \
         examples/two_devices "$@" "$data"
@@ -72,16 +73,16 @@ for kind in lstm transformer; do
         "and knows 95 % of the test digits"
 done
 
-# A language model begins to learn: an even guess among the characters of this
-# text costs more than 4 nats.
-TENON_DEVICE=cpu succeeds "char_gpt trains and writes" \
+# A language model begins to learn. A uniform guess among the characters of this
+# text has a loss of more than 4 nats.
+TENON_DEVICE=cpu succeeds "char_gpt trains and generates text" \
     examples/char_gpt "$top_srcdir/docs/kernel-language.md" 15
 is_empty "$(tail -n 1 "$scratch/output" |
     awk '!(/^held-out loss: [0-9.]+ nats a character$/ && $3 < 3.9)')" \
     "and is better than a guess on held-out text"
 
-# IDX files of our own: 400 images of 8 x 8, class c has its own two pixels lit,
-# and every image a third one.
+# Generated IDX files: 400 images of 8 x 8. Each class lights two pixels of its
+# own, and each image a third one.
 images=$scratch/images labels=$scratch/labels
 {
     printf '\0\0\010\3\0\0\1\220\0\0\0\010\0\0\0\010'
@@ -100,10 +101,10 @@ TENON_DEVICE=cpu succeeds "mnist trains" \
     examples/mnist "$images" "$labels" 20
 is_empty "$(tail -n 1 "$scratch/output" |
             awk '!(/^test accuracy: [0-9.]+$/ && $3 >= 0.9)')" \
-    "and knows images that it has not seen"
+    "and recognises held-out images"
 examples/mnist "$labels" "$labels" >"$scratch/output" 2>&1
 is_str "$(cat "$scratch/output")" \
     "mnist: $labels: 1 dimensions; images have 3" \
-    "files given the wrong way round are told"
+    "exchanged files are reported"
 
 done_testing

@@ -1,5 +1,5 @@
-# Every public header alone, as strictly as a careful user compiles, as C11
-# and as C++17, with gcc and with clang where they are.
+# Every public header compiles alone with strict warnings, as C11 and as C++17,
+# with gcc and with clang if they are installed.
 . "$top_srcdir/tests/tap.sh"
 
 headers=$(cd "$top_srcdir/include" && ls tenon/*.h
@@ -27,8 +27,8 @@ alone() {
     done
 }
 
-# Public structs carry their size, or their comment says that they are closed.
-# (plugin.h: tests/device/test_abi.c knows each of its own.)
+# Public structs have a size field, or their comment says that they are closed.
+# (tests/device/test_abi.c checks those of plugin.h.)
 cd "$top_srcdir/include" || exit 99
 is_empty "$(awk '
     FNR == 1 { closed = 0 }
@@ -42,9 +42,9 @@ is_empty "$(awk '
         if (!sized && !closed) print FILENAME ": " inside
         inside = ""; closed = 0
     }' $(ls tenon/*.h | grep -v plugin))" \
-    "public structs carry their size or are closed"
+    "public structs have a size field or are closed"
 
-# Each says in its opening comment what threads may share.
+# The opening comment of each header says what threads may share.
 is_empty "$(for header in $headers; do
     file=$top_srcdir/include/$header
     [ -f "$file" ] || file=$top_builddir/include/$header
@@ -52,8 +52,8 @@ is_empty "$(for header in $headers; do
     sed '/\*\//q' "$file" | grep -q '^ \* Threads: ' || echo "$header"
 done)" "public headers say what threads may share"
 
-# Regions within each other and beside each other, on one line too: no variable
-# of theirs shadows another.
+# Regions may be nested and repeated, also on one line: their variables do not
+# shadow each other.
 regions() {
     language=$1 standard=$2
     shift 2

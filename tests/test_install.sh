@@ -1,6 +1,6 @@
-# An installed tree, moved to a place that configure never heard of, builds the
-# README's program and a plugin by pkg-config and runs them from / with nothing
-# in the environment. Uninstalling leaves no file and no folder of Tenon's.
+# An installed tree that was moved to another folder builds the README's program
+# and a plugin with pkg-config, and runs them from / with an empty environment.
+# Uninstalling leaves no file and no folder of Tenon.
 . "$top_srcdir/tests/tap.sh"
 unset MAKEFLAGS MFLAGS MAKELEVEL TENON_PLUGIN_PATH
 stage=$scratch/stage moved=$scratch/moved
@@ -12,7 +12,7 @@ succeeds "make install with DESTDIR" \
 is_empty "$(find "$stage/" ! -type d | grep -v "^$stage$prefix/")" \
     "everything is installed below the prefix"
 is_empty "$(find "$stage" -path '*/tenon-1/*' ! -name 'tn_*.so' ! -name '*.conf')" \
-    "the plugin folder holds plugins and manifests alone"
+    "the plugin folder holds only plugins and manifests"
 
 is_str "$(find "$stage" -path '*/include/tenon/*.h' -exec basename {} \; |
     sort | tr '\n' ' ')" \
@@ -24,19 +24,19 @@ cp -R "$stage$prefix" "$moved"
 succeeds "make uninstall" "${MAKE:-make}" uninstall DESTDIR="$stage"
 is_empty "$(find "$stage" ! -type d)" "uninstalling leaves no file"
 is_empty "$(cd "$stage$prefix" && find . -name '*tenon*')" \
-    "and no folder of Tenon's"
+    "and no folder of Tenon"
 is_empty "$(cd "$stage$prefix" && find . ! -path . |
     grep -vxE './(bin|include|lib.*|share|share/doc)')" \
-    "but those that programs share"
+    "other than those that programs share"
 succeeds "make install again" "${MAKE:-make}" install DESTDIR="$stage"
 other=$(find "$stage" -name tn_cpu.so | sed 's/cpu/other/')
 : >"$other"
 succeeds "make uninstall again" "${MAKE:-make}" uninstall DESTDIR="$stage"
 is_str "$(find "$stage" ! -type d)" "$other" \
-    "a plugin of somebody else's stays"
+    "another plugin is not removed"
 
-# The manual. A link may lead to what is installed, or to what docs/README.md
-# names as part of the source tree.
+# The manual. A link must lead to an installed file, or to one that
+# docs/README.md names as part of the source tree.
 docs=$(dirname "$(find "$moved" -path '*/doc/*' -name NEWS)")
 is_empty "$(for file in README.md NEWS LICENSE docs/operators.md; do
     [ -s "$docs/$file" ] || echo "$file"
@@ -68,8 +68,7 @@ is_str "$(package --variable=plugindir tenon-plugin)" "$libdir/tenon-1" \
 is_str "$(package --print-requires-private tenon)" zlib \
     "tenon.pc requires no package but zlib"
 
-# What a program needs at run time is small. Sanitizers are not what is
-# measured.
+# The size of what a program needs at run time, without sanitizers.
 if nm -D "$libdir/libtenon.so" | grep -q __asan_; then
     skip "libtenon and the cpu plugin take at most 3.4 MB" "sanitizers"
 else
@@ -81,8 +80,8 @@ else
         "libtenon and the cpu plugin take at most 3.4 MB"
 fi
 
-# in_nowhere COMMAND...: run from / without any environment but where the
-# moved library lies
+# in_nowhere COMMAND...: runs from / with nothing in the environment but the
+# folder of the moved library
 in_nowhere() { (cd / && env -i LD_LIBRARY_PATH="$libdir" "$@"); }
 
 succeeds "tenon info runs from the moved tree" \
@@ -124,7 +123,7 @@ find_package(tenon REQUIRED)
 add_executable(train train.c)
 target_link_libraries(train PRIVATE tenon::tenon)
 END
-    # find VERSION: configures the project, which wants it
+    # find_tenon VERSION: configures a project that requires this version
     find_tenon() {
         rm -rf "$scratch/cmake/build"
         CC=${CC:-cc} cmake -G "Unix Makefiles" -S "$scratch/cmake" \
@@ -149,8 +148,8 @@ else
     skip "find_package(tenon)" "cmake is not installed"
 fi
 
-# A plugin of somebody's own: a folder beside Tenon's, started, built and checked
-# by what is installed, and no more.
+# A user's plugin, outside of Tenon's tree: started, built and checked with the
+# installed files only.
 template=$(package --variable=template tenon-plugin)
 doc=$(find "$moved" -name plugin-check.md)
 is_str "${doc:+found}" found "the kit's manual is installed"
@@ -180,7 +179,7 @@ is_empty "$(for file in "$scratch"/abacus/*.[ch] "$scratch/abacus/Makefile"; do
 done)" "with the same result"
 sh "$template/new.sh" Abacus "$scratch/abacus3" 2>"$scratch/output"
 is_str "$? $(cat "$scratch/output")" \
-    "2 new.sh: a plugin's name is of a-z, 0-9 and _, not 'Abacus'" \
+    "2 new.sh: the name of a plugin consists of a-z, 0-9 and _ and begins with a-z, not 'Abacus'" \
     "another name is refused"
 
 done_testing

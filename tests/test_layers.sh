@@ -1,5 +1,6 @@
-# The rooms, held: includes point down, backends see the plugin ABI alone,
-# programs see public headers alone, and what is exported is what TN_API marks.
+# Checks the rooms: includes point to lower rooms only, backends include only
+# the plugin ABI, programs only public headers, and exports are what TN_API
+# marks.
 . "$top_srcdir/tests/tap.sh"
 
 # ---- includes ----------------------------------------------------------------
@@ -151,13 +152,13 @@ AWK
 
 # about PATTERN NAME
 about() { is_empty "$(grep -E "^($1)" "$scratch/upward")" "$2"; }
-about 'include/' "public headers include what lies below them"
+about 'include/' "public headers include only lower ones"
 about 'lib/(base|device|tensor|kernel|ops|autograd)/' \
     "the rooms from base to autograd include downward"
 about 'lib/(graph|trace|io|data|dist)/' \
     "graph, trace, io, data and dist include downward"
-about 'lib/(nn|optim|train)/' "nn, optim and train use public headers alone"
-about 'backends/|plugins/' "plugins see <tenon/plugin.h> alone"
+about 'lib/(nn|optim|train)/' "nn, optim and train use public headers only"
+about 'backends/|plugins/' "plugins include <tenon/plugin.h> only"
 about 'tools/|examples/|bench/' "programs use public headers alone"
 
 # ---- symbols -----------------------------------------------------------------
@@ -198,7 +199,7 @@ awk -f "$scratch/rooms.awk" -f - "$scratch/needs" "$scratch/needs" \
     END { if (seen < 1000) print "only " seen + 0 " needs between objects" }
 AWK
 is_empty "$(cat "$scratch/upward")" \
-    "the rooms need symbols of rooms below them alone"
+    "rooms need symbols of lower rooms only"
 
 for built in .libs/libtenon.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
     [ -f "$built" ] || bail_out "$built was not built"
@@ -224,7 +225,7 @@ grep '^tn_' | sort -u >"$scratch/declared"
 
 exports .libs/libtenon.so >"$scratch/exported"
 is_empty "$(grep -v '^tn_[a-z0-9]' "$scratch/exported")" \
-    "libtenon exports tn_ names alone"
+    "libtenon exports only tn_ names"
 if nm -D .libs/libtenon.so | grep -q ' A TENON_0$'; then
     is_empty "$(nm -D --defined-only .libs/libtenon.so |
         awk '$2 ~ /[B-Z]/ && $3 !~ /@@?TENON_/')" \
@@ -233,7 +234,7 @@ else
     skip "each of them has a version" "the linker has no symbol versions"
 fi
 is_empty "$(comm -23 "$scratch/exported" "$scratch/declared")" \
-    "what libtenon exports stands in a public header"
+    "each export is declared in a public header"
 is_empty "$(comm -13 "$scratch/exported" "$scratch/declared")" \
     "what TN_API marks is exported"
 
@@ -302,9 +303,9 @@ awk '
     sort >"$scratch/circles"
 sort "$top_srcdir/tests/circles.txt" | grep -v '^#' >"$scratch/known"
 is_empty "$(comm -23 "$scratch/circles" "$scratch/known")" \
-    "no file is new among those that need each other in a circle"
+    "no new file is in a circle of dependencies"
 is_empty "$(comm -13 "$scratch/circles" "$scratch/known")" \
-    "tests/circles.txt names none that is in no circle"
+    "each file of tests/circles.txt is in a circle"
 
 # (_exit ends the child in which a plugin is asked.)
 is_empty "$(awk '

@@ -53,7 +53,7 @@ says "status 1" "and quickstart fails"
 provide apt-get "exit 0"
 quickstart
 says "still missing: autoconf" \
-    "an installation that brought nothing is not believed"
+    "an installation that installed nothing is an error"
 
 rm "$scratch/bin/apt-get"
 quickstart

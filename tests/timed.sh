@@ -1,8 +1,8 @@
 # timed.sh SECONDS PROGRAM [ARGUMENT...]: runs a test, ends it after SECONDS (0:
-# never), and says how much time of a processor it took, for stages.sh: the
-# last line, user and system.
+# never), and prints the processor time that it took, for tests/times.sh: user
+# and system in the last line.
 timeout "$@"
 status=$?
-echo "# time of a processor, the shell's and the test's:"
-times # must not be in a pipe, whose shell has had no children
+echo "# processor time of the shell and of the test:"
+times # not in a pipe: its shell would have no children
 exit $status

@@ -10,7 +10,7 @@ dist_check_SCRIPTS += tests/tools/test_tenon.sh
 dist_check_SCRIPTS += tests/tools/test_from_pytorch.sh
 dist_check_SCRIPTS += tests/tools/test_environment.sh
 
-# The conformance kit. Random programs and the primitives are the tests' too.
+# The conformance kit. Tests use its random programs and primitives, too.
 check_primitive_sources = \
 	tools/check/by_hand.c tools/check/by_hand.h \
 	tools/check/primitives.c tools/check/primitives.h \
@@ -35,7 +35,7 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/level0.c tools/check/level1.c tools/check/level2.c \
 	tools/check/events.c tools/check/launches.c \
 	tools/check/unknown.c \
-	tools/check/lent.c tools/check/lent.h \
+	tools/check/guard.c tools/check/guard.h \
 	tools/check/elf_file.c tools/check/elf_file.h \
 	tools/check/process.c tools/check/process.h \
 	tools/check/origin.c tools/check/origin.h \

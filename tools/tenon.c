@@ -1,12 +1,12 @@
-/* tenon: tells what this installation can do.
+/* tenon: reports what this installation can do.
  *
- *   tenon devices      the devices that can be asked for by name
- *   tenon devices -v   and each plugin considered: file, outcome, remedy
+ *   tenon devices      the devices that TENON_DEVICE can name
+ *   tenon devices -v   each plugin instead: file, outcome, remedy
  *   tenon info         version, the device that programs get, threads
  *   tenon trace [-o FILE] PROGRAM [ARGUMENT...]
- *                      runs it and writes a timeline (trace.json)
+ *                      runs PROGRAM and writes a timeline (trace.json)
  *   tenon trace --summary FILE [--by op|module|shapes]
- *                      adds one up: where the time went
+ *                      prints the time spent in each operator
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -21,8 +21,8 @@
 
 #include "tenon_trace.h"
 
-/* The commands: what the usage, `tenon help COMMAND` and the search for a
- * misspelt one know of them. */
+/* The commands, for the usage, `tenon help COMMAND` and the search for the
+ * nearest command to a misspelt one. */
 static const struct {
     const char *name;
     const char *forms; /* command lines, each ended by a newline */
@@ -77,8 +77,8 @@ static int find_command(const char *name)
     return -1;
 }
 
-/* The number of characters to insert, delete or replace to make a into b
- * (Levenshtein's distance); that of b's first ROOM - 1 characters. */
+/* The Levenshtein distance: how many characters to insert, delete or replace to
+ * make a into b. Only the first ROOM - 1 characters of b are used. */
 static int edit_distance(const char *a, const char *b)
 {
     enum { ROOM = 32 };
@@ -161,11 +161,11 @@ static int devices(bool verbose)
         line += length + (line[length] == '\n');
     }
     if (!found)
-        fputs("tenon: no device; tenon devices -v tells why\n", stderr);
+        fputs("tenon: no device; tenon devices -v reports why\n", stderr);
     return !found;
 }
 
-/* "2 (TENON_NUM_THREADS is not set)": a value, and whose choice it is. */
+/* "2 (TENON_NUM_THREADS is not set)": a value and the variable that sets it. */
 static void row(const char *name, const char *value, const char *variable)
 {
     const char *set = getenv(variable);
@@ -173,8 +173,8 @@ static void row(const char *name, const char *value, const char *variable)
            set && *set ? "=" : " is not set", set ? set : "");
 }
 
-/* What programs of this environment get. Opens the one device that they do,
- * and no other plugin. */
+/* Reports what programs get in this environment. Opens the device that they
+ * would use and no other plugin. */
 static int info(void)
 {
     char text[64];
@@ -184,7 +184,7 @@ static int info(void)
     const char *threads = getenv("TENON_NUM_THREADS");
     bool heard = !threads || !*threads || atoi(threads) == tn_num_threads();
     snprintf(text, sizeof text, "%d%s", tn_num_threads(),
-             heard ? "" : ", what was asked for cannot be had");
+             heard ? "" : ", not the number that was requested");
     row("threads", text, "TENON_NUM_THREADS");
     tn_device *device = tn_device_current();
     if (!device)

@@ -1,9 +1,9 @@
-/* tenon_trace.c: `tenon trace`: runs a program with a trace, adds one up.
+/* tenon_trace.c: `tenon trace`: runs a program with a trace, or summarizes one.
  *
- * An event's own time is what the events within it leave over; so each
- * microsecond is counted once, and likewise what devices did. Where devices tell
- * their own time, it is that of the innermost event in which the work was
- * given. */
+ * An event's own time is its duration less that of the events within it, so
+ * each microsecond is counted once. The same holds for bytes and operations.
+ * Time that a device reports belongs to the innermost event that submitted the
+ * work. */
 #include "tenon_trace.h"
 
 #include <json/json.h>
@@ -14,12 +14,13 @@
 #include <unistd.h>
 
 typedef struct event {
-    const char *name, *category, *module, *shapes; /* lent by the JSON */
+    const char *name, *category, *module, *shapes; /* owned by the JSON */
     double begin, took;      /* microseconds */
     double bytes, operations;
-    double device;           /* microseconds of a device's */
+    double device; /* device time in microseconds */
     long long thread;
-    bool given;              /* a device's work, where it was given */
+    bool given; /* device work; begin and thread are those of the
+                 * call that submitted it */
 } event;
 
 /* A line of the table. */
@@ -42,7 +43,8 @@ static int complain(const char *path, const char *why)
 
 /* ---- reading ------------------------------------------------------------------ */
 
-/* The file's text, with room for a bracket; NULL if it cannot be read. */
+/* The file's text, with space for a bracket after it; NULL if it cannot be
+ * read. */
 static char *read_text(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "rb");
@@ -70,8 +72,9 @@ static char *read_text(const char *path, size_t *length)
     return text;
 }
 
-/* Of a program that was killed: what follows the last whole line goes, and the
- * bracket is put there. The text is written over by each reading. */
+/* Parses a trace. If the traced program was killed, the closing bracket is
+ * missing: parse then cuts the text after its last whole line and adds one.
+ * Parsing overwrites the text. */
 static const tn__json_value *parse(tn__json *json, char *text, size_t length)
 {
     char *whole = malloc(length + 1);
@@ -114,7 +117,7 @@ static const char *string(const tn__json_value *object, const char *name)
     return text ? text : "";
 }
 
-/* Owned; *count of them. NULL without memory. */
+/* Returns *count events, owned by the caller; NULL if memory runs out. */
 static event *take_events(const tn__json_value *events, size_t *count)
 {
     event *list = calloc(events->count + 1, sizeof *list);
@@ -147,7 +150,8 @@ static event *take_events(const tn__json_value *events, size_t *count)
     return list;
 }
 
-/* By thread, then beginning; what encloses comes before what it encloses. */
+/* Orders by thread, then by beginning. An event comes before those within it.
+ */
 static int by_time(const void *a, const void *b)
 {
     const event *x = a, *y = b;
@@ -158,8 +162,9 @@ static int by_time(const void *a, const void *b)
     return x->took > y->took ? -1 : x->took < y->took;
 }
 
-/* Leaves to each event what is its own. Returns the microseconds in all, and the
- * devices' in *device. What was given outside of all events stays for itself. */
+/* Subtracts from each event what the events within it took. Returns the total
+ * in microseconds; *device is that of the devices. Device work that was
+ * submitted outside of all events keeps its own line. */
 static double take_own(event *list, size_t count, double *device)
 {
     enum { DEPTH = 1024 };
@@ -241,7 +246,7 @@ static bool add(table *t, const char *key, const event *e)
     return true;
 }
 
-/* By the devices' time, where they tell it. */
+/* Orders by device time, then by host time. */
 static int by_took(const void *a, const void *b)
 {
     const line *x = a, *y = b;
@@ -250,7 +255,7 @@ static int by_took(const void *a, const void *b)
     return x->took > y->took ? -1 : x->took < y->took;
 }
 
-/* device: microseconds that devices tell; 0: none does. */
+/* device: total device time in microseconds; 0 if no device reports it. */
 static void print(const table *t, const char *by, double all, double device,
                   const tn__json_value *limits)
 {
@@ -269,7 +274,7 @@ static void print(const table *t, const char *by, double all, double device,
            "Gop/s", "limit", by);
     for (size_t i = 0; i < t->count; i++) {
         const line *l = &t->line[i];
-        /* What a device does not tell of is the host's, as a wait is. */
+        /* Without device time (a wait, for example), use the host's. */
         double mine = l->device > 0 ? l->device : l->took;
         double took = mine > 1e-3 ? mine : 1e-3;
         printf("%10.3f ", l->took * 1e-3);
@@ -304,7 +309,7 @@ static int summary(const char *path, const char *by)
     const tn__json_value *events = parse(&json, text, length);
     const tn__json_value *first = tn__json_at(events, 0);
     if (strcmp(string(first, "name"), "tenon") != 0) {
-        const char *why = events         ? "no trace of Tenon's"
+        const char *why = events        ? "is not a trace of Tenon"
                           : *json.error ? json.error
                                         : "out of memory";
         tn__json_free(&json);

@@ -59,6 +59,7 @@ tests_opencl_test_matmul_SOURCES = tests/opencl/test_matmul.c \
 	tests/device/products.h tests/plugins/folder.h
 tests_opencl_test_matmul_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/opencl/test_programs.sh \
+	tests/opencl/test_samples.sh \
 	tests/opencl/test_oclgrind.sh
 
 # All tests; with PoCL they take too long for `make check`.

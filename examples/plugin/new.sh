@@ -3,11 +3,10 @@
 #
 #   new.sh NAME FOLDER
 #
-# FOLDER gets the reference plugin under your name, with a Makefile that needs
-# pkg-config and tenon-plugin.pc alone. It computes everything from the start,
-# slowly; replace one primitive after the other, and let tenon-plugin-check
-# watch. `pkg-config --variable=template tenon-plugin` says where new.sh is
-# installed.
+# Copies the reference plugin to FOLDER under your name, with a Makefile that
+# needs only pkg-config and tenon-plugin.pc. The copy works, but slowly. Replace
+# one primitive after the other, and run tenon-plugin-check after each.
+# `pkg-config --variable=template tenon-plugin` prints the folder of new.sh.
 set -eu
 if [ $# != 2 ]; then
     echo "usage: new.sh NAME FOLDER" >&2
@@ -16,11 +15,11 @@ fi
 name=$1 folder=$2
 case $name in
 '' | [!a-z]* | *[!a-z0-9_]*)
-    echo "new.sh: a plugin's name is of a-z, 0-9 and _, not '$name'" >&2
+    echo "new.sh: the name of a plugin consists of a-z, 0-9 and _ and begins with a-z, not '$name'" >&2
     exit 2 ;;
 esac
 if [ -e "$folder" ]; then
-    echo "new.sh: $folder is there already" >&2
+    echo "new.sh: $folder already exists" >&2
     exit 1
 fi
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,12 +1,11 @@
 # tn_reference.so, built outside Tenon's tree:
 #
 #   make            the plugin
-#   make check      the conformance kit has the last word
-#   make install    where Tenon looks for it, with the manifest that lets Tenon
-#                   list it without opening it (DESTDIR, as always)
+#   make check      runs the conformance kit on it
+#   make install    installs it where Tenon looks for plugins, with its manifest,
+#                   by which Tenon lists it without loading it (uses DESTDIR)
 #
-# It asks pkg-config for tenon-plugin, links nothing of Tenon, and needs GNU
-# make.
+# It needs GNU make and pkg-config's tenon-plugin, and links nothing of Tenon.
 NAME = reference
 SOURCES = $(wildcard *.c)
 

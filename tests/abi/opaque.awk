@@ -1,5 +1,6 @@
-# opaque.awk: makes structs that no public header defines declarations in what
-# abidw writes: programs hold pointers to them, and what lies behind is nobody's.
+# opaque.awk: turns structs that no public header defines into declarations in
+# abidw's output. Programs only have pointers to them, so their fields are no
+# ABI.
 #
 #     awk -v public='|tn_batch|tn_value|' -f opaque.awk
 function attribute(name,    text)

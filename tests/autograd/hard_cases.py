@@ -1,4 +1,4 @@
-# What hard_points.py cannot find by itself; it reads this file.
+# Cases that hard_points.py cannot derive from the operator table; it imports this file.
 
 # PyTorch ends with a segmentation fault.
 CRASHES = {(op, variant)
@@ -6,24 +6,24 @@ CRASHES = {(op, variant)
                       "grid_sampler_3d")
            for variant in ("infinite", "nan", "wide")}
 
-# Not asked: draws at random (dropout); what PyTorch has no function or no
-# derivative for (scaled_mm, unique).
+# Left out: random operators (dropout), and those for which PyTorch has no function or
+# no derivative (scaled_mm, unique).
 SKIP = {"dropout", "scaled_mm", "unique", "unique_consecutive", "dropout_draw"}
 
-# Factorizations of matrices that are singular or not finite: errors, or numbers
-# of a condition that no dtype has.
+# Factorizations of matrices that are singular or not finite: they fail, or the results
+# are too ill-conditioned for any dtype.
 MATRICES = ("plain",)
 BOUND = {op: MATRICES for op in
          "lu lu_unpack lu_solve svd pinverse cholesky_solve cholesky_inverse "
          "triangular_solve logdet solve_square solve_triangle norm_by "
          "matrix_exp".split()}
-# Convolutions by transforms (Winograd) make NaN where infinities meet.
+# Winograd convolutions give NaN if they add infinities of both signs.
 BOUND.update({op: ("zero", "constant", "equal", "rows", "tiny", "wide")
               for op in "conv1d conv2d conv3d conv_transpose1d "
               "conv_transpose2d conv_transpose3d".split()})
 
 
-# What rows that hold minus infinity are masks of.
+# Operators for which minus infinity in a row is a mask.
 LEAST = {"logcumsumexp", "logsumexp", "softmax", "log_softmax", "softmin", "amax",
          "cummax", "scaled_dot_product_attention", "attention_weights", "topk",
          "cross_entropy", "sort"}
@@ -137,7 +137,7 @@ def weights_of_attention(q, k, mask=None, causal=False, scale=0):
 
 
 def bce_with_logits(x, t, weight=None, reduction="mean", pos_weight=None):
-    """PyTorch's is not differentiable by pos_weight."""
+    """PyTorch's is not differentiable in pos_weight."""
     p = 1 if pos_weight is None else pos_weight
     return (1 - t) * x - (1 + (p - 1) * t) * F.logsigmoid(x)
 
@@ -201,7 +201,7 @@ def indexed(x, indices, dims=None):
 
 
 def lp_pool(x, p, size, stride=0, ceil=False):
-    """PyTorch's gradient of the root at 0 is NaN, and it does not know inf."""
+    """PyTorch's gradient of the root at 0 is NaN, and it does not accept inf."""
     n = x.dim() - 2
     size = tuple(size) * n if len(size) == 1 else tuple(size)
     stride = None if not stride or 0 in stride else \
@@ -219,7 +219,7 @@ def lp_pool(x, p, size, stride=0, ceil=False):
 
 def bag(index, weight, offsets=None, max_norm=0, norm=2, by_freq=False,
         mode="mean", sparse=False, per_sample=None, last=False, padding=None):
-    """Written out: PyTorch has no second derivatives here."""
+    """By basic operators, since PyTorch has no second derivative here."""
     if offsets is None:
         parts = list(index)
     else:
@@ -296,7 +296,7 @@ OTHERS.update({
     "lp_pool1d": lp_pool, "lp_pool2d": lp_pool, "lp_pool3d": lp_pool,
 })
 
-# ---- functions that mpmath knows to any digit ------------------------------------
+# ---- functions that mpmath evaluates to any precision -----------------------------
 
 def sigmoid(x):
     return 1 / (1 + mp.exp(-x))
@@ -334,7 +334,7 @@ EXACT.update({
 
 
 def bessel_k(order, scaled):
-    """Derivatives by the recurrences: differences take mpmath minutes."""
+    """Derivatives by the recurrences; mpmath's numerical ones take minutes."""
     def run(x):
         k0, k1 = mp.besselk(0, x), mp.besselk(1, x)
         k2 = k0 + 2 * k1 / x
@@ -362,8 +362,8 @@ LIMITS.update({
     "bessel_j1": ((0, 0), (0, 0)),
 })
 
-# Norms, distances and deviations at 0, where PyTorch's first derivative is 0 (of
-# all that their convex kink offers) and its second one NaN: 0 as well.
+# Norms, distances and deviations at 0, where PyTorch's first derivative is 0 (one of
+# the subgradients) and its second one NaN: 0 as well.
 ZERO |= {"std", "std_unbiased", "std_all", "std_mean", "std_mean_unbiased",
          "std_mean_all", "norm", "vector_norm", "linalg_norm", "normalize",
          "cdist", "pdist", "dist", "pairwise_distance",
@@ -371,9 +371,9 @@ ZERO |= {"std", "std_unbiased", "std_all", "std_mean", "std_mean_unbiased",
          "lp_pool1d", "lp_pool2d", "lp_pool3d", "renorm",
          "prod", "cumprod", "hypot"}
 
-# rms_norm's eps is the dtype's unless given: not one number for both dtypes.
+# rms_norm's default eps depends on the dtype, so it is not the same in both dtypes.
 EXCEPT.update({"rms_norm": ("t2,3 d3 t3",)})
-# Singular and eigenvectors have a sign that is free; PyTorch's matrix_norm is
-# Frobenius' unless told.
+# Singular vectors and eigenvectors have an arbitrary sign. PyTorch's matrix_norm
+# defaults to the Frobenius norm.
 EXCEPT.update({"linalg_svd": ("t2,4", "t2,2,4 b0"), "svd": ("t3,2",),
                "linalg_eigh": ("S2,3,3 sU",), "linalg_matrix_norm": ("t3,2",)})

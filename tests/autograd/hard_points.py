@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""hard_points.py: makes hard_points.txt, what test_hard_points.c holds first and
-second derivatives against. Run by hand, in this folder, where operators are
-added or cases change:
+"""hard_points.py: writes hard_points.txt, with which test_hard_points.c compares
+first and second derivatives. Run it by hand in this folder when operators are added
+or cases change:
 
     python3 hard_points.py > hard_points.txt
 
@@ -258,7 +258,7 @@ def dot(x, weights):
 
 
 def derivatives(f, leaves, output):
-    """First and second ones of f's output, by each leaf."""
+    """First and second derivatives of f's output by each leaf."""
     y = f()
     if isinstance(y, (tuple, list)):
         y = y[output]

@@ -1,4 +1,5 @@
-/* Anomaly mode: the operator and the module in which the first NaN arose. */
+/* Anomaly mode reports the operator and the module in which the first NaN
+ * arose. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -8,7 +9,7 @@ static void is_error(const char *text, const char *op, const char *path)
     const tn_error_details *e = tn_error_info();
     is_int(tn_error_code(), TN_ERR_NAN, "ERR_NAN");
     is_str(tn_error(), text, "%s", text);
-    is_str(e ? e->called : "", op, "the operator is told");
+    is_str(e ? e->called : "", op, "the message names the operator");
     is_str(e ? e->path : "", path, "and the module");
     tn_error_clear();
 }
@@ -26,21 +27,21 @@ static void test_forward(void)
     ok(!tn_log(x), "the operator in which a NaN arises fails");
     is_error("log: the result (2,) is NaN at (1,), and no argument is", "log",
              "");
-    ok(tn_exp(x) != NULL, "others do not");
+    ok(tn_exp(x) != NULL, "an operator without NaNs does not fail");
     ok(!tn_mul(x, bad), "a NaN that came in");
     is_error("mul: other (2,) is NaN at (0,); it was made by "
              "tensor_from_array", "mul", "");
-    ok(!tn_stack(((tn_tensor *[]){x, bad}), 2, 0), "one in a list");
+    ok(!tn_stack(((tn_tensor *[]){x, bad}), 2, 0), "a NaN in a list of inputs");
     is_error("stack: tensors[1] (2,) is NaN at (0,); it was made by "
              "tensor_from_array", "stack", "");
-    ok(!tn_log_(x), "in place");
+    ok(!tn_log_(x), "a NaN of an in-place operator");
     is_error("log_: the result (2,) is NaN at (1,)", "log_", "");
     tn_tensor *mask = tn_isnan(bad);
     ok(tn_full(tn_dims(2), NAN) && tn_masked_fill_scalar(bad, mask, NAN),
        "a number that is NaN is believed");
     tn_error_clear();
     tn_tensor *clean = tn_nan_to_num(bad);
-    ok(clean != NULL, "as is what takes NaNs away");
+    ok(clean != NULL, "so is an operator that removes NaNs");
     ok(tn_sum(tn_arange(0, 5, 1)) && tn_zeros(tn_dims(0)),
        "integers and nothing have no NaN");
     ok(!tn_log(tn_neg(tn_ones(tn_dims(2), .dtype = TN_F16))), "half types");
@@ -75,7 +76,7 @@ static void test_module(void)
     tn_tensor *y = tn_sum(tn_mul_scalar(tn_forward(net, x), 0));
     ok(!isnan(tn_item(y)), "a value without NaN");
     TN_DETECT_ANOMALY {
-        ok(tn_backward(y) < 0, "whose gradient is one");
+        ok(tn_backward(y) < 0, "whose gradient is NaN");
         is_error("1.0: backward of sqrt: the gradient of input (2,) is NaN at "
                  "(1,), and the incoming gradient is not", "sqrt", "1.0");
     }
@@ -100,7 +101,7 @@ static void test_backward(void)
                    "the gradient is right");
 }
 
-/* What an optimizer does not spoil itself is not told of it. */
+/* An optimizer is blamed only for NaNs that its step makes. */
 static void test_step(void)
 {
     tn_module *net = tn_nn_linear(2, 1);
@@ -112,7 +113,8 @@ static void test_step(void)
                                           TN_F32));
         TN_DETECT_ANOMALY {
             ok(tn_optim_step(optim[i]) < 0, "a gradient that is NaN");
-            is_str(tn_error_info()->argument, "grad", "the gradient is told");
+            is_str(tn_error_info()->argument, "grad",
+                   "the message says that it is a gradient");
             is_error("optim_step: the gradient of parameter \"weight\" is NaN, "
                      "at element 1", "optim_step", "");
         }

@@ -1,9 +1,9 @@
-/* test_autocast.c: operators under autocast: which dtype each takes, gradients,
- * and parameters that are converted once.
+/* test_autocast.c: operators under autocast: the dtype that each uses,
+ * gradients, and parameters that are converted once.
  *
- * The whole table runs under autocast in tests/golden/autocast.c; here is what
- * PyTorch's lists say (ATen/autocast_mode.h and the registrations of
- * AutocastCUDA and AutocastCPU, 2.15), and what surrounds a call. */
+ * tests/golden/autocast.c runs the whole table under autocast. Here is what
+ * PyTorch's lists define (ATen/autocast_mode.h and the registrations of
+ * AutocastCUDA and AutocastCPU, 2.15), and the modes around a call. */
 #include <base/memory.h>
 #include <ops/engine/ops.h>
 #include <pthread.h>
@@ -61,7 +61,7 @@ static void check_lists(void)
              name = strtok_r(NULL, " ", &rest)) {
             const tn_op *op = tn_op_find(name);
             if (!op || op->autocast != lists[i].autocast)
-                ok(false, "%s takes %s", name, lists[i].word);
+                ok(false, "%s runs in %s", name, lists[i].word);
         }
         ok(true, "all of a list take %s", lists[i].word);
     }
@@ -86,17 +86,19 @@ static void check_switch(void)
     ok(tn_autocast_dtype() == TN_DTYPE_NONE, "autocast is off at the start");
     ok(dtype_of_product() == TN_F32, "where it is off, a product is as given");
     TN_AUTOCAST(TN_BF16) {
-        ok(dtype_of_product() == TN_BF16, "on, it is in the half type");
+        ok(dtype_of_product() == TN_BF16,
+           "with autocast on, the result is in the half type");
         TN_AUTOCAST(TN_F16)
             ok(dtype_of_product() == TN_F16, "scopes nest");
         TN_AUTOCAST(TN_DTYPE_NONE)
             ok(dtype_of_product() == TN_F32, "off within on");
-        ok(tn_autocast_dtype() == TN_BF16, "and each goes back");
+        ok(tn_autocast_dtype() == TN_BF16,
+           "and each region restores the outer mode");
         tn_dtype other = TN_DTYPE_NONE;
         pthread_t thread;
         pthread_create(&thread, NULL, elsewhere, &other);
         pthread_join(thread, NULL);
-        ok(other == TN_F32, "another thread is not concerned");
+        ok(other == TN_F32, "another thread's mode does not change");
         TN_AUTOCAST(TN_F64)
             ok(tn_autocast_dtype() == TN_BF16, "a wrong dtype changes nothing");
         is_int(tn_error_code(), TN_ERR_DTYPE, "and is refused");
@@ -132,7 +134,7 @@ static void check_dtypes(void)
         IS(tn_einsum("ij,jk->ik", both, 2), TN_F16, "lists are converted");
         tn_tensor *z = tn_zeros(tn_dims(2, 2), .dtype = TN_F16);
         ok(tn_exp_(z) && tn_tensor_dtype(z) == TN_F16,
-           "a call in place stays in its dtype");
+           "an in-place call runs in its tensor's dtype");
         ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "none");
         ok(!tn_binary_cross_entropy(half, half, NULL),
            "a loss of a sigmoid is refused in float16");
@@ -142,8 +144,10 @@ static void check_dtypes(void)
            "with the reason: %s", tn_error());
         tn_error_clear();
         ok(!tn_matmul(x, tn_ones(tn_dims(3, 3))), "a wrong shape is refused");
-        is_str(tn_error(), "matmul: inner sizes differ: input (2, 2) x other "
-               "(3, 3)", "as without");
+        is_str(tn_error(),
+               "matmul: inner sizes differ: input (2, 2) x other "
+               "(3, 3)",
+               "as without autocast");
         tn_error_clear();
     }
     TN_AUTOCAST(TN_BF16)
@@ -169,7 +173,7 @@ static void check_gradient(void)
     tn_tensor_set_grad(w, NULL);
     tn_tensor *y = tn_matmul(tn_to_dtype(x, TN_BF16), tn_to_dtype(w, TN_BF16));
     tn_backward(tn_sum(tn_to_dtype(tn_square(y), TN_F32)));
-    ok(same(got, tn_tensor_grad(w)), "with the bits of conversions by hand");
+    ok(same(got, tn_tensor_grad(w)), "with the bits of explicit conversions");
     tn_tensor_set_grad(w, NULL);
     tn_tensor *root = NULL;
     TN_AUTOCAST(TN_BF16)
@@ -289,7 +293,7 @@ static void check_stored(void)
             tn_mul_scalar_(w, 3);
         }
         y = tn_matmul(x, w);
-        ok(tn_item(tn_sum(y)) == 24, "what is changed is converted anew");
+        ok(tn_item(tn_sum(y)) == 24, "a changed parameter is converted again");
         ok(!tn_backward(tn_sum(y)) && tn_tensor_grad(w),
            "and recorded, though it was not before");
         tn_tensor_set_grad(w, NULL);
@@ -312,7 +316,7 @@ static void check_leaks(void)
         check_stored();
         tn_scope_close(scope);
     }
-    is_int(tn__memory_live(), live, "and nothing stays behind");
+    is_int(tn__memory_live(), live, "and no memory is left");
 }
 
 static tn_status two_products(tn_tensor *const *in, int count, tn_tensor **out,

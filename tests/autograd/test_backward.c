@@ -1,5 +1,5 @@
-/* The walk: accumulation, modes, what is freed when, and what a user can get
- * wrong. */
+/* The backward walk: accumulation, modes, when memory is freed, and users'
+ * mistakes. */
 #include <base/memory.h>
 #include <base/object.h>
 #include <math.h>
@@ -67,9 +67,10 @@ static void test_accumulation(void)
     double weight[] = {10, 100};
     tn_tensor *v = tn_tensor_from_array(weight, TN_F64, tn_dims(2));
     is_int(tn_backward(tn_square(w), .gradient = v), TN_OK,
-           "a root of several elements takes a gradient");
+           "a root of several elements accepts a gradient");
     is_pair(tn_tensor_grad(w), 60, 800, "the gradient given weighs");
-    ok(!tn_tensor_is_alias(tn_tensor_grad(w), v), "it is not kept itself");
+    ok(!tn_tensor_is_alias(tn_tensor_grad(w), v),
+       "the stored gradient is a copy of it");
 
     tn_tensor *one = tn_requires_grad(tn_full(TN_SCALAR, 3.0, .dtype = TN_F64));
     tn_backward(one);
@@ -77,7 +78,7 @@ static void test_accumulation(void)
                    "a leaf is a root with gradient 1");
 }
 
-/* What a product gives is added to the sum of those before, where that lies. */
+/* A product is added in place to the sum of earlier ones. */
 static void test_sums(void)
 {
     tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
@@ -85,7 +86,7 @@ static void test_sums(void)
     tn_backward(tn_sum(y));
     is_double_near(at(tn_tensor_grad(w), 3), 12, 1e-12,
                    "d sum(w w w) / dw, w all ones");
-    /* A cotangent that two inputs hold stays what it was. */
+    /* A cotangent that two inputs share does not change. */
     tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
     tn_tensor *b = tn_mul_scalar(a, 1), *c = tn_mul_scalar(a, 1);
     tn_tensor *in[] = {b, c}, *out[2];
@@ -236,7 +237,7 @@ static void test_modes(void)
     TN_NO_GRAD { y = tn_mul(x, x); }
     ok(!tn_tensor_requires_grad(y) && tn_tensor_is_leaf(y),
        "nothing is recorded under TN_NO_GRAD");
-    ok(tn_grad_mode(), "the mode is what it was after TN_NO_GRAD");
+    ok(tn_grad_mode(), "TN_NO_GRAD restores the mode");
 
     tn_tensor *z = tn_mul(tn_detach(tn_exp(x)), x);
     tn_backward(tn_sum(z));
@@ -322,7 +323,8 @@ static void test_retain(void)
     is_pair(tn_tensor_grad(x), 8, 12, "a failed backward adds nothing");
 }
 
-/* What gradients are by decree, which differences cannot tell. */
+/* Gradients that are fixed by convention, which finite differences cannot find.
+ */
 static void test_decrees(void)
 {
     int64_t words[] = {1, 0, 1};
@@ -362,8 +364,8 @@ static void test_in_place(void)
     tn_tensor *plain = tn_tensor_from_array(data, TN_F64, tn_dims(2));
     tn_tensor *w = leaf(1, 1);
     tn_add_(plain, w);
-    ok(tn_tensor_requires_grad(plain), "what takes up a leaf requires a "
-                                       "gradient from then on");
+    ok(tn_tensor_requires_grad(plain),
+       "a tensor that receives a leaf's values requires a gradient");
     tn_backward(tn_sum(tn_mul_scalar(plain, 4)));
     is_pair(tn_tensor_grad(w), 4, 4, "and hands it on");
 
@@ -384,7 +386,8 @@ static void test_in_place(void)
              "a leaf changed in place");
     TN_NO_GRAD { tn_mul_scalar_(v, 2); }
     is_pair(v, 4, 6, "it may be under TN_NO_GRAD");
-    ok(tn_tensor_is_leaf(v) && tn_tensor_requires_grad(v), "and stays a leaf");
+    ok(tn_tensor_is_leaf(v) && tn_tensor_requires_grad(v),
+       "and is still a leaf");
 }
 
 /* ---- mistakes ----------------------------------------------------------- */
@@ -529,8 +532,8 @@ static void test_memory(void)
     is_int(tn__memory_live(), live, "and no block of memory");
 }
 
-/* Every allocation of a step made to fail in turn: an error each time, nothing
- * left behind, and the next step works. */
+/* Every allocation of a step fails in turn: each gives an error and leaks
+ * nothing, and the next step works. */
 static tn_status small_step(tn_tensor *w)
 {
     tn_scope *scope = tn_scope_open();

@@ -1,5 +1,6 @@
-/* Gradients that lead back to their own tensor: what would hold itself for ever
- * is refused, and what only leads there goes with the tensor. */
+/* Gradients that refer to their own tensor: a gradient that would keep its
+ * tensor alive for ever is refused, and a history that only leads to the tensor
+ * is freed with it. */
 #include "../tap.h"
 #include <base/memory.h>
 #include <string.h>
@@ -27,14 +28,19 @@ static void refused(tn_status status, const char *why, const char *name)
 static void set_rings(void)
 {
     tn_tensor *x = leaf(), *y = leaf(), *z = leaf();
-    refused(tn_tensor_set_grad(x, x), "grad is x itself", "x as its own");
-    is_int(tn_tensor_set_grad(x, y), TN_OK, "y as the gradient of x");
-    refused(tn_tensor_set_grad(y, x), "grad holds x", "and x as that of y");
-    is_int(tn_tensor_set_grad(y, z), TN_OK, "z as the gradient of y");
-    refused(tn_tensor_set_grad(z, x), "grad holds x", "and x as that of z");
+    refused(tn_tensor_set_grad(x, x), "grad is x itself",
+            "x as its own gradient is refused");
+    is_int(tn_tensor_set_grad(x, y), TN_OK,
+           "y is accepted as the gradient of x");
+    refused(tn_tensor_set_grad(y, x), "grad holds x",
+            "x as the gradient of y is refused");
+    is_int(tn_tensor_set_grad(y, z), TN_OK,
+           "z is accepted as the gradient of y");
+    refused(tn_tensor_set_grad(z, x), "grad holds x",
+            "x as the gradient of z is refused");
     refused(tn_tensor_set_grad(z, tn_mul(x, x)), "grad holds x",
-            "or what is made of x");
-    ok(tn_tensor_grad(z) == NULL, "what is refused changes nothing");
+            "a gradient computed from x is refused, too");
+    ok(tn_tensor_grad(z) == NULL, "a refused gradient changes nothing");
     is_int(tn_tensor_set_grad(z, tn_clone(tn_detach(x))), TN_OK,
            "a copy of x is fine");
     tn_tensor *h = tn_mul(x, x);
@@ -42,7 +48,7 @@ static void set_rings(void)
     refused(tn_tensor_set_grad(h, h), "grad is x itself",
             "a tensor that retains its gradient");
     is_int(tn_tensor_set_grad(x, tn_mul(x, y)), TN_OK,
-           "what is made of x holds no tensor");
+           "a result of x holds no tensor");
 }
 
 static void set_graph(void)
@@ -64,14 +70,14 @@ static void retain_graph(void)
     tn_backward(tn_sum(tn_mul(h, h)), .create_graph = true);
 }
 
-/* The leaf goes before its graph: what a walk brings later is nobody's. */
+/* The leaf is freed before its graph: a later gradient for it is dropped. */
 static void leaf_first(void)
 {
     tn_scope *inner = tn_scope_open();
     tn_tensor *x = leaf();
     tn_tensor *loss = tn_scope_result(inner, tn_sum(tn_mul(x, tn_mul(x, x))));
     is_int(tn_backward(loss, .create_graph = true), TN_OK,
-           "a walk to a leaf that is gone");
+           "backward to a leaf that was freed");
 }
 
 static void leaves_nothing(void (*run)(void), const char *name)
@@ -103,6 +109,6 @@ int main(void)
     tn_backward(tn_sum(tn_mul(x, tn_mul(x, x))), .create_graph = true);
     is_int(tn_grad(tn_sum(tn_tensor_grad(x)), &x, 1, &g), TN_OK,
            "a gradient's own gradient");
-    ok(g && !tn_error(), "is there");
+    ok(g && !tn_error(), "the gradient's own gradient exists");
     return done_testing();
 }

@@ -1,7 +1,7 @@
-/* Gradients have the shape, dtype and device of what they belong to: the walk
- * looks at each, and rules whose inputs are used in part give zeros for the
- * rest. Numbers: PyTorch 2.15. Threads that need a
- * gradient rule first at the same time share one. */
+/* A gradient has the shape, dtype and device of its tensor: the walk checks
+ * each. Rules that use a part of an input give zeros for the rest. The expected
+ * numbers are PyTorch 2.15's. Threads that need a gradient rule for the first
+ * time at once share one. */
 #include <autograd/node.h>
 #include <ops/table.h>
 #include <pthread.h>
@@ -59,7 +59,7 @@ static void test_wrong_rules(void)
     wrong.shape = tn_dims(2, 3, 3);
     wrong.dtype = TN_F64;
     is_int(tn_backward(tn_sum(tn_tril(x))), TN_OK,
-           "what the input broadcasts to is summed and cast");
+           "the gradient of a broadcast input is summed and cast");
     plan->gradient = right;
 }
 
@@ -92,8 +92,8 @@ static int ports_of(tn_tensor *result)
     return port[0] ? different : 0;
 }
 
-/* sin(y * sin(y * ... x)): the derivative takes long enough that in some round
- * a thread asks for it while another one computes it. */
+/* sin(y * sin(y * ... x)): deriving it takes so long that in some rounds a
+ * thread needs it while another one derives it. */
 static void test_first_ask(void)
 {
     enum { DEPTH = 60, ROUNDS = 16 };
@@ -193,7 +193,7 @@ static void test_no_parts(void)
     const tn_value value[] = {tn__value_tensor(x), tn__value_int(1),
                               tn__value_int(3)};
     is_int(tn_op_call(&tn__op_table[TN__OP_ID_APART], value, 3, part, 8), 0,
-           "apart of what has no elements gives no parts");
+           "a split of an empty tensor gives no parts");
 }
 
 static void test_last_of_order(void)
@@ -211,9 +211,10 @@ static void test_last_of_order(void)
     ok(tn_tensor_size(out[0], 1) == 1 && tn_tensor_size(out[1], 1) == 1,
        "gives the last alone");
     static const float third[] = {3, 8};
-    ok(has_numbers(out[0], third, 2), "which is the third");
+    ok(has_numbers(out[0], third, 2), "the last one is the third");
     is_int(tn_backward(tn_sum(out[0])), TN_OK, "its gradient");
-    ok(has_numbers(tn_tensor_grad(x), want, 8), "goes where it stood");
+    ok(has_numbers(tn_tensor_grad(x), want, 8),
+       "a gradient goes to the element's position");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
-/* Every differentiable row of the operator table: its gradient, and the
- * gradient of that, against differences in float64. A row without a sample of
- * its own gets one made from its signature; where that does not do (a domain,
- * a shape), the test fails until a sample stands in gradient_samples.def. */
+/* Compares the first and second derivatives of every differentiable row of the
+ * operator table with finite differences in float64. A row without a sample of
+ * its own gets one made from its signature. If that is not valid (a domain, a
+ * shape), the test fails until gradient_samples.def has a sample. */
 #include "words.h"
 
 static const struct sample samples[] = {
@@ -16,14 +16,14 @@ static const struct {
     int order;
 } refusing[] = {{"ctc_loss", 2}, {"ctc_forward", 2}, {"ctc_backward", 1}};
 
-/* Rows that only some devices run, or that take no float64, and where their
- * gradients are tested. */
+/* Rows that only some devices run, or that do not accept float64, and the tests
+ * of their gradients. */
 static const struct {
     const char *op, *where;
 } elsewhere[] = {{"attention_forward", "tests/cuda/test_attention.c"},
                  {"scaled_mm", "tests/ops/test_float8.c"}};
 
-/* What was done, told at the end. */
+/* Counts for the report at the end. */
 static struct {
     int calls, checked[3], refused[3], in_place, left_out;
 } counts;
@@ -63,8 +63,8 @@ static void check(const struct sample *sample)
     tn_scope_close(scope);
 }
 
-/* The twin that writes into its first argument: the same gradient, or, where
- * that needs what was overwritten, an error that says so. */
+/* The in-place variant has the same gradient, or an error if the gradient needs
+ * the overwritten value. */
 static void check_in_place(const struct sample *sample)
 {
     char name[64];
@@ -106,8 +106,9 @@ static bool has_sample(const char *name)
     return false;
 }
 
-/* Words for the arguments that op requires: leaves of one shape, numbers that
- * most operators take. False if one of them can only be chosen by hand. */
+/* Makes words for the arguments that op requires: leaves of one shape, numbers
+ * that most operators accept. False if one of them can only be chosen by hand.
+ */
 static bool words_by_signature(const tn_op *op, char *text, size_t room)
 {
     size_t length = 0;

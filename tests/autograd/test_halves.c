@@ -1,6 +1,7 @@
-/* Gradients in half types: those of float64 on the same rounded inputs, to a unit
- * in the last place. Calls whose gradient hangs on the result have it computed
- * again: read back it would be rounded, or infinite. */
+/* Gradients in half types equal those of float64 on the same rounded inputs, to
+ * a unit in the last place. If a gradient depends on the result, the result is
+ * computed again in the wider type, because the stored one is rounded, or
+ * infinite. */
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>
@@ -22,7 +23,8 @@ static const struct {
     tn_tensor *(*run)(tn_tensor *x, tn_tensor *y);
     double low, high; /* of x; y has one row for all of them */
     double y_low, y_high;
-    int by; /* the input that counts: through the other one goes a rounding */
+    int by; /* the input that is compared: the other one's gradient is rounded
+               once more */
 } calls[] = {
     {"pow by its base", run_pow, 0.5, 3, -4, 4, 0},
     {"pow by its exponent", run_pow, 0.5, 3, -4, 4, 1},

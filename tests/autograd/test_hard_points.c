@@ -1,11 +1,11 @@
-/* First and second derivatives of every differentiable operator where they are
- * hard: at 0, next to it, where exp overflows, at infinity, of constants, of
- * rows of zeros. hard_points.txt has the calls and the right values, made by
- * hard_points.py; hard_differs.def has what differs, with its reason. An entry
- * that no longer differs fails the test too, and so does a differentiable row
- * that no call reaches. On the device at hand and on reference.
+/* First and second derivatives of every differentiable operator at hard points:
+ * at 0, next to it, where exp overflows, at infinity, for constants, for rows
+ * of zeros. hard_points.txt has the calls and the right values, made by
+ * hard_points.py. hard_differs.def lists what differs, with reasons. The test
+ * also fails for an entry that no longer differs, and for a differentiable row
+ * that no call reaches. It runs on the current device and on reference.
  *
- *     test_hard_points [NAME]    that operator's calls alone */
+ *     test_hard_points [NAME]    only that operator's calls */
 #include <base/memory.h>
 #include <math.h>
 #include <tenon/autograd.h>
@@ -49,7 +49,7 @@ struct variant {
 static struct variant variants[16];
 static int variant_count;
 
-static char *file, *at; /* at: the line that is read next */
+static char *file, *at; /* at: the next line */
 
 static void open_file(void)
 {
@@ -111,7 +111,7 @@ static const struct variant *find_variant(const char *name)
 
 /* ---- leaves --------------------------------------------------------------- */
 
-/* As hard_points.py fills them: crossed, or one behind the other. */
+/* As hard_points.py fills them: all pairs, or one after the other. */
 static double number_of(const struct call *call, int leaf, int64_t i,
                         int64_t count, double drawn)
 {
@@ -165,8 +165,8 @@ static tn_tensor *signs_of_lapack(const struct call *call, tn_tensor *y)
     return y;
 }
 
-/* The second derivatives: of a weighted sum of the first ones, by the leaves and,
- * behind them, by the cotangents of the output. */
+/* The second derivatives: those of a weighted sum of the first ones, by the
+ * leaves and then by the cotangents of the output. */
 static tn_status differentiate(const struct call *call, bool twice,
                                tn_tensor **first, tn_tensor **second)
 {
@@ -239,7 +239,7 @@ static void add_places(char *text, size_t room, const bool *differs_at,
     }
 }
 
-/* Adds to text the places where got differs from want. */
+/* Adds to text the positions where got differs from want. */
 static void compare(const struct call *call, tn_tensor *got, const double *want,
                     int count, bool pointwise, const char *what, char *text,
                     size_t room)

@@ -1,4 +1,4 @@
-/* Functions that run when a gradient passes, and gradients that are kept. */
+/* Hooks that run when a gradient is computed, and retained gradients. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/op.h>
@@ -58,7 +58,7 @@ static void test_tensor_hooks(void)
     tn_tensor *loss = tn_sum(tn_add(y, y));
     tn_backward(loss, .retain_graph = true);
     is_str(ran, "atbx", "hooks run in order, once for the whole gradient");
-    ok(is(tn_tensor_grad(x), 60, 60), "what a hook returns goes on");
+    ok(is(tn_tensor_grad(x), 60, 60), "a hook's result replaces the gradient");
 
     tn_tensor *g[2] = {NULL};
     tn_grad(loss, ((tn_tensor *[]){y, x}), 2, g, .retain_graph = true);
@@ -80,9 +80,10 @@ static void test_leaf_hooks(void)
     ran[0] = '\0';
     tn_tensor_register_hook(x, times, &ten);
     tn_backward(tn_sum(tn_mul(x, x)));
-    ok(is(tn_tensor_grad(x), 20, 40), "a leaf's hook changes what it gathers");
+    ok(is(tn_tensor_grad(x), 20, 40),
+       "a leaf's hook changes what is accumulated");
     tn_backward(tn_sum(x));
-    ok(is(tn_tensor_grad(x), 30, 50), "of each walk its own part");
+    ok(is(tn_tensor_grad(x), 30, 50), "in each backward its own part");
     is_str(ran, "tt", "and runs once a walk");
 }
 
@@ -110,7 +111,7 @@ static void test_in_place(void)
     tn_tensor_register_hook(y, times, &ten);
     tn_mul_scalar_(y, 2);
     tn_backward(tn_sum(y));
-    is_str(ran, "t", "a hook stays with what the tensor was");
+    is_str(ran, "t", "a hook belongs to the tensor before the in-place change");
     ok(is(tn_tensor_grad(x), 60, 60), "and gets the gradient of that");
 }
 
@@ -162,8 +163,9 @@ static void test_spread(void)
         passed_stride = -1;
         tn_grad(made[i], &y, 1, asked, .retain_graph = true);
         is_int(passed_stride, 0, "a gradient passes as one number");
-        ok(tn_tensor_strides(asked[0])[0] == 1 && is(asked[0], want[i], want[i]),
-           "and is whole where it is asked for");
+        ok(tn_tensor_strides(asked[0])[0] == 1 &&
+               is(asked[0], want[i], want[i]),
+           "and is complete when it is requested");
     }
     tn_tensor *z = leaf(1, 2);
     tn_backward(tn_mean(z));
@@ -180,7 +182,7 @@ static void test_spread(void)
     tn_backward(tn_sum(tn_mul(tn_mean(m, .dim = 0), w)));
     tn_tensor_to_array(tn_tensor_grad(m), got, sizeof got);
     ok(got[0] == 0.5 && got[1] == 1 && got[2] == 0.5 && got[3] == 1,
-       "of rows each has its own");
+       "each column has its own gradient");
 }
 
 /* ---- hooks that are done when a leaf is ------------------------------------ */
@@ -222,7 +224,7 @@ static void test_accumulated(void)
     tn_tensor_register_post_accumulate_grad_hook(w, give_up, NULL);
     tn_tensor *plain = leaf(5, 6);
     ok(tn_backward(tn_sum(tn_mul(tn_mul_scalar(plain, 2), w))) < 0,
-       "one that fails ends tn_backward");
+       "a hook that fails ends tn_backward");
     is_error(TN_ERR_ARGUMENT, "not with 1 dimensions", "its own error");
     ok(tn_tensor_grad(w), "its leaf has the gradient");
     ok(!tn_tensor_grad(plain), "the others are as they were");
@@ -232,8 +234,7 @@ static void test_accumulated(void)
     tn_tensor *gone = leaf(1, 1);
     tn_tensor_register_post_accumulate_grad_hook(gone, give_up, NULL);
     y = tn_scope_result(scope, tn_sum(gone));
-    is_int(tn_backward(y), TN_OK, "the hook of a leaf that is gone runs no "
-                                  "more");
+    is_int(tn_backward(y), TN_OK, "the hook of a freed leaf no longer runs");
 }
 
 static tn_status say(tn_tensor *x, void *letter)
@@ -243,7 +244,7 @@ static tn_status say(tn_tensor *x, void *letter)
     return TN_OK;
 }
 
-/* x * a, twice used, then * b: what runs between what. */
+/* x * a, used twice, then * b: the order of hooks. */
 static void test_accumulated_order(void)
 {
     tn_tensor *x = leaf(1, 2), *a = leaf(3, 4), *b = leaf(5, 6);
@@ -259,13 +260,13 @@ static void test_accumulated_order(void)
     tn_backward(loss, .retain_graph = true);
     ok(strcmp(ran, "RQbPax") == 0 || strcmp(ran, "RQbPxa") == 0 ||
            strcmp(ran, "RbQPxa") == 0 || strcmp(ran, "RbQPax") == 0,
-       "a leaf's hook runs behind its last use, before what lies below: %s",
+       "a leaf's hook runs after its last use, before earlier operators: %s",
        ran);
     ok(is(tn_tensor_grad(a), 2 * 3 * 5, 2 * 2 * 4 * 6),
        "with the whole gradient of a leaf that is used twice");
     ran[0] = '\0';
     tn_backward(loss, .create_graph = true);
-    is_int((int)strlen(ran), 6, "the next walk runs each again: %s", ran);
+    is_int((int)strlen(ran), 6, "the next backward runs each again: %s", ran);
     ok(is(tn_tensor_grad(b), 2 * 1 * 9, 2 * 2 * 16), "and adds");
     tn_tensor_set_grad(x, NULL); /* they lead back to themselves */
     tn_tensor_set_grad(a, NULL);
@@ -278,13 +279,13 @@ static void test_accumulated_order(void)
     tn_backward(tn_sum(tn_add(tn_sign(tn_mul_scalar(w, 3)),
                               tn_mul_scalar(w, 2))));
     is_str(ran, "w", "a use through which nothing comes is not waited for");
-    ok(is(tn_tensor_grad(w), 2, 2), "nor does it count");
+    ok(is(tn_tensor_grad(w), 2, 2), "nor is it counted");
     ran[0] = '\0';
     tn_backward(w, .gradient = leaf(7, 8));
     is_str(ran, "w", "a root that is a leaf has its hook run");
 }
 
-/* Leaves that have a gradient, at the most, as a walk goes on. */
+/* The greatest number of leaves with a gradient at any time during backward. */
 enum { LAYERS = 8, WIDE = 128 };
 static struct {
     tn_tensor *w[LAYERS];
@@ -366,28 +367,30 @@ static void test_retain(void)
 {
     tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3);
     ok(!tn_tensor_grad(y) && !tn_tensor_retains_grad(y),
-       "what is no leaf keeps no gradient");
-    is_int(tn_tensor_retain_grad(y), TN_OK, "unless it is asked to");
+       "a tensor that is no leaf retains no gradient");
+    is_int(tn_tensor_retain_grad(y), TN_OK,
+           "unless tn_tensor_retain_grad is called");
     ok(tn_tensor_retains_grad(y), "as it says");
-    is_int(tn_tensor_retain_grad(y), TN_OK, "twice is once");
+    is_int(tn_tensor_retain_grad(y), TN_OK,
+           "a second tn_tensor_retain_grad changes nothing");
     tn_tensor_register_hook(y, times, &ten);
     tn_tensor *loss = tn_sum(tn_mul(y, y));
     tn_backward(loss, .retain_graph = true);
-    ok(is(tn_tensor_grad(y), 60, 120), "it keeps what its hooks leave");
+    ok(is(tn_tensor_grad(y), 60, 120), "it retains what its hooks return");
     tn_backward(loss, .retain_graph = true);
-    ok(is(tn_tensor_grad(y), 120, 240), "the next walk adds");
-    is_int(tn_tensor_set_grad(y, NULL), TN_OK, "it can be forgotten");
+    ok(is(tn_tensor_grad(y), 120, 240), "the next backward adds to it");
+    is_int(tn_tensor_set_grad(y, NULL), TN_OK, "it can be removed");
     tn_backward(loss);
-    ok(is(tn_tensor_grad(y), 60, 120), "and comes anew");
+    ok(is(tn_tensor_grad(y), 60, 120), "and is computed again");
 
     tn_tensor *z = tn_mul_scalar(x, 3);
     tn_tensor_retain_grad(z);
     tn_mul_scalar_(z, 2);
     tn_backward(tn_sum(tn_mul(z, z)));
-    ok(is(tn_tensor_grad(z), 12, 24), "a tensor changed in place keeps that of "
-                                      "what it is");
+    ok(is(tn_tensor_grad(z), 12, 24),
+       "a tensor changed in place retains the gradient of its new value");
     is_int(tn_tensor_retain_grad(x), TN_OK, "nothing happens to a leaf");
-    ok(!tn_tensor_retains_grad(x), "which gathers its own anyway");
+    ok(!tn_tensor_retains_grad(x), "a leaf accumulates its gradient anyway");
 }
 
 /* ---- what is refused ------------------------------------------------------- */
@@ -423,7 +426,7 @@ static void test_mistakes(void)
              "retaining what there is not");
     tn_tensor *y = tn_mul_scalar(x, 3);
     ok(!tn_tensor_register_post_accumulate_grad_hook(y, give_up, NULL),
-       "what is no leaf gathers nothing");
+       "a tensor that is no leaf accumulates nothing");
     is_error(TN_ERR_STATE,
              "register_post_accumulate_grad_hook: x was made by mul: only "
              "leaves accumulate gradients; use tn_tensor_register_hook",
@@ -471,7 +474,8 @@ static void test_changing(void)
     ran[0] = '\0';
     tn_backward(tn_sum(changing), .retain_graph = true);
     ok(strncmp(ran, "ab", 2) == 0,
-       "behind a hook that leaves and registers another the next one runs (%s)",
+       "after a hook that removes itself and registers another, the next one "
+       "runs (%s)",
        ran);
     ran[0] = '\0';
     tn_backward(tn_sum(changing));
@@ -484,8 +488,8 @@ static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
     return NULL;
 }
 
-/* A rule that is given a gradient with a graph goes by operators that have
- * derivatives, where there may be a faster kernel without. */
+/* If the gradient has a graph, a rule uses operators with derivatives, instead
+ * of a faster kernel without. */
 static void test_given_gradient(void)
 {
     tn_tensor *x = leaf(1, 2), *with = leaf(3, 4), *slope = NULL;
@@ -497,7 +501,7 @@ static void test_given_gradient(void)
        "a given gradient's graph is left out");
     tn_grad(y, &x, 1, &slope, .gradient = with, .create_graph = true);
     ok(seen == 1 && tn_tensor_requires_grad(slope),
-       "unless one of the gradients is asked for");
+       "unless one of the gradients is requested");
 }
 
 static void test_memory(void)
@@ -516,7 +520,7 @@ static void test_memory(void)
             live = tn__memory_live();
         ran[0] = '\0';
     }
-    is_int(tn__memory_live(), live, "hooks go with what they hang on");
+    is_int(tn__memory_live(), live, "hooks are freed with their tensors");
 }
 
 int main(void)

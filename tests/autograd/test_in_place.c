@@ -1,6 +1,7 @@
-/* Changes in place of memory that several tensors see, while gradients are
- * recorded: values and gradients are PyTorch's, gradients of both orders agree
- * with differences, and what would be wrong is noticed. */
+/* In-place changes of memory that several tensors share, while gradients are
+ * recorded: values and gradients are PyTorch's, first and second derivatives
+ * agree with differences, and a change that would make a gradient wrong is an
+ * error. */
 #include <base/memory.h>
 #include <tenon/autograd.h>
 #include <tenon/op.h>
@@ -139,7 +140,7 @@ static const struct item {
 };
 enum { ITEMS = sizeof items / sizeof items[0] };
 
-/* Both leaves anew. */
+/* Makes both leaves again. */
 static void leaves(tn_tensor *out[2])
 {
     out[0] = tn_requires_grad(tn_tensor_from_array(x0, TN_F64, tn_dims(6)));
@@ -195,7 +196,7 @@ static void test_attributes(void)
     ok(!tn_tensor_requires_grad(b), "zeros require no gradient");
     tn_copy_(row, leaf[1]);
     ok(tn_tensor_requires_grad(b) && !tn_tensor_is_leaf(b),
-       "what a view of them took up, they have");
+       "a history that a view recorded is the base's");
     ok(tn_tensor_requires_grad(row) && tn_tensor_requires_grad(other),
        "and so have all views");
     tn_tensor *g = NULL;
@@ -203,13 +204,13 @@ static void test_attributes(void)
     ok(worst(g, (double[]){0, 0, 2.6, 0.8}, 4) < 1e-15,
        "a base that was changed can be an input of tn_grad");
     tn_tensor *same = tn_detach(b);
-    ok(!tn_tensor_requires_grad(same), "but what is detached from it has not");
+    ok(!tn_tensor_requires_grad(same), "but not that of a detached tensor");
     is_int(tn_tensor_set_requires_grad(b, false), TN_ERR_STATE,
            "such a tensor is no leaf");
     tn_error_clear();
     char *text = tn_tensor_text(other);
     ok(text && strstr(text, "grad_fn=<AsStridedBackward>"),
-       "a view says of what it is made");
+       "a view names its base");
     free(text);
 }
 
@@ -227,7 +228,8 @@ static void test_mistakes(void)
     tn_tensor *leaf[2];
     leaves(leaf);
     tn_tensor *x = leaf[0];
-    ok(!tn_add_scalar_(tn_select(x, 0, 0), 1), "a view of a leaf stays");
+    ok(!tn_add_scalar_(tn_select(x, 0, 0), 1),
+       "a view of a leaf is not changed");
     is_error(TN_ERR_STATE,
              "add_: input shares its memory with a leaf that requires a "
              "gradient: change it under TN_NO_GRAD, or a tn_clone() of it",
@@ -238,7 +240,7 @@ static void test_mistakes(void)
     tn_tensor *early = zeros(tn_dims(6)), *seen = tn_select(early, 0, 0);
     tn_requires_grad(early);
     ok(!tn_copy_(seen, tn_select(leaf[1], 0, 0)),
-       "nor does a view change of what became a leaf since");
+       "nor a view of a tensor that became a leaf since");
     tn_error_clear();
 
     tn_tensor *e = tn_exp(x);
@@ -252,7 +254,7 @@ static void test_mistakes(void)
 
     tn_tensor *y = tn_mul_scalar(x, 2), *cut = tn_detach(y);
     ok(!tn_mul_(tn_narrow(cut, 0, 0, 2), leaf[1]),
-       "what is detached takes up no gradient where others see it");
+       "a detached tensor records no gradient in memory that others share");
     is_error(TN_ERR_UNSUPPORTED,
              "mul_: input shares its memory with a tensor from which it was "
              "detached, or of which it was made a view while nothing was "
@@ -260,7 +262,7 @@ static void test_mistakes(void)
              "a detached tensor");
     tn_tensor *unseen = NULL;
     TN_NO_GRAD { unseen = tn_narrow(y, 0, 0, 2); }
-    ok(!tn_mul_(unseen, leaf[1]), "nor what was made a view unrecorded");
+    ok(!tn_mul_(unseen, leaf[1]), "nor does a view made without recording");
     tn_error_clear();
     tn_mul_scalar_(cut, 2);
     is_int(tn_backward(tn_sum(y)), TN_OK,
@@ -271,7 +273,7 @@ static void test_mistakes(void)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A value that a node saved lies in memory whose history leads to the node. */
+/* A node saved a value in memory whose history leads to the node. */
 static void knot(bool walk)
 {
     tn_scope *scope = tn_scope_open();
@@ -309,7 +311,8 @@ static void test_memory(void)
     int64_t live = tn__memory_live();
     for (int i = 0; i < 20; i++)
         knot(i & 1);
-    is_int(tn__memory_live(), live, "histories hold nothing when all is gone");
+    is_int(tn__memory_live(), live,
+           "histories hold nothing after everything is freed");
     is_str(tn_error(), NULL, "and nothing went wrong");
 }
 

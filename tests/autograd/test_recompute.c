@@ -1,5 +1,5 @@
-/* Functions whose saved values are made again: the same bits as without, less
- * memory, and what can go wrong the second time. */
+/* Functions whose saved values are recomputed: the same bits as without, less
+ * memory, and errors in the second run. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/ops.h>
@@ -68,7 +68,7 @@ static tn_status run_block(tn_tensor *const *in, int count, tn_tensor **out,
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* A loss made of `layers` blocks, each behind the other. */
+/* A loss of `layers` blocks in sequence. */
 static tn_tensor *model(struct block *block, int layers, tn_tensor *x,
                         bool recompute)
 {
@@ -117,9 +117,10 @@ static void test_bits(int nested)
     is_int(block->released, 3, "each context is released once");
     ok(same_bits(gx[0], gx[1]), "the input's gradient has the same bits");
     ok(same_bits(gw[0], gw[1]), "and that of a parameter");
-    ok(after[0].call == after[1].call, "the generator stands where it would");
+    ok(after[0].call == after[1].call,
+       "the generator has the same state as without");
     if (nested)
-        ok(block[1].runs > 6, "what is inside ran more often (%d times)",
+        ok(block[1].runs > 6, "the function ran more often (%d times)",
            block[1].runs);
 }
 
@@ -139,7 +140,7 @@ static void test_modes(void)
     tn_recompute(run_block, &block, ((tn_tensor *[]){plain, plain}), 2, &y, 1);
     ok(tn_tensor_requires_grad(y), "a parameter alone asks for a gradient");
     is_int(tn_backward(tn_sum(y)), TN_OK, "and gets it");
-    ok(tn_tensor_grad(w), "as it should");
+    ok(tn_tensor_grad(w), "the parameter has a gradient");
 
     struct block twice = {.w = w};
     tn_tensor *loss[2] = {model(&(struct block){.w = w}, 2, x, false),
@@ -236,7 +237,7 @@ static void test_turncoats(void)
         ok(tn_error() && strstr(tn_error(), words[i]) &&
                strstr(tn_error(), "(64, 64) float32 on ") &&
                strstr(tn_error(), "the same each time"),
-           "which are told");
+           "which are reported");
         note("%s", tn_error() ? tn_error() : "no error");
         tn_error_clear();
         ok(!tn_tensor_grad(x), "and there is no gradient");
@@ -257,7 +258,7 @@ static void test_mistakes(void)
 
     struct block failing = {.w = w, .fail = true};
     loss = model(&failing, 1, x, true);
-    ok(tn_backward(loss) < 0, "a function that fails is told");
+    ok(tn_backward(loss) < 0, "a function that fails is reported");
     const tn_error_details *e = tn_error_info();
     is_str(e && e->op ? e->op : "", "reshape", "and the operator that did");
     is_str(e && e->argument ? e->argument : "", "shape", "its argument");
@@ -292,7 +293,7 @@ static void test_mistakes(void)
     is_error(TN_ERR_ARGUMENT, "recompute: inputs[0] is NULL", "no input");
     ok(tn_recompute(NULL, NULL, &x, 1, &y, 1) < 0, "no function");
     is_error(TN_ERR_ARGUMENT, "recompute: fn is NULL", "no function");
-    ok(tn_recompute(nothing, NULL, &x, 1, &y, 0) < 0, "no output asked for");
+    ok(tn_recompute(nothing, NULL, &x, 1, &y, 0) < 0, "no output requested");
     is_error(TN_ERR_ARGUMENT,
              "recompute: 1 inputs and 0 outputs: there must be an output",
              "no output asked for");

@@ -1,6 +1,6 @@
-/* Regions (TN_NO_GRAD and the like) and TN_EACH_BATCH, left in every way there
- * is. test_regions.sh compiles this as C++ too, where destructors do the work
- * of the cleanup attribute. */
+/* Regions (TN_NO_GRAD and others) and TN_EACH_BATCH, left in every possible
+ * way. test_regions.sh compiles this as C++ too, where destructors replace the
+ * cleanup attribute. */
 #include "../tap.h"
 #include <tenon/tenon.h>
 
@@ -12,7 +12,8 @@ static const char *const way_names[WAYS] = {"to its end", "by continue",
 
 static int inside; /* bodies that saw the region's mode */
 
-/* A body in which `mode` is true: left in that way, or `ends` counts it. */
+/* A body in which `mode` is true. It is left in that way; if it reaches its
+ * end, `ends` counts it. */
 #define BODY(mode, way, ends)                                                 \
     inside += (mode);                                                         \
     if (way == BY_CONTINUE)                                                   \
@@ -69,14 +70,16 @@ static void try_region(const char *name, int (*block)(enum way),
         int ends = block(way);
         ok(outside(), "%s left %s has its mode back", name, way_names[w]);
         is_int(inside, 1, "the body ran once, in the mode");
-        is_int(ends, way == TO_ITS_END, "to its end if nothing stopped it");
+        is_int(ends, way == TO_ITS_END,
+               "the body reaches its end unless it is left");
         inside = 0;
         ends = here(way);
         ok(outside(), "%s_HERE left %s has its mode back", name,
            way_names[w]);
         bool goes_on = way == TO_ITS_END || way == BY_CONTINUE;
         is_int(inside, goes_on ? 3 : 1, "break and continue are the loop's");
-        is_int(ends, way == TO_ITS_END ? 3 : 0, "as many rounds ended");
+        is_int(ends, way == TO_ITS_END ? 3 : 0,
+               "iterations reach their end unless they are left");
     }
 }
 
@@ -89,17 +92,17 @@ static void test_nesting(void)
                     ok(tn_autocast_dtype() == TN_BF16, "regions nest");
             }
             ok(tn_autocast_dtype() == TN_F16 && !tn_grad_mode(),
-               "and each restores what was before it");
+               "and each restores the mode before it");
         }
         TN_DETECT_ANOMALY_HERE;
         ok(tn_anomaly_mode() && !tn_grad_mode(), "also with the other form");
     }
-    ok(outside(), "to the outermost");
+    ok(outside(), "the outermost mode is restored");
     if (tn_grad_mode())
         TN_NO_GRAD
             ok(!tn_grad_mode(), "a region is one statement");
     else
-        ok(false, "of which an else does not become a part");
+        ok(false, "a region does not capture an else");
 }
 
 static int asked;
@@ -142,13 +145,13 @@ static void test_each_batch(void)
         bool goes_on = way == TO_ITS_END || way == BY_CONTINUE;
         is_int(batches, goes_on ? 3 : 1, "batches of a loop left %s",
                way_names[w]);
-        is_int(asked, 1, "of which the loader was evaluated once");
-        is_int(tn_scope_count(), owned, "and whose scope is closed");
+        is_int(asked, 1, "the loader expression is evaluated once");
+        is_int(tn_scope_count(), owned, "and its scope is closed");
         is_int((int)tn_loader_snapshot(loader).epoch, w + 1,
                "and epoch ended");
     }
     each_batch(NULL, TO_ITS_END);
-    is_str(tn_error(), "batch_begin: loader is NULL", "NULL is told");
+    is_str(tn_error(), "batch_begin: loader is NULL", "NULL is reported");
     tn_error_clear();
     tn_scope_close(scope);
     each_batch(loader, TO_ITS_END);

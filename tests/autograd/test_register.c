@@ -1,5 +1,5 @@
-/* Operators that a program writes in C: found by name, with gradients of their
- * own, and what a user can get wrong. */
+/* Operators that a program registers in C: found by name, with their own
+ * gradients, and users' mistakes. */
 #include <base/memory.h>
 #include <tenon/op_register.h>
 #include <tenon/ops.h>
@@ -141,10 +141,10 @@ static void test_values(void)
     ok(text && strstr(text, "grad_fn=<CubeBackward>"), "its results name it");
     free(text);
     tn_backward(tn_sum(y));
-    ok(is(tn_tensor_grad(x), 12, 27), "its gradient is what it says");
+    ok(is(tn_tensor_grad(x), 12, 27), "its gradient is the registered one");
     ok(is(tn_op_apply(op, &x, NULL), 8, -27), "tn_op_apply runs it too");
     is_int(tn_gradgradcheck(call_cube, &x, 1, NULL), TN_OK,
-           "the gradient of what it saved is right too");
+           "the gradient of its saved values is right too");
     tn_tensor *g = NULL;
     tn_grad(tn_sum(tn_call("cube", x)), &x, 1, &g, .create_graph = true);
     tn_grad(tn_sum(g), &x, 1, &g);
@@ -168,13 +168,14 @@ static void test_values(void)
            "several results and options: gradients agree with differences%s",
            tn_error() ? tn_error() : "");
     is_int(tn_gradgradcheck(call_scaled, in, 1, NULL), TN_OK,
-           "with an argument left out in both orders");
+           "with an argument left out, in both positions");
     is_int(tn_gradcheck(call_scaled, in, 2, in), TN_OK,
            "where one result is used alone");
     is_str(tn_error(), NULL, "no error%s", "");
     tn_value one = {.kind = TN_VALUE_TENSOR, .of.tensor = in[0]};
     tn_tensor *out[2];
-    is_int(tn_op_call(op, &one, 1, out, 2), 2, "a default stands in");
+    is_int(tn_op_call(op, &one, 1, out, 2), 2,
+           "an argument left out has its default");
     ok(fabs(tn_item(tn_select(out[0], 0, 0)) - exp(0.6)) < 1e-15,
        "with its value");
     tn_error_clear();
@@ -205,8 +206,9 @@ static void test_sharing(void)
     tn_tensor *x = leaf(1, 2), *y = tn_call("same", x);
     ok(y != x && tn_tensor_is_alias(x, y), "an argument may be the result");
     tn_backward(tn_sum(y));
-    ok(is(tn_tensor_grad(x), 2, 2), "with its own gradient");
-    ok(!tn_mul_scalar_(y, 2), "which is not changed in place");
+    ok(is(tn_tensor_grad(x), 2, 2), "the operator has its own gradient");
+    ok(!tn_mul_scalar_(y, 2),
+       "a result that shares a leaf's memory is not changed in place");
     is_error(TN_ERR_STATE,
              "mul_: input shares its memory with a leaf that requires a "
              "gradient: change it under TN_NO_GRAD, or a tn_clone() of it",
@@ -246,7 +248,7 @@ static void test_recompute(void)
     tn_tensor *x = leaf(2, -1), *y = NULL;
     tn_recompute(cube_block, NULL, &x, 1, &y, 1);
     tn_backward(tn_sum(y));
-    ok(is(tn_tensor_grad(x), 2304, 9), "what it saves can be made again");
+    ok(is(tn_tensor_grad(x), 2304, 9), "its saved values can be recomputed");
 }
 
 /* ---- mistakes ------------------------------------------------------------------ */
@@ -345,7 +347,7 @@ static void test_mistakes(void)
     is_error(TN_ERR_SHAPE, text, "a gradient's shape");
     add_op("t_number(x)", same, bad_number);
     ok(tn_backward(tn_sum(tn_call("t_number", x))) < 0,
-       "what was not saved is not there");
+       "a value that was not saved is NULL");
     is_error(TN_ERR_ARGUMENT,
              "backward of t_number: there is no saved value 1: forward saved "
              "0",

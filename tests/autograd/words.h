@@ -1,5 +1,5 @@
-/* words.h: calls of operators written as words, for tests of derivatives. What
- * the words mean: gradient_samples.def. */
+/* words.h: parses calls of operators that are written as words, for tests of
+ * derivatives. gradient_samples.def describes the words. */
 #ifndef TN_TESTS_AUTOGRAD_WORDS_H
 #define TN_TESTS_AUTOGRAD_WORDS_H
 
@@ -9,7 +9,7 @@
 #include <tenon/random.h>
 #include "tap.h"
 
-/* In words: gradient_samples.def. */
+/* as in gradient_samples.def */
 struct sample {
     const char *op, *arguments;
 };
@@ -29,18 +29,19 @@ struct call {
     tn_tensor *leaf[ROOM]; /* inputs of gradcheck, in order */
     int leaf_count;
     int leaf_of[TN__OP_MAX_ARGS]; /* number of the (first) leaf, or -1 */
-    char kind[TN__OP_MAX_ARGS];   /* of the word: S and L make something of it */
+    char kind[TN__OP_MAX_ARGS];   /* of the word; S and L modify it */
     int output;
     uint64_t state;
-    /* Set by those who want others than drawn numbers in float64: all numbers
-     * are float32's, those of leaves come from fill. */
+    /* By default leaves are random float64 numbers. A test may set these
+     * instead: all numbers are then float32, and fill provides those of leaves.
+     */
     tn_dtype dtype;
     const void *context;
     double (*fill)(const struct call *call, int leaf, int64_t i, int64_t count,
                    double drawn);
 };
 
-/* In [low, high), without pattern: Knuth's MMIX generator. */
+/* Pseudo-random numbers in [low, high): Knuth's MMIX generator. */
 static double draw(struct call *call, double low, double high)
 {
     call->state = call->state * 6364136223846793005u + 1442695040888963407u;
@@ -204,7 +205,8 @@ static void read_word(struct call *call, const char *word)
     call->count++;
 }
 
-/* By its name in C: tn_op_find("max") may give another row of that name. */
+/* Finds a row by its C name: tn_op_find("max") may return another row of that
+ * name. */
 static const tn_op *find_row(const char *name)
 {
     for (int i = 0; i < tn_op_count(); i++)
@@ -213,7 +215,7 @@ static const tn_op *find_row(const char *name)
     return NULL;
 }
 
-/* Beside fill and what belongs to it all of call is made here. */
+/* Makes all of call except fill and its fields. */
 static void read_call(struct call *call, const struct sample *sample)
 {
     struct call fresh = {.state = 99, .dtype = call->dtype, .fill = call->fill,
@@ -235,7 +237,7 @@ static void read_call(struct call *call, const struct sample *sample)
         read_word(call, word);
 }
 
-/* What an operator that takes not every matrix gets for a leaf. */
+/* The leaf for an operator that accepts only some matrices. */
 static tn_tensor *derived(tn_tensor *x, char kind)
 {
     if (kind == 'N')
@@ -266,7 +268,7 @@ static tn_tensor *run(tn_tensor *const *inputs, int count, void *context)
     }
     if (call->in_place)
         value[0].of.tensor = tn_clone(value[0].of.tensor);
-    tn_manual_seed(3); /* the same draw each time */
+    tn_manual_seed(3); /* the same random numbers each time */
     return tn_op_call(call->op, value, call->count, out, TN__OP_MAX_OUTPUTS) <
                    0
                ? NULL

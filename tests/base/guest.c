@@ -1,6 +1,6 @@
-/* guest.c LIBRARY: a program that opens libtenon when it runs, as a plugin of a
- * larger program does: several times, on several threads, one of which ends after
- * the last dlclose. Prints what it computed. */
+/* guest.c LIBRARY: a program that opens libtenon with dlopen, as a plugin of a
+ * larger program does: several times, on several threads, one of which ends
+ * after the last dlclose. Prints what it computed. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -48,6 +48,6 @@ int main(void)
     is_int((int64_t)tn_dtype_bytes(99), 0, "bytes of none");
     ok(tn_dtype_is_floating(TN_F8E5M2), "float8 is floating");
     ok(!tn_dtype_is_floating(TN_BOOL), "bool is not");
-    ok(!tn_dtype_is_floating(99), "nor what is no dtype");
+    ok(!tn_dtype_is_floating(99), "nor is a value that is no dtype");
     return done_testing();
 }

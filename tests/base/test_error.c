@@ -15,20 +15,21 @@ static void *other_thread(void *seen)
 static void test_first_wins(void)
 {
     ok(!tn_error(), "no error is pending at first");
-    is_int(tn_error_code(), TN_OK, "nor a code");
+    is_int(tn_error_code(), TN_OK, "there is no code at first");
     is_int(tn__fail(TN_ERR_SHAPE, "add: (%d,) x (%d,)", 2, 3), TN_ERR_SHAPE,
            "recording returns the code");
     is_int(tn_error_set(TN_ERR_IO, "second"), TN_ERR_IO,
            "a second one returns its own");
-    is_str(tn_error(), "add: (2,) x (3,)", "the first message stays");
-    is_int(tn_error_code(), TN_ERR_SHAPE, "with its code");
-    ok(tn__error_pending(), "it is pending");
+    is_str(tn_error(), "add: (2,) x (3,)", "the first message is kept");
+    is_int(tn_error_code(), TN_ERR_SHAPE, "the first code is kept");
+    ok(tn__error_pending(), "the error is pending");
     bool seen = true;
     pthread_t thread;
     pthread_create(&thread, NULL, other_thread, &seen);
     pthread_join(thread, NULL);
     ok(!seen, "another thread does not see it");
-    is_str(tn_error(), "add: (2,) x (3,)", "nor disturbs it");
+    is_str(tn_error(), "add: (2,) x (3,)",
+           "another thread's error does not change it");
     tn_error_clear();
     ok(!tn_error(), "clear forgets it");
     ok(!tn__fail_null(TN_ERR_INDEX, "a\nb"), "fail_null returns NULL");
@@ -178,7 +179,7 @@ static void test_marks(void)
        "it is one of that operator");
     tn__error_prefix("%s", "outer");
     is_str(tn_error(), "outer: operator: input x n x others[10]",
-           "what is put before it");
+           "a prefix is put before it");
     tn__error_rename(1, "number", -1);
     blames("outer: operator: input x number x others[10]", "outer", "input");
 

@@ -1,4 +1,4 @@
-/* test_handler.c: who is told of errors, when, and how often. */
+/* test_handler.c: error handlers: which are called, when, and how often. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>
@@ -19,7 +19,8 @@ static void hear(tn_status status, const char *text, void *context)
     code = status;
     thread = pthread_self();
     ok(context == &marker, "the handler gets its context");
-    ok(tn_error_code() == status, "the error is there while it is told");
+    ok(tn_error_code() == status,
+       "the error is pending while the handler runs");
     tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
 }
 
@@ -44,28 +45,28 @@ int main(void)
     tn_error_handler_set(hear, &marker);
 
     tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
-    is_int(calls, 1, "an error is told of once");
+    is_int(calls, 1, "an error is reported once");
     is_int(code, TN_ERR_SHAPE, "with its code");
     ok(strncmp(message, "matmul", 6) == 0, "and in words: %s", message);
     ok(pthread_equal(thread, pthread_self()), "in the thread where it arises");
     tn_relu(NULL);
     tn_sum(tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3))));
-    is_int(calls, 1, "what follows from it is not");
+    is_int(calls, 1, "errors that follow from it are not reported");
     tn_error_clear();
 
     tn_nn_linear(-1, 2);
-    is_int(calls, 2, "the next one is");
+    is_int(calls, 2, "the next error is reported");
     tn_error_clear();
     tn_error_set(TN_ERR_STATE, "of my own");
-    is_int(calls, 3, "one of the program's own, too");
-    is_str(message, "of my own", "in its words");
+    is_int(calls, 3, "a user-defined error is reported, too");
+    is_str(message, "of my own", "with its message");
     tn_error_clear();
 
     pthread_t other;
     pthread_create(&other, NULL, fail_elsewhere, NULL);
     pthread_join(other, NULL);
-    is_int(calls, 4, "one of another thread, too");
-    ok(pthread_equal(thread, other), "in that thread");
+    is_int(calls, 4, "an error of another thread is reported, too");
+    ok(pthread_equal(thread, other), "the handler runs in that thread");
 
     static const tn_dataset_class set = {sizeof set, 8, torn, NULL};
     tn_loader *loader =
@@ -73,7 +74,7 @@ int main(void)
     TN_EACH_BATCH(batch, loader)
         ;
     ok(tn_error() != NULL, "a worker's error reaches the loop");
-    is_int(calls, 5, "and is told of once, by the worker");
+    is_int(calls, 5, "and is reported once, by the worker");
     tn_error_clear();
 
     /* Whatever it tries on the way, it is no error. */
@@ -83,11 +84,11 @@ int main(void)
     tn_conv2d(x, tn_rand(tn_dims(8, 8, 3, 3)), NULL);
     tn_linalg_det(tn_rand(tn_dims(4, 4)));
     ok(!tn_error(), "these calls succeed: %s", tn_error() ? tn_error() : "yes");
-    is_int(calls, 5, "tries are not told of");
+    is_int(calls, 5, "failed tries are not reported");
 
     tn_error_handler_set(NULL, NULL);
     tn_nn_linear(-1, 2);
-    is_int(calls, 5, "nor anything once the handler is taken away");
+    is_int(calls, 5, "nothing is reported after the handler is removed");
     tn_error_clear();
     return done_testing();
 }

@@ -1,4 +1,4 @@
-/* Allocation, its figures and failures, and pools. */
+/* Allocation, its counters and failures, and pools. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
@@ -21,15 +21,15 @@ static void test_alloc(void)
     is_str(copy, "text", "strdup copies");
     is_int(tn__memory_live() - live, 3, "three blocks live");
     copy = tn__realloc(copy, 1000);
-    is_str(copy, "text", "realloc keeps what was there");
+    is_str(copy, "text", "realloc keeps the contents");
     is_int(tn__memory_live() - live, 3, "and counts as one block");
     is_int(tn__memory_count() - count, 4, "four allocations were made");
     tn__free(none);
     tn__free(zeros);
     tn__free(copy);
     tn__free(NULL);
-    is_int(tn__memory_live(), live, "none lives in the end");
-    ok(!tn__alloc(SIZE_MAX / 2), "too much is refused");
+    is_int(tn__memory_live(), live, "no block is live at the end");
+    ok(!tn__alloc(SIZE_MAX / 2), "a size that is too large is refused");
     is_int(tn_error_code(), TN_ERR_MEMORY, "with ERR_MEMORY");
     tn_error_clear();
     ok(!tn__calloc(SIZE_MAX / 2, 3), "a product that overflows too");
@@ -112,7 +112,7 @@ static void test_pool(void)
     tn__pool_give(&pool, block[0]);
     block[1] = tn__pool_take(&pool);
 #ifndef TN_PLAIN_ALLOC
-    ok(block[0] == block[1], "what was freed last is taken first");
+    ok(block[0] == block[1], "the block that was freed last is reused first");
 #endif
     tn__pool_give(&pool, block[1]);
 }

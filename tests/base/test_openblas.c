@@ -1,4 +1,4 @@
-/* OpenBLAS: which kernels it runs. */
+/* Which kernels OpenBLAS uses. */
 #include "base/openblas.h"
 #include "base/platform.h"
 #include "tap.h"
@@ -47,7 +47,7 @@ int main(void)
         return done_testing();
     }
     printf("# vectors %d, kernels %s\n", (int)tn__processor_vectors(), name);
-    /* What OpenBLAS takes for processors that it does not know. */
+    /* The kernels that OpenBLAS uses for processors that it does not know. */
     static const char *const narrower[] = {"Haswell", "Zen", "Sandybridge",
                                            "Nehalem", "Prescott", "generic"};
     size_t first = tn__processor_vectors() == TN__AVX512 ? 0
@@ -59,7 +59,8 @@ int main(void)
     ok(!narrow, "kernels as wide as the processor's vectors: %s", name);
     kernels("Nehalem", forced, sizeof forced);
 #if defined(__x86_64__)
-    ok(!strcmp(forced, "Nehalem"), "OPENBLAS_CORETYPE stands: %s", forced);
+    ok(!strcmp(forced, "Nehalem"), "OPENBLAS_CORETYPE is respected: %s",
+       forced);
 #else
     ok(*forced, "OPENBLAS_CORETYPE is left alone");
 #endif

@@ -1,9 +1,10 @@
-/* test_options.c: what a call's options mean, by a type of this test's own. */
+/* test_options.c: how the options of a call are read, with an option struct of
+ * the test's own. */
 #include "tap.h"
 
 #include <tenon/options.h>
 
-/* What compilers say of a number for a list is not what is looked at here. */
+/* Warnings about a number for a list are not tested here. */
 #pragma GCC diagnostic ignored "-Wmissing-braces"
 
 #define CALL_OPTIONS_LIST(X)                                                  \
@@ -38,7 +39,7 @@ static void refused(int result, const char *words, const char *name)
     tn_error_clear();
 }
 
-/* Text as a macro writes it, for what a compiler would warn of. */
+/* Text as a macro writes it, for calls that a compiler would warn about. */
 static int said(const char *text)
 {
     call_options o = {.given = text, .size = sizeof o, .dim = 7, .alpha = 3,
@@ -54,7 +55,7 @@ static void test_values(void)
            !took.name, "has all defaults");
     call(1, .dim = 0, .alpha = 0, .bias = false);
     ok(took.dim == 0 && took.alpha == 0 && !took.bias, "zero is a value");
-    is_str(took.mode, "mean", "what is left out keeps its default");
+    is_str(took.mode, "mean", "an option that is left out has its default");
     call(1, .dims = tn_dims(0, 2));
     ok(took.dims.count == 2 && took.dims.dim[1] == 2 &&
            took.dim == TN_NONE_INT, "a list of dimensions");
@@ -166,11 +167,11 @@ static void test_refusals(void)
             "numbers in braces");
     refused(call(1, .dims.dim[0] = 1), "without its count", "parts of a list");
     refused(call(1, .alpha = TN_NONE_FLOAT), ".alpha cannot be none",
-            "none where there is none");
+            "an option that cannot be none refuses it");
     call_options o = CALL_OPTIONS;
     o.dim = 1;
     o.dims = tn_dims(1);
-    refused(call_with(1, &o), "not both", "both in a struct");
+    refused(call_with(1, &o), "not both", "both options in a struct");
     o = (call_options)CALL_OPTIONS;
     o.size = sizeof o + 8;
     refused(call_with(1, &o), "older than the header", "a newer struct");
@@ -180,22 +181,23 @@ static void test_refusals(void)
 
 static void test_sizes(void)
 {
-    /* An older program: its struct ends behind alpha. */
+    /* An older program: its struct ends after alpha. */
     call_options o = CALL_OPTIONS;
     o.size = offsetof(call_options, bias);
     o.dim = 3;
     o.bias = false;
     is_int(call_with(1, &o), 1, "a shorter struct");
-    ok(took.dim == 3 && took.bias, "has defaults for what it lacks");
+    ok(took.dim == 3 && took.bias,
+       "a shorter struct has defaults for the missing options");
     o.given = ".bias = false";
     refused(call_with(1, &o), "lies beyond", "an option beyond the struct");
-    /* A newer one: what it gives is known. */
+    /* A newer one that uses only known options. */
     struct {
         call_options o;
         int64_t more;
     } newer = {.o = {.given = ".dim = 4", .size = sizeof newer, .dim = 4}};
     is_int(call_with(1, &newer.o), 1, "a longer struct, of known options");
-    is_int(took.dim, 4, "gives what it says");
+    is_int(took.dim, 4, "its options have the given values");
 
     call_options init;
     is_int(tn_options_init("test_call", &init, sizeof init), TN_OK,
@@ -207,10 +209,11 @@ static void test_sizes(void)
            TN_OK, "a part of them");
     ok(init.size == offsetof(call_options, bias) && init.alpha == 0.5 &&
            ((unsigned char *)&init)[offsetof(call_options, bias)] == 0x55,
-       "is all that is written");
+       "only that part is written");
     refused(tn_options_init("test_call", &init, sizeof init + 1), "bytes",
             "room for more than there is");
-    refused(tn_options_init("test_call", &init, 8), "bytes", "too little room");
+    refused(tn_options_init("test_call", &init, 8), "bytes",
+            "a buffer that is too small is refused");
     refused(tn_options_init("none", &init, sizeof init), "no call \"none\"",
             "a name that is none");
     refused(tn_options_init(NULL, &init, sizeof init), "NULL", "no name");
@@ -219,7 +222,7 @@ static void test_sizes(void)
 
 static void test_none(void)
 {
-    ok(tn_is_none_float(TN_NONE_FLOAT), "none is none");
+    ok(tn_is_none_float(TN_NONE_FLOAT), "TN_NONE_FLOAT is none");
     ok(!tn_is_none_float(NAN) && !tn_is_none_float(-NAN) &&
            !tn_is_none_float(0), "other NaNs are values");
 }

@@ -1,7 +1,7 @@
 /* test_platform.c: how many processors a process may use: its affinity, and the
- * quota of its cgroup and those around it. The quotas are made up, in a mount
- * namespace of a child's own, where /sys/fs/cgroup and /proc/self/cgroup are
- * files of ours; SKIP where none may be had. */
+ * quotas of its cgroup and the enclosing ones. The quotas are made up, in a
+ * mount namespace of a child, where /sys/fs/cgroup and /proc/self/cgroup are
+ * files of the test. SKIP if namespaces are not available. */
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@
 
 enum { NOT_HERE = 200 };
 
-/* What ask says in a child: its exit status. */
+/* Runs ask in a child; its result is the exit status. */
 static int in_child(int (*ask)(const void *), const void *argument)
 {
     fflush(stdout);
@@ -60,7 +60,7 @@ static void test_affinity(void)
     for (int count = 1; count <= 2; count++) {
         int found = in_child(count_pinned, &count);
         if (found == NOT_HERE) {
-            skip(2, "affinity to so many processors is not to be had");
+            skip(2, "affinity to so many processors is not available");
             continue;
         }
         is_int(found, count, "a process that is pinned to %d may use as many",
@@ -175,7 +175,7 @@ static void test_quota(const quota *of, int processors)
     int found = in_child(count_limited, NULL);
     int wanted = of->count ? of->count : processors;
     if (found == NOT_HERE)
-        skip(1, "no mount namespace can be had");
+        skip(1, "no mount namespace is available");
     else if (processors < 2)
         skip(1, "one processor is all there is");
     else

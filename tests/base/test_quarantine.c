@@ -1,5 +1,5 @@
-/* Objects that are gone or of another kind: how they are recognised, for how
- * long, and what is told of them. */
+/* Dead objects and objects of another kind: how they are recognised, for how
+ * long, and the error messages. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
@@ -55,7 +55,7 @@ static void *make_egg(void)
 static void is_error(tn_status code, const char *text, const char *name)
 {
     is_int(tn_error_code(), code, "%s: %s", name, tn_status_name(code));
-    is_str(tn_error(), text, "%s is told", name);
+    is_str(tn_error(), text, "%s is reported", name);
     tn_error_clear();
 }
 
@@ -79,7 +79,7 @@ static void test_kinds(void)
     ok(!tn__object_has(apple, &thing_class, "eat", "x"), "an apple is none");
     is_error(TN_ERR_ARGUMENT, "eat: x is an apple, not a thing",
              "an object of another class");
-    ok(!tn__object_check(egg, &thing_class, "eat", "x"), "nor is an egg");
+    ok(!tn__object_check(egg, &thing_class, "eat", "x"), "an egg is no thing");
     is_error(TN_ERR_ARGUMENT, "eat: x is an egg, not a thing",
              "an object of the user's");
     ok(!tn_object_check(egg, &pear_class, "eat", "x"), "an egg is no pear");
@@ -91,32 +91,33 @@ static void test_kinds(void)
     ok(!tn__object_check(scope, &thing_class, "eat", "x"), "nor is a scope");
     is_error(TN_ERR_ARGUMENT, "eat: x is a scope, not a thing", "a scope");
     ok(!tn__object_check(other, &thing_class, "eat", "x") && tn_error(),
-       "nor other memory");
+       "other memory is no thing");
     is_error(TN_ERR_ARGUMENT,
              "eat: x is not a thing, nor another object that scopes own: it is "
              "a device, an operator or memory of the program", "other memory");
     tn_scope_close(scope);
-    ok(!tn__object_check(t, &thing_class, "eat", "x"), "what is gone is none");
+    ok(!tn__object_check(t, &thing_class, "eat", "x"),
+       "a dead object has no kind");
     is_error(TN_ERR_STATE, "eat: x" GONE, "what is gone");
     ok(!tn__object_has(apple, &apple_class, "eat", "x"), "nor for attributes");
     is_error(TN_ERR_STATE, "eat: x" GONE, "an attribute of what is gone");
     ok(!tn_object_is(egg, &egg_class) && !tn_error() &&
            !tn_object_check(egg, &egg_class, "eat", "egg"),
-       "nor is an egg that is gone");
+       "nor has a dead egg");
     is_error(TN_ERR_STATE, "eat: egg" GONE, "an egg that is gone");
     ok(!tn__object_check(egg, &thing_class, "eat", "x"), "of another class");
     is_error(TN_ERR_ARGUMENT, "eat: x is an egg that was freed, not a thing",
              "what is gone and of another class");
-    ok(!tn_keep(t), "what is gone cannot be kept");
+    ok(!tn_keep(t), "a dead object cannot be kept");
     is_error(TN_ERR_STATE, "keep: object" GONE, "keeping what is gone");
     tn_drop(apple);
     is_error(TN_ERR_STATE, "drop: object" GONE, "dropping what is gone");
-    ok(!tn_scope_adopt(egg), "nor adopted");
+    ok(!tn_scope_adopt(egg), "a dead object cannot be adopted");
     is_error(TN_ERR_STATE, "scope_adopt: object" GONE, "adopting it");
     scope = tn_scope_open();
     int64_t open = tn_scope_count();
     make_egg();
-    ok(!tn_scope_result(scope, egg), "nor be a result");
+    ok(!tn_scope_result(scope, egg), "a dead object cannot be a result");
     is_error(TN_ERR_STATE, "scope_result: result" GONE, "such a result");
     is_int(tn_scope_count(), open, "but the scope is closed");
 }
@@ -240,7 +241,7 @@ static void test_stories(void)
     for (int i = 0; i < 270000; i++)
         tn_drop(make_thing());
     tn_log_set(NULL, NULL);
-    is_int(limit_lines, 1, "the limit is told once");
+    is_int(limit_lines, 1, "the limit is reported once");
     is_int(tn_debug_set(NULL), TN_OK, "and off again");
 }
 

@@ -1,4 +1,4 @@
-/* Objects and the scopes that own them, and what users do to them. */
+/* Objects and the scopes that own them, and users' mistakes with them. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
@@ -39,7 +39,7 @@ static thing *make(thing *next)
 static void is_error(tn_status code, const char *text, const char *name)
 {
     is_int(tn_error_code(), code, "%s: %s", name, tn_status_name(code));
-    is_str(tn_error(), text, "%s is told", name);
+    is_str(tn_error(), text, "%s is reported", name);
     tn_error_clear();
 }
 
@@ -57,7 +57,7 @@ static void test_ownership(void)
     is_int(tn_scope_count(), 3, "the open scopes own three");
     tn_scope_close(inner);
     is_int(living, 2, "closing frees what was not kept");
-    is_int(tn_scope_count(), 1, "and what is kept has left the scope");
+    is_int(tn_scope_count(), 1, "and a kept object has left the scope");
     tn_drop(kept);
     is_int(living, 1, "tn_drop gives a kept one back");
     thing *early = make(NULL);
@@ -67,7 +67,7 @@ static void test_ownership(void)
     make(NULL);
     tn_scope_close(outer);
     is_int(living, 0, "closing a scope closes those inside it");
-    ok(!tn_error(), "none of this is an error");
+    ok(!tn_error(), "closing the outer scope first is no error");
 }
 
 static void test_results(void)
@@ -78,7 +78,7 @@ static void test_results(void)
     make(NULL);
     tn_drop(first); /* second holds it still */
     ok(tn_scope_result(inner, second) == second, "a result is returned");
-    is_int(living, 2, "it lives on with what it holds");
+    is_int(living, 2, "it lives on with the objects that it holds");
     is_int(tn_scope_count(), 1, "owned by the scope around");
     inner = tn_scope_open();
     ok(!tn_scope_result(inner, NULL), "NULL is handed on as NULL");
@@ -91,7 +91,7 @@ static void test_results(void)
     make(NULL);
     ok(tn_scope_result(inner, second) == second,
        "an object of a scope around may be a result");
-    is_int(living, 2, "and stays there");
+    is_int(living, 2, "and is owned by that scope");
 
     inner = tn_scope_open();
     tn_scope_open();
@@ -139,7 +139,7 @@ static void test_mistakes(void)
     is_error(TN_ERR_STATE, "scope_close" NOT_OPEN,
              "closing a scope twice, another being open");
     thing *t = make(NULL);
-    ok(!tn_scope_result(scope, t), "a closed scope hands nothing on");
+    ok(!tn_scope_result(scope, t), "a closed scope moves nothing out");
     is_error(TN_ERR_STATE, "scope_result" NOT_OPEN,
              "a result of a closed scope");
     tn_drop(next);
@@ -153,13 +153,13 @@ static void test_mistakes(void)
     ": object is not an object that scopes own: it is a device, an operator " \
     "or memory of the program"
     static struct { void *part[8]; } other;
-    ok(!tn_keep(&other), "what is no object cannot be kept");
+    ok(!tn_keep(&other), "a pointer to no object cannot be kept");
     is_error(TN_ERR_ARGUMENT, "keep" NO_OBJECT, "keeping what is no object");
     tn_drop(&other);
     is_error(TN_ERR_ARGUMENT, "drop" NO_OBJECT, "dropping what is no object");
     tn_drop((char *)&other + 2);
     is_error(TN_ERR_ARGUMENT, "drop" NO_OBJECT, "dropping half an address");
-    ok(!tn_scope_adopt(&other), "what is no object cannot be adopted");
+    ok(!tn_scope_adopt(&other), "a pointer to no object cannot be adopted");
     is_error(TN_ERR_ARGUMENT, "scope_adopt" NO_OBJECT, "adopting it");
     thing *holder = make(t);
     tn_drop(t);
@@ -174,9 +174,9 @@ static void test_mistakes(void)
     pthread_t thread;
     pthread_create(&thread, NULL, open_elsewhere, NULL);
     pthread_join(thread, NULL);
-    is_int(living, 2, "a thread's end closes what it left open");
+    is_int(living, 2, "the end of a thread closes its open scopes");
     tn_scope_close(next);
-    is_int(living, 0, "all is gone");
+    is_int(living, 0, "all objects are freed");
 }
 
 static void test_chain(void)
@@ -267,7 +267,7 @@ static void test_root(void)
     pthread_create(&thread, NULL, grow_root, NULL);
     pthread_join(thread, NULL);
     tn_log_set(NULL, NULL);
-    is_int(told, 1, "a growing root scope is told once");
+    is_int(told, 1, "a growing root scope is reported once");
     is_int(living, 0, "and freed at the thread's end");
 }
 

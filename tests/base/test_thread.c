@@ -82,7 +82,7 @@ static void test_counts(void)
     }
     tn__parallel_for(0, mark, NULL);
     tn__parallel_for(-1, mark, NULL);
-    is_int(done[0], 0, "no parts, no work");
+    is_int(done[0], 0, "a job without parts does no work");
 }
 
 /* Who does which part first. */
@@ -119,9 +119,11 @@ static void test_shares(void)
 static void test_mistakes(void)
 {
     is_int(tn_set_num_threads(0), TN_ERR_ARGUMENT, "0 threads are refused");
-    is_str(tn_error(), "set_num_threads: 0 is not from 1 to 1024", "in words");
+    is_str(tn_error(), "set_num_threads: 0 is not from 1 to 1024",
+           "with a message");
     tn_error_clear();
-    is_int(tn_set_num_threads(1025), TN_ERR_ARGUMENT, "too many too");
+    is_int(tn_set_num_threads(1025), TN_ERR_ARGUMENT,
+           "too many threads are refused, too");
     tn_error_clear();
     tn_set_num_threads(4);
     tn_status status[2] = {0};

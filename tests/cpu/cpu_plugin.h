@@ -1,5 +1,5 @@
-/* cpu_plugin.h: the CPU plugin, opened by hand, for the tests of this folder:
- * with a chosen instruction set and without the core above it. */
+/* cpu_plugin.h: opens the CPU plugin without the core, with a chosen
+ * instruction set, for the tests of this folder. */
 #ifndef TN_TESTS_CPU_PLUGIN_H
 #define TN_TESTS_CPU_PLUGIN_H
 
@@ -13,7 +13,7 @@
 #include <tenon/base.h>
 #include <tenon/plugin.h>
 
-static const char *chosen_isa; /* what option("isa") tells */
+static const char *chosen_isa; /* the value of option("isa") */
 static const char *chosen_stream;
 static const char *chosen_winograd;
 static _Thread_local char failure[512];
@@ -87,9 +87,9 @@ static void plugin_close(void)
     cpu->device_close(device);
 }
 
-/* The plugin opened with each instruction set, the last one twice, by 3 threads
- * and by 1 in turns; by 1 all results go past the caches. `test` has it; it is
- * closed behind it where `closes`. */
+/* Opens the plugin with each instruction set, the last one twice, with 3
+ * threads and with 1 in turns; with 1, all stores are non-temporal. Calls
+ * `test` with it, and closes it if `closes`. */
 enum { TURNS = 5 };
 
 static inline void plugin_turns(void (*test)(const char *isa, int threads),
@@ -117,7 +117,7 @@ static inline void plugin_each(void (*test)(const char *isa, int threads))
     plugin_turns(test, true);
 }
 
-/* A buffer of the device, and the memory behind it. */
+/* A buffer of the device, and its memory. */
 static tn_buffer *buffer_new(size_t bytes, void *pointer)
 {
     tn_buffer *buffer;
@@ -134,7 +134,7 @@ static void buffer_drop(tn_buffer *buffer)
     cpu->buffer_free(device, buffer);
 }
 
-/* A small generator of numbers (Steele et al., splitmix64). */
+/* Pseudo-random numbers (splitmix64: Steele, Lea, Flood 2014). */
 static uint64_t random_state;
 
 static uint64_t random_bits(void)

@@ -1,4 +1,4 @@
-/* cpu_program.h: small programs, put together by hand, for the tests of this
+/* cpu_program.h: builds small kernel programs by hand, for the tests of this
  * folder. */
 #ifndef TN_TESTS_CPU_PROGRAM_H
 #define TN_TESTS_CPU_PROGRAM_H

@@ -1,5 +1,4 @@
-/* cpu_values.h: what the tests of this folder fill memory with, and how they
- * compare it. */
+/* cpu_values.h: fills memory and compares it, for the tests of this folder. */
 #ifndef TN_TESTS_CPU_VALUES_H
 #define TN_TESTS_CPU_VALUES_H
 
@@ -12,7 +11,7 @@ static size_t dtype_bytes(tn_dtype dtype)
     return dtype == TN_U8 ? 1 : dtype == TN_F32 ? 4 : 8;
 }
 
-/* What a float is now and then, and what it is else; both NaN: any number. */
+/* The value of some floats, and that of the others; both NaN: any number. */
 static double rare = NAN, usual = NAN;
 
 static void fill(void *memory, tn_dtype dtype, int64_t count)

@@ -1,6 +1,6 @@
-/* Attention by the CPU's own loops equals its decomposition: results, gradients,
- * gradients of gradients, for sizes on both sides of a block's; the same bits by
- * any number of threads; and the scores are not in memory. */
+/* Attention by the CPU's loops equals its decomposition: results, first and
+ * second derivatives, for sizes on both sides of a block's; the same bits for
+ * any number of threads; and the scores are never in memory. */
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -9,7 +9,7 @@
 typedef struct sizes {
     int64_t batch, heads, kv_heads, queries, keys, features, values;
     bool causal;
-    double size; /* of queries: great ones make scores far apart */
+    double size; /* of queries: large ones spread the scores */
     int mask;    /* 0: none; 1: bool; 2: added; 3: bool, by queries alone */
 } sizes;
 
@@ -39,10 +39,11 @@ static tn_tensor *some(int64_t batch, int64_t heads, int64_t length,
 {
     tn_tensor *x = tn_randn(tn_dims(batch, length, heads, size));
     return tn_requires_grad(
-        tn_transpose(tn_mul_scalar(x, by), 1, 2)); /* as of heads cut apart */
+        tn_transpose(tn_mul_scalar(x, by), 1,
+                     2)); /* the strides of heads split from a projection */
 }
 
-/* The first query looks nowhere, the last one at far keys alone. */
+/* The first query attends to no key, the last one to the last keys only. */
 static tn_tensor *mask_of(const sizes *s)
 {
     tn_tensor *place =
@@ -142,8 +143,8 @@ static void check_threads(const sizes *s)
     tn_scope_close(scope);
 }
 
-/* A query that is NaN tells it to the values that it looks at, and to no other,
- * be it in the same vector. (Of keys 0 times it is NaN.) */
+/* A NaN query gives NaN only to the gradients of values that it attends to, not
+ * to others in the same vector. (For keys, 0 times it is NaN.) */
 static void check_hidden(void)
 {
     enum { LENGTH = 40, SIZE = 3, QUERY = 5 };

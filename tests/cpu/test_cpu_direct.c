@@ -1,7 +1,7 @@
-/* Differences of a matrix, a row that is the same for all rows, and a column of
- * numbers, on either side: one instruction, with tasks and pages that end
- * within rows, past the caches and not, on every instruction set. So much
- * filled with one number that string instructions do it, and less. */
+/* Instructions on a matrix and a row that is the same for all rows, or a
+ * column, on either side; with tasks and pages that end within rows, with and
+ * without non-temporal stores, for every instruction set. Fills large enough
+ * for string instructions, and smaller ones. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 
@@ -80,13 +80,13 @@ static void test_set(const char *isa)
     cpu->program_free(device, built);
 }
 
-/* Fills `count` elements from an odd one on with a number, or with one that is
- * repeated by strides of 0: all of them, and nothing beside. */
+/* Fills `count` elements from an odd offset with a scalar, or with an operand
+ * of strides 0. All of them must be written, and nothing beside. */
 static bool is_filled(tn_dtype dtype, size_t bytes, bool repeats, int64_t first,
                       int64_t count)
 {
     enum { BEYOND = 64 };
-    const uint64_t bits = UINT64_C(0x4009b97c3e81a5d2); /* no two bytes alike */
+    const uint64_t bits = UINT64_C(0x4009b97c3e81a5d2); /* all bytes differ */
     int64_t stride[2] = {0, 1};
     char *at[2];
     tn_buffer *buffer[2];

@@ -1,6 +1,6 @@
-/* Many numbers divided by one, which the cpu plugin does by multiplications
- * where those give the same: against the division of C, for every instruction
- * set. */
+/* Many numbers divided by one, which the cpu plugin replaces by multiplications
+ * if those give the same bits: compared with C's division, for every
+ * instruction set. */
 #include <math.h>
 
 #include "../tap.h"

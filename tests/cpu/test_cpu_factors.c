@@ -1,6 +1,6 @@
-/* What a compiled program spares: blocks of products and differences whose sums
- * take the factors, and blocks that later stages can make again. Their bits are
- * held in test_cpu_launch.c. */
+/* What a compiled program need not store: blocks of products and differences
+ * whose sums use the factors, and blocks that later stages can recompute.
+ * test_cpu_launch.c checks the bits. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ static void test_variance(const tn_cpu_routines *routines, tn_dtype dtype)
     tn__cpu_code_release(&code);
 }
 
-/* out = sum((x - m) * g * r): folds of columns take all of it. */
+/* out = sum((x - m) * g * r): the reduction over columns uses all factors. */
 static void triple(builder *b)
 {
     for (int k = 0; k < 5; k++)
@@ -134,7 +134,7 @@ int main(void)
 {
     plan_later();
     tn__cpu_host = &host;
-    /* Machine code has ways of its own. */
+    /* Machine code handles this differently. */
     const tn_cpu_routines *routines =
         tn__cpu_routines_for(is_here("v3") ? "v3" : NULL);
     test_variance(routines, TN_F32);

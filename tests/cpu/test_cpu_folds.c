@@ -1,7 +1,7 @@
-/* Folds over rows that are too large for the random programs: rows of many
- * chunks, columns, rows that all threads share, groups in many tasks. The result
- * must be the interpreter's, bit by bit, on every instruction set. The
- * interpreter takes most of the time: it runs once for all sets. */
+/* Reductions over rows that are too large for the random programs: rows of many
+ * chunks, columns, rows that all threads share, groups in many tasks. Results
+ * have the interpreter's bits for every instruction set. The interpreter takes
+ * most of the time, so it runs once for all sets. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
@@ -24,8 +24,9 @@ static const tn_program *reduction(builder *b, tn_dtype dtype, unsigned kind)
     return finish(b);
 }
 
-/* d = x - max(x); out = d * d / sum(d * d): values cross two reductions.
- * type: of the register; integers take the difference. */
+/* d = x - max(x); out = d * d / sum(d * d): values are used across two
+ * reductions. type: of the register; for integers a difference instead of the
+ * quotient. */
 static const tn_program *normal(builder *b, tn_dtype dtype, tn_dtype type)
 {
     memset(b, 0, sizeof *b);
@@ -45,8 +46,8 @@ static const tn_program *normal(builder *b, tn_dtype dtype, tn_dtype type)
     return finish(b);
 }
 
-/* m = max(x); out = (x - m) * sum((x - m) * x): factors of which one is less a
- * number of the row, and what is made of x and it again. */
+/* m = max(x); out = (x - m) * sum((x - m) * x): a factor less a number for each
+ * row, which is recomputed from x later. */
 static const tn_program *covariance(builder *b, tn_dtype dtype)
 {
     memset(b, 0, sizeof *b);
@@ -67,7 +68,7 @@ static const tn_program *covariance(builder *b, tn_dtype dtype)
 }
 
 /* out = (x - sum(x * x)) * x: no reduction reads x itself, and both stages read
- * it where it lies, as a gradient of softmax does. */
+ * it in place, as a gradient of softmax does. */
 static const tn_program *moment(builder *b, tn_dtype dtype)
 {
     memset(b, 0, sizeof *b);
@@ -85,7 +86,8 @@ static const tn_program *moment(builder *b, tn_dtype dtype)
     return finish(b);
 }
 
-/* out = max(x) * sum(x) * min(x), each in a stage of its own that only folds. */
+/* out = max(x) * sum(x) * min(x), each in a stage of its own that only reduces.
+ */
 static const tn_program *folds_alone(builder *b)
 {
     memset(b, 0, sizeof *b);
@@ -106,7 +108,7 @@ static const tn_program *folds_alone(builder *b)
     return finish(b);
 }
 
-/* out = x * x, and its sum, which nobody reads: x may end where out is made. */
+/* out = x * x, and its sum, which is not read: out may be in x's memory. */
 static const tn_program *squares(builder *b)
 {
     memset(b, 0, sizeof *b);
@@ -122,8 +124,8 @@ static const tn_program *squares(builder *b)
     return finish(b);
 }
 
-/* out = a ^ ~b: random words of counters x * x + x and one more, which one
- * operation draws; the second is read first. */
+/* out = a ^ ~b: random words of the counters x * x + x and the next, which one
+ * operation generates; the second is read first. */
 static const tn_program *random_pair(builder *b)
 {
     memset(b, 0, sizeof *b);
@@ -151,8 +153,8 @@ static const tn_program *random_pair(builder *b)
 
 /* ---- launches ----------------------------------------------------------- */
 
-/* `columns`: the row dimension comes first in memory. `width`: it stands
- * between two others, the last of which is so wide: windows of an image. */
+/* `columns`: the row dimension is outermost in memory. `width`: it is between
+ * two others, the last of which is so wide: windows of an image. */
 typedef struct shape {
     int64_t rows, length;
     bool columns;
@@ -250,7 +252,8 @@ static void open_set(const char *isa, int threads)
     sets[set_count++] = (set){isa, threads, device, queue};
 }
 
-/* By the sets of 3 threads, then by those of 1: a change starts them anew. */
+/* First all sets with 3 threads, then all with 1, because a change restarts
+ * threads. */
 static void check(const tn_program *program, const char *what)
 {
     work works[SHAPES];

@@ -1,5 +1,6 @@
-/* Launches of programs that move data, by an index or not: views of every order,
- * indices that blocks share, faults, what is stored and read again. */
+/* Launches of programs that move data, with or without an index: views of every
+ * order, indices that blocks share, faults, results that are stored and read
+ * again. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
@@ -109,8 +110,7 @@ static void test_copies(const char *isa)
     }
 }
 
-/* across: the index lies transposed in memory, as if each of its columns were
- * a row: such launches go by tiles. */
+/* across: the index is transposed in memory; such launches use tiles. */
 static void test_faults(bool across, bool twice)
 {
     enum { ROWS = 400, COLUMNS = 500, COUNT = ROWS * COLUMNS, TABLE = 1000 };
@@ -142,14 +142,15 @@ static void test_faults(bool across, bool twice)
     if (cpu->program_build(device, gather(&b, twice), &built) != TN_OK)
         bail_out("%s", failure);
     is_int(cpu->launch(queue, built, &launch), TN_ERR_INDEX,
-           "an index outside is told by launch%s", across ? ", by tiles" : "");
+           "an index outside is told by launch%s",
+           across ? ", by tiles" : "an index outside is reported by launch%s");
     is_int(cpu->queue_sync(queue, &fault), TN_ERR_INDEX, "and by queue_sync");
     is_int(fault.position, 200 * COLUMNS + 77, "the lowest position of them");
     is_int(fault.index, -7, "with its index");
     is_int(fault.extent, TABLE, "and the bound");
     is_int(fault.operand, 1, "and the operand");
     is_int((int64_t)fault.tag, 77, "and the launch's tag");
-    is_int(cpu->queue_sync(queue, &fault), TN_OK, "it is told once");
+    is_int(cpu->queue_sync(queue, &fault), TN_OK, "it is reported once");
     bool right = true;
     for (int64_t i = 0; i < COUNT; i++) {
         int64_t x = index[i / COLUMNS * stride[0] + i % COLUMNS * stride[1]];
@@ -251,7 +252,7 @@ static void test_shared(const char *isa)
         }
 }
 
-/* y = -x; z = f16(y * y) * y + x: what is stored is read again behind a step
+/* y = -x; z = f16(y * y) * y + x: a stored result is read again after a step
  * that has no machine code. */
 static void test_stored_and_read(const char *isa)
 {
@@ -294,7 +295,7 @@ static void test_stored_and_read(const char *isa)
         bail_out("the interpreter failed");
     ok(same_bits(TN_F32, got[1], want[0], COUNT) &&
            same_bits(TN_F32, got[2], want[1], COUNT),
-       "%s: what is stored, and read again", isa);
+       "%s: a result that is stored and read again", isa);
     cpu->program_free(device, built);
     for (int k = 0; k < 3; k++)
         buffer_drop(at[k].buffer);
@@ -356,6 +357,6 @@ int main(void)
 #else
            "cpu: isa=v9 is unknown: use generic",
 #endif
-           "with those there are");
+           "the message names the sets that were built");
     return done_testing();
 }

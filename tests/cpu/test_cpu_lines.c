@@ -1,6 +1,6 @@
-/* Operands that repeat, or lie in lines apart: blocks read them where they lie.
- * The result must be the interpreter's, or that of a plain loop, bit by bit, on
- * every instruction set. */
+/* Broadcast operands, and operands of separate contiguous rows, which blocks
+ * read in place. Results have the bits of the interpreter, or of a plain loop,
+ * for every instruction set. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
@@ -114,9 +114,9 @@ static void test_repeated(const char *isa)
     cpu->program_free(device, built);
 }
 
-/* Columns whose lines are taken where they lie: out = sum((x - m) * g * r) over
- * the first dimension, with x's lines apart, g's without a gap, and a number m
- * and r for each line, next to each other or not; or of another form. */
+/* Columns of rows that are read in place: out = sum((x - m) * g * r) over the
+ * first dimension, with separate contiguous rows of x, contiguous g, and
+ * numbers m and r for each row, adjacent or not; or of another form. */
 enum { ALL, NO_SCALE, NO_SCALE_NOR_LESS, NO_LESS, NUMBERS_FIRST, FORMS };
 
 static void test_lines(const char *isa, int form)
@@ -180,15 +180,18 @@ static void test_lines(const char *isa, int form)
             buffer_drop(at[k].buffer);
     }
     cpu->program_free(device, built);
-    ok(same, "%s: columns of lines that lie apart, numbers of each, form %d",
+    ok(same,
+       "%s: columns of separate contiguous rows, with a number for each, form "
+       "%d",
        isa, form);
 }
 
-/* Rows that lie in lines, apart or not, such as channels of images: m = max(x);
- * out = (x - m) * g * sum((x - m) * g) + w, a number of each line. */
+/* Rows of contiguous segments, adjacent or separate, such as channels of
+ * images: m = max(x); out = (x - m) * g * sum((x - m) * g) + w, with w for each
+ * segment. */
 static void test_row_lines(const char *isa, int threads)
 {
-    /* channels, lines, elements of a line */
+    /* channels, segments, elements of a segment */
     static const int64_t sizes[][3] = {{5, 32, 1024}, {3, 8, 3136},
                                        {2, 7, 1500},  {4, 3, 2000},
                                        {3, 9, 515},   {2, 100, 2700}};
@@ -247,7 +250,7 @@ static void test_row_lines(const char *isa, int threads)
             buffer_drop(at[k].buffer);
     }
     cpu->program_free(device, built);
-    ok(same, "%s, %d threads: rows that lie in lines", isa, threads);
+    ok(same, "%s, %d threads: separate contiguous rows", isa, threads);
 }
 
 static void test_set(const char *isa, int threads)

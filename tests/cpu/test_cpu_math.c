@@ -1,7 +1,7 @@
-/* The printed mathematical functions of the cpu plugin, against the bodies
- * that they were printed from: there is one for each function that is not
- * rare (for generic beside other sets, for each without float64 inside), and for
- * every instruction set it gives the interpreter's bits. */
+/* The printed mathematical functions of the cpu plugin compared with the bodies
+ * that they were printed from. There is one for each function that is not rare
+ * (for the generic set and the others, and without float64 where possible), and
+ * for every instruction set it gives the interpreter's bits. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -90,7 +90,7 @@ static bool same(const void *a, const void *b, int i, tn_dtype type)
     return !memcmp(x + i, y + i, 4) || (isnan(x[i]) && isnan(y[i]));
 }
 
-/* out = what the interpreter gives for the function of this name and type. */
+/* out = the interpreter's result for the function of this name and type. */
 static bool interpret(const tn_kernel_fn *fn, double (*in)[COUNT], void *out)
 {
     static const char *const args[] = {"", "x", "x, y", "x, y, z"};
@@ -156,7 +156,7 @@ static void test_function(const tn_kernel_fn *fn,
             ok(!entry, "%s is left out of generic", fn->name);
             continue;
         }
-        /* v4 leaves to v3 what machine code is made for. */
+        /* v4 uses v3's functions if machine code is generated for them. */
         if (!strcmp(sets[s].name, "v4") && !has_f64(fn) &&
             !has_i64(fn)) {
             ok(!entry, "%s is left out of v4", fn->name);

@@ -1,6 +1,7 @@
-/* Machine code that the cpu plugin makes at run time: random bodies against the
- * plain routines, instruction by instruction, to the bit; sums and extremes;
- * exp; and a system that refuses memory which is to be run. */
+/* Machine code that the cpu plugin generates at run time: random bodies
+ * compared with the plain routines, instruction by instruction, bit by bit;
+ * sums, minimum and maximum; exp; and a system that refuses executable memory.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -37,7 +38,7 @@ static uint32_t below(uint32_t n)
 
 static const uint8_t type_bytes[] = {4, 8, 4, 8, 1};
 
-/* Values that show what an instruction does with odd ones. */
+/* Corner cases of instructions. */
 static void fill_value(void *at, unsigned type)
 {
     static const double odd[] = {
@@ -78,12 +79,12 @@ static bool same(const char *a, const char *b, unsigned type)
 
 /* ---- random bodies ----------------------------------------------------- */
 
-/* A body, and what each node is by the plain routines. */
+/* A body, and each node's value by the plain routines. */
 typedef struct body {
     cpu_native native;
     cpu_node node[NODES];
     char value[NODES][ROOM * 8];
-    uint32_t single; /* operands that are one value a line */
+    uint32_t single; /* operands with one value for each row */
 } body;
 
 static tn_cpu_routines plain;
@@ -133,7 +134,7 @@ static void add_constant(body *b, unsigned type)
         memcpy(value + k * type_bytes[type], &node->bits, type_bytes[type]);
 }
 
-/* A random instruction that there is code for; false: not this time. */
+/* Adds a random instruction that has code. False: none this time. */
 static bool add_instruction(body *b)
 {
     unsigned real = b->native.wide ? CPU_F64 : CPU_F32;

@@ -1,6 +1,6 @@
-/* Matrix products, scatters, sorts and copies of the CPU plugin against
- * naive loops. Products are of small whole numbers, so that every order of
- * summation gives the same: nothing here has a tolerance. */
+/* Matrix products, scatters, sorts and copies of the CPU plugin compared with
+ * plain loops. Products are of small whole numbers, so that every order of
+ * summation gives the same result and no tolerance is needed. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -180,8 +180,8 @@ static void test_products(const char *isa)
     }
 }
 
-/* Random floats: a row's bits must not depend on the rows beside it, except
- * that one row alone meets columns of neighbours by dot products. */
+/* Random floats: a row's bits must not depend on the other rows, except that a
+ * single row is multiplied with several columns by dot products. */
 static void test_product_rows(void)
 {
     enum { M = 300, N = 133, K = 500 };
@@ -224,8 +224,8 @@ static void test_product_rows(void)
         buffer_drop(buffers[i]);
 }
 
-/* Equal rows of a, and equal columns of b, give equal ones wherever they stand
- * and wherever the product is cut. */
+/* Equal rows of a, and equal columns of b, give equal ones at any position and
+ * for any tiling of the product. */
 static void test_product_cuts(void)
 {
     static const int64_t sizes[][3] = {{129, 300, 600}, {257, 300, 600},
@@ -385,8 +385,8 @@ static double folded(unsigned reduce, double old, double x)
     }
 }
 
-/* src (R, C) into `to` places of dst along dim, whose rows lie `step` elements
- * apart; f32 sums in a fixed order. */
+/* Scatters src (R, C) into `to` positions of dst along dim, whose rows have a
+ * stride of `step` elements; f32 sums in a fixed order. */
 static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
                          int64_t step)
 {
@@ -435,7 +435,8 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     index[70 * C + 11] = to;
     index[69 * C + 9] = -1;
     tn_fault fault = {.size = sizeof fault};
-    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX, "an index outside is told");
+    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX,
+           "an index outside is reported");
     cpu->queue_sync(queue, &fault);
     ok(fault.position == 69 * C + 9 && fault.index == -1 &&
            fault.extent == to && fault.tag == 5,
@@ -448,8 +449,8 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     buffer_drop(s.dst.buffer);
 }
 
-/* A line in blocks and groups and what is left of them, of which two points in
- * different ones lie outside: all others arrive. */
+/* A row of blocks, groups and a remainder, with two indices outside the range
+ * in different ones: all other points are added. */
 static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
                                  int64_t src_stride)
 {
@@ -478,7 +479,8 @@ static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
         wrong += dst[n - 1 - i] != (arrives ? 1 + src[i * src_stride] : 1);
     }
     ok(status == TN_ERR_INDEX && fault.position == first && wrong == 0,
-       "of %d points, sources %d apart, all but two that lie outside arrive",
+       "of %d points, with sources at a stride of %d, all but two outside the "
+       "range are added",
        (int)n, (int)src_stride);
     buffer_drop(s.index.buffer);
     buffer_drop(s.src.buffer);
@@ -520,7 +522,8 @@ static void test_scatter_rows(void)
     index[70] = TO;
     index[69] = -1;
     tn_fault fault = {.size = sizeof fault};
-    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX, "an index outside is told");
+    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX,
+           "an index outside is reported");
     cpu->queue_sync(queue, &fault);
     ok(fault.position == 69 * C && fault.index == -1 && fault.tag == 6,
        "with the position of the first of its row");
@@ -574,7 +577,7 @@ static void test_sort_of(int64_t count, int64_t keep, bool descending,
             ordered = ordered && (descending ? way >= 0 : way <= 0);
             stable = stable && (way != 0 || place[here - 1] < place[here]);
         }
-    /* What was left out belongs after the last one kept. */
+    /* The elements that are left out come after the last one. */
     for (int64_t l = 0; l < LINES && keep > 0; l++)
         for (int64_t i = 0; i < count; i++) {
             int64_t last = l * count + keep - 1;
@@ -609,7 +612,7 @@ static void test_sort(int64_t count, int64_t keep, bool descending)
     test_sort_of(count, keep, descending, 50);
 }
 
-/* Numbers of 64 bits that lie within 32 bits of each other, or do not. */
+/* Numbers of 64 bits whose range fits in 32 bits, or does not. */
 static void test_sort_i64(int64_t count, uint64_t range, bool descending)
 {
     int64_t *in, *out, *place;
@@ -694,7 +697,7 @@ static void test_copy(void)
     tn_copy_args in = {.size = sizeof in, .direction = TN_COPY_TO_DEVICE,
                        .dst = buffer, .host = host_rows, .dst_offset = 1,
                        .bytes = 3, .rows = 3, .dst_pitch = 5, .src_pitch = 4};
-    is_int(cpu->copy(queue, &in), TN_OK, "rows go in");
+    is_int(cpu->copy(queue, &in), TN_OK, "rows are scattered");
     memory[16] = 0;
     is_str(memory, "-abc--efg--ijk--", "by their pitches");
     tn_copy_args out = {.size = sizeof out, .direction = TN_COPY_TO_HOST,

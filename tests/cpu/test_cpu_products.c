@@ -1,6 +1,6 @@
-/* Products so large that their operands are packed once for all tiles, against
- * the same a few rows at a time, which are not: equal bits, with gaps, strides
- * and NaN as the smaller ones of test_cpu_primitives have them. */
+/* Products so large that their operands are packed once for all tiles have the
+ * same bits as the same products computed a few rows at a time, which are not
+ * packed; with gaps, strides and NaN as in test_cpu_primitives.c. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -100,8 +100,8 @@ static bool product_is_right(tn_dtype dtype, const product_case *p)
     return same;
 }
 
-/* A row times n long columns that lie as rows, several at a time, against one
- * after the other: plus what is there. */
+/* A row times n long columns that are stored as rows, several at a time,
+ * compared with one after the other; both add to the output. */
 static bool row_is_right(tn_dtype dtype, int64_t n, int64_t k)
 {
     const size_t size = dtype == TN_F64 ? 8 : 4;

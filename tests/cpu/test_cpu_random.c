@@ -1,5 +1,5 @@
-/* The random words of the cpu plugin, for every instruction set: those of
- * lib/kernel/philox.h, for numbers that share counters and for others. */
+/* The random words of the cpu plugin equal those of lib/kernel/philox.h for
+ * every instruction set, for elements that share counters and for others. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -54,8 +54,9 @@ static void test_kind(const tn_cpu_routines *r, const char *isa,
         beyond += got[n] != 1234 || next[n] != 1234;
     }
     is_int(wrong, 0, "%s on %s are philox.h's", kind->name, isa);
-    is_int(wrong_pairs, 0, "in pairs");
-    is_int(wrong_each, 0, "with a key or a call of their own");
+    is_int(wrong_pairs, 0, "numbers that are generated in pairs are the same");
+    is_int(wrong_each, 0,
+           "so are those with a key or a call number for each element");
     is_int(beyond, 0, "and nothing is written beyond");
 }
 

@@ -1,5 +1,5 @@
-/* Scans of the CPU plugin, of each instruction set, against the definition in
- * plugin.h, written as plainly as it can be. */
+/* Scans of the CPU plugin, for each instruction set, compared with the
+ * definition in plugin.h as a plain loop. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -170,10 +170,10 @@ static void test_sums(const char *isa)
     }
     is_int(wrong_sums(TN_F32, 1, (1 << 20) + 700, 0, 0) +
                wrong_sums(TN_F32, 17, 17 * 1024 + 30, SIDE_BY_SIDE, 0),
-           0, "of more than 16 chunks, too");
+           0, "rows of more than 16 chunks");
     is_int(wrong_sums(TN_F32, 700, 40, IN_A_ROW, 900) +
                wrong_sums(TN_F32, 700, 40, SIDE_BY_SIDE | IN_PLACE, 900),
-           0, "of many lines");
+           0, "many rows");
 }
 
 /* ---- the other kinds ----------------------------------------------------- */
@@ -211,14 +211,14 @@ static void test_places(void)
             places = places && place[l * COUNT + k] == best;
         }
     }
-    ok(extremes, "a running maximum; a NaN stays");
+    ok(extremes, "a running maximum keeps a NaN");
     ok(places, "and the place of the last of equals");
     buffer_drop(s.in.buffer);
     buffer_drop(s.out.buffer);
     buffer_drop(s.out_index.buffer);
 }
 
-/* What the fold of the other kinds gives, and does x take its place? */
+/* One step of the other kinds; does x replace the running value? */
 static bool takes_over(unsigned kind, double *fold, double x)
 {
     const bool takes = isnan(x) || (kind == TN_REDUCE_MAX ? x >= *fold
@@ -288,7 +288,7 @@ static void test_extremes(const char *isa)
     is_int(wrong, 0, "%s: running extremes and their places", isa);
 }
 
-/* Many lines, one after the other or side by side, also in place. */
+/* Many rows, contiguous or interleaved, also in place. */
 static void test_scan_lines(bool columns, bool in_place)
 {
     enum { LINES = 77, COUNT = 301 };

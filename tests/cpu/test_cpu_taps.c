@@ -1,11 +1,12 @@
-/* test_cpu_taps.c: what is a sum of few elements times weights, or runs of
- * elements beside zeros, forward and back, has the reference's bits for every instruction set of this machine, also
- * where it is stored past the caches and with infinities, NaN and zeros. Sizes
- * are such that blocks share indices, that lines are longer and shorter than
- * vectors, and that a dimension's last block is shorter than others.
+/* test_cpu_taps.c: sums of few elements times weights, and contiguous segments
+ * padded with zeros, forward and backward, have the reference's bits for every
+ * instruction set of this machine, also with non-temporal stores and with
+ * infinities, NaN and zeros. Sizes are such that blocks share indices, that
+ * rows are longer and shorter than vectors, and that a dimension's last block
+ * is shorter than the others.
  *
- * A device is opened once in a process, so each combination is a process of
- * its own: this program, asked for its hashes. */
+ * A device is opened once in a process, so each combination runs in a process
+ * of its own: this program, started to print hashes. */
 #include <tenon/tenon.h>
 
 #include <math.h>
@@ -87,7 +88,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
                            TN_F32);
     case 14:
         return tn_unfold_images(x, tn_dims(3), .padding = 1);
-    case 15: /* more lies outside than within */
+    case 15: /* more padding than elements */
         return tn_unfold_images(x, tn_dims(2, 5), .padding = 7, .dilation = 3);
     case 16:
         return tn_unfold_images(x, tn_dims(3), .paddings = tn_dims(4, 0),
@@ -128,7 +129,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
     }
 }
 
-/* What is said of nine taps of each place, one of which lies outside. */
+/* The nine taps of each position, one of which is outside. */
 static uint64_t hash_of_fault(void)
 {
     enum { PLACES = 40, TAPS = 9 };

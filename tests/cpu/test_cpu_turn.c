@@ -1,5 +1,5 @@
-/* Matrices turned over by the cpu plugin's squares, and rows copied, for every
- * instruction set: all small sizes, and nothing beside them is written. */
+/* Matrices transposed by square tiles, and rows copied, for every instruction
+ * set: all small sizes, and nothing beside them is written. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -11,8 +11,8 @@ enum { MOST = 37, GAP = 11, STEP = MOST + GAP };
 static uint8_t in[8 * STEP * STEP];
 static _Alignas(64) uint8_t out[8 * STEP * STEP];
 
-/* Bytes of out that are not the matrix (columns, rows) among zeros, where rows
- * of out and of in begin that far apart. */
+/* How many bytes of out differ from the transposed matrix (columns, rows)
+ * surrounded by zeros. The strides are those of rows of out and in. */
 static int64_t wrong_bytes(size_t bytes, int64_t rows, int64_t columns,
                            int64_t out_step, int64_t in_step)
 {
@@ -44,7 +44,7 @@ static int64_t wrong_pairs(const tn_cpu_routines *r, size_t bytes)
     return wrong;
 }
 
-/* Three rows of each length, apart and side by side. */
+/* Three rows of each length, separate and adjacent. */
 static int64_t wrong_rows(const tn_cpu_routines *r)
 {
     enum { LONGEST = 1100 };

@@ -1,7 +1,7 @@
-/* Windows of 3 x 3 and of 1 x 3 by fewer products, and the direct way beside
- * them, against sums in float64: over odd sizes, paddings, groups and channels;
- * the same bits by 1 thread and by 3; NaN and infinity where they are seen and
- * nowhere else. */
+/* Convolutions with windows of 3 x 3 and of 1 x 3 by Winograd's algorithm, and
+ * by direct sums, compared with sums in float64: odd sizes, paddings, groups
+ * and channels; the same bits with 1 thread and with 3; NaN and infinity
+ * exactly where the sums have them. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -140,7 +140,7 @@ static void convolve_slowly(const convolution *c, double *sum, double *size)
     }
 }
 
-/* Within 4 ulp of what a sum of that size may lose at random. */
+/* Within 4 times the random-walk error of a sum of that size, in ulp. */
 static bool is_near(const float *got, const double *want, const double *size,
                     int64_t n)
 {
@@ -202,8 +202,8 @@ static void test_shapes(const char *isa, int threads)
         ok(moved == 0, "the same bits by another number of threads");
 }
 
-/* A NaN or an infinity in one pixel: the windows that see it have something of
- * the kind, and all others the bits they had. */
+/* A NaN or an infinity in one pixel: windows that contain it give NaN or
+ * infinity, and the bits of all others do not change. */
 static void test_special(const char *isa, int threads)
 {
     (void)threads;

@@ -1,5 +1,5 @@
-/* bugs.h: what programs of seeded bugs begin with: a context, streams, and the
- * blocks that each bug finds as they were. */
+/* bugs.h: the start of programs with seeded bugs: a context, streams, and
+ * blocks of memory that are restored before each bug. */
 #ifndef TN_TESTS_BUGS_H
 #define TN_TESTS_BUGS_H
 
@@ -8,7 +8,8 @@
 static tn_cu_context context, second; /* of devices 0 and 1 */
 static tn_cu_stream stream, other;    /* of device 0 */
 static tn_cu_stream far;              /* of device 1 */
-/* Of 64 bytes, written; the same, not written; freed; on device 1, written. */
+/* Blocks of 64 bytes: initialized; uninitialized; freed; initialized on
+ * device 1. */
 static tn_cu_pointer block, blank, freed, remote;
 static uint64_t eight[8]; /* the host's */
 
@@ -17,7 +18,7 @@ static inline tn_cu_result end(tn_cu_stream of)
     return cuStreamSynchronize(of);
 }
 
-/* The blocks as each scene finds them. */
+/* Restores the blocks before a scene. */
 static inline void begin(void)
 {
     char said[4096];
@@ -26,13 +27,13 @@ static inline void begin(void)
     MUST(cuMemAlloc_v2(&blank, 64));
     MUST(cuMemcpyHtoDAsync_v2(block, eight, 64, stream));
     MUST(end(stream));
-    sim_said(said, sizeof said);
+    sim_reports(said, sizeof said);
 }
 
 static inline bool is_found(tn_cu_result got, tn_cu_result want,
                             const char *says, char *said, size_t room)
 {
-    sim_said(said, room);
+    sim_reports(said, room);
     return got == want && (says ? strstr(said, says) != NULL : !*said);
 }
 

@@ -1,4 +1,4 @@
-/* calls.h: the simulated driver called as any program would call it. */
+/* calls.h: direct calls of the simulated driver, as a program makes them. */
 #ifndef TN_TESTS_CALLS_H
 #define TN_TESTS_CALLS_H
 
@@ -14,22 +14,22 @@ TN_CUDA_DRIVER_MAP(DECLARE)
 #undef DECLARE
 tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 tn_cu_result cuMemFreeHost(void *pointer);
-void sim_said(char *out, size_t room);
+void sim_reports(char *out, size_t room);
 void sim_mend(void);
 
-/* Ends the test program: what must not fail here has. */
+/* Ends the test program if a call fails that must not. */
 static inline void must(tn_cu_result error, const char *what)
 {
     char said[4096];
     if (!error)
         return;
-    sim_said(said, sizeof said);
+    sim_reports(said, sizeof said);
     bail_out("%s: error %d: %s", what, error, said);
 }
 #define MUST(call) must(call, #call)
 
-/* A kernel f whose body reads %a, %b, %c (64 bits) and leaves %d, which goes
- * to where its first parameter points. */
+/* A kernel f whose body reads %a, %b, %c (64 bits) and sets %d, which is stored
+ * where its first parameter points. */
 static const char calls_form[] =
     ".version 8.0\n.target sm_75\n.address_size 64\n"
     ".visible .entry f(.param .u64 p0, .param .u64 a, .param .u64 b,\n"

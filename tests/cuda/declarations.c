@@ -1,6 +1,6 @@
-/* Compiled where a CUDA toolkit is: the plugin's own declarations of the
- * driver, of NVRTC, cuBLASLt and cuSOLVER say what the toolkit's headers say; of
- * cuDNN where its header is there, too. */
+/* Compiled if a CUDA toolkit is installed: the plugin's declarations of the
+ * driver, NVRTC, cuBLASLt and cuSOLVER agree with the toolkit's headers; those
+ * of cuDNN if its header is there, too. */
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cusolverDn.h>
@@ -170,8 +170,9 @@ SAME(TN_SOLVER_VALUES, CUSOLVER_EIG_MODE_NOVECTOR);
 SAME(TN_SOLVER_VECTORS, CUSOLVER_EIG_MODE_VECTOR);
 _Static_assert(sizeof(cusolverStatus_t) == sizeof(int), "an int");
 
-/* Calls with arguments of our types: pointers to numbers are void there, so
- * theirs take them, and a parameter more or less is an error. */
+/* Calls with arguments of our types. Pointers to numbers are void in our
+ * declarations, so the toolkit's functions accept them; a missing or extra
+ * parameter is an error. */
 #define CALLED(symbol, ...)                                                   \
     _Static_assert(sizeof(symbol(__VA_ARGS__)) == sizeof(int), #symbol)
 static void *p;

@@ -1,13 +1,13 @@
-# All that can be held on the simulated driver, run by `make check-cuda-full`:
-# about an hour of one core, with an empty cache. `make check`
-# runs a part of each.
+# All tests on the simulated driver, run by `make check-cuda-full`. They take
+# about an hour of one core with an empty cache. `make check` runs a part of
+# each.
 #
 #   TENON_TEST_PROGRAMS   random programs, for each seed of the driver's (400)
-#   TENON_SIM_SEEDS       what is left to chance begins with each of these; none:
-#                         nothing is left to it (none 1 2 3)
-#   TENON_SIM_PARTS       what is run, in this order (seeds golden suite kit learn)
+#   TENON_SIM_SEEDS       seeds of random scheduling; none: not random (none 1 2 3)
+#   TENON_SIM_PARTS       the parts to run, in this order (seeds golden suite kit
+#                         learn)
 #
-# Behind each part stands its time.
+# It prints the time of each part.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -25,7 +25,7 @@ if ! tools/tenon info >"$scratch/output" 2>&1; then
     exit
 fi
 
-# whole NAME COMMAND...: what it says is in the log, too
+# whole NAME COMMAND...: runs it and prints its output, too
 whole() {
     began=$(date +%s)
     ! succeeds "$@" || grep -v '^ok ' "$scratch/output" | note
@@ -79,7 +79,7 @@ part_kit() {
         tools/tenon-plugin-check --timeout 3600 tenon-1/tn_cuda.so
 }
 
-# Lines of losses; the times at their ends are dropped.
+# The lines of losses, without the times at their ends.
 losses() {
     "$@" | sed -n 's/.*\(epoch .*loss [0-9.]*\).*/\1/p; /^test acc/p'
 }

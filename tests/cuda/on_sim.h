@@ -1,8 +1,7 @@
-/* on_sim.h: a test program that runs on the simulated driver, whoever starts
- * it: the loader looks for libraries where the environment said when the
- * process began. With TENON_TEST_GPU, which tests/gpu.sh sets, the driver at hand
- * is taken as it is: programs that also hold on a real one run there, others are
- * skipped. */
+/* on_sim.h: restarts a test program with the simulated driver in its library
+ * path, because the loader reads LD_LIBRARY_PATH when a process begins. If
+ * TENON_TEST_GPU is set (tests/gpu.sh), the installed driver is used: programs
+ * that also work on a real driver run on it, others are skipped. */
 #ifndef TN_TESTS_ON_SIM_H
 #define TN_TESTS_ON_SIM_H
 
@@ -17,7 +16,7 @@
 #include "../plugins/folder.h"
 #include "../tap.h"
 
-/* A function of the simulated driver's own by its name; NULL. */
+/* A function of the simulated driver by its name, or NULL. */
 static inline void on_sim_find(const char *name, void *out)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -36,17 +35,17 @@ static inline void on_sim_print_reason(void)
 static inline bool on_sim_already(void)
 {
     void *found;
-    on_sim_find("sim_said", &found);
+    on_sim_find("sim_reports", &found);
     return found;
 }
 
-/* Is this a real driver, that the program is to run on? */
+/* Should the program run on a real driver? */
 static inline bool on_real_driver(void)
 {
     return getenv("TENON_TEST_GPU") && !on_sim_already();
 }
 
-/* Begins the program anew where need be. */
+/* Restarts the program if necessary. */
 static inline void on_sim(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
@@ -68,14 +67,15 @@ static inline void on_sim(char **argv)
     bail_out("the program does not start again");
 }
 
-/* The same for a program that holds on a real driver, too. */
+/* The same for a program that also works on a real driver. */
 static inline void on_any_driver(char **argv)
 {
     if (!on_real_driver())
         on_sim(argv);
 }
 
-/* False, skipped, if it may not run; reason: why there is no device; "". */
+/* False, after a skip, if the program cannot run. reason: why there is no
+ * device. */
 static inline bool on_sim_ready(const char *reason)
 {
     if (strstr(reason, "NVRTC")) /* without it nothing runs */

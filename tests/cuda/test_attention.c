@@ -1,6 +1,6 @@
-/* Attention by the device's own kernels equals its decomposition, on the
- * simulated driver: results, gradients, gradients of gradients; the same numbers
- * are dropped; no scores are in memory. */
+/* Attention by the device's kernels equals its decomposition, on the simulated
+ * driver: results, first and second derivatives; dropout drops the same
+ * elements; no scores are in memory. */
 #include "../tap.h"
 #include "on_sim.h"
 
@@ -49,7 +49,7 @@ static results run(const sizes *s, const char *mask_of, bool twice)
     tn_tensor *g = tn_randn(
         tn_dims(s->batch, s->heads, s->queries, s->values));
     g = tn_to_dtype(g, s->dtype);
-    if (s->mask == 1) /* the first query looks nowhere */
+    if (s->mask == 1) /* the first query attends to no key */
         mask = tn_logical_and(
             tn_gt_scalar(tn_rand(tn_dims(s->queries, s->keys)), 0.5),
             tn_unsqueeze(
@@ -105,8 +105,8 @@ static void check(const sizes *s, bool twice)
     tn_scope_close(scope);
 }
 
-/* A query of each batch and head, keys of a batch alone, values of all: what is
- * many times there is read where it lies; gradients are summed. */
+/* Queries for each batch and head, keys for each batch, values shared by all:
+ * broadcast operands are read in place, and gradients are summed. */
 static void check_broadcast(bool shares_heads)
 {
     tn_scope *scope = tn_scope_open();
@@ -151,13 +151,13 @@ static void check_masked_between(void)
     tn_grad(y, &x, 1, &got, .gradient = tn_ones_like(y));
     tn_device_mask(NULL, NULL);
     ok(tn_item(tn_allclose(got, want, .rtol = 1e-5, .atol = 1e-5)) == 1,
-       "a device that does it no more takes the gradient by operators%s",
+       "a device whose attention fails uses operators for the gradient%s",
        tn_error() ? tn_error() : "");
     tn_error_clear();
     tn_scope_close(scope);
 }
 
-/* The rows behind it can be called by name. */
+/* The internal rows can be called by name. */
 static void check_by_name(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -187,7 +187,7 @@ static void check_by_name(void)
     tn_scope_close(scope);
 }
 
-/* Scores of 4 MiB would be seen; what is not laid out as a new tensor. */
+/* Scores would take 4 MiB and be detected; with non-contiguous operands. */
 static void check_memory(void)
 {
     tn_device *device = tn_device_current();
@@ -223,7 +223,7 @@ static tn_status run_step(void *context)
     return tn_copy_(s->y, dropping(s->x)) ? TN_OK : tn_error_code();
 }
 
-/* Recorded steps draw anew. */
+/* A replay draws new random numbers. */
 static void check_replay(void)
 {
     tn_scope *scope = tn_scope_open();

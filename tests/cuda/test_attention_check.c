@@ -1,7 +1,7 @@
-/* attention_check.c, with attentions of the test's own in the place of cuDNN's and
- * the own kernels': what differs by more than roundings is not used, what cannot be
- * asked is not, and each class of shapes is tried once. Memory of the device is the
- * process's. */
+/* attention_check.c, with attention functions of the test in place of cuDNN's
+ * and the plugin's kernels: one that differs by more than rounding is not used,
+ * nor one that cannot run, and each class of shapes is tried once. Device
+ * memory is the process's here. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -185,7 +185,7 @@ static tn_attention_args problem(tn_dtype dtype, uint32_t kind)
         .features = 64, .values = 32, .q = {.dtype = dtype}};
 }
 
-/* The first time anything is asked of a queue without a cache. */
+/* The first use of a queue without a cache. */
 static bool fresh(const tn_attention_args *a)
 {
     tn_queue queue = {.device = &device,

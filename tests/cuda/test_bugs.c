@@ -1,6 +1,6 @@
-/* Seeded bugs of a program that calls the driver, each of which the simulated one
- * must find and name, and beside each the same work done right, of which it must
- * say nothing. Those of kernels: test_bugs_kernels.c. */
+/* Seeded bugs in calls of the driver, each of which the simulated driver must
+ * detect and name; and for each a correct version, of which it must report
+ * nothing. Bugs in kernels: test_bugs_kernels.c. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,7 +222,7 @@ static tn_cu_result input_unordered(bool right)
     return ordered(right, copies_in, writes);
 }
 
-/* An event that is recorded before the work it is to stand for. */
+/* An event that is recorded before the work that it should follow. */
 static tn_cu_result recorded_early(bool right)
 {
     tn_cu_event event;
@@ -242,7 +242,7 @@ static tn_cu_result recorded_early(bool right)
     return error;
 }
 
-/* An event that was waited for stands for nothing that came later. */
+/* A wait for an event does not cover later work. */
 static tn_cu_result recorded_once(bool right)
 {
     tn_cu_event event;
@@ -315,8 +315,8 @@ static tn_cu_graph graph_of(tn_cu_pointer p, int count)
     return graph;
 }
 
-/* A graph whose kernel writes to memory that goes, run after that; made anew for
- * other memory it is another, or so it should be. */
+/* A graph whose kernel writes to memory that is then freed, run after that; the
+ * correct version makes a new graph for other memory. */
 static tn_cu_result graph_of_old(bool right)
 {
     tn_cu_pointer old;
@@ -329,7 +329,7 @@ static tn_cu_result graph_of_old(bool right)
     MUST(cuGraphLaunch(exec, stream));
     if (right)
         MUST(cuGraphExecUpdate(exec, second_one, &node, &result));
-    MUST(cuMemFree_v2(old)); /* waits for the run that was given */
+    MUST(cuMemFree_v2(old)); /* waits for the submitted launch */
     MUST(cuGraphLaunch(exec, stream));
     tn_cu_result error = end(stream);
     sim_mend();
@@ -339,7 +339,8 @@ static tn_cu_result graph_of_old(bool right)
     return error;
 }
 
-/* 910 without a word: who updates has to ask, and to go on by another way. */
+/* Error 910 without a report: the caller of an update must check it and do
+ * something else. */
 static tn_cu_result graph_of_another_form(bool right)
 {
     tn_cu_graph_exec exec;
@@ -506,7 +507,7 @@ static tn_cu_result module_in_use(bool right)
     return error;
 }
 
-/* A launch of so many groups of so many threads. */
+/* A launch of so many thread blocks of so many threads. */
 static tn_cu_result launch_of(unsigned groups, unsigned threads,
                               unsigned shared, bool whole)
 {
@@ -600,7 +601,7 @@ static tn_cu_result no_such_kernel(bool right)
     return error;
 }
 
-/* Closing device 1 with something left on it. */
+/* Closing device 1 with an object left on it. */
 static tn_cu_result leaves(bool right, int what)
 {
     tn_cu_context again;
@@ -673,7 +674,7 @@ static const struct {
     const char *name;
     tn_cu_result (*scene)(bool right);
     tn_cu_result error;
-    const char *says; /* NULL: the error alone tells */
+    const char *says; /* NULL: only the error is checked */
 } scenes[] = {
     FOUND(free_twice, TN_CU_INVALID_VALUE, "free already"),
     FOUND(free_middle, TN_CU_INVALID_VALUE, "no allocation's beginning"),

@@ -1,5 +1,5 @@
-/* Seeded bugs of kernels, each of which the simulated driver must find and name,
- * and beside each the same work done right, of which it must say nothing. */
+/* Seeded bugs in kernels, each of which the simulated driver must detect and
+ * name; and for each a correct version, of which it must report nothing. */
 #include "bugs.h"
 
 /* %rd1 and %a: the block; %b: the blank one; %c: another address, or 0 */
@@ -146,7 +146,7 @@ static const struct {
      4, 0, TN_CU_LAUNCH_FAILED, "not all threads of a group reach"},
 };
 
-/* Runs a body over a group; what the stream ends with. */
+/* Runs a body in a thread block. Returns the stream's error. */
 static tn_cu_result run(const char *body, unsigned threads, int c)
 {
     const tn_cu_pointer others[] = {0, (uintptr_t)eight, freed, remote};

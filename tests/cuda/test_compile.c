@@ -1,6 +1,6 @@
-/* Threads that need kernels at the same time: different ones are compiled at once,
- * and one that several need is compiled once. Each thread has a queue of its own:
- * the core gives a device's work to one queue. */
+/* Threads that need kernels at the same time: different ones are compiled at
+ * once, and one that several threads need is compiled once. Each thread has a
+ * queue of its own, since the core gives a device's work to one queue. */
 #include <pthread.h>
 
 #include "../device/by_name.h"

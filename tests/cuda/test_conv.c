@@ -1,6 +1,6 @@
-/* Without cuDNN convolutions are the core's own kernel's: the reference's bits,
- * whoever multiplies matrices; but half types of many filters are cuBLASLt's
- * where there are tensor cores. */
+/* Without cuDNN the core's kernel does convolutions, with the reference's bits
+ * for any library of matrix products. But half types with many filters use
+ * cuBLASLt if there are tensor cores. */
 #include "../device/convolutions.h"
 #include "on_sim.h"
 
@@ -13,7 +13,7 @@ static void print_convolutions(void)
     printf("%d wrong, %d declined", wrong, atomic_load(&convs_declined));
 }
 
-/* Nothing is unfolded: what is allocated is the result. */
+/* No columns are made: only the result is allocated. */
 static void print_memory(void)
 {
     tn_device *device = tn_device_open("cuda");
@@ -59,8 +59,7 @@ int main(int argc, char **argv)
            "1152, 0 declined; 1224, 1 declined; ",
            "tensor cores: half types of more than 16 filters are products");
     setenv("TENON_CUDA_MATMUL", "own", 1);
-    is_str(in_child(print_many_filters),
-           "1152, 0 declined; 1224, 0 declined; ",
-           "with products of our own they are not");
+    is_str(in_child(print_many_filters), "1152, 0 declined; 1224, 0 declined; ",
+           "with the plugin's own products they are not");
     return done_testing();
 }

@@ -8,7 +8,7 @@
 
 cd "$top_builddir" || exit 99
 
-# refuses TEXT NAME COMMAND...: passes if the command fails and says the text
+# refuses TEXT NAME COMMAND...: passes if the command fails and prints the text
 refuses() {
     text=$1 name=$2
     shift 2
@@ -24,9 +24,9 @@ refuses() {
 if TENON_DEVICE=cuda tools/tenon info >/dev/null 2>&1; then
     skip "without a driver" "this machine has one, and a device"
 else
-    refuses "install the NVIDIA driver" "no driver: the remedy is told" \
+    refuses "install the NVIDIA driver" "no driver: the error names the remedy" \
         env TENON_DEVICE=cuda tools/tenon info
-    succeeds "and auto takes another device" \
+    succeeds "and auto uses another device" \
         env TENON_DEVICE=auto tools/tenon info
 fi
 
@@ -52,7 +52,7 @@ export LD_LIBRARY_PATH TENON_CUDA_CODE TENON_DEVICE TENON_TEST_PLUGIN \
 TENON_CUDA_MATMUL=own
 export TENON_CUDA_MATMUL
 
-refuses "cuInit: CUDA_ERROR_UNKNOWN" "a driver that does not start says so" \
+refuses "cuInit: CUDA_ERROR_UNKNOWN" "an error of cuInit is reported" \
     env TENON_SIM_INIT=999 tools/tenon info
 refuses "the CUDA driver has no device" "a driver without a device" \
     env TENON_SIM_DEVICES=0 tools/tenon info
@@ -74,7 +74,7 @@ refuses "newer than the driver (CUDA 10.0), which cannot load its code" \
     tools/tenon info
 TENON_CUDA_LIBS=/nonexistent:$PWD/tests/sim/nvrtc
 export TENON_CUDA_LIBS
-succeeds "one of TENON_CUDA_LIBS that it takes" \
+succeeds "an NVRTC in TENON_CUDA_LIBS that the driver accepts" \
     env TENON_SIM_VERSION=11080 TENON_SIM_NVRTC=11.4 TENON_LOG=3 \
     TENON_CACHE_DIR=off examples/autograd
 is_str "$(grep -c 'NVRTC is loaded from .*/tests/sim/nvrtc' \
@@ -148,8 +148,8 @@ done
 succeeds "the kit's attention, by tensor cores" env TENON_SIM_ARCH=80 \
     tools/tenon-plugin-check --only attention --timeout 600 tenon-1/tn_cuda.so
 
-# What ./quickstart runs, its first epoch: 45 steps. (What stops reading ends it
-# at the second.)
+# The first epoch of what ./quickstart runs: 45 steps. (head closes the pipe,
+# which ends the program in the second epoch.)
 first_epoch() {
     examples/digits "$top_srcdir/data/digits.csv.gz" 2>&1 | sed -n '2 {p; q}' |
         sed 's/ *(.*//' # the time
@@ -157,18 +157,19 @@ first_epoch() {
 is_str "$(first_epoch)" "$(TENON_DEVICE=cpu first_epoch)" \
     "the digits network learns with the cpu's loss"
 
-# Steps that are recorded and replayed, as CUDA graphs.
+# Recorded and replayed steps, as CUDA graphs.
 succeeds "replayed steps have the bits of those that are run" tests/graph/test_graph
 note <"$scratch/output"
 
-# Batches that are copied while the device works: in order, whatever runs first.
+# Batches that are copied while the device works are right in any order of
+# execution.
 for seed in "" 1 2 3; do
     succeeds "a loader's batches arrive${seed:+ (order $seed)}" \
         env ${seed:+TENON_SIM_SEED=$seed} tests/data/test_upload
     note <"$scratch/output"
 done
 
-# Of the other samples all that are quick here: layers, optimizers, schedules,
+# Of the other samples those that are quick here: layers, optimizers, schedules,
 # and one training run of five. `make check-cuda-full` runs the rest.
 one=tests/golden/samples/training/mlp_sgd.safetensors
 succeeds "layers, optimizers, schedules, a training run: PyTorch's results" \
@@ -190,7 +191,8 @@ done | sed 's/[.]safetensors$//' >"$scratch/left"
     echo
 } | note
 
-# Work of a stream runs when chance has it, groups and threads in another order.
+# Random scheduling: work of streams, thread blocks and threads in another
+# order.
 for seed in 1 2 3; do
     TENON_SIM_SEED=$seed
     export TENON_SIM_SEED

@@ -1,7 +1,7 @@
-/* Two GPUs, as the simulated driver shows them: which one a name means, how
- * much memory an open one takes, what may meet on one device, copies between
- * them, training on one and on both with the losses of the cpu, and what a child
- * of a process that has opened one may do. */
+/* Two GPUs of the simulated driver: which one a name means, how much memory an
+ * open one takes, which tensors may be combined, copies between them, training
+ * on one and on both with the cpu's losses, and what a child may do after its
+ * parent opened one. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"
@@ -25,12 +25,15 @@ static const char *named(const char *name)
 
 static void test_names(void)
 {
-    is_str(named("cuda"), "cuda:0", "the first one");
-    is_str(named("cuda:1"), "cuda:1", "another by its number");
+    is_str(named("cuda"), "cuda:0",
+           "a name without a number is the first device");
+    is_str(named("cuda:1"), "cuda:1", "name:1 is the second device");
     is_str(named("cuda:GPU-5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a01"), "cuda:1",
-           "by its UUID, as nvidia-smi has it");
-    is_str(named("cuda:5a5a5a5a5a01"), "cuda:1", "by a part of that");
-    is_str(named("cuda:GPU 1"), "cuda:1", "by a part of its name");
+           "a device is found by its UUID, as nvidia-smi prints it");
+    is_str(named("cuda:5a5a5a5a5a01"), "cuda:1",
+           "a device is found by a part of its UUID");
+    is_str(named("cuda:GPU 1"), "cuda:1",
+           "a device is found by a part of its name");
     const char *text = named("cuda:2");
     ok(strstr(text, "there is no device 2: it has 2"), "%s", text);
     text = named("cuda:GPU-77");
@@ -60,7 +63,8 @@ static void print_memory(void)
 static void test_memory(void)
 {
     double bytes = strtod(in_child(print_memory), NULL);
-    ok(bytes <= 16 << 20, "before any tensor a device takes %.0f bytes", bytes);
+    ok(bytes <= 16 << 20, "an open device takes %.0f bytes before any tensor",
+       bytes);
 }
 
 /* ---- tensors ------------------------------------------------------------ */
@@ -76,7 +80,7 @@ static void print_meeting(void)
     tn_add(x, y);
     printf("%s", tn_error());
     tn_error_clear();
-    /* there and back, from what is not one block too */
+    /* there and back, also from a non-contiguous tensor */
     tn_tensor *sum = tn_add(tn_to(x, two), y);
     tn_tensor *turned = tn_transpose(tn_reshape(sum, tn_dims(2, 3)), 0, 1);
     tn_tensor *back = tn_to(tn_contiguous(tn_to(turned, one)), one);
@@ -95,7 +99,7 @@ static void test_tensors(void)
            strstr(text, "cuda:1"),
        "tensors of two GPUs do not meet: %s", text);
     ok(strstr(text, "; cuda:0 21 4 15") != NULL,
-       "what is copied from one to the other is right");
+       "copies from one device to the other are right");
 }
 
 /* ---- training ----------------------------------------------------------- */
@@ -248,7 +252,7 @@ static void print_child(void)
     tn_error_clear();
     tn_device_set(tn_device_open("cpu"));
     printf("; %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
-    tn_drop(before); /* of its own copy, of which nothing is on the device */
+    tn_drop(before); /* of its own copy, nothing of which is on the device */
 }
 
 static void test_fork(void)
@@ -262,7 +266,7 @@ static void test_fork(void)
            "; device_open: cuda: " FORKED "; 7",
            "a child of fork hears of it, and has the cpu");
     ok(tn_item(tn_exp(before)) > 2.7 && !tn_error(),
-       "to the parent nothing has changed");
+       "nothing has changed for the parent");
     tn_drop(before);
 }
 

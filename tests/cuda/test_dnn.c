@@ -1,8 +1,8 @@
-/* NVIDIA's cuDNN, where it is installed, takes the graphs that conv.c and
- * attention.c describe: for GPUs that are not there, of which it is told what
- * they are, as its heuristics and plans allow since 9.8. It names engines and
- * compiles their kernels; a driver of tests/cuda/told_driver.c takes these. The
- * last call, which would run them, is caught. */
+/* NVIDIA's cuDNN, if it is installed, accepts the graphs that conv.c and
+ * attention.c describe. No GPU is needed: since 9.8 its heuristics and plans
+ * work from a description of a GPU. It chooses engines and compiles their
+ * kernels; the driver of tests/cuda/told_driver.c accepts these. The last call,
+ * which would run them, is intercepted. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #include "../tap.h"
 #include <tenon/tensor.h>
 
-/* NVIDIA's libraries never free what they load: AddressSanitizer reads this, and
- * what ASAN_OPTIONS says besides. */
+/* NVIDIA's libraries never free what they load. AddressSanitizer reads these
+ * options in addition to ASAN_OPTIONS. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -167,7 +167,8 @@ static bool tell(const gpu *g)
     return !e && !library.finalize(told);
 }
 
-static int ran; /* how many tensors the last plan was given; -1: it did not run */
+static int
+    ran; /* how many tensors the last plan received; -1: it did not run */
 
 static tn_dnn_status handle_create(tn_dnn_handle *handle)
 {
@@ -188,7 +189,7 @@ static tn_dnn_status stream_set(tn_dnn_handle handle, tn_cu_stream stream)
     return 0;
 }
 
-/* The GPU wherever the handle would tell of one. */
+/* Sets the described GPU in every place where the handle stores one. */
 static tn_dnn_status set(tn_dnn_descriptor descriptor, int name, int type,
                          int64_t count, const void *elements)
 {
@@ -236,7 +237,7 @@ static bool find(void *file, const char *symbol, void *out)
     return found != NULL;
 }
 
-/* False where there is no library that can be told. */
+/* False if no library accepts a description. */
 static bool open_library(void)
 {
     const char *asked = getenv("TENON_CUDA_CUDNN");
@@ -348,7 +349,7 @@ static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
     }
 }
 
-/* What cuDNN is not asked, or may not be. */
+/* Calls for which cuDNN is not used, or must not be. */
 static void check_declined(tn_queue *queue)
 {
     tn_attention_args a = attention_of(&attentions[0], TN_ATTENTION_FORWARD);
@@ -397,7 +398,7 @@ static void check_declined(tn_queue *queue)
 typedef struct conv {
     tn_dtype dtype;
     int64_t count, in, out, groups, size, kernel, stride, dilation, pad;
-    bool by_channel; /* which lie side by side */
+    bool by_channel; /* which are adjacent */
 } conv;
 
 static const conv convs[] = {
@@ -453,8 +454,8 @@ static void check_conv(tn_queue *queue, const gpu *g, const conv *c)
     }
 }
 
-/* Begins anew with the driver that takes all, and where the plugin looks for cuDNN
- * and NVRTC, which cuDNN looks for. */
+/* Restarts the program with the driver that accepts everything, and with the
+ * folders in which the plugin searches cuDNN, and cuDNN searches NVRTC. */
 static void on_told_driver(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
@@ -498,7 +499,7 @@ int main(int argc, char **argv)
         tn_queue queue = {.device = &device};
         listed.major = gpus[i].version / 100;
         listed.info.memory_total = 80ull << 30;
-        if (!ok(tell(&gpus[i]), "cuDNN takes %s", gpus[i].name))
+        if (!ok(tell(&gpus[i]), "cuDNN accepts %s", gpus[i].name))
             continue;
         for (size_t k = 0; k < sizeof attentions / sizeof *attentions; k++)
             check_attention(&queue, &gpus[i], &attentions[k]);

@@ -1,6 +1,6 @@
-/* On a GPU with cuDNN: attention by it has the results of the own kernels and,
- * within a half type's roundings, those of float32 on the cpu; where it declines,
- * the own kernels' bits. Elsewhere there is nothing to see: it says so. */
+/* On a GPU with cuDNN: its attention has the results of the plugin's kernels
+ * and, within a half type's rounding, those of float32 on the cpu; where it
+ * declines, the plugin's kernels' bits. Elsewhere the test is skipped. */
 #include "../plugins/folder.h"
 #include <tenon/tenon.h>
 
@@ -92,7 +92,7 @@ static void run(const sizes *s, tn_device *device, bool wide,
     tn_device_set(cpu);
 }
 
-/* In a child, where nobody asks for cuDNN: what to compare with. */
+/* In a child without cuDNN: the results to compare with. */
 static void by_own_kernels(void)
 {
     setenv("TENON_CUDA_ATTENTION", "own", 1);
@@ -117,7 +117,7 @@ static void by_own_kernels(void)
         printf("%s", tn_error());
 }
 
-/* In a child, where nobody asks for either: what the plugin finds out by itself. */
+/* In a child with neither option set: what the plugin chooses itself. */
 static void by_default(void)
 {
     unsetenv("TENON_CUDA_ATTENTION");

@@ -1,7 +1,7 @@
-/* On a GPU with cuDNN: convolutions and their gradients by it have the rounding
- * errors of sums in the dtype that they are computed in, beside float64 on the
- * cpu: no TF32, no coarser transform. Elsewhere there is nothing to see: it says
- * so. */
+/* On a GPU with cuDNN: its convolutions and their gradients have the rounding
+ * errors of sums in the dtype that they are computed in, compared with float64
+ * on the cpu: no TF32, no less accurate transform. Elsewhere the test is
+ * skipped. */
 #include "../plugins/folder.h"
 #include <tenon/tenon.h>
 
@@ -11,7 +11,7 @@ typedef struct sizes {
     tn_dtype dtype;
     int64_t count, in, out, size[2], kernel[2], stride[2], pad[2], dilation[2],
         groups;
-    bool last[2];  /* of the input, of the weight: channels lie last */
+    bool last[2];  /* of the input, of the weight: channels-last layout */
     bool expanded; /* the output's gradient is one number for each channel */
 } sizes;
 
@@ -115,8 +115,9 @@ static void run(const sizes *s, tn_tensor *x, tn_tensor *w, tn_tensor *g,
                         : NULL;
 }
 
-/* The greatest error, in units of a half of an ulp of 1 in the dtype of the sum
- * over the sum of sizes; what the store's rounding may be is taken off. */
+/* The greatest error relative to the sum of absolute values, in units of half
+ * an ulp of 1 in the dtype of the sum, less the possible rounding of the store.
+ */
 static double worst(const sizes *s, tn_tensor *got, tn_tensor *want,
                     tn_tensor *scale)
 {

@@ -1,13 +1,13 @@
-/* Each call of the driver fails in turn, from the listing of devices to the
- * closing of one: the plugin says so or does without, gives back what it has,
- * and works when it is asked again. */
+/* Each call of the driver fails in turn, from listing devices to closing one:
+ * the plugin reports it or does without, releases what it has, and works at the
+ * next attempt. */
 #include "../../backends/cuda/cuda_driver.h"
 #include "../device/by_name.h"
 #include "on_sim.h"
 
 static void (*sim_fail)(const char *name, long n, tn_status error);
 static const char *(*sim_failed)(void);
-static void (*sim_said)(char *out, size_t room);
+static void (*sim_reports)(char *out, size_t room);
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719 };
 
@@ -150,8 +150,8 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
-/* A scan in the place of what is recorded, run; twice, the second time beside
- * another: that is no update to the driver. */
+/* Records a scan in place of the earlier work, twice, the second time with
+ * another node, which the driver does not accept as an update. */
 static bool updates_work(const by_hand *h, const tn_scan_args *scan,
                          tn_recorded *recorded)
 {
@@ -285,7 +285,7 @@ static bool peers_work(const by_hand *h)
     for (int i = 0; i < 12 && works; i++)
         works = back[i] == numbers[i] &&
                 back[12 + i] == (i % 3 == 2 ? 0 : numbers[i]);
-    p->queue_sync(h->queue, &fault); /* before its source goes */
+    p->queue_sync(h->queue, &fault); /* before its source is freed */
     if (to)
         p->buffer_free(h->device, to);
     if (from)
@@ -316,7 +316,8 @@ static bool is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* "cuMemAlloc_v2: told, then works"; "": there is no such call. */
+/* "cuMemAlloc_v2: told, then works"; "": there is no such call (told: an error
+ * was reported). */
 static void print_what_happens(void)
 {
     static const char *const once[] = {"cuInit", "cuDeviceGetCount",
@@ -338,7 +339,7 @@ static void print_what_happens(void)
            first                  ? "does without"
            : *by_hand_failure()   ? "told"
                                   : "FAILS WITHOUT A WORD");
-    sim_said(said, sizeof said);
+    sim_reports(said, sizeof said);
     if (*said && !is_one_of(name, gives_back))
         printf(", LEAVES: %s", said);
     sim_fail(NULL, -1, 0);
@@ -404,7 +405,7 @@ static void print_reason(void)
     printf("%s", works() ? "" : by_hand_failure());
 }
 
-/* The driver's functions, and those that no failure is told to: they ask for
+/* The driver's functions, and those whose failure is not reported: they request
  * nothing, or are called after a failure. */
 static const char *const functions[] = {
 #define NAME(field, symbol, parameters) #symbol,
@@ -439,7 +440,7 @@ static void test_all_failed(void)
            FUNCTIONS);
 }
 
-/* What the lines of one error have in common. */
+/* The common part of the lines of one error. */
 typedef struct tally {
     const char *text; /* in a line */
     int count;
@@ -471,12 +472,12 @@ static void test_error(int error, const char *name)
     for (size_t i = 0; i < 5; i++)
         note("%d of %ld: %s", tallies[i].count, call, tallies[i].text);
     ok(call > 60, "%s: %ld calls fail in turn", name, call);
-    is_int(tallies[5].count, 0, "%s: none of them unsaid", name);
+    is_int(tallies[5].count, 0, "%s: each failure is reported", name);
     is_int(tallies[6].count, 0, "%s: nothing is left behind", name);
-    is_int(tallies[7].count, 0, "%s: it works when asked again", name);
+    is_int(tallies[7].count, 0, "%s: it works at the next attempt", name);
     is_int(tallies[8].count, 0, "%s: the process lives", name);
     ok(error != LAUNCH_FAILED || tallies[3].count > 50,
-       "%s: a spoiled context stays so", name);
+       "%s: a lost context stays lost", name);
 }
 
 int main(int argc, char **argv)
@@ -489,7 +490,7 @@ int main(int argc, char **argv)
     setenv("TENON_SIM_DEVICES", "2", 1);
     on_sim_find("sim_fail", &sim_fail);
     on_sim_find("sim_failed", &sim_failed);
-    on_sim_find("sim_said", &sim_said);
+    on_sim_find("sim_reports", &sim_reports);
     snprintf(path, sizeof path, "%s/tn_cuda.so", folder ? folder : ".");
     snprintf(by_name_plugin, sizeof by_name_plugin, "cuda");
     if (!by_hand_load(&plugin, &(by_hand_how){.path = path,

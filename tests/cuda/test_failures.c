@@ -1,6 +1,6 @@
-/* What a program is told, and what is left to it, when a call of the driver
- * fails under its operators. Each scene is a process of its own, whose output is
- * looked at. */
+/* The errors that a program gets when a call of the driver fails in an
+ * operator, and what still works after it. Each scene runs in a process of its
+ * own, whose output is compared. */
 #include <tenon/tenon.h>
 
 #include "../ops/outside.h"
@@ -18,7 +18,8 @@ enum {
     LAUNCH_FAILED = 719
 };
 
-static const char *failing; /* what the scene makes fail, and with what */
+static const char
+    *failing; /* the call that the scene makes fail, and the error */
 static int failing_with;
 
 static void fail_next(void)
@@ -136,7 +137,7 @@ static void print_lost(void)
     print_seven();
 }
 
-/* Larger than what is held for reuse, so that the driver is asked. */
+/* Larger than the cached memory, so that the driver is called. */
 static void print_memory(void)
 {
     ready();
@@ -186,8 +187,8 @@ static tn_status square(void *context)
     return TN_OK;
 }
 
-/* A graph is updated where no graph is to be had: calls of a replay, and what it
- * leaves. */
+/* A graph is updated if no new one can be made: the calls of a replay, and its
+ * result. */
 static void print_update(void)
 {
     ready();
@@ -238,23 +239,23 @@ static void test_work(void)
            "an error that only its driver knows");
     is_str(scene("cuLaunchKernel", OUT_OF_RESOURCES, print_launch),
            "exp: cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES; then 7",
-           "not all that counts from 700 on spoils the context");
+           "not every error from 700 on loses the context");
     is_str(scene("cuLaunchKernel", MEMORY_LEAK, print_launch),
            "exp: cuLaunchKernel: CUDA_ERROR_TENSOR_MEMORY_LEAK; the device is "
            "lost to this process; then ones: cuCtxSetCurrent: "
            "CUDA_ERROR_TENSOR_MEMORY_LEAK; the device is lost to this process",
-           "but this does");
+           "CUDA_ERROR_TENSOR_MEMORY_LEAK loses the context");
     is_str(scene("cuCtxSetCurrent", INVALID_VALUE, print_launch),
            "exp: cuCtxSetCurrent: CUDA_ERROR_INVALID_VALUE; then 7",
            "a context that cannot be made current");
     is_str(scene("cuMemsetD8Async", OUT_OF_MEMORY, print_faults),
            "ERR_INDEX: index_select: memory for a launch: "
            "CUDA_ERROR_OUT_OF_MEMORY; then 1",
-           "a list of faults that cannot be emptied hides none and blames "
-           "nobody");
+           "a list of faults that cannot be cleared hides no fault and blames "
+           "no operator");
     const char *cache = getenv("TENON_CACHE_DIR");
     char *kept = strdup(cache ? cache : "off");
-    setenv("TENON_CACHE_DIR", "off", 1); /* else it would be made anew */
+    setenv("TENON_CACHE_DIR", "off", 1); /* otherwise a new one would be made */
     is_str(scene("cuModuleLoadData", INVALID_PTX, print_new_kernel),
            "atan: cuModuleLoadData: CUDA_ERROR_INVALID_PTX; then 0",
            "a kernel that the driver does not take, and then does");
@@ -266,12 +267,13 @@ static void test_work(void)
     is_str(scene("cuMemcpyDtoHAsync_v2", INVALID_VALUE, print_to_host),
            "copy to the host: a copy: CUDA_ERROR_INVALID_VALUE; then 7",
            "a copy that is refused");
-    is_str(scene("cuStreamSynchronize", ILLEGAL_ADDRESS, print_sync),
-           "exp: cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS; the device is "
-           "lost to this process; then ones: cuCtxSetCurrent: "
-           "CUDA_ERROR_ILLEGAL_ADDRESS; the device is lost to this process",
-           "work that failed late, by its operator's name; the device stays "
-           "lost, and the process lives");
+    is_str(
+        scene("cuStreamSynchronize", ILLEGAL_ADDRESS, print_sync),
+        "exp: cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS; the device is "
+        "lost to this process; then ones: cuCtxSetCurrent: "
+        "CUDA_ERROR_ILLEGAL_ADDRESS; the device is lost to this process",
+        "asynchronous failures name their operator; the device stays lost, and "
+        "the process lives");
     const char *text =
         scene("cuStreamSynchronize", LAUNCH_FAILED, print_sync_of_two);
     ok(strstr(text, "CUDA_ERROR_LAUNCH_FAILED; the device is lost to this "
@@ -281,7 +283,7 @@ static void test_work(void)
     setenv("TENON_CUDA_BLOCKING", "1", 1);
     text = scene("cuStreamSynchronize", LAUNCH_FAILED, print_launch);
     ok(strstr(text, "exp: ") == text && strstr(text, "the device is lost"),
-       "which then tells: %s", text);
+       "which the next call reports: %s", text);
     unsetenv("TENON_CUDA_BLOCKING");
     text = scene("cuLaunchKernel", LAUNCH_FAILED, print_lost);
     ok(strstr(text, "exp: cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED") == text &&
@@ -292,13 +294,13 @@ static void test_work(void)
 static void test_memory(void)
 {
     is_str(scene(NULL, 0, print_memory), "there; then 7",
-           "memory that is not there at first is asked for again");
+           "memory that is not available at first is requested again");
     setenv("TENON_SIM_MEMORY", "0x10000000", 1);
     is_str(scene(NULL, 0, print_retry),
            "there; then not there, zeros: out of memory on cuda:0: 160.00 MiB "
            "asked for; then 7",
-           "what is held for reuse is given back for it; what then is too much "
-           "is an error, and the device is of use after it");
+           "cached memory is released first; a request that still does not fit "
+           "is an error, and the device is usable after it");
     unsetenv("TENON_SIM_MEMORY");
 }
 
@@ -351,7 +353,8 @@ static void test_trace(void)
     is_str(scene("cuEventRecord", INVALID_VALUE, print_traced),
            "0 of 3, then 1 of 1: no error", "nor where they cannot be recorded");
     is_str(scene("cuEventElapsedTime", INVALID_VALUE, print_traced),
-           "2 of 3, then 1 of 1: no error", "a time that is not told is left out");
+           "2 of 3, then 1 of 1: no error",
+           "a time that the driver does not report is left out");
 }
 
 static void test_graph(void)
@@ -362,7 +365,7 @@ static void test_graph(void)
            "form it is, and where that fails the work is given piece by piece");
     is_str(scene("cuGraphExecUpdate", INVALID_VALUE, print_update),
            "1 of 4 calls, 16; 1 of 6 calls, 256no error",
-           "what the driver does not update is made anew");
+           "a graph that the driver cannot update is made anew");
 }
 
 static void print_late(void)
@@ -385,7 +388,7 @@ int main(int argc, char **argv)
     test_graph();
     test_trace();
     is_str(in_child(print_late), "all",
-           "indices outside are told with argument, value, position, shape and "
-           "range as they were given");
+           "indices outside are reported with argument, value, position, shape "
+           "and range as they were passed");
     return done_testing();
 }

@@ -1,6 +1,7 @@
-/* Elements further away than 2^31: kernels count in 32 bits where that is enough,
- * and in 64 where an operand reaches further. On the simulated driver, where
- * memory that nobody touches costs nothing and an address out of bounds is found. */
+/* Offsets of more than 2^31 elements: kernels use 32-bit indices if that is
+ * enough, and 64-bit ones if an operand reaches further. On the simulated
+ * driver, where unused memory costs nothing and an access out of bounds is
+ * detected. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"
@@ -29,7 +30,7 @@ static void print_far(void)
     const int64_t places[] = {(int64_t)1 << 31, far - 1, far - FEW, 0};
     tn_tensor *at = tn_tensor_from_array(places, TN_I64, tn_dims(4));
     printf(" %.0f", total(tn_index_select(x, 0, at)));
-    /* rows of which each lies 2^30 behind the one before */
+    /* rows with a stride of 2^30 elements */
     tn_tensor *rows = tn_as_strided(x, tn_dims(3, FEW),
                                     tn_dims((int64_t)1 << 30, 1));
     tn_fill_scalar_(rows, 1);

@@ -1,14 +1,14 @@
-# tests/gpu.sh, which nobody wants to see fail for the first time on a machine
-# that is lent for half an hour: packed, unpacked elsewhere, run on the simulated
-# driver. Parts that take long there are left to `make check-cuda-full`, which
-# runs the same programs.
+# tests/gpu.sh is packed, unpacked elsewhere, and run on the simulated driver,
+# so that it does not fail for the first time on a machine that is available
+# only for a short time. `make check-cuda-full` runs the programs of parts that
+# take long here.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
 driver=$PWD/tests/sim/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 name=${PWD#"$(cd "$top_srcdir" && pwd)"/}
 
-# refuses TEXT NAME OPTION...: gpu.sh ends with an error that says the text
+# refuses TEXT NAME OPTION...: passes if gpu.sh fails and prints the text
 refuses() {
     text=$1 fact=$2
     shift 2
@@ -63,7 +63,7 @@ on_sim() {
         sh "$scratch/elsewhere/tests/gpu.sh" -o "$scratch/results" "$@"
 }
 
-# result PART: what the table says of it
+# result PART: prints its result in the table
 result() {
     awk -F ' *[|] *' -v part="$1" '$2 == part { print $3 }' \
         "$scratch/results/results.md"
@@ -93,7 +93,7 @@ is_str "$(grep -c "$scratch/elsewhere/$name/tenon-1/tn_cuda.so" \
 is_str "$?" 1 "a part that takes longer than it may is a failure"
 is_str "$(result golden)" "ended after 1 s" "which the table tells"
 
-# A Python that has torch if it is given the script that was unpacked.
+# A Python that has torch if it runs the unpacked script.
 moved=$scratch/elsewhere/bench
 cat >"$scratch/python" <<EOF
 #!/bin/sh

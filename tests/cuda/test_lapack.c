@@ -1,6 +1,6 @@
-/* Factorisations by cuSOLVER (the extension "lapack"), on the simulated driver
+/* Factorisations by cuSOLVER (the extension "lapack") on the simulated driver
  * and its libcusolver: results and gradients are the cpu's, nothing runs on the
- * host, and matrices that cannot be done are told. */
+ * host, and matrices that cannot be factored are reported. */
 #include "on_sim.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ static tn_tensor *lower_right_unit(tn_tensor *x)
                                       .left = false, .unitriangular = true);
 }
 
-/* Q and R beside each other. */
+/* Q and R, concatenated. */
 static tn_tensor *qr_of(tn_tensor *x, const char *mode)
 {
     tn_tensor *r, *q = tn_linalg_qr(x, &r, .mode = mode);
@@ -274,7 +274,7 @@ static void print_beside(void)
         if (bad || tn_error())
             note("%s: %s", functions[i / 2].name,
                  tn_error() ? tn_error() : "other than the cpu's");
-        /* whose gradient wants the order of rows */
+        /* whose gradient needs the order of rows */
         bool ordered = strncmp(functions[i / 2].name, "lu", 2) == 0;
         on_host += ordered ? 0 : runs;
         wrong += bad || tn_error();
@@ -372,18 +372,20 @@ int main(int argc, char **argv)
                "0 wrong, nothing on the host, missing 0",
                "%s: %d factorisations and their gradients are the cpu's",
                names[i], FUNCTIONS);
-        is_str(in_child(print_refused),
-               "linalg_inv: matrix 0 of the batch is singular (LAPACK's info "
-               "is 2)\n"
-               "linalg_solve: matrix 0 of the batch is singular (LAPACK's info "
-               "is 2)\n"
-               "linalg_cholesky: matrix 0 of the batch is not "
-               "positive-definite (LAPACK's info is 2)\n"
-               "linalg_cholesky: matrix 1 of the batch is not "
-               "positive-definite (LAPACK's info is 2)\n"
-               "linalg_svd: A (2, 2) holds NaN or infinities\n"
-               "linalg_inv: A (2, 3): square matrices are wanted\n",
-               "%s: what cannot be done is told as on the host", names[i]);
+        is_str(
+            in_child(print_refused),
+            "linalg_inv: matrix 0 of the batch is singular (LAPACK's info "
+            "is 2)\n"
+            "linalg_solve: matrix 0 of the batch is singular (LAPACK's info "
+            "is 2)\n"
+            "linalg_cholesky: matrix 0 of the batch is not "
+            "positive-definite (LAPACK's info is 2)\n"
+            "linalg_cholesky: matrix 1 of the batch is not "
+            "positive-definite (LAPACK's info is 2)\n"
+            "linalg_svd: A (2, 2) holds NaN or infinities\n"
+            "linalg_inv: A (2, 3): square matrices are wanted\n",
+            "%s: a matrix that cannot be factored is reported as on the host",
+            names[i]);
         is_str(in_child(print_infos), "02 0",
                "%s: infos, and a batch of nothing", names[i]);
         is_str(in_child(print_replayed), "01 ", "%s: recorded, and replayed",

@@ -1,7 +1,6 @@
-/* Layers whose bias, activation and gradients are done by the products
- * themselves (the extension "product"): which
- * products it was asked for, and that the results are those of the operators
- * one by one. */
+/* Layers whose bias, activation and gradients are part of the matrix products
+ * (the extension "product"): which products are requested, and that the results
+ * are those of the separate operators. */
 #include "on_sim.h"
 
 #include <math.h>
@@ -65,7 +64,8 @@ static double apart(tn_tensor *x, tn_tensor *y)
     return most / (size + 1e-30);
 }
 
-/* "0 wrong; 134 4 136 512": what was asked for where the extension is there. */
+/* "0 wrong; 134 4 136 512": the requested epilogues if the extension is there.
+ */
 static void print_learned(void)
 {
     const double tolerance = dtype == TN_F32   ? 1e-5
@@ -101,7 +101,7 @@ static void expect(const char *want, const char *text)
            activation, without_bias ? ", no bias" : "", text);
 }
 
-/* The gradient of a hidden tensor asked for by name, and that of a gradient. */
+/* The gradient of a given hidden tensor, and that of a gradient. */
 static void print_asked(void)
 {
     double out[2][2];
@@ -130,7 +130,7 @@ static void print_asked(void)
     printf("%s", tn_error() ? tn_error() : "");
 }
 
-/* A network of modules takes the same way; a hook puts an end to it. */
+/* A network of modules uses the same products; a hook prevents it. */
 static tn_tensor *look(tn_module *module, tn_tensor *input, tn_tensor *output,
                        void *context)
 {
@@ -156,7 +156,7 @@ static void print_modules(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* float8 by scales that stay on the device, and what goes another way. */
+/* float8 with scales on the device, and cases that do not use the product. */
 static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
                         tn_dtype of)
 {
@@ -200,8 +200,8 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
-/* Biases that begin at 256 bytes, at 16, and between: what was chosen by the
- * first is not right for the second, and the third is added by itself. */
+/* Biases aligned to 256 bytes, to 16, and less: the algorithm for the first is
+ * not valid for the second, and the third is added by a separate operator. */
 static void print_aligned(void)
 {
     tn_log_set(listen, NULL);
@@ -216,7 +216,7 @@ static void print_aligned(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* Can the row be called with g, weight, aux, kept and words? */
+/* Does the row accept g, weight, aux, kept and words? */
 static int takes_back(tn_tensor *const x[4], uint32_t words)
 {
     tn_value value[5] = {{TN_VALUE_NONE, 0, {.i = 0}}};
@@ -229,8 +229,8 @@ static int takes_back(tn_tensor *const x[4], uint32_t words)
     return got == 1;
 }
 
-/* The rows behind it can be called by name: with fewer elements than the
- * product would read. */
+/* The internal rows can be called by name, with fewer elements than the product
+ * would read. */
 static void print_by_name(void)
 {
     enum { RELU = 2, GELU_TANH = 8 };
@@ -301,18 +301,18 @@ int main(int argc, char **argv)
     /* the weights' gradients are products as the plain ones: chosen already */
     expect("0 wrong; 130 1 136", "without a bias");
     is_str(in_child(print_asked), "same same ",
-           "gradients asked for by name, and gradients of gradients");
+           "gradients of given tensors, and gradients of gradients");
     activation = "gelu_tanh";
     is_str(in_child(print_asked), "same same ", "of gelu, too");
     is_str(in_child(print_modules), " 6 36; 4",
            "layers in a row are one product each, unless a hook is between");
     is_str(in_child(print_scaled), "3 same: 1 4 4; 3 same: 0 0",
-           "float8 with scales is cuBLASLt's where it lies in rows, sixteen "
-           "wise; else float32 is multiplied");
+           "float8 with scales uses cuBLASLt if rows are contiguous and a "
+           "multiple of sixteen; otherwise float32 is multiplied");
     is_str(in_child(print_aligned), "17 17 17  4 4 0",
-           "a choice holds for biases that lie as well");
+           "a choice of algorithm also holds for biases of other strides");
     is_str(in_child(print_by_name), "11 00 00 1000 110000000000000",
-           "rows by name refuse what is no linear's");
+           "rows called by name refuse tensors that are not linear's");
     is_str(in_child(print_not_a_number), "1", "relu keeps NaN");
     return done_testing();
 }

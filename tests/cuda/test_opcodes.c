@@ -1,8 +1,8 @@
-/* Every row of the simulator's table of PTX instructions against its meaning in
- * the manual (PTX ISA, "Instruction Set"), written a second time and otherwise:
- * whole numbers in 128 bits, floating point in 113 bits of which the nearest
- * number is taken, bits one by one. A row without a meaning here is a failure,
- * so none comes without one. All pairs of awkward operands, all NaNs equal. */
+/* Compares every row of the simulator's table of PTX instructions with its
+ * meaning in the manual (PTX ISA, "Instruction Set"), implemented a second time
+ * in another way: integers in 128 bits, floating point in 113 bits and then
+ * rounded, bits one by one. A row without a meaning here is a failure. Operands
+ * are all pairs of corner cases; all NaNs are equal. */
 #include "calls.h"
 
 #include <float.h>
@@ -81,7 +81,7 @@ static uint64_t half_of(double x, unsigned fraction)
     if (x != x)
         return 0x7fff;
     const wide size = x < 0 ? -(wide)x : (wide)x;
-    /* the code of infinity stands for the number that would be next */
+    /* the code of infinity means the number that would be next */
     for (uint64_t code = 0; code <= 0x7fffu >> fraction << fraction; code++) {
         const int power = (int)(code >> fraction);
         wide value = (wide)(code & ((1u << fraction) - 1));
@@ -192,7 +192,7 @@ static bool of_wholes(const char *name, const uint64_t v[3], uint64_t *d)
     return true;
 }
 
-/* The root is the number whose neighbours' middle is beyond it. */
+/* The root is the number whose rounding interval contains the exact root. */
 static wide root(double x, type t)
 {
     uint64_t low = 0, high = of_real((wide)INFINITY, t);

@@ -114,6 +114,6 @@ int main(int argc, char **argv)
            "install NVIDIA's libcublas, or set TENON_CUDA_LIBS to its "
            "folder (/nonexistent: cannot open shared object "
            "file: No such file or directory)",
-           "asked for by name, its absence is an error");
+           "a library that is requested by name and missing is an error");
     return done_testing();
 }

@@ -1,6 +1,6 @@
-/* Scatters of so many indices that several groups sort them, by one digit to
- * three, have the cpu's bits on the simulated driver; so have lines that are
- * held in shared memory. Shorter ones: tests/device/test_primitives.c. */
+/* Scatters with so many indices that several thread blocks sort them, by one to
+ * three digits, have the cpu's bits on the simulated driver; so have rows that
+ * are held in shared memory. Shorter ones: tests/device/test_primitives.c. */
 #include "../tap.h"
 #include "on_sim.h"
 

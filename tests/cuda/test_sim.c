@@ -1,12 +1,12 @@
-/* The simulated driver: instructions that have a meaning of PTX's own, against
- * its manual. */
+/* The simulated driver: instructions with special semantics, compared with
+ * PTX's manual. */
 #include "calls.h"
 
 #include <math.h>
 
 static tn_cu_stream stream;
 
-/* Runs a body; what the stream ends with. */
+/* Runs a body. Returns the stream's error. */
 static tn_cu_result run(const char *body, uint64_t a, uint64_t b, uint64_t c,
                         uint64_t *d)
 {
@@ -126,7 +126,7 @@ static void test_instructions(void)
         uint64_t d = 0;
         tn_cu_result error = run(cases[i].body, cases[i].a, cases[i].b,
                                  cases[i].c, &d);
-        /* what is narrower leaves the rest of the register as it was */
+        /* a narrower result does not change the rest of the register */
         ok(!error && (d == cases[i].d ||
                       (d & 0xffffffffu) == cases[i].d),
            "%s of %llx %llx %llx: %llx", cases[i].body,

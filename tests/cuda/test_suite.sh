@@ -1,13 +1,13 @@
-# The test programs of the rooms whose work may be any device's, unchanged, with
+# Runs the test programs of rooms that work on any device, unchanged, with
 # TENON_DEVICE=cuda on the simulated driver, with the real NVRTC.
 #
-#   TENON_SIM_SUITE=all  those too that take minutes (make check-cuda-full)
+#   TENON_SIM_SUITE=all  also the programs that take minutes (make check-cuda-full)
 #
-# Programs look at an error right after its call, so each piece of work is
-# waited for; the host runs that test_linalg counts are LAPACK's, so cuSOLVER's
-# place is left to it. Some misused convolutions have 8 million results, for
-# which the own kernel takes minutes there: those go by columns. No other
-# driver's devices: their kernels are compiled in tests of their own.
+# Work is synchronous, because programs check an error right after its call.
+# cuSOLVER is masked, because test_linalg counts the operators that run on the
+# host, with LAPACK. test_misuse masks conv, because some misused convolutions
+# have 8 million results, for which the plugin's kernel takes minutes here.
+# Devices of OpenCL are hidden, because other tests compile their kernels.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -26,7 +26,7 @@ if ! tools/tenon info >"$scratch/output" 2>&1; then
 fi
 
 rooms="autograd data device graph io nn nulls ops optim tensor trace training"
-# Some 20 s to 7 minutes each there.
+# Each takes 20 s to 7 minutes there.
 long=" autograd/test_backward autograd/test_gradients \
     autograd/test_hard_points ops/test_conv ops/test_misuse ops/test_pool \
     trace/test_trace training/test_amp training/test_threads "

@@ -1,7 +1,6 @@
-/* The simulated driver: instructions that a warp does as one, and copies that
- * are waited for, against the layouts of NVIDIA's manual (PTX ISA 8, "Matrix
- * Fragments for mma.m16n8k16", "ldmatrix", "cp.async"); and what is wrong with
- * them is found. */
+/* The simulated driver: instructions of a whole warp, and asynchronous copies,
+ * compared with the layouts of NVIDIA's manual (PTX ISA 8, "Matrix Fragments
+ * for mma.m16n8k16", "ldmatrix", "cp.async"); and wrong uses are detected. */
 #include "calls.h"
 
 #include "../../lib/kernel/narrow_float.h"
@@ -10,9 +9,9 @@ enum { LANES = 32 };
 
 static tn_cu_stream stream;
 
-/* Thread t has words a[8 t] ... and leaves words d[8 t] ...; registers %r0 to
- * %r15, %f0 to %f7, 1 KiB of shared memory s; %q its own address in a, %u in d,
- * %t its number. */
+/* Thread t reads the words a[8 t] ... and writes the words d[8 t] ...
+ * Registers: %r0 to %r15, %f0 to %f7; %q is the thread's address in a, %u that
+ * in d, %t its number. 1 KiB of shared memory s. */
 static const char form[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry f(.param .u64 a, .param .u64 d)\n{\n"

@@ -1,5 +1,6 @@
 /* A libcuda.so.1 without a GPU, for test_dnn.c: cuDNN finds each function that
- * it looks for, there is no device, and kernels that it has compiled are taken. */
+ * it looks up, there is no device, and kernels that it has compiled are
+ * accepted. */
 
 #define NO_DEVICE 100 /* CUDA_ERROR_NO_DEVICE */
 

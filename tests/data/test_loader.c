@@ -56,7 +56,7 @@ static void test_order(tn_dataset *set)
     epoch(mixed, first);
     epoch(mixed, second);
     ok(is_permutation(first) && is_permutation(second),
-       "each sample comes once an epoch");
+       "each sample is in an epoch once");
     ok(memcmp(first, second, sizeof first) != 0, "epochs differ");
     tn_loader *same = tn_loader_new(set, .batch_size = 7, .shuffle = true,
                                     .seed = 5);
@@ -68,7 +68,7 @@ static void test_order(tn_dataset *set)
     tn_loader *fixed =
         tn_loader_new(set, .batch_size = 2, .order = order, .order_count = 3);
     is_int(epoch(fixed, seen), 3, "an order of one's own, repeats allowed");
-    ok(seen[0] == 9 && seen[1] == 0 && seen[2] == 9, "is kept");
+    ok(seen[0] == 9 && seen[1] == 0 && seen[2] == 9, "the given order is kept");
 }
 
 /* ---- samplers ----------------------------------------------------------- */
@@ -81,7 +81,7 @@ static void test_draws(tn_dataset *set)
     tn_loader *loader =
         tn_loader_new(set, .batch_size = 100, .weights = weights,
                       .weight_count = COUNT, .sample_count = DRAWN);
-    is_int(tn_loader_count(loader), 40, "as many samples as asked for");
+    is_int(tn_loader_count(loader), 40, "as many samples as requested");
     int64_t y[100], first[2][100];
     TN_EACH_BATCH(batch, loader) {
         tn_tensor_to_array(batch.y, y, sizeof y);
@@ -93,7 +93,7 @@ static void test_draws(tn_dataset *set)
     ok(abs(times[4] - 2000) < 158 && abs(times[1] - 1000) < 137,
        "samples come as often as their weights say");
     is_int(times[1] + times[4] + times[8], DRAWN,
-           "one of weight 0 never comes");
+           "a sample of weight 0 is never drawn");
 
     for (int k = 0; k < 2; k++) {
         tn_loader *again =
@@ -113,7 +113,7 @@ static void test_draws(tn_dataset *set)
     ok(memcmp(first[0], first[1], sizeof first[0]) != 0,
        "and differently for another seed");
     is_int(tn_loader_count(tn_loader_new(set, .replacement = true)), COUNT,
-           "as many as the set has, if nothing else is said");
+           "by default as many samples as the set has");
 
     int64_t seen[COUNT];
     tn_dataset *some = tn_dataset_subset(set, (int64_t[]){7, 7, 2}, 3);
@@ -130,7 +130,8 @@ static void test_scopes(tn_dataset *set)
     int64_t before = tn_scope_count();
     TN_EACH_BATCH(batch, loader)
         tn_mul_scalar(batch.x, 2);
-    is_int(tn_scope_count(), before, "what a body makes goes with its batch");
+    is_int(tn_scope_count(), before,
+           "tensors of the loop's body are freed with their batch");
     TN_EACH_BATCH(batch, loader) {
         tn_mul_scalar(batch.x, 2);
         if (batch.index == 1)
@@ -146,7 +147,7 @@ static void test_scopes(tn_dataset *set)
     TN_EACH_BATCH(batch, loader)
         bodies++;
     is_int(bodies, 1, "and lets none begin");
-    is_str(tn_error(), "enough", "the first message stays");
+    is_str(tn_error(), "enough", "the first message is kept");
     tn_error_clear();
 }
 
@@ -185,13 +186,13 @@ static void test_own(void)
     is_str(tn_error(), "sample 7 is torn", "and its error is the caller's");
     tn_error_clear();
     tn_scope_close(scope);
-    is_int(released, 1, "its context is given back once");
+    is_int(released, 1, "its context is released once");
 }
 
 static void mistake(const void *result, const char *message)
 {
     ok(!result, "refused: %s", message);
-    is_str(tn_error(), message, "and the message tells it");
+    is_str(tn_error(), message, "and the message says so");
     tn_error_clear();
 }
 

@@ -1,5 +1,5 @@
-/* Which samples an epoch has, for each way to choose them, also dealt out to
- * several loaders and taken up in the middle of an epoch. */
+/* Which samples an epoch has, for each sampler, also if several loaders share
+ * them, or if a loader resumes in the middle of an epoch. */
 #include <math.h>
 
 #include "../tap.h"
@@ -9,7 +9,7 @@ enum { COUNT = 10, MOST = 64 };
 
 static tn_dataset *set;
 
-/* The samples of an epoch, or of what is left of it; how many. */
+/* Reads the samples of the rest of an epoch. Returns how many. */
 static int epoch(tn_loader *loader, int64_t *seen)
 {
     int count = 0;
@@ -63,7 +63,7 @@ static void test_counted(void)
     is_int(epoch(many, b), 25, "more than the set has");
     ok(is_apart(b, COUNT) && is_apart(b + COUNT, COUNT) &&
            is_apart(b + 2 * COUNT, 5),
-       "one shuffled order behind another");
+       "one shuffled order after another");
     ok(memcmp(b, b + COUNT, COUNT * sizeof *b) != 0, "which differ");
     ok(memcmp(a, b, 4 * sizeof *a) == 0, "the first is that of the seed");
 }
@@ -125,14 +125,14 @@ static void test_replicas(bool shuffle)
     }
     ok(dealt, "an order%s is dealt out, its first samples twice",
        shuffle ? ", shuffled," : "");
-    ok(even, "or its last ones to nobody");
+    ok(even, "or leaves out its last samples");
     tn_loader *last = tn_loader_new(tn_dataset_range(set, 0, 2),
                                     .num_replicas = 5, .rank = 4);
     is_int(epoch(last, part), 1, "more loaders than samples");
     is_int((int)part[0], 0, "have them in turn");
 }
 
-/* A loader that is told where another stood sees what that one saw. */
+/* A loader that restores another's position gives the same samples. */
 static void test_resumed(const char *what, tn_loader_new_options options)
 {
     options.batch_size = 2;
@@ -201,7 +201,7 @@ static void test_all_resumed(void)
 static void mistake(const void *result, const char *message)
 {
     ok(!result, "refused: %s", message);
-    is_str(tn_error(), message, "and the message tells it");
+    is_str(tn_error(), message, "and the message says so");
     tn_error_clear();
 }
 

@@ -1,4 +1,4 @@
-/* test_text.c: texts as numbers, and stretches of them as samples. */
+/* test_text.c: texts as numbers, and windows of them as samples. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -55,7 +55,8 @@ static void test_characters(void)
     is_int(tn_text_count(tn_text_load(path)), 7, "a gzipped file is read");
     tn_text *same = tn_text_from_string(string);
     tn_tensor_to_array(tn_text_ids(same), id, sizeof id);
-    ok(memcmp(id, want, sizeof id) == 0, "a string gives what its file does");
+    ok(memcmp(id, want, sizeof id) == 0,
+       "a string gives the same samples as its file");
 }
 
 static void test_samples(void)
@@ -71,21 +72,21 @@ static void test_samples(void)
                         want_y[] = {5, 6, 7, 1, 2, 3};
     ok(tn_tensor_to_array(field[0], x, sizeof x) == TN_OK &&
            memcmp(x, want_x, sizeof x) == 0,
-       "x: the stretches asked for");
+       "x: the requested windows");
     ok(tn_tensor_to_array(field[1], y, sizeof y) == TN_OK &&
            memcmp(y, want_y, sizeof y) == 0,
-       "y: what follows each character");
+       "y: the character after each");
     ok(tn_tensor_ndim(field[0]) == 2 && tn_tensor_size(field[0], 0) == 2,
        "samples are rows");
     tn_drop(text);
     is_int(tn_dataset_batch(set, (int64_t[]){1}, 1, field), 2,
-           "the set keeps the text");
+           "the set keeps the text alive");
 }
 
 static void mistake(const void *result, const char *message)
 {
     ok(!result, "refused: %s", message);
-    is_str(tn_error(), message, "and the message tells it");
+    is_str(tn_error(), message, "and the message says so");
     tn_error_clear();
 }
 

@@ -1,5 +1,6 @@
-/* Batches that come to a device are those that stay: with and without workers,
- * kept or not, however a loop ends. The device is TENON_DEVICE's. */
+/* Batches that are copied to a device are the same as those that stay: with and
+ * without workers, kept or not, however a loop ends. The device is
+ * TENON_DEVICE's. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -24,7 +25,7 @@ static tn_dataset *numbers(void)
     return set;
 }
 
-/* Some work on a batch; a sum of what it holds, kept: nothing waits for it. */
+/* Some work on a batch, and a sum of it, kept: nothing waits for it. */
 static tn_tensor *look(tn_batch *batch)
 {
     tn_tensor *x = tn_to(batch->x, device), *y = tn_to(batch->y, device);

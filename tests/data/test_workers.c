@@ -1,5 +1,5 @@
-/* test_workers.c: batches made ahead by threads are those that none would make,
- * however a loop ends and wherever it begins. */
+/* test_workers.c: batches that worker threads prefetch are the same as without
+ * workers, however a loop ends and wherever it begins. */
 #include <tenon/tenon.h>
 
 #include <base/memory.h>
@@ -12,7 +12,7 @@
 
 enum { COUNT = 203, BATCH = 8, BATCHES = 26, WIDTH = 5 };
 
-/* Samples that draw random numbers, and differ in the work they take. */
+/* Samples that draw random numbers, and take different amounts of time. */
 static int get(void *context, int64_t i, tn_tensor **fields)
 {
     (void)context;
@@ -43,7 +43,7 @@ static bool same(const seen *a, const seen *b)
            memcmp(a->y, b->y, (size_t)a->samples * 8) == 0;
 }
 
-/* One epoch, or what is left of it, behind what is there. */
+/* Appends the rest of an epoch. */
 static void look(tn_loader *loader, seen *s)
 {
     TN_EACH_BATCH(batch, loader) {
@@ -83,7 +83,7 @@ static void test_same(void)
     look(plain, &(seen){0});
     tn_rng_state after = tn_rng_snapshot();
     ok(before.seed == after.seed && before.call == after.call,
-       "what samples draw does not move the caller's stream");
+       "random numbers of samples do not advance the caller's stream");
 }
 
 /* Rows of tensors: views on one storage that cross the threads. */
@@ -147,7 +147,7 @@ static void test_exits(void)
             ok(batch.loader == loader, "a loader may be dropped in its loop");
         }
     }
-    is_int(bodies, BATCHES, "which goes on to its end");
+    is_int(bodies, BATCHES, "which runs to its end");
 
     loader = tn_loader_new(noise(), .batch_size = BATCH, .workers = 2);
     tn_batch outer = tn_batch_begin(loader);
@@ -156,12 +156,14 @@ static void test_exits(void)
         if (batch.index == 1)
             break;
     ok(!tn_batch_next(&outer), "a second one ends it");
-    is_str(tn_error(), "batch_next: another loop over the loader has begun, "
-                       "which ended this one", "and it is told");
+    is_str(tn_error(),
+           "batch_next: another loop over the loader has begun, "
+           "which ended this one",
+           "and it is reported");
     is_int(tn_error_code(), TN_ERR_STATE, "as a matter of state");
     tn_error_clear();
-    ok(!tn_batch_next(&outer), "a loop that ended stays so");
-    ok(!tn_error(), "in silence");
+    ok(!tn_batch_next(&outer), "a loop that has ended stays ended");
+    ok(!tn_error(), "without an error");
     tn_batch older = {.size = 8};
     ok(!tn_batch_next(&older), "a batch that is too small");
     is_str(tn_error(), "batch_next: batch's size is 8: begin with "
@@ -197,8 +199,8 @@ static void test_fork(void)
     }
     int status = -1;
     waitpid(child, &status, 0);
-    is_int(status, 0, "a child that goes on with its parent's loop is told");
-    ok(tn_batch_next(&batch), "the parent goes on");
+    is_int(status, 0, "a child that continues its parent's loop gets an error");
+    ok(tn_batch_next(&batch), "the parent's loop continues");
     tn_batch_end(&batch);
 }
 
@@ -237,10 +239,10 @@ static void test_errors(void)
     }
     is_int(bodies, 10, "ten batches come before the eleventh is torn");
     is_str(tn_error(), "sample 42 is torn",
-           "whose error is the caller's, at that batch");
+           "whose error the caller gets at that batch");
     is_int(tn_error_code(), TN_ERR_IO, "with its code");
     tn_error_clear();
-    ok(atomic_load(&fetched) < 100, "and workers do not go on without end");
+    ok(atomic_load(&fetched) < 100, "and workers do not run on without end");
     bad = -1;
     bodies = 0;
     TN_EACH_BATCH(batch, loader)
@@ -253,7 +255,7 @@ static void test_errors(void)
         bodies++;
     const tn_error_details *info = tn_error_info();
     is_int(bodies, 0, "an operator's error in a worker ends it");
-    is_str(info->op, "matmul", "with its data: the operator,");
+    is_str(info->op, "matmul", "with its data: the operator");
     is_int(info->tensor_count, 2, "and its tensors");
     tn_error_clear();
     tn_scope_close(scope);
@@ -262,8 +264,8 @@ static void test_errors(void)
 
 /* ---- in the middle of an epoch ------------------------------------------ */
 
-/* The rest of a run that was left after `done` batches of its second epoch, seen
- * by another loader with other workers. */
+/* The rest of a run that was stopped after `done` batches of its second epoch,
+ * from another loader with other workers. */
 static void test_resume(int done, int workers)
 {
     static seen whole, parts;
@@ -292,7 +294,8 @@ static void test_resume(int done, int workers)
     is_int(state.batch, done, "after %d batches comes batch %d", done, done);
     tn_loader *second = tn_loader_new(noise(), .batch_size = BATCH,
                                       .shuffle = true, .workers = workers);
-    is_int(tn_loader_restore(second, state), TN_OK, "another takes it over");
+    is_int(tn_loader_restore(second, state), TN_OK,
+           "another loader restores it");
     look(second, &parts);
     ok(same(&parts, &whole), "and sees the rest, bit for bit");
     is_int((int64_t)tn_loader_snapshot(second).epoch, 2,
@@ -304,7 +307,7 @@ static void refused(tn_loader *loader, tn_loader_state state,
 {
     tn_loader_state before = tn_loader_snapshot(loader);
     ok(tn_loader_restore(loader, state) < 0, "refused: %s", message);
-    is_str(tn_error(), message, "and the message tells it");
+    is_str(tn_error(), message, "and the message says so");
     tn_error_clear();
     tn_loader_state after = tn_loader_snapshot(loader);
     ok(memcmp(&before, &after, sizeof before) == 0, "nothing is changed");
@@ -329,11 +332,11 @@ static void test_mistakes(void)
             refused(loader, state, "loader_restore: a loop over the loader "
                                    "is running");
     ok(tn_loader_restore(NULL, state) < 0, "no loader is refused");
-    is_str(tn_error(), "loader_restore: loader is NULL", "and told");
+    is_str(tn_error(), "loader_restore: loader is NULL", "and is reported");
     tn_error_clear();
     ok(!tn_loader_new(noise(), .workers = -1), "fewer than none are refused");
     is_str(tn_error(), "loader_new: workers is -1; 0 to 256 are allowed",
-           "and the message tells it");
+           "and the message says so");
     tn_error_clear();
 }
 
@@ -373,7 +376,7 @@ static void test_side_by_side(void)
 int main(void)
 {
     plan_later();
-    for (int round = 0; round < 2; round++) { /* what is made once is there */
+    for (int round = 0; round < 2; round++) { /* what is made once exists */
         tn_cache_empty(NULL);
         int64_t live = tn__memory_live();
         tn_scope *scope = tn_scope_open();
@@ -388,7 +391,7 @@ int main(void)
         tn_scope_close(scope);
         tn_cache_empty(NULL);
         if (round == 1)
-            is_int(tn__memory_live(), live, "and nothing of it stays");
+            is_int(tn__memory_live(), live, "and nothing of it is left");
     }
     test_fork();
     test_errors();

@@ -1,4 +1,4 @@
-/* by_name.h: a plugin of the build tree, opened by hand. */
+/* by_name.h: opens a plugin of the build tree without the loader. */
 #ifndef TN_TESTS_BY_NAME_H
 #define TN_TESTS_BY_NAME_H
 
@@ -11,7 +11,7 @@
 
 static const char *by_name_isa, *by_name_stream;
 static uint32_t by_name_group; /* by_hand_how.group */
-static char by_name_plugin[32]; /* the name of the one that is open */
+static char by_name_plugin[32]; /* the name of the open plugin */
 
 static inline const char *by_name_option(const char *key)
 {
@@ -27,10 +27,9 @@ static inline const char *by_name_option(const char *key)
 }
 
 /* Opens a device of tn_<name>.so in TENON_PLUGIN_PATH: "cpu", or "opencl:1".
- * option("isa") tells isa, unless NULL; option("stream") tells by_name_stream;
- * other options are TENON_<NAME>_<KEY>, as always. Only the plugin named reference
- * may call the interpreter.
- * False with by_hand_failure() set. */
+ * option("isa") returns isa unless that is NULL, option("stream") returns
+ * by_name_stream; other options are TENON_<NAME>_<KEY>. Only the plugin named
+ * reference may call the interpreter. False with by_hand_failure() set. */
 static inline bool by_name_open(by_hand *h, const char *name, const char *isa)
 {
     static char path[4096];

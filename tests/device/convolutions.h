@@ -1,7 +1,7 @@
-/* convolutions.h: convolutions by the core's own kernel (conv.cl) have the
- * reference's bits, which makes columns and multiplies them: the result, and the
- * gradients of input and weight, over random shapes and all four dtypes; and
- * the device declines none. */
+/* convolutions.h: checks that convolutions by the core's kernel (conv.cl) have
+ * the bits of the reference, which multiplies columns: the result and the
+ * gradients of input and weight, for random shapes and all four dtypes. The
+ * device must not decline any. */
 #ifndef TN_TESTS_DEVICE_CONVOLUTIONS_H
 #define TN_TESTS_DEVICE_CONVOLUTIONS_H
 
@@ -30,7 +30,8 @@ typedef struct convolution {
     bool channels_last, biased;
 } convolution;
 
-/* More than a tile has of each; many taps; many images; a long stride. */
+/* Larger than a tile in each dimension; many taps; many images; a long stride.
+ */
 static const convolution chosen_convolutions[] = {
     {3, 1, 36, 40, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
     {2, 2, 4, 6, {9, 9}, {5, 5}, {2, 1}, {2, 2}, {1, 1}, false, false},
@@ -60,7 +61,7 @@ static convolution random_convolution(void)
     return c;
 }
 
-/* Of the device that is set; out: the result, then two gradients. */
+/* Runs on the current device. out: the result, then two gradients. */
 static void convolve(const convolution *c, tn_dtype dtype, uint64_t seed,
                      tn_tensor *out[3])
 {
@@ -122,8 +123,8 @@ static void conv_listen(int level, const char *line, void *context)
     atomic_fetch_add(&convs_declined, strstr(line, "declines") != NULL);
 }
 
-/* How many of the chosen and of `more` random ones are not the reference's. The
- * log's level is 3. */
+/* How many of the chosen and of `more` random convolutions differ from the
+ * reference's. The log level must be 3. */
 static int wrong_convolutions(tn_device *device, int more)
 {
     static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16};

@@ -1,6 +1,6 @@
-/* products.h: matrix products that a vendor's library must have right. The
- * numbers are small and whole, so that every order of sums gives the same: what
- * differs from the cpu's is wrong. */
+/* products.h: matrix products for tests of a vendor's library. The numbers are
+ * small and whole, so that every order of summation gives the same result: any
+ * difference from the cpu's is an error. */
 #ifndef TN_TESTS_DEVICE_PRODUCTS_H
 #define TN_TESTS_DEVICE_PRODUCTS_H
 
@@ -11,7 +11,7 @@
 #include "../tap.h"
 
 static tn_dtype dtype; /* of all of them */
-static bool fractions; /* the numbers are not whole ones, for equal bits */
+static bool fractions; /* the numbers are not whole, to compare bits */
 
 /* -2, -1, 0, 1, 2 in an order that is no matrix's. */
 static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
@@ -33,8 +33,9 @@ static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
 typedef struct product {
     const char *name;
     int64_t batch, m, n, k;
-    /* How an operand lies: t turned, b one for all of the batch, w wider rows
-     * than it has columns, s every second column: nothing for a library. */
+    /* The layout of an operand: t transposed, b broadcast over the batch, w
+     * rows wider than its columns, s every second column, which no library
+     * supports. */
     const char *a, *b;
     bool added; /* 3 a b - 2 c */
 } product;
@@ -91,8 +92,8 @@ static tn_tensor *multiply(const product *p)
     return tn_matmul(a, b);
 }
 
-/* The greatest difference between the device's product and the cpu's; -1 if
- * one fails. Both run the same calls. */
+/* The greatest difference between the device's product and the cpu's; -1 if one
+ * fails. Both make the same calls. */
 static double difference(const product *p, tn_device *device)
 {
     tn_scope *scope = tn_scope_open();

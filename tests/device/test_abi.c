@@ -1,6 +1,6 @@
-/* The layout that plugins and programs were built against. A line of this
- * table never changes and never goes: a struct grows at its end, by new lines
- * below those of its old fields, and then its SIZE. */
+/* The layouts of structs that plugins and programs were built with. A line of
+ * this table never changes and is never removed. A struct grows at its end: new
+ * lines follow those of its old fields, then a new SIZE. */
 #include <tenon/device.h>
 #include <tenon/plugin.h>
 

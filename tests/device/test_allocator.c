@@ -29,7 +29,7 @@ static void test_small(tn_device *device)
     memset(a->host, 1, 100);
     tn__block_free(a);
     tn__block *again = tn__block_alloc(device, 65);
-    ok(again == a, "what was freed last is used again");
+    ok(again == a, "the block that was freed last is reused");
     tn__block_free(again);
     tn__block_free(none);
     tn__block_free(NULL);
@@ -44,7 +44,7 @@ static void test_large(tn_device *device)
     tn__block *b = tn__block_alloc(device, 100 * 1000);
     tn__block *c = tn__block_alloc(device, 100 * 1000);
     ok(a->slab == b->slab && b->slab == c->slab, "medium blocks share a slab");
-    ok(b->offset == a->offset + a->bytes, "one behind the other");
+    ok(b->offset == a->offset + a->bytes, "adjacent blocks");
     tn__block_free(b);
     tn__block *d = tn__block_alloc(device, 50 * 1000);
     ok(d->offset == a->offset + a->bytes, "the best fit is the hole");
@@ -55,7 +55,7 @@ static void test_large(tn_device *device)
     tn__block_free(e);
     tn__block_free(c);
     tn__block *whole = tn__block_alloc(device, 1 * MIB);
-    is_int((int64_t)whole->offset, 0, "all of a slab can be had again");
+    is_int((int64_t)whole->offset, 0, "all of a slab can be allocated again");
     tn__block_free(whole);
     is_int(memory(device).slab_count - slabs, 1, "all from one slab");
 
@@ -68,7 +68,7 @@ static void test_large(tn_device *device)
     tn__block_free(b);
     tn_memory_reset_peak(device);
     is_int(memory(device).peak_bytes, 0, "the peak can be reset");
-    ok(memory(device).cached_bytes >= 32 * MIB, "what is free is kept");
+    ok(memory(device).cached_bytes >= 32 * MIB, "free memory is cached");
     tn_cache_empty(device);
     is_int(memory(device).cached_bytes, 0, "until the cache is emptied");
 }
@@ -106,7 +106,7 @@ static void test_random(tn_device *device)
     }
     for (int i = 0; i < SLOTS; i++)
         tn__block_free(block[i]);
-    ok(good, "%d blocks kept what was written to them", ROUNDS / 2);
+    ok(good, "%d blocks kept their contents", ROUNDS / 2);
     is_int(memory(device).allocated_bytes, 0, "and all came back");
     tn_cache_empty(device);
     is_int(memory(device).cached_bytes, 0, "and their slabs too");
@@ -115,14 +115,14 @@ static void test_random(tn_device *device)
 static void is_error(const char *want, const char *name)
 {
     is_int(tn_error_code(), TN_ERR_MEMORY, "%s: ERR_MEMORY", name);
-    is_str(tn_error(), want, "%s is told", name);
+    is_str(tn_error(), want, "%s is reported", name);
     tn_error_clear();
 }
 
 static void test_limit(tn_device *device)
 {
     is_int(tn_memory_set_limit(device, 10 * MIB), TN_OK, "a limit is set");
-    is_int(memory(device).limit_bytes, 10 * MIB, "and told");
+    is_int(memory(device).limit_bytes, 10 * MIB, "and reported");
     tn__block *a = tn__block_alloc(device, 6 * MIB);
     ok(a, "what fits is had, in a slab of its own size");
     ok(!tn__block_alloc(device, 5 * MIB), "what does not is refused");
@@ -132,7 +132,7 @@ static void test_limit(tn_device *device)
              "reaching the limit");
     tn__block_free(a);
     a = tn__block_alloc(device, 9 * MIB);
-    ok(a && !tn_error(), "what is held for reuse is given back for a new one");
+    ok(a && !tn_error(), "cached memory is released for a new block");
     tn__block *b = tn__block_alloc(device, 10);
     ok(b, "a small block finds its place below the limit");
     tn__block_free(b);
@@ -159,7 +159,7 @@ static void test_limit(tn_device *device)
     tn_memory_stats old = {.size = offsetof(tn_memory_stats, slab_count),
                            .slab_count = -7};
     is_int(tn_memory(device, &old), TN_OK, "an older struct is filled");
-    ok(old.slab_count == -7, "as far as it goes");
+    ok(old.slab_count == -7, "as far as there is memory");
 }
 
 /* Small blocks that this thread keeps are given back for a large one, which
@@ -184,7 +184,8 @@ static void test_peak(tn_device *device)
     tn_cache_empty(device);
 }
 
-/* A device of 32 MiB, its memory not seen, its work late. */
+/* A device with 32 MiB of memory that cannot be mapped, and asynchronous work.
+ */
 static void test_device_full(tn_device *device)
 {
     tn__block *a = tn__block_alloc(device, 24 * MIB);
@@ -196,7 +197,7 @@ static void test_device_full(tn_device *device)
              "a full device");
     tn__block_free(a);
     a = tn__block_alloc(device, 30 * MIB);
-    ok(a && !tn_error(), "what is held for reuse is given back first");
+    ok(a && !tn_error(), "cached memory is released first");
     tn__block_free(a);
     tn_cache_empty(device);
 }

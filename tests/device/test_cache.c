@@ -1,5 +1,5 @@
-/* The disk cache of compiled programs: what is written comes back, what is
- * damaged does not, and many processes may do both at once. */
+/* The disk cache of compiled programs: an entry that was written is read back,
+ * a damaged one is not, and many processes may do both at once. */
 #include "device/cache.h"
 #include "tap.h"
 
@@ -145,14 +145,15 @@ static void open_to_all(const char *path)
 static void test_entries(void)
 {
     int64_t compiled = tn_programs_compiled();
-    ok(is_absent("a key"), "what was never written is absent");
+    ok(is_absent("a key"), "an entry that was never written is absent");
     is_int(tn_programs_compiled() - compiled, 1, "and counts as compiled");
     write_of("a key", "its value");
     write_of("another key", "");
-    ok(is_there("a key", "its value"), "what was written comes back");
+    ok(is_there("a key", "its value"),
+       "an entry that was written is read back");
     ok(is_there("another key", ""), "an empty value too");
     is_int(tn_programs_compiled() - compiled, 1,
-           "what comes back does not count as compiled");
+           "an entry that is read back does not count as compiled");
     ok(is_absent("a ke"), "part of a key is another key");
     write_of("a key", "a new value");
     ok(is_there("a key", "a new value"), "a second write replaces the first");
@@ -164,7 +165,7 @@ static void test_entries(void)
     each_file(remove_file);
 }
 
-/* What is read is young again, so that the trim takes others. */
+/* Reading an entry makes it recent, so that trimming removes others. */
 static void test_use(void)
 {
     write_of("key", "value");
@@ -191,10 +192,11 @@ static void test_obstacle(void)
     write_of("key", "value");
     rmdir(inner);
     rmdir(last_path);
-    is_int(each_file(NULL), 0, "what cannot be kept leaves no file");
+    is_int(each_file(NULL), 0,
+           "an entry that cannot be written leaves no file");
 }
 
-/* One entry, damaged in one way: it must be seen, and made anew. */
+/* An entry that is damaged in one way must be detected and replaced. */
 static void test_damage(const char *what, void (*damage)(const char *path))
 {
     write_of("key", "value");
@@ -202,7 +204,7 @@ static void test_damage(const char *what, void (*damage)(const char *path))
     ok(is_absent("key"), "%s: nothing is read", what);
     is_int(each_file(NULL), 0, "%s: the entry is removed", what);
     write_of("key", "value");
-    ok(is_there("key", "value"), "%s: and written anew", what);
+    ok(is_there("key", "value"), "%s: and is written again", what);
     each_file(remove_file);
 }
 
@@ -244,13 +246,13 @@ static void test_trim(void)
     write_of("young", value);
     int before = open_files();
     tn__cache_trim(1 << 20);
-    is_int(each_file(NULL), 11, "a small cache keeps all");
+    is_int(each_file(NULL), 11, "a small cache keeps all entries");
     tn__cache_trim(1500);
     is_int(open_files(), before, "the folder is closed again");
     int left = each_file(NULL);
     ok(left > 0 && left < 6, "a large one loses entries: %d of 11 are left",
        left);
-    ok(is_there("young", value), "the oldest go first");
+    ok(is_there("young", value), "the oldest entries are removed first");
     each_file(remove_file);
 }
 
@@ -292,7 +294,7 @@ static void test_many(void)
 
 /* ---- one at a time ------------------------------------------------------- */
 
-/* A process that holds the key until its pipe is closed, and ends then. */
+/* A process that holds the key until its pipe is closed, and then exits. */
 typedef struct holder {
     pid_t pid;
     int end;          /* of the pipe */
@@ -357,7 +359,8 @@ static void test_hold(void)
     waitpid(other.pid, &status, 0);
     is_int(status, 0, "the other process is done");
 
-    /* A thread waits, and a fork that outlives the hold does not prolong it. */
+    /* A thread waits for a key; a fork that outlives the holder does not
+     * prolong that. */
     pid_t child = fork();
     if (!child) {
         pause();

@@ -1,6 +1,6 @@
-/* What a device says of dtypes is believed: it gets no tensor of another one,
- * no program that computes in another one, and is not opened where its words
- * do not fit together. */
+/* The dtypes that a device reports are respected: it gets no tensor of another
+ * one and no program that computes in another one. It is not opened if its
+ * reports contradict each other. */
 #include <tenon/tenon.h>
 
 #include "device/device.h"
@@ -144,7 +144,7 @@ static void test_use(void)
            "int32: program_build: fake:0 does not compute in int32; use "
            "another dtype, or a device that does (tn_to)\n"
            "float32: built\n",
-           "what it does not store or compute in is refused by name");
+           "dtypes that it does not store or compute in are refused by name");
 }
 
 int main(void)

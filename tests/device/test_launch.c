@@ -1,4 +1,5 @@
-/* Work for a device: what is built once, what is told when, and copies. */
+/* Work for a device: what is built once, when errors are reported, and copies.
+ */
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/device.h"
@@ -9,7 +10,7 @@
 static void is_error(tn_status code, const char *want, const char *name)
 {
     is_int(tn_error_code(), code, "%s: %s", name, tn_status_name(code));
-    is_str(tn_error(), want, "%s is told", name);
+    is_str(tn_error(), want, "%s is reported", name);
     tn_error_clear();
 }
 
@@ -49,12 +50,12 @@ static void test_synchronous(tn_device *device)
     tn_fault fault = {.size = sizeof fault};
     is_int(launch(device, 0, "add", &fault), TN_OK, "a launch succeeds");
     is_int(launch(device, 1, "take", &fault), TN_ERR_INDEX,
-           "an index fault is told at once");
+           "an index fault is reported at once");
     ok(fault.code == TN_ERR_INDEX && fault.dim == 1 && fault.index == -7 &&
            fault.extent == 5 && fault.position == 42,
        "with its details");
-    ok(!tn_error(), "its words are the caller's");
-    is_int(tn_device_synchronize(device), TN_OK, "and it is told once");
+    ok(!tn_error(), "no message is pending: the caller writes it");
+    is_int(tn_device_synchronize(device), TN_OK, "and it is reported once");
     is_int(launch(device, 2, "exp", &fault), TN_ERR_DEVICE_LOST, "a failure");
     is_error(TN_ERR_DEVICE_LOST, "exp: fake:0: the fake gave up", "a failure");
     is_int(launch(device, 3, "log", &fault), TN_ERR_INTERNAL,
@@ -93,7 +94,7 @@ static void test_late(tn_device *device)
     is_int(launch(device, 0, "add", &fault), TN_OK, "work is given");
     is_int(launch(device, 1, "take", &fault), TN_OK, "a fault comes later");
     is_int(launch(device, 0, "mul", &fault), TN_OK, "more work");
-    is_int(tn_device_synchronize(device), TN_ERR_INDEX, "waiting tells it");
+    is_int(tn_device_synchronize(device), TN_ERR_INDEX, "a wait reports it");
     is_error(TN_ERR_INDEX,
              "take: index -7 is outside of [0, 5) (reported by "
              "device_synchronize when it waited for longer:0)",
@@ -102,9 +103,9 @@ static void test_late(tn_device *device)
     launch(device, 2, "exp", &fault);
     for (int i = 0; i < 100; i++)
         launch(device, 0, "add", &fault);
-    /* Emptying the cache waits too, but has nobody to tell. */
+    /* Emptying the cache waits too, but cannot report an error. */
     tn_cache_empty(device);
-    ok(!tn_error(), "emptying the cache tells nothing");
+    ok(!tn_error(), "emptying the cache reports nothing");
     is_int(tn_device_synchronize(device), TN_ERR_DEVICE_LOST,
            "but loses nothing");
     is_error(TN_ERR_DEVICE_LOST, "exp: longer:0: the fake gave up",

@@ -1,4 +1,4 @@
-/* What a manifest says, and which are wrong. */
+/* The fields of a manifest, and invalid manifests. */
 #include <device/registry.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ static void is_wrong(const char *text, size_t size, const char *why)
     char want[TN__REASON_BYTES];
     snprintf(want, sizeof want, "its manifest %s%s", path, why);
     ok(!read_bytes(text, size, &m) && !m.present, "refused%s", why);
-    is_str(reason, want, "and told");
+    is_str(reason, want, "and is reported");
 }
 
 #define IS_WRONG(text, why) is_wrong(text, sizeof text - 1, why)
@@ -75,7 +75,7 @@ int main(void)
              "its manifest %s cannot be read: Is a directory", path);
     ok(!tn__manifest_read(path, &m, reason, sizeof reason),
        "a folder is no manifest");
-    is_str(reason, want, "and told");
+    is_str(reason, want, "and is reported");
     rmdir(path);
     return done_testing();
 }

@@ -1,5 +1,4 @@
-/* Marks in the work of the device that TENON_DEVICE names, and the time between
- * them. */
+/* Marks in the work of TENON_DEVICE's device, and the time between them. */
 #include <tenon/tenon.h>
 #include <time.h>
 
@@ -35,7 +34,7 @@ static void test_times(void)
     tn_mark *last = tn_mark_set(NULL);
     ok(first && same && last, "marks are set");
     is_int(tn_mark_elapsed(first, last, &seconds), TN_OK,
-           "the time between two is told, without waiting before");
+           "the time between two marks is available without waiting before");
     double took = now() - begin;
     ok(seconds > 0 && seconds <= took + 1e-3,
        "some time, no more than the host has seen: %g of %g s", seconds, took);

@@ -1,6 +1,6 @@
-# Kernels in plain C (TN_TARGET_C), built by the C compiler without a warning,
-# give the interpreter's bits: tests/plugins/compiled.c. Each program is
-# compiled, some 50 ms: few of them here; TENON_TEST_PROGRAMS says how many.
+# Kernels printed as plain C (TN_TARGET_C) compile without a warning and give
+# the interpreter's bits (tests/plugins/compiled.c). Compiling a program takes
+# about 50 ms, so there are few; TENON_TEST_PROGRAMS sets how many.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

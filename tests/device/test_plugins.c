@@ -1,5 +1,5 @@
-/* Bad plugins, each refused with its own reason, in the report and when asked
- * for by name. */
+/* Bad plugins, each refused with a specific reason, in the report and when it
+ * is requested by name. */
 #include "device/device.h"
 #include "device/registry.h"
 #include "plugins/folder.h"
@@ -82,7 +82,7 @@ static void is_line(const char *report, const char *name, const char *rest)
 
 static void test_report(void)
 {
-    /* Twice: what was tried in a child leaves nothing behind. */
+    /* Twice, since a probe in a child must leave nothing. */
     const char *report = tn_load_report();
     report = tn_load_report();
     for (size_t i = 0; i < BAD_COUNT; i++)
@@ -106,10 +106,12 @@ static void test_report(void)
              "same name and was found first; remedy: remove one of them, or "
              "give its path as the device",
              folder_root, folder_root);
-    ok(has_line(report, line), "the second of two of one name is told");
+    ok(has_line(report, line),
+       "the second of two plugins of one name is reported");
     is_int(tn_device_count(NULL), 3, "the good ones have three devices");
     is_int(tn_device_count("badmajor"), 0, "a bad one has none");
-    is_int(tn_device_count("nosuch"), 0, "nor has what does not exist");
+    is_int(tn_device_count("nosuch"), 0,
+           "nor does a folder that does not exist");
     ok(!tn_error(), "and none of this records an error");
     note("%s", "the report:");
     for (const char *at = report; *at;) {
@@ -135,8 +137,10 @@ static void test_opening(void)
            "a plugin of a later minor version is used");
     setenv("TENON_EXACT_CUT", "8", 1);
     ok(!tn_device_open("exact"), "a table of an extension may be too short");
-    is_str(tn_error(), "device_open: exact: its extension conv has a table of "
-                       "8 bytes, version 1.0 has 16", "which is told");
+    is_str(tn_error(),
+           "device_open: exact: its extension conv has a table of "
+           "8 bytes, version 1.0 has 16",
+           "which is reported");
     tn_error_clear();
     unsetenv("TENON_EXACT_CUT");
     tn_device *exact = tn_device_open("exact");
@@ -153,7 +157,7 @@ static void test_opening(void)
     const tn_lapack_args args = {.size = sizeof args};
     bool by_rows;
     ok(tn__device_lapack_fits(exact, &args, "lu", &by_rows),
-       "and what they do not have yet is not asked for");
+       "and fields that they do not have yet are not read");
     tn_device *fake = tn_device_open("fake");
     is_str(tn_device_name(fake), "fake:0", "a good one is used");
     ok(!tn_error(), "without an error");

@@ -1,7 +1,8 @@
-/* matmul, scatter, scan and sort against naive code (tools/check/primitives.c),
- * on random shapes, strides and all dtypes. TENON_TEST_PLUGIN names a plugin;
- * unset: cpu and reference. TENON_TEST_SEED is the first case's seed (1),
- * TENON_TEST_CASES how many there are of each (300). */
+/* matmul, scatter, scan and sort compared with plain loops
+ * (tools/check/primitives.c), on random shapes and strides and all dtypes.
+ * TENON_TEST_PLUGIN names a plugin; if unset: cpu and reference.
+ * TENON_TEST_SEED is the first case's seed (1), TENON_TEST_CASES how many there
+ * are of each (300). */
 #include "../../tools/check/primitives.h"
 #include "../tap.h"
 #include "by_name.h"

@@ -6,8 +6,8 @@
  *   TENON_TEST_THREADS   one number of threads (1, 2 and 7)
  *   TENON_TEST_PROGRAMS  how many programs (2000)
  *   TENON_TEST_SEED      the first one's seed (1); the others follow
- *   TENON_TEST_GROUP     groups of at most so many work-items, and long rows:
- *                        of those devices that compile source, groups of 16
+ *   TENON_TEST_GROUP     work-groups of at most so many work-items, and long
+ *                        rows: on devices that compile source, groups of 16
  *                        share rows of four chunks
  *
  * Each combination runs in a process of its own, since a plugin is never

@@ -1,6 +1,6 @@
-/* The bits do not depend on the rounding mode of the thread that gives the
- * work: a parameter that float32 cannot hold is rounded to nearest, and so is
- * all that is computed. TENON_TEST_PLUGIN names a plugin; unset: cpu and
+/* Results do not depend on the rounding mode of the thread that submits the
+ * work: a parameter that float32 cannot represent is rounded to nearest, and so
+ * are all results. TENON_TEST_PLUGIN names a plugin; if unset: cpu and
  * reference. */
 #include <fenv.h>
 #include <tenon/tenon.h>
@@ -10,7 +10,8 @@
 
 enum { MOST = 64 };
 
-/* Work whose numbers are none of float32's; upward and downward differ. */
+/* Work with numbers that float32 cannot represent: rounding up and down differ.
+ */
 static tn_tensor *parameter(tn_tensor *x)
 {
     return tn_mul_scalar(x, 0.7);
@@ -79,7 +80,7 @@ static void test_device(const char *name)
     }
 }
 
-/* What is made of an operator's text when it is first used. */
+/* An operator's first use parses its text and compiles it. */
 static const char *first_name;
 static int first_mode;
 

@@ -1,7 +1,7 @@
-/* Scans of lines of many chunks against plugin.h's definition: more than a
- * block of chunks, and, where TENON_TEST_LONG gives more elements, more than a
- * chunk of them. TENON_TEST_PLUGIN names a plugin; unset: cpu and reference,
- * with 2^20 elements and some more. */
+/* Scans of rows of many chunks compared with plugin.h's definition: more than a
+ * block of chunks and, if TENON_TEST_LONG gives more elements, more than a
+ * chunk of blocks. TENON_TEST_PLUGIN names a plugin; if unset: cpu and
+ * reference, with slightly more than 2^20 elements. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static tn_buffer *sent(const by_hand *h, void *memory, size_t bytes)
     return buffer;
 }
 
-/* x and place become what the device makes of x. */
+/* Sets x and place to the device's scan of x. */
 static void scan(const by_hand *h, uint32_t kind, tn_dtype dtype, void *x,
                  int64_t *place, int64_t n)
 {

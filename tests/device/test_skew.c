@@ -1,11 +1,10 @@
-/* Cores and plugins of other minor versions, which know more or less of the
- * structs that cross between them.
+/* Cores and plugins of other minor versions, whose structs have more or fewer
+ * fields.
  *
- * A child opens a device and stands between it and the library: what the
- * library gives ends at a page that nobody may touch, either where version 1.0
- * ends (an older core) or behind a tail of a later one (a newer core). What
- * comes out is as it is without that. TENON_TEST_PLUGIN names a plugin; unset:
- * cpu and reference. */
+ * A child opens a device and wraps it. The structs that the library passes end
+ * at an inaccessible page, either where version 1.0 ends (an older core) or
+ * after further fields of a later one (a newer core). Results are the same as
+ * without. TENON_TEST_PLUGIN names a plugin; if unset: cpu and reference. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <tenon/tenon.h>
@@ -19,7 +18,7 @@ static const char *const cores[] = {"this core", "an older core",
                                     "a newer core"};
 static int core;
 
-/* What a later version has behind the fields that are known here. */
+/* The bytes of a later version's fields, after those of this version. */
 enum { LATER = 64, DIRT = 0xa5, ROOM = 16384 };
 
 static unsigned char *edge; /* of ROOM bytes before it, none behind */
@@ -33,7 +32,7 @@ static unsigned char *edge_make(void)
     return at + ROOM;
 }
 
-/* The struct as the other side would have made it, at the edge. */
+/* The struct as the other side would pass it, before the inaccessible page. */
 static void *placed_at(unsigned char *end, const void *from, uint32_t least,
                        int tail)
 {
@@ -109,7 +108,7 @@ static tn_status between_launch(tn_queue *queue, tn_built *built,
 static tn_status between_build(tn_plugin_device *device,
                                const tn_program *program, tn_built **built)
 {
-    meet("build"); /* for ever: a program outlives what is built of it */
+    meet("build"); /* never freed: a program outlives what is built from it */
     return real.program_build(device,
                               placed_at(edge_make(), program,
                                         TN_PROGRAM_SIZE_1_0, DIRT),
@@ -226,7 +225,7 @@ static void compute(tn_device *device)
         printf("copy: %.64s\n", out);
 }
 
-/* Structs that a plugin fills, of every size up to a later version's. */
+/* Structs that a plugin fills, with every size up to a later version's. */
 static void test_infos(const tn_plugin *plugin)
 {
     static const uint32_t sizes[] = {
@@ -244,7 +243,7 @@ static void test_infos(const tn_plugin *plugin)
         tn_status status = plugin->device_info(0,
                                                (tn_device_info *)(void *)at);
         whole.size = size;
-        /* memory_free is what is free now */
+        /* memory_free changes with time */
         whole.memory_free = 0;
         if (known >= TN_END(tn_device_info, memory_free))
             memset(at + offsetof(tn_device_info, memory_free), 0, 8);
@@ -356,7 +355,8 @@ static void test_plugin(const char *name)
         if (core == SAME) {
             memcpy(want, got, sizeof want);
             ok(strstr(want, "copy: xxx") && !strstr(want, " bytes "),
-               "%s: computes, and fills what it is given up to its size", name);
+               "%s: computes, and fills structs no further than their size",
+               name);
             continue;
         }
         if (!ok(strcmp(got, want) == 0 && strstr(got, "copy: xxx"),
@@ -451,7 +451,7 @@ static void test_faults(const char *name, tn_status (*fill)(tn_fault *))
     is_int(fill(NULL), TN_ERR_INDEX, "%s: none is wanted", name);
 }
 
-/* What the printer is asked with, and gives, at the edge. */
+/* The printer's arguments and result, before the inaccessible page. */
 static void test_printer(void)
 {
     static const tn_target target = {

@@ -1,8 +1,8 @@
-/* sort by a plugin, against an order made by comparing: lines of lengths that
- * devices treat each in its own way, all dtypes and what is awkward in them,
- * strides of both signs, some of the order, the last of it alone.
- * TENON_TEST_PLUGIN names the plugin; unset: cpu, then reference.
- * TENON_TEST_FLOAT32=1: of float32 alone, where compiling takes long. */
+/* A plugin's sort compared with an order made by comparisons: lengths of rows
+ * that devices handle differently, all dtypes with their corner cases, strides
+ * of both signs, a part of the order, only the last element. TENON_TEST_PLUGIN
+ * names the plugin; if unset: cpu, then reference. TENON_TEST_FLOAT32=1:
+ * float32 only, if compiling takes long. */
 #include <math.h>
 #include <tenon/base.h>
 
@@ -296,7 +296,7 @@ static void test_plugin(const char *name)
     for (size_t i = 0; i < sizeof side_by_side / sizeof *side_by_side; i++)
         test_length(side_by_side[i].length, side_by_side[i].columns,
                     side_by_side[i].length > 1000 ? 1 : 4, true);
-    ok(is_right(&all), "a line of 70000 is in order");
+    ok(is_right(&all), "a row of 70000 is in order");
     ok(is_right(&some), "and the first 5000 of two");
     for (int i = 0; i < 12 && !float32_alone; i++) {
         const sort_case bools = {.dtype = TN_BOOL, .lines = 2,
@@ -307,7 +307,7 @@ static void test_plugin(const char *name)
                                  .flags = i & 2 ? TN_SORT_DESCENDING : 0};
         wrong += !is_right(&bools);
     }
-    is_int(wrong, 0, "lines of bools are in order, 12 times");
+    is_int(wrong, 0, "rows of bools are in order, 12 times");
     wrong = 0;
     for (int i = 0; i < 36; i++) {
         const sort_case last = {.dtype = i & 1 && !float32_alone ? TN_I32

@@ -1,4 +1,4 @@
-/* Which device TENON_DEVICE and tn_device_open mean. */
+/* Which device TENON_DEVICE and tn_device_open select. */
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -100,7 +100,8 @@ static void test_default(void)
     is_default("nosuch",
                "TENON_DEVICE=nosuch: there is no plugin nosuch; there are: "
                "fake, longer, needy");
-    /* A GPU that cannot be had: auto moves on, a name does not. */
+    /* A GPU that cannot be opened: auto tries the next device, a name is an
+     * error. */
     setenv("TENON_LONGER_BROKEN", "1", 1);
     is_default("auto", "fake:0");
     is_default("longer", "TENON_DEVICE=longer: longer: the fake is broken");
@@ -139,12 +140,13 @@ static void other_thread_default(void)
     ok(tn_device_open("fake:1") == fake, "a device is opened once");
     tn_device_set(NULL);
     is_str(tn_device_name(tn_device_current()), "longer:0",
-           "NULL goes back to the default");
+           "NULL selects the default again");
     tn_error_set(TN_ERR_IO, "pending");
     is_int(tn_device_set(NULL), TN_ERR_STATE,
            "but not while an error is pending");
     tn_error_clear();
-    ok(!tn_device_open("fake:1,colour=red"), "an open one takes no options");
+    ok(!tn_device_open("fake:1,colour=red"),
+       "an open device accepts no options");
     is_str(tn_error(),
            "device_open: fake: it is open already: its option colour cannot "
            "be set to red any more",

@@ -1,5 +1,5 @@
-/* Batches on their way to a device that has events but no memory of the host of
- * its own: they go by a queue beside its work, from ordinary memory. */
+/* Batches that are copied to a device that has events but no pinned host
+ * memory: they use a queue beside its work, from ordinary memory. */
 #include <tenon/tenon.h>
 
 #include "device/transfer.h"
@@ -27,7 +27,7 @@ static void test_copies(tn_device *device)
     is_int(tn__transfer_await(transfer, done), TN_OK, "the device waits");
     is_int(tn__device_copy_out(device, got, block, 0, 64), TN_OK,
            "and is read");
-    ok(memcmp(got, memory, 64) == 0, "what was copied is there");
+    ok(memcmp(got, memory, 64) == 0, "the copied elements are there");
     is_int(tn__transfer_sync(transfer), TN_OK, "the copies are waited for");
     tn__transfer_memory_free(transfer, memory);
     tn__transfer_memory_free(transfer, NULL);

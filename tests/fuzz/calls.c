@@ -1,5 +1,5 @@
-/* calls.c: any operator, by its number, with any arguments: three calls in a row
- * that may take each other's results, and the gradients of each. */
+/* calls.c: calls any operator, by its index, with any arguments: three calls in
+ * a row that may use each other's results, and the gradients of each. */
 #include <float.h>
 #include <math.h>
 #include <tenon/tenon.h>
@@ -8,7 +8,8 @@
 
 const char fuzz_target[] = "calls";
 
-/* Sizes are any; what is not refused for its size is done soon. */
+/* Sizes are arbitrary; a call that is not refused for its size takes little
+ * time. */
 #define MEMORY (64 << 20)
 
 enum { ARGUMENTS = 40, RESULTS = 64, POOL = 8, CALLS = 3, LIST = 6 };
@@ -86,7 +87,7 @@ static tn_tensor *tensor(void)
     return pool_count && b % 3 == 0 ? pool[byte() % pool_count] : keep(make());
 }
 
-/* What stands behind the values of one call. */
+/* The memory that the values of one call point to. */
 static struct {
     tn_dims_list dims;
     double floats[LIST];
@@ -144,7 +145,7 @@ static void fill(tn_value *value, int i, int kind)
     case TN_VALUE_DEVICE:
         value->of.device = tn_device_current();
         break;
-    default: /* functions and what else cannot be made up */
+    default: /* functions and other values that cannot be generated */
         value->kind = TN_VALUE_NONE;
     }
 }

@@ -1,6 +1,6 @@
-/* checkpoint.c: headers of checkpoints, before the tensors of a true one. What is
- * refused has changed nothing; after what is accepted the run goes on, and the true
- * one loads. */
+/* checkpoint.c: headers of checkpoints, followed by the tensors of a valid one.
+ * A refused checkpoint changes nothing. After an accepted one the run
+ * continues, and the valid one still loads. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"
@@ -54,7 +54,7 @@ static void start(void)
     tn_scope_close(scope);
 }
 
-/* All that a load may change, as one number. */
+/* A hash of all that a load may change. */
 static uint64_t state(void)
 {
     uint64_t hash = 1469598103934665603u; /* FNV-1a */
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         fuzz_accepted();
         step();
-        if (tn_error()) /* a learning rate of the file's, say */
+        if (tn_error()) /* for example with a learning rate from the file */
             fuzz_refused();
         int other = fuzz_file(good, good_bytes, path);
         fuzz_check(tn_checkpoint_load(path, &all) >= 0,

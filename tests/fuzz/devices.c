@@ -1,6 +1,7 @@
 /* devices.c: definitions of operators, run on the current device and on the
- * reference: results and gradients have the same bits, or both are refused. The
- * first byte is the operands' dtype and shape; the text is what follows a name. */
+ * reference: results and gradients have the same bits, or both refuse. The
+ * first byte selects the operands' dtype and shape; the rest is the definition
+ * without its name. */
 #include "fuzz.h"
 
 #include "../same_bits.h"

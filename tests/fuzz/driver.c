@@ -1,12 +1,12 @@
-/* driver.c: runs a target without libFuzzer: its corpus, then what a seeded
- * generator makes of that.
+/* driver.c: runs a target without libFuzzer: its corpus, then random mutations
+ * of it.
  *
  *   test_kernel             the corpus and TENON_TEST_FUZZ (3000) mutations
  *   test_kernel FILE...     these inputs alone
  *
  * TENON_TEST_SEED chooses other mutations. An input that crashes the program,
- * trips a sanitizer or takes longer than SECONDS is left in fuzz-TARGET.bin
- * for a second run. */
+ * makes a sanitizer report, or takes longer than SECONDS is written to
+ * fuzz-TARGET.bin. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ typedef struct input {
 static input corpus[MAX_FILES];
 static size_t corpus_count;
 
-/* ---- what is left of a crash -------------------------------------------- */
+/* ---- the input of a crash ----------------------------------------------- */
 
 static const input *volatile running;
 static char crash_path[64];
@@ -51,7 +51,7 @@ static void on_signal(int number)
     raise(number);
 }
 
-/* Sanitizers end the program by themselves; they tell those who ask. */
+/* A sanitizer ends the program; it calls this callback before. */
 extern void __sanitizer_set_death_callback(void (*callback)(void))
     __attribute__((weak));
 
@@ -59,7 +59,7 @@ static void watch_for_crashes(void)
 {
     static const int sorts[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
                                 SIGALRM};
-    /* A stack that overflowed cannot run a handler. */
+    /* A handler cannot run on a stack that overflowed. */
     static char room[1 << 16];
     stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
     sigaltstack(&stack, NULL);
@@ -72,7 +72,8 @@ static void watch_for_crashes(void)
     snprintf(crash_path, sizeof crash_path, "fuzz-%s.bin", fuzz_target);
 }
 
-/* From memory of just that size, so that reading past it is seen. */
+/* Runs an input in memory of exactly its size, so that reads past it are
+ * detected. */
 static void run(const input *in)
 {
     uint8_t *data = malloc(in->size ? in->size : 1);
@@ -105,8 +106,7 @@ static size_t below(size_t n)
     return (size_t)(bits() % n);
 }
 
-/* Puts `size` bytes in the place of `gone` bytes at `at`, as far as there is
- * room. */
+/* Replaces `gone` bytes at `at` by `size` bytes, if there is space. */
 static void replace(input *in, size_t at, size_t gone, const uint8_t *data,
                     size_t size)
 {
@@ -120,7 +120,7 @@ static void replace(input *in, size_t at, size_t gone, const uint8_t *data,
     in->size = at + size + rest;
 }
 
-/* A place and a length within an input: mostly short. */
+/* A random position and length within an input, mostly short. */
 static size_t span(const input *in, size_t *out_length)
 {
     size_t at = below(in->size + 1), left = in->size - at;
@@ -129,7 +129,7 @@ static size_t span(const input *in, size_t *out_length)
     return at;
 }
 
-/* Of what a word is made: letters, digits, or a sign that stands alone. */
+/* The class of a token's characters: letters, digits, or a single sign. */
 static int sort_of(uint8_t c)
 {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_')
@@ -137,7 +137,7 @@ static int sort_of(uint8_t c)
     return (c >= '0' && c <= '9') || c == '.';
 }
 
-/* The word, or the single sign, that stands at a place taken at random. */
+/* The token at a random position. */
 static size_t word(const input *in, size_t *out_length)
 {
     *out_length = in->size ? 1 : 0;
@@ -173,15 +173,15 @@ static void mutate(input *in)
         if (in->size)
             in->data[below(in->size)] ^= (uint8_t)(1u << below(8));
         break;
-    case 2: /* a part is gone */
+    case 2: /* a part removed */
         at = span(in, &length);
         replace(in, at, length, in->data, 0);
         break;
-    case 3: /* a part comes again */
+    case 3: /* a part repeated */
         from = span(in, &from_length);
         replace(in, below(in->size + 1), 0, in->data + from, from_length);
         break;
-    case 4: /* a part of another */
+    case 4: /* a part replaced by one of another input */
         from = span(other, &from_length);
         at = span(in, &length);
         replace(in, at, length, other->data + from, from_length);
@@ -192,7 +192,7 @@ static void mutate(input *in)
         replace(in, at, below(2) ? length : 0, (const uint8_t *)odd[from],
                 strlen(odd[from]));
         break;
-    default: /* a word of this or another for a word: most are still texts */
+    default: /* a token replaced by one of this or another input */
         if (below(2))
             other = in;
         at = word(in, &length);
@@ -224,7 +224,7 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* In the order of their names, so that a seed means the same everywhere. */
+/* In the order of names, so that a seed gives the same mutations everywhere. */
 static void read_corpus(const char *folder)
 {
     struct dirent **list;
@@ -268,7 +268,7 @@ int main(int argc, char **argv)
     read_corpus(folder);
     for (size_t i = 0; i < corpus_count; i++)
         run(&corpus[i]);
-    ok(true, "%s: its %zu texts", fuzz_target, corpus_count);
+    ok(true, "%s holds for its corpus of %zu", fuzz_target, corpus_count);
 
     int64_t rounds = setting("TENON_TEST_FUZZ", 3000);
     uint64_t seed = (uint64_t)setting("TENON_TEST_SEED", 1);
@@ -283,6 +283,6 @@ int main(int argc, char **argv)
             mutate(&in);
         run(&in);
     }
-    ok(true, "%s: %" PRId64 " mutations of them", fuzz_target, rounds);
+    ok(true, "%s holds for %" PRId64 " mutations", fuzz_target, rounds);
     return done_testing();
 }

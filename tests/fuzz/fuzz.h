@@ -1,9 +1,8 @@
 /* fuzz.h: what the targets share.
  *
- * A target is one file with LLVMFuzzerTestOneInput, which libFuzzer calls and
- * driver.c calls too. It hands any bytes to one parser and checks what holds
- * for all of them; a check that fails ends the program by abort(), which is
- * what a fuzzer looks for. */
+ * A target is one file with LLVMFuzzerTestOneInput, which libFuzzer or driver.c
+ * calls. It passes any bytes to one parser and checks what must hold for all
+ * inputs. A check that fails calls abort(), which a fuzzer reports. */
 #ifndef TN_TESTS_FUZZ_H
 #define TN_TESTS_FUZZ_H
 
@@ -16,7 +15,7 @@
 #include <tenon/base.h>
 #include <unistd.h>
 
-/* The folder of corpus/ that a target starts from. */
+/* The target's folder in corpus/. */
 extern const char fuzz_target[];
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,11 +31,11 @@ static inline void fuzz_check(bool holds, const char *fact)
 
 static inline void fuzz_check_line(const char *message)
 {
-    fuzz_check(message && *message, "what is refused has a message");
+    fuzz_check(message && *message, "a refused input has a message");
     fuzz_check(!message[strcspn(message, "\r\n")], "a message is one line");
 }
 
-/* A call failed: there is a message; the next one starts without it. */
+/* Checks that a failed call has a message, and clears it. */
 static inline void fuzz_refused(void)
 {
     fuzz_check_line(tn_error());
@@ -46,10 +45,10 @@ static inline void fuzz_refused(void)
 
 static inline void fuzz_accepted(void)
 {
-    fuzz_check(!tn_error(), "what is accepted leaves no message");
+    fuzz_check(!tn_error(), "an accepted input leaves no message");
 }
 
-/* The input as a text that ends where its memory does, for free(). */
+/* The input as a text whose memory ends with it; the caller frees it. */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -71,8 +70,8 @@ static inline int fuzz_file(const void *data, size_t size, char path[32])
     return fd;
 }
 
-/* Runs twice, so that what is made once for the process is there, and checks
- * that the second time leaves no memory behind. */
+/* Runs twice, because the first run may make what stays for the process, and
+ * checks that the second run leaves no memory. */
 static inline void fuzz_flat(void (*run)(const uint8_t *data, size_t size),
                              const uint8_t *data, size_t size)
 {

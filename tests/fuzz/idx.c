@@ -1,5 +1,5 @@
-/* idx.c: tensors in IDX files: what the header's check accepts is exactly what
- * the file holds. */
+/* idx.c: tensors in IDX files: a file is accepted only if its size is the one
+ * that its header implies. */
 #include <io/idx.h>
 
 #include "fuzz.h"

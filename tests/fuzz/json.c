@@ -1,5 +1,5 @@
-/* json.c: any bytes as JSON. What is read is written again, and then read as the
- * same values. */
+/* json.c: any bytes as JSON. A value that is read, written and read again is
+ * the same. */
 #include <json/json.h>
 
 #include "fuzz.h"
@@ -41,7 +41,7 @@ static void write_value(tn__json_writer *to, const tn__json_value *value)
     }
 }
 
-/* Texts up to their first zero, which is what is written of them. */
+/* Compares texts up to their first zero byte, which is all that is written. */
 static bool is_same(const tn__json_value *a, const tn__json_value *b)
 {
     if (a->kind != b->kind || !a->key != !b->key ||

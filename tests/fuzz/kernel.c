@@ -1,16 +1,15 @@
 /* kernel.c: the kernel language, from text to programs.
  *
- * The input is a definition; behind an '@', a sign that the language does not
- * have, a gradient by hand for its first input may follow. Definitions and
- * kernels live as long as the process: memory is looked at only where
- * something was refused. */
+ * The input is a definition. After an '@', which the language does not use, a
+ * hand-written gradient for its first input may follow. Definitions and kernels
+ * are never freed, so leaks are checked only if something was refused. */
 #include <kernel/kernel.h>
 
 #include "fuzz.h"
 
 const char fuzz_target[] = "kernel";
 
-/* Same for every input of a text, and different between texts. */
+/* A hash of a text, as its name. */
 static uint64_t hash_text(const char *text)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */

@@ -1,4 +1,4 @@
-/* manifest.c: the tn_<name>.conf beside a plugin. */
+/* manifest.c: the manifest tn_<name>.conf of a plugin. */
 #include <device/registry.h>
 
 #include "fuzz.h"

@@ -1,6 +1,7 @@
-/* objects.c: sequences of calls on tensors, modules, optimizers, data and scopes, in
- * any order, with what earlier ones gave: four bytes a step, which and on which. What
- * is refused is told; at the end all scopes are closed, and nothing is left. */
+/* objects.c: sequences of calls on tensors, modules, optimizers, data and
+ * scopes, in any order, with the results of earlier calls. Four bytes select a
+ * call and its arguments. A refused call has a message. At the end all scopes
+ * are closed and nothing is left. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"
@@ -13,7 +14,7 @@ enum { SLOTS = 12, DEPTH = 7, STEPS = 200 };
 typedef struct slot {
     void *object;
     int depth;
-    bool kept; /* by us: lives until it is dropped */
+    bool kept; /* by the target: lives until it is dropped */
 } slot;
 
 enum { TENSOR, MODULE, OPTIM, DATASET, LOADER, KINDS };
@@ -31,7 +32,7 @@ static void let_go(slot *s)
     *s = (slot){.object = NULL};
 }
 
-/* An object that stands in another slot is owned by whatever owns that. */
+/* An object that is also in another slot has that slot's owner. */
 static void put(int kind, int i, void *object)
 {
     slot new = {.object = object, .depth = depth};
@@ -68,7 +69,8 @@ static void drop(slot *s)
         return;
     s->kept = false;
     tn_drop(s->object);
-    if (s->depth > depth) /* its scope is closed: we were the last */
+    if (s->depth >
+        depth) /* its scope is closed, so this was the last reference */
         s->object = NULL;
 }
 
@@ -84,7 +86,7 @@ static tn_module *module(int i)
     return slots[MODULE][i % SLOTS].object;
 }
 
-/* A new tensor of x and y; NULL where that fails. */
+/* A new tensor from x and y; NULL if that fails. */
 static tn_tensor *make(int how, tn_tensor *x, tn_tensor *y, int n)
 {
     tn_tensor *out = NULL;

@@ -1,8 +1,8 @@
-/* safetensors.c: weights from anywhere.
+/* safetensors.c: files of weights.
  *
- * The input is the size of the data in decimal digits, one character that is
- * none, and the header. It is parsed alone, and as a file with that many
- * zeros behind it; and its bytes as they are taken for a file. */
+ * The input is the size of the data in decimal digits, one other character, and
+ * the header. The header is parsed alone, and as a file with that many zeros
+ * after it. The input's bytes are also read as a whole file. */
 #include <io/safetensors.h>
 
 #include "fuzz.h"
@@ -87,7 +87,8 @@ static void run(const uint8_t *data, size_t size)
     char *file = calloc(1, whole);
     if (!file)
         abort();
-    memcpy(file, &json_bytes, sizeof json_bytes); /* little-endian, as we are */
+    memcpy(file, &json_bytes,
+           sizeof json_bytes); /* little-endian, as this machine */
     memcpy(file + sizeof json_bytes, json, json_bytes);
     check_open(file, whole);
     free(file);

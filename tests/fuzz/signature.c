@@ -1,5 +1,5 @@
-/* signature.c: signatures of operators that a program registers: "(x, y?; n: int = 3)".
- * What is accepted can be asked about and called. */
+/* signature.c: signatures of operators that a program registers: "(x, y?; n:
+ * int = 3)". An accepted one can be queried and called. */
 #include <tenon/op_register.h>
 #include <tenon/tenon.h>
 

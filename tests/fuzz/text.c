@@ -1,4 +1,4 @@
-/* text.c: files of text, gzipped or not, as data of characters. */
+/* text.c: text files, plain or gzipped, as data sets of characters. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-/* trace.c: traces that `tenon trace --summary` adds up. The first byte is by what. */
+/* trace.c: traces for `tenon trace --summary`. The first byte selects --by. */
 #include <fcntl.h>
 
 #include "../../tools/tenon_trace.h"

@@ -1,4 +1,4 @@
-/* align.c: free.def applied. */
+/* align.c: applies free.def. */
 #include "golden.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ static tn_tensor *columns(tn_tensor *x, int axis)
     return axis == -1 ? tn_transpose(x, -1, -2) : x;
 }
 
-/* What turns the columns `from` to `to` of got into want's: their signs, or,
- * as_basis, the rotation between the spaces they span. */
+/* The transformation of got's columns `from` to `to` into want's: signs or,
+ * with as_basis, the rotation within the space that they span. */
 static tn_tensor *turned_part(tn_tensor *got, tn_tensor *want, int64_t from,
                               int64_t to, tn_tensor *signs)
 {
@@ -80,7 +80,7 @@ void golden_align(tn_safetensors *file, const char *op, const json_t *json,
                 file, json_string_value(json_array_get(
                           json_object_get(json, "outs"), (size_t)which[i])));
             if (!want[i] || !same_shape(want[i], out[which[i]]))
-                return; /* the comparison will tell */
+                return; /* the comparison will fail */
             int64_t size =
                 tn_tensor_size(columns(want[i], axis[i]), -1);
             common = size < common ? size : common;

@@ -2,12 +2,12 @@
  *
  *     autocast [DIR [EVERY]]      each EVERYth float32 sample of each file: 1
  *
- * A float32 sample runs under TN_AUTOCAST, results and gradients, and once more
- * without, on inputs that are already in the dtype that the operator's row asks
- * for: rounded to the half type, or as they are. Both give the same bits, and
- * the results have that dtype. A composite without a word for autocast, whose
- * parts have theirs, only has to run, and to give the gradients their inputs'
- * dtype. Prints counts. */
+ * A float32 sample runs under TN_AUTOCAST, with gradients; and once more
+ * without it, on inputs that were converted to the dtype that the operator's
+ * row asks for. Both give the same bits, and the results have that dtype. A
+ * composite whose row says nothing about autocast only has to run and to give
+ * gradients of its inputs' dtype, since its parts have their own rules. Prints
+ * counts. */
 #include "golden.h"
 
 #include <ops/engine/ops.h>
@@ -24,7 +24,7 @@ static tn_tensor *rounded(tn_tensor *x)
     return x && tn_tensor_dtype(x) == TN_F32 ? tn_to_dtype(x, lower) : x;
 }
 
-/* In float32, whatever x was. */
+/* Converted to float32. */
 static bool same(tn_tensor *x, tn_tensor *y)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) * sizeof(double);

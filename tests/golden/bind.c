@@ -1,4 +1,4 @@
-/* bind.c: PyTorch's arguments bound to a row's by position and name. */
+/* bind.c: binds PyTorch's arguments to a row's, by position and name. */
 #include "sample.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static bool is_float(const json_t *value)
     return json_is_real(value) || json_object_get(value, "float");
 }
 
-/* Two lists of sizes for an argument that has them one behind the other. */
+/* Two lists of sizes, concatenated for one argument. */
 static bool bind_pair(const json_t *value, const tn_op_arg *arg, bound *b,
                       int i)
 {
@@ -161,8 +161,8 @@ static bool bind_number(const json_t *value, const tn_op_arg *arg, bound *b,
     return true;
 }
 
-/* PyTorch makes a tensor without dimensions of a number where div, add and some
- * others want one first: of the dtype of the other's category. */
+/* If the first argument of div, add and some others is a number, PyTorch
+ * converts it to a 0-d tensor of the dtype of the other's category. */
 static bool bind_first(const sample *s, const json_t *value, bound *b)
 {
     bool real = is_float(value);
@@ -185,7 +185,7 @@ static bool bind_first(const sample *s, const json_t *value, bound *b)
     return b->value[0].of.tensor != NULL;
 }
 
-/* Binds one JSON value to argument i; false if the row cannot take it. */
+/* Binds one JSON value to argument i. False if the row does not accept it. */
 static bool bind(const sample *s, const json_t *value, const tn_op_arg *arg,
                  bound *b, int i)
 {
@@ -217,8 +217,8 @@ static bool bind(const sample *s, const json_t *value, const tn_op_arg *arg,
             bind_first(s, value, b));
 }
 
-/* meshgrid(x, y) and meshgrid([x, y]) are the same call: tensors that stand
- * alone belong to an argument that takes only lists. Returns how many. */
+/* meshgrid(x, y) and meshgrid([x, y]) are the same call: single tensors belong
+ * to an argument that accepts only lists. Returns how many. */
 static size_t bind_loose_tensors(const sample *s, const json_t *args,
                                  size_t from, const tn_op_arg *arg, bound *b,
                                  int i)
@@ -237,8 +237,8 @@ static size_t bind_loose_tensors(const sample *s, const json_t *args,
     return count;
 }
 
-/* x.permute(1, 0) and x.permute([1, 0]) are the same call: sizes that stand
- * alone at the end belong to the last dims argument. */
+/* x.permute(1, 0) and x.permute([1, 0]) are the same call: single sizes at the
+ * end belong to the last dims argument. */
 static bool bind_loose_dims(const json_t *args, size_t from,
                             const tn_op_arg *arg, bound *b, int i)
 {
@@ -266,8 +266,8 @@ int sample_find_arg(const tn_op *op, const char *name)
     return -1;
 }
 
-/* Samples begin with the tensor that an operator is about; where PyTorch's
- * function takes another one first, value number k of a sample is argument
+/* A sample's first value is the operator's main tensor. If another one is the
+ * first argument of PyTorch's function, value k of the sample is argument
  * at[k]. */
 static const struct {
     const char *op;

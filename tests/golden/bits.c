@@ -3,16 +3,17 @@
  *     bits [DEVICE [DIR [EVERY [SIZES]]]]   each EVERYth sample (1), from the
  *                       first on, of each file in DIR/ops; DEVICE: cpu
  *
- * A sample of tests/golden runs on `reference` and on the device; its outputs
- * and gradients have equal bits, all NaNs being equal. Two causes are allowed
- * for other bits: the device's matrix product, convolution or attention was
- * called, whose order of summing is its own, or other_bits.def has the operator
- * with its reason; the results then lie within the operator's tolerance, or, where that is a
- * distance from float64's result, within that of each other. Each sample runs
- * again with inputs of which a dimension is empty or of size 1: what one device
- * refuses the other refuses, too. Prints a TAP line for each of these sizes,
- * above them the operators whose bits differ and why, and how many texts a
- * device that gets source would compile for all of it (census.c). */
+ * A sample of tests/golden runs on `reference` and on the device. Outputs and
+ * gradients have equal bits, all NaNs being equal. There are two allowed causes
+ * of other bits: the device's matrix product, convolution or attention ran,
+ * whose order of summation is its own; or other_bits.def lists the operator
+ * with a reason. Results are then within the operator's tolerance or, if that
+ * is a distance from float64's result, within that distance of each other.
+ * Each sample runs again with inputs of which a dimension is empty or has size
+ * 1; what one device refuses, the other refuses too. Prints a TAP line for each
+ * of these sizes, and before them the operators whose bits differ and why,
+ * and how many texts a device that compiles source would compile for all
+ * samples (census.c). */
 #include "census.h"
 #include "golden.h"
 #include "vendor.h"
@@ -120,7 +121,7 @@ static bool same_element(tn_dtype dtype, const char *a, const char *b)
     return x != x && y != y;
 }
 
-/* Without a difference "", else what it is. */
+/* Describes the difference; "" if there is none. */
 static void difference(tn_tensor *got, tn_tensor *want, char *why, size_t room)
 {
     tn_dtype dtype = want->dtype;
@@ -202,7 +203,7 @@ static void compare(const char *op, size_t number, tn_tensor **got,
 
 /* ---- the walk ------------------------------------------------------------ */
 
-/* A sample's results on a device; the same random numbers on each. */
+/* A sample's results on a device, with the same random numbers on each. */
 static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
                   const char *op, tn_tensor **out, char *why, size_t room)
 {
@@ -210,7 +211,7 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
     tn_manual_seed(17);
     int count = op_sample_results(file, json, op, sizes[size_now].make, out,
                                   MOST_RESULTS, why, room);
-    /* What failed late belongs to this sample. */
+    /* Waits, so that asynchronous failures belong to this sample. */
     if (tn_device_synchronize(device) < 0 && count >= 0) {
         snprintf(why, room, "%s", tn_error());
         count = -1;

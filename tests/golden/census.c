@@ -49,14 +49,14 @@ static void add(keys *s, const uint64_t key[2])
 
 /* ---- what texts hang on ---------------------------------------------------- */
 
-/* Each one tells apart more than the one before, but for the last three, which
+/* Each key distinguishes more than the one before, except the last three, which
  * are TEXT without something. */
 enum { STRUCTURE, COMPUTED, STORED, CONSTANTS, TEXT, ANY_RANK, ANY_STRIDE,
        F32_TEXT, PRIMITIVE, KINDS };
 
 static keys seen[KINDS];
 
-/* What an instruction does; with the type that it does it in, its number. */
+/* The operation of an instruction; with its type, its number. */
 static void add_instruction(uint64_t h[2], const tn_kernel_ins *ins,
                             bool with_dtype, bool with_constant)
 {
@@ -137,7 +137,7 @@ static tn_device *watched;
 static const tn_plugin *plugin;
 static tn_plugin counting;
 
-/* What was built of which program; kernels live as long as the process. */
+/* Built programs and their sources. Kernels are never freed. */
 static struct {
     const tn_built *built;
     const tn_program *program;

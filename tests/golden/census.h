@@ -1,6 +1,6 @@
-/* census.h: how many kernels would a device have to compile that gets source?
- * Stands between the core and a plugin, plans each launch as for an OpenCL
- * device on a CPU, and counts the texts that differ, and why they do. One
+/* census.h: counts the kernels that a device which compiles source would
+ * compile. It wraps a plugin, plans each launch as for an OpenCL device on a
+ * CPU, and counts the different texts and the reasons of differences. One
  * device at a time. */
 #ifndef TN_TESTS_GOLDEN_CENSUS_H
 #define TN_TESTS_GOLDEN_CENSUS_H

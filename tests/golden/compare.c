@@ -1,4 +1,4 @@
-/* compare.c: when two tensors are taken for the same. */
+/* compare.c: decides whether two tensors are the same within a tolerance. */
 #include "golden.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ static bool is_in(const char *const *names, const char *op)
     return names[i] != NULL;
 }
 
-/* Does looser.def say that PyTorch's may be any way from float64's? */
+/* Does looser.def allow any distance of PyTorch's result from float64's? */
 static bool is_far(const char *op)
 {
     static const char *const names[] = {
@@ -174,8 +174,8 @@ bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
     return equal;
 }
 
-/* Two steps of the type at this size, and what sums in float32 lose where they
- * cancel: that hangs on the greatest element. */
+/* Two steps of the type at this magnitude, and the error of float32's sums if
+ * they cancel, which depends on the greatest element. */
 static bool near_rounded(double got, double wide, tn_dtype dtype, double most)
 {
     int digits = dtype == TN_F16 ? 11 : dtype == TN_BF16 ? 8 : 24, exponent;
@@ -220,8 +220,8 @@ static double step_at(double magnitude, tn_dtype dtype)
                                                    : 24));
 }
 
-/* The farthest of x's elements from exact's, which have `most` as the greatest;
- * what is finite in both. */
+/* The greatest distance of x's elements from exact's, over elements that are
+ * finite in both. *most: the greatest of exact's. */
 static double farthest(const double *x, const double *exact, int64_t count,
                        double *most)
 {
@@ -235,7 +235,7 @@ static double farthest(const double *x, const double *exact, int64_t count,
     return far;
 }
 
-/* How far nudged inputs move the elements of wide, which are exact. */
+/* How far nudged inputs move the elements of wide, the exact result. */
 static double farthest_moved(tn_tensor *const *nudged, int nudges,
                              tn_tensor *wide, const double *exact)
 {
@@ -251,9 +251,9 @@ static double farthest_moved(tn_tensor *const *nudged, int nudges,
     return far;
 }
 
-/* One element of ours that is not by the rule: allowed is what float32 may be
- * off, and `unsure` what a half type may where its inputs' rounding tells more
- * than two steps. */
+/* Compares an element that is not within the tolerance of PyTorch's with the
+ * exact one. allowed: the tolerance of float32; unsure: that of a half type, if
+ * the rounding of its inputs matters more than two steps. */
 static bool is_beside(double got, double exact, tn_dtype dtype,
                       tolerance within, double allowed, double unsure,
                       double most)
@@ -275,18 +275,20 @@ double golden_greatest(tn_tensor *x)
     return most;
 }
 
-/* PyTorch computes in the narrow type, with a rounding at each step: its result
- * is then some steps of the greatest element that went in or came out away from
- * that of float64, and elements of ours that are not by the rule are held
- * against the latter. `moved` is how far float64's result goes where its inputs
- * are rounded once more. Ours may be
- *   halves: float64's, rounded, to two steps; by the rule of float32 from it; no
- *     farther than PyTorch's farthest and than `moved`;
- *   float32, and float64 where another input is narrower: by the rule from it,
- *     no more than twice as far as PyTorch's farthest, or than `moved`: a sum
- *     of some terms does not know its own better.
- * What PyTorch has more than 64 steps and 16 times `moved` away is no rounding,
- * and fails, but for what looser.def lists. */
+/* PyTorch computes in the narrow type and rounds at each step, so its result
+ * may be some steps away from float64's. (A step is that of the greatest
+ * element of inputs and outputs.) Elements of ours that are not within the
+ * tolerance of PyTorch's are therefore compared with float64's. `moved` is how
+ * far float64's result moves if its inputs are rounded once more. Ours pass if
+ * they are
+ *   halves: float64's, rounded, to two steps; or within float32's tolerance of
+ *     it; or no farther from it than PyTorch's farthest element and `moved`;
+ *   float32, and float64 if another input is narrower: within the tolerance of
+ *     float64's; or no farther from it than twice PyTorch's farthest element,
+ *     or than `moved`, which a sum of some terms cannot avoid.
+ * If PyTorch's result is more than 64 steps and more than 16 times `moved`
+ * away, that is no rounding error, and the sample fails unless looser.def lists
+ * it. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                    tn_tensor *wide, tn_tensor *const *nudged, int nudges,
                    double greatest, char *text, size_t room)

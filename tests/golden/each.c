@@ -1,4 +1,4 @@
-/* each.c: the samples of every operator, one after another. */
+/* each.c: loops over the samples of every operator. */
 #include "golden.h"
 
 #include <dirent.h>
@@ -10,7 +10,7 @@ typedef struct walk {
     void *context;
 } walk;
 
-/* False, with the reason told, if the file cannot be read. */
+/* False, with the reason printed, if the file cannot be read. */
 static bool one_file(const walk *w, const char *path)
 {
     tn_scope *scope = tn_scope_open();

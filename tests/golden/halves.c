@@ -1,15 +1,15 @@
-/* halves.c: operators in f16 and bf16 beside f64.
+/* halves.c: operators in f16 and bf16 compared with f64.
  *
  *     halves [DIR [EVERY]]        each EVERYth float32 sample of each file: 1
  *
- * A sample's floating inputs are rounded to the half type; the operator runs in
+ * A sample's floating inputs are rounded to the half type. The operator runs in
  * that type and, on the same rounded values, in f64. Each element of the half
- * result lies within 1 unit in the last place (of the type, at the f64 value) of
- * that; within 2 where the result has fewer elements than an input, so that it
- * was folded. What lies beyond fails, unless wider_halves.def has the operator
- * and the reason: with a wider bound, or since float32's sums lose what cancels,
- * a millionth of the greatest element, as compare.c has it. Gradients are not
- * compared: those of a half result begin from its rounding. Prints counts. */
+ * result is within 1 unit in the last place (of the type, at the f64 value);
+ * within 2 if the result has fewer elements than an input, since it is then a
+ * reduction. Others fail, unless wider_halves.def lists the operator with its
+ * reason: with a wider bound, or, if float32's sums cancel, with a millionth of
+ * the greatest element, as in compare.c. Gradients are not compared, since
+ * those of a half result begin from its rounding. Prints counts. */
 #include "golden.h"
 
 #include <math.h>
@@ -35,8 +35,8 @@ static double unit_at(double magnitude)
     return ldexp(1, exponent - 1 - digits);
 }
 
-/* Units in the last place of half between got and want, where want is rounded
- * beyond what half holds. */
+/* Units in the last place of half between got and want. want is rounded if it
+ * is outside half's range. */
 static double ulps(double got, double want)
 {
     double most = half == TN_F16 ? 65504 : 3.3895313892515355e38;
@@ -69,7 +69,7 @@ static double *elements(tn_tensor *x, int64_t count)
     return out;
 }
 
-/* What lies beyond the units, and why it may. */
+/* The allowed exceptions, with their reasons. */
 enum { UNITS, WHOLE, CANCELS };
 static const struct wider {
     const char *op;
@@ -108,7 +108,7 @@ static double worst_of(tn_tensor *got, tn_tensor *want)
     return worst;
 }
 
-/* Is each element within the units, or one that the list lets pass? */
+/* Is each element within the units, or allowed by the list? */
 static bool may_be(const struct wider *w, double units, tn_tensor *got,
                    tn_tensor *want)
 {
@@ -166,7 +166,8 @@ static void count(const char *name, size_t number, double worst, double units,
     }
 }
 
-/* The results in dtype: how many, below 0 where it has none. */
+/* Computes the results in dtype. Returns how many; below 0 if there are none.
+ */
 static int run(tn_safetensors *file, const json_t *json, const char *name,
                tn_dtype dtype, tn_rng_state start, tn_tensor **result)
 {

@@ -1,4 +1,4 @@
-/* layer.c: the table of layers, each from the arguments PyTorch was given. */
+/* layer.c: the table of layers, each made from PyTorch's arguments. */
 #include "layer.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ static const char *word(const json_t *args, const char *name,
     return value ? value : fallback;
 }
 
-/* A list, or one number as a list of one; empty where there is neither. null in
- * a list stays as 0. */
+/* A list, or one number as a list of one; empty if there is neither. null in a
+ * list becomes 0. */
 static tn_dims_list dims(const json_t *args, const char *name)
 {
     const json_t *value = json_object_get(args, name);
@@ -155,7 +155,7 @@ static tn_module *make_max_pool2d(const json_t *args)
                             .ceil_mode = truth(args, "ceil_mode", false));
 }
 
-/* One number for all axes, or the list: the other is none, or the default. */
+/* One number for all axes, or a list; the other one is none, or the default. */
 static bool is_list(const json_t *args, const char *name)
 {
     return json_is_array(json_object_get(args, name));
@@ -167,7 +167,8 @@ static int64_t number_only(const json_t *args, const char *name,
     return is_list(args, name) ? fallback : whole(args, name, fallback);
 }
 
-/* Padding by a rule, and of other kinds than zeros, is none of the layers'. */
+/* The layers have no padding by a rule, and none with other values than zeros.
+ */
 static bool plain_padding(const json_t *args)
 {
     const char *mode = text(args, "padding_mode");

@@ -1,13 +1,13 @@
-/* layouts.c: every operator on inputs that lie elsewhere in memory.
+/* layouts.c: every operator on inputs with other strides.
  *
  *     layouts [DIR [EVERY]]       each EVERYth sample (1) of each file in DIR/ops
  *
  * A sample of tests/golden runs with contiguous inputs, then with the same
- * values in other layouts; outputs and gradients have the same bits. Where the
- * device's matrix product or convolution was called, whose order of summing is
- * its own, they lie within the operator's tolerance. Prints one TAP line a
- * layout, with counts; a call that is refused with contiguous inputs counts as
- * left out, one that is refused in another layout alone has failed. */
+ * values in other layouts. Outputs and gradients have the same bits. If the
+ * device's matrix product or convolution ran, whose order of summation is its
+ * own, they are within the operator's tolerance. Prints one TAP line for each
+ * layout, with counts. A call that is refused with contiguous inputs counts as
+ * left out; one that is refused only in another layout has failed. */
 #include "golden.h"
 #include "vendor.h"
 
@@ -22,8 +22,8 @@ enum { MOST_RESULTS = 96 };
 
 /* ---- layouts ------------------------------------------------------------- */
 
-/* A tensor that owns x's values in memory of shape room, of which the view that
- * begins at offset with these strides is x's shape. */
+/* Makes a tensor of shape room, and returns the view of it from offset with
+ * these strides, which has x's shape and values. */
 static tn_tensor *placed(tn_tensor *x, int64_t room, const int64_t *stride,
                          int64_t offset)
 {
@@ -46,7 +46,7 @@ static tn_tensor *contiguous(tn_tensor *x)
     return tn_clone(x);
 }
 
-/* The first dimension varies fastest, as in Fortran. */
+/* Column-major: the first dimension is innermost, as in Fortran. */
 static tn_tensor *transposed(tn_tensor *x)
 {
     int64_t stride[TN_MAX_NDIM], room = 1;
@@ -68,7 +68,7 @@ static tn_tensor *strided(tn_tensor *x)
     return x ? placed(x, room + 1, stride, 1) : NULL;
 }
 
-/* Each dimension runs backwards. */
+/* Each stride is negative. */
 static tn_tensor *backwards(tn_tensor *x)
 {
     int64_t stride[TN_MAX_NDIM], room = 1, offset = 0;
@@ -122,8 +122,7 @@ static void compare(const char *name, size_t number, int k, tn_tensor **want,
                why);
 }
 
-/* Operators whose meaning is a place in memory, or which refuse what memory does
- * not allow. */
+/* Operators that depend on the layout, or refuse layouts. */
 static const char *const about_memory[] = {"as_strided", "as_strided_copy",
                                            "as_strided_scatter", "view",
                                            "view_as", "view_copy"};

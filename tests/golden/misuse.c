@@ -1,11 +1,12 @@
-/* misuse.c: every operator, misused from a call that is PyTorch's.
+/* misuse.c: misuses every operator, starting from a call of PyTorch's samples.
  *
  *     misuse [DIR [EVERY]]        each EVERYth sample of each file: the first
  *
- * tests/ops/test_misuse.c draws the arguments of calls and finds no valid one of
- * rows that want much of several arguments at once (a factorisation and its
- * pivots, a place and a grid). Here a sample's arguments are varied, one after
- * the other: ../ops/misuse.h says how, and what must hold whatever is given. */
+ * tests/ops/test_misuse.c draws the arguments of calls at random, and finds no
+ * valid call of rows that require much of several arguments at once (a
+ * factorisation and its pivots, an input and a grid). Here a sample's arguments
+ * are varied, one after the other. ../ops/misuse.h says how, and what must hold
+ * for any arguments. */
 #include "golden.h"
 
 #include "../ops/misuse.h"

@@ -1,7 +1,7 @@
 /* module_file.c: one layer: made from PyTorch's arguments, its state loaded by
- * name; then outputs, gradients and the buffers afterwards are compared. Where
- * one is not by the rule, the layer runs again in float64, and once more on
- * numbers that are a rounding off (compare.c). */
+ * name; then outputs, gradients and the final buffers are compared. If one is
+ * not within the tolerance, the layer runs again in float64, and once more on
+ * numbers that are one rounding away (compare.c). */
 #include "layer.h"
 
 #include <math.h>
@@ -30,7 +30,8 @@ static const char *after(const char *name, const char *prefix)
     return strncmp(name, prefix, length) == 0 ? name + length : NULL;
 }
 
-/* Every tensor of the file has its place, every parameter its tensor. */
+/* Each tensor of the file has a parameter or buffer, and each parameter a
+ * tensor. */
 static bool load_state(tn_safetensors *file, tn_module *module, char *text,
                        size_t room)
 {
@@ -93,7 +94,7 @@ static tn_tensor *same(tn_tensor *x)
     return x;
 }
 
-/* Parameters and buffers, as turn makes them. */
+/* Replaces parameters and buffers by the results of turn. */
 static void turn_state(tn_module *module, tn_tensor *(*turn)(tn_tensor *x))
 {
     tn_parameter_list *list = tn_module_state(module);
@@ -151,7 +152,7 @@ static bool go(tn_safetensors *file, const layer *kind, tn_module *module,
     return walk_back(file, p->out, wanted, text, room);
 }
 
-/* What the pass has for a name of the file; NULL: nothing that is compared. */
+/* The pass's result for a name of the file; NULL: not compared. */
 static tn_tensor *made_for(const pass *p, const char *name, bool *compared)
 {
     const char *number = after(name, "out."), *in = after(name, "grad.in.");
@@ -166,7 +167,7 @@ static tn_tensor *made_for(const pass *p, const char *name, bool *compared)
 
 /* ---- the file --------------------------------------------------------------------- */
 
-/* What a file is run with. */
+/* The passes of a file. */
 typedef struct job {
     tn_safetensors *file;
     const layer *kind;

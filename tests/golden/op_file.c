@@ -1,6 +1,8 @@
-/* op_file.c: one operator's samples: call by name, compare, walk back.
+/* op_file.c: one operator's samples: calls it by name, compares results and
+ * gradients.
  *
- * Each row that serves the name is tried in turn, as PyTorch picks an overload. */
+ * Each row that serves the name is tried in turn, as PyTorch selects an
+ * overload. */
 #include "sample.h"
 
 #include <math.h>
@@ -22,8 +24,6 @@ static void mark_gradients(const sample *s)
     }
 }
 
-/* The sum over outputs of output * cotangent, whose gradient by each output is
- * that cotangent exactly. */
 static bool same_shape(const tn_tensor *x, const tn_tensor *y)
 {
     int ndim = tn_tensor_ndim(x);
@@ -33,6 +33,8 @@ static bool same_shape(const tn_tensor *x, const tn_tensor *y)
     return same;
 }
 
+/* The sum over outputs of output * cotangent. Its gradient by each output is
+ * exactly that cotangent. */
 static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
 {
     const json_t *which = json_object_get(s->json, "diff_outs");
@@ -53,7 +55,7 @@ static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
     return total;
 }
 
-/* What a sample does not say is said, one by one. */
+/* Prints what a sample does not determine. */
 static void note_open(const char *op, const json_t *json, const char *what,
                       const char *reason)
 {
@@ -61,7 +63,7 @@ static void note_open(const char *op, const json_t *json, const char *what,
     printf("# %s (%s): %s: %s\n", op, dtype ? dtype : "", what, reason);
 }
 
-/* The gradient by what was broadcast is a sum. */
+/* The gradient of a broadcast input is a sum. */
 static tolerance gradient_tolerance(const char *op, tn_tensor *want,
                                     tn_tensor *out)
 {
@@ -88,7 +90,8 @@ static bool check_gradients(const sample *s, const char *op, tn_tensor **out,
     if (json_array_size(json_object_get(s->json, "diff_outs")) == 0)
         return true;
     tn_tensor *root = weighted_sum(s, out, count);
-    /* What hangs on no input has no gradient: as good as zeros. */
+    /* An output that depends on no input has no gradient, which equals zeros.
+     */
     if (!root || (tn_tensor_requires_grad(root) && tn_backward(root) < 0)) {
         snprintf(text, room, "backward: %s",
                  tn_error() ? tn_error() : "no such output");
@@ -123,7 +126,7 @@ static bool check_gradients(const sample *s, const char *op, tn_tensor **out,
                     over_equals(s->tensor[0], s->dim, want), within, why,
                     sizeof why);
         } else {
-            /* None there; zeros here say the same. */
+            /* PyTorch has none; zeros are the same. */
             equal = !got || tn_item(tn_sum(tn_abs(got))) == 0;
             snprintf(why, sizeof why, "not zero");
         }
@@ -179,8 +182,8 @@ static int64_t dim_of(const tn_op *op, const bound *b)
     return i < 0 || b->value[i].kind != TN_VALUE_INT ? -1 : b->value[i].of.i;
 }
 
-/* Samples of linalg.pinv with two matrices are of their product: that of a and
- * b^T, which has a rank that is known. */
+/* Samples of linalg.pinv with two matrices are of the product of a and b^T,
+ * whose rank is known. */
 static bool is_product(const char *name, const json_t *json)
 {
     const json_t *args = json_object_get(json, "args");
@@ -188,8 +191,8 @@ static bool is_product(const char *name, const json_t *json)
            sample_is_tensor(json_array_get(args, 1));
 }
 
-/* The row that takes the sample's arguments, and these until the next call;
- * NULL where there is none. */
+/* The row that accepts the sample's arguments, with these until the next call;
+ * NULL if there is none. */
 static const tn_op *find_row(const sample *s, const char *name,
                              const bound **arguments)
 {
@@ -201,8 +204,8 @@ static const tn_op *find_row(const sample *s, const char *name,
     return op;
 }
 
-/* Calls the row that takes the sample's tensors: how many outputs, below 0 with
- * the reason in text. */
+/* Calls the row that accepts the sample's tensors. Returns how many outputs;
+ * below 0 with the reason in text. */
 static int call_row(sample *s, const char *name, tn_tensor **out, char *text,
                     size_t room)
 {

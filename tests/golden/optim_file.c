@@ -1,8 +1,8 @@
-/* optim_file.c: an optimizer, eight steps: parameters and losses after each.
+/* optim_file.c: eight steps of an optimizer: parameters and losses after each.
  *
- * The problem is the same in all files: 0.5 * sum((p0 - target0)^2) +
- * mean((p1 - target1)^4). The optimizer and its arguments stand in the
- * metadata by PyTorch's names. */
+ * The problem is the same in all files: 0.5 * sum((p0 - target0)^2) + mean((p1
+ * - target1)^4). The metadata has the optimizer and its arguments by PyTorch's
+ * names. */
 #include "golden.h"
 
 #include <math.h>

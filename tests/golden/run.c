@@ -1,9 +1,9 @@
 /* run.c: the golden runner: run DIR|FILE...
  *
- * Walks folders of reference samples (or takes single files), prints one TAP
- * line for each file with its counts, then `N passed, N failed, N skipped`
- * over files. A file whose operator or layer does not exist here is skipped,
- * and says so. Exit status 1 if any failed. */
+ * Reads folders of reference samples, or single files. Prints one TAP line for
+ * each file with its counts, then `N passed, N failed, N skipped` over files. A
+ * file whose operator or layer does not exist in Tenon is skipped, with a
+ * message. Exit status 1 if any failed. */
 #include "golden.h"
 
 #include <dirent.h>

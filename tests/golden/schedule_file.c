@@ -1,7 +1,7 @@
 /* schedule_file.c: a schedule: the learning rate before each of its steps.
  *
- * All is done in double, in PyTorch's order: what remains are last bits of
- * cosines, which the recurrences multiply up. */
+ * Tenon computes in double, in PyTorch's order. The remaining differences are
+ * last bits of cosines, which the recurrences multiply. */
 #include "golden.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* tensor.c: a sample's tensor with the strides it had in PyTorch. */
+/* tensor.c: makes a sample's tensor with the strides that it had in PyTorch. */
 #include "golden.h"
 
 #include <stdlib.h>

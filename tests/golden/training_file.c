@@ -1,8 +1,8 @@
 /* training_file.c: a whole training run on the digits, loss by loss.
  *
- * The model is told by the parameters that the file starts from; optimizer,
- * batch and epochs by its metadata. The first 20 losses agree to 1e-4, the
- * last to 2 %: between them rounding grows, as it does between two builds of
+ * The parameters that the file starts from determine the model; its metadata
+ * has optimizer, batch and epochs. The first 20 losses agree to 1e-4, the last
+ * to 2 %: rounding differences grow between them, as between two builds of
  * PyTorch. */
 #include "golden.h"
 
@@ -150,8 +150,8 @@ static tn_module *make_residual(tn_safetensors *file)
     return &n->base;
 }
 
-/* The number of heads leaves no trace in the parameters: 4, as found by the
- * first loss. */
+/* The parameters do not determine the number of heads. It is 4, as the first
+ * loss shows. */
 static tn_module *make_vit(tn_safetensors *file)
 {
     static const tn_module_class type = {sizeof type, "ViT",
@@ -173,7 +173,8 @@ static tn_module *make_vit(tn_safetensors *file)
     return &n->base;
 }
 
-/* What a model is told by: the first that has all its names. */
+/* The parameters that identify a model: the first entry whose names all exist.
+ */
 static const struct {
     const char *has[3];
     tn_module *(*make)(tn_safetensors *file);
@@ -187,7 +188,7 @@ static const struct {
     {{"start.enc.linear1.weight", "start.pos", "start.fc.weight"}, make_vit},
 };
 
-/* NULL without an error: no model here has these parameters. */
+/* NULL without an error: no known model has these parameters. */
 static tn_module *model_of(tn_safetensors *file)
 {
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {

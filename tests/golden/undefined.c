@@ -1,4 +1,4 @@
-/* undefined.c: what samples do not say: the list is undefined.def. */
+/* undefined.c: what samples do not determine; undefined.def has the list. */
 #include "golden.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* vendor.h: did a device sum in an order of its own? Counts its matrix
- * products, convolutions and attentions (plugin.h: their order of summing is the vendor's), by
- * standing between the core and the plugin. One device at a time. */
+/* vendor.h: counts a device's matrix products, convolutions and attentions,
+ * whose order of summation plugin.h leaves to the vendor. It wraps the plugin.
+ * One device at a time. */
 #ifndef TN_TESTS_GOLDEN_VENDOR_H
 #define TN_TESTS_GOLDEN_VENDOR_H
 

@@ -1,5 +1,5 @@
-/* Recorded steps: replays have the bits of steps that are run, on the device
- * that TENON_DEVICE names; what cannot be replayed is refused. */
+/* Recorded steps: a replay has the bits of a step that is run, on
+ * TENON_DEVICE's device; a step that cannot be replayed is refused. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -53,7 +53,7 @@ static tn_status step(void *context)
     return tn_backward(j->loss);
 }
 
-/* Bits of what the training ends with, folded. */
+/* A hash of the bits of the training's results. */
 static uint64_t bits_of(tn_tensor *x, uint64_t hash)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) *
@@ -129,7 +129,7 @@ static void test_training(void)
         ok(replayed.calls < 12, "a few calls of the driver replay it");
     else
         ok(replayed.calls == replayed.count, "each is given again");
-    is_int(allocated(), before, "all memory goes with the graph");
+    is_int(allocated(), before, "all memory is freed with the graph");
 }
 
 /* ---- memory ------------------------------------------------------------- */
@@ -154,9 +154,9 @@ static void test_memory(void)
     int64_t held = allocated() - before;
     note("%lld bytes for 40 values of 16384", (long long)held);
     ok(held > 0 && held <= 3 * 16384,
-       "memory of values that are gone serves later ones of the step");
+       "memory of freed values is reused by later values of the step");
     tn_copy_(x, tn_zeros(tn_dims(4096)));
-    /* Memory that others ask for meanwhile is not the graph's. */
+    /* Memory that other code allocates meanwhile is not the graph's. */
     tn_tensor *others[8];
     for (int i = 0; i < 8; i++)
         others[i] = tn_full(tn_dims(4096), i);
@@ -164,7 +164,7 @@ static void test_memory(void)
     double sum = 0;
     for (int i = 0; i < 8; i++)
         sum += tn_item(tn_sum(others[i])) / 4096;
-    ok(sum == 28, "a replay writes nobody else's memory");
+    ok(sum == 28, "a replay writes only its own memory");
     ok(fabs(tn_item(tn_select(x, 0, 5)) - 1) < 1e-5, "and does its work");
     is_str(tn_error(), NULL, "without an error");
     tn_scope_close(scope);
@@ -255,7 +255,7 @@ static tn_status pad_three_ways(void *context)
     return keep_all(w, made, 3);
 }
 
-/* Extents, offsets and batches that are given to a plugin far behind. */
+/* Extents, offsets and batches that a slow plugin reads much later. */
 static tn_status of_four_dims(void *context)
 {
     work *w = context;
@@ -389,7 +389,7 @@ static void test_index(void)
     tn_error_clear();
     tn_tensor_set_array(in[1], good, sizeof good);
     tn_graph_replay(graph);
-    ok(tn_item(tn_select(in[2], 0, 1)) == 4, "and the next replay goes on");
+    ok(tn_item(tn_select(in[2], 0, 1)) == 4, "and the next replay works");
     tn_scope_close(scope);
 }
 

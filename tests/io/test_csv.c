@@ -24,7 +24,7 @@ static void refused(const char *text, const char *message)
     char want[300];
     snprintf(want, sizeof want, "csv_load: %s: %s", path, message);
     ok(!tn_csv_load(path), "refused: %s", message);
-    is_str(tn_error(), want, "and the message tells it");
+    is_str(tn_error(), want, "and the message says so");
     tn_error_clear();
 }
 
@@ -94,7 +94,8 @@ static void test_exact(void)
         tn_to_dtype(tn_csv_load(path, .dtype = TN_F16), TN_F32), half,
         sizeof half);
     ok(half[0] == 65504 && isinf(half[1]) && isinf(half[2]),
-       "what rounds to the largest float16 is it; written infinity is that");
+       "a number that rounds to the largest float16 becomes that one; a "
+       "written infinity is an infinity");
     /* Between two float32s, and 2^-54 more than halfway: a float64 in between
      * would round to halfway, and then to even. */
     write_text("1.000000059604644831126868677\n");
@@ -111,9 +112,9 @@ static void test_lines(void)
             "line 2, column 1: not a number: \"\xef\xbb\xbf" "1\"");
     holds("\xef\xbb\xbf" "1,2\n", TN_I64, "tensor([[1, 2]])");
     write_text("\xef\xbb\xbfname\r1\r2");
-    is_int(tn_item_int(tn_sum(tn_csv_load(path, .skip_rows = 1,
-                                          .dtype = TN_I64))),
-           3, "lines that are passed over end in CR too");
+    is_int(
+        tn_item_int(tn_sum(tn_csv_load(path, .skip_rows = 1, .dtype = TN_I64))),
+        3, "skipped lines may end in CR, too");
 }
 
 static void test_quotes(void)
@@ -163,7 +164,7 @@ static void test_categories(void)
     is_int(tn_categories_count(kinds), 3, "three names");
     is_str(tn_categories_name(kinds, 0), "setosa", "without blanks around");
     is_str(tn_categories_name(kinds, 1), "virginica, \"wild\"",
-           "of quoted texts what they hold");
+           "quoted texts have their contents");
     is_str(tn_categories_name(kinds, 2), "two\nlines", "on several lines too");
     ok(!tn_categories_name(kinds, 3) && !tn_categories_name(kinds, -1),
        "no others");
@@ -202,7 +203,7 @@ static void test_categories(void)
     ok(strstr(tn_error(), "category is 1, outside the 1 columns") != NULL,
        "%s", tn_error());
     tn_error_clear();
-    ok(!tn_csv_load(path, .category = 0), "names have to go somewhere");
+    ok(!tn_csv_load(path, .category = 0), "names need a place to be stored");
     tn_error_clear();
     ok(!tn_csv_load(path, .categories = kinds), "and come from somewhere");
     tn_error_clear();
@@ -256,7 +257,7 @@ static void test_gzip(void)
              "csv_load: %s: other data follows the gzipped data",
              path);
     ok(!tn_csv_load(path), "a text behind them is not lost in silence");
-    is_str(tn_error(), want, "but told");
+    is_str(tn_error(), want, "but is reported");
     is_int(tn_error_code(), TN_ERR_IO, "with its code");
     tn_error_clear();
 
@@ -265,7 +266,8 @@ static void test_gzip(void)
     is_str(tn_error(), "csv_load: TENON_UNPACK_LIMIT=much is no number of bytes, "
                        "such as 512M or 4G", "of bytes");
     tn_error_clear();
-    is_int(tn_unpack_limit(), TN_ERR_ARGUMENT, "who asks for it is told too");
+    is_int(tn_unpack_limit(), TN_ERR_ARGUMENT,
+           "a caller who requests it gets the error, too");
     tn_error_clear();
     setenv("TENON_UNPACK_LIMIT", "4G", 1);
     is_int(tn_unpack_limit(), INT64_C(4) << 30, "it is read");
@@ -275,13 +277,14 @@ static void test_gzip(void)
     /* 16 MiB of one digit and a few bytes: far less than would hurt. */
     zip("1111111111111111111111111111111111111111111111111111111111111111",
         1 << 18, "wb");
-    is_int(tn_unpack_limit_set(1 << 20), TN_OK, "a limit for what is unpacked");
+    is_int(tn_unpack_limit_set(1 << 20), TN_OK,
+           "there is a limit for unpacked data");
     snprintf(want, sizeof want,
              "csv_load: %s: unpacks to more than 1048576 bytes; if that is "
              "meant, set a greater TENON_UNPACK_LIMIT (now 1048576; 0: none) or "
              "call tn_unpack_limit_set", path);
     ok(!tn_csv_load(path), "is met by a file that unpacks to more");
-    is_str(tn_error(), want, "which says what to write");
+    is_str(tn_error(), want, "whose message says what to write");
     tn_error_clear();
     ok(!tn_idx_load(path) && strstr(tn_error(), "unpacks to more than"),
        "so it is for IDX");
@@ -297,7 +300,7 @@ static void test_gzip(void)
     is_int(tn_unpack_limit_set(-1), TN_ERR_ARGUMENT, "less is refused");
     is_str(tn_error(),
            "unpack_limit_set: bytes is -1; at least 0 is wanted (0: no limit)",
-           "and told");
+           "and is reported");
     tn_error_clear();
 }
 
@@ -307,7 +310,7 @@ int main(void)
     snprintf(path, sizeof path, "io-test-%ld.tmp", (long)getpid());
     write_text("1,2.5,-3\r\n\n 4 ,5e-1, inf\n");
     tn_tensor *x = tn_csv_load(path);
-    is_int(tn_tensor_size(x, 0), 2, "empty lines are passed over");
+    is_int(tn_tensor_size(x, 0), 2, "empty lines are skipped");
     is_int(tn_tensor_size(x, 1), 3, "three columns");
     float row[6] = {0};
     tn_tensor_to_array(x, row, sizeof row);
@@ -317,7 +320,7 @@ int main(void)
     write_text("a;b\n1;2\n");
     x = tn_csv_load(path, .delimiter = ';', .skip_rows = 1, .dtype = TN_I64);
     is_int(tn_item_int(tn_sum(x)), 3, "delimiter, header and dtype are options");
-    is_int(tn_tensor_dtype(x), TN_I64, "of the dtype asked for");
+    is_int(tn_tensor_dtype(x), TN_I64, "of the requested dtype");
 
     write_text("1,2.5\n");
     if (setlocale(LC_NUMERIC, "de_DE.UTF-8"))
@@ -350,7 +353,7 @@ int main(void)
     tn_error_clear();
     ok(!tn_csv_load("/nosuch/file"), "a file that is not there");
     is_str(tn_error(), "csv_load: /nosuch/file: No such file or directory",
-           "is told with the reason");
+           "is reported with the reason");
     tn_error_clear();
     ok(!tn_csv_load(NULL), "NULL is refused");
     is_str(tn_error(), "csv_load: path is NULL", "and named");

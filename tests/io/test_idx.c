@@ -23,7 +23,7 @@ static void refused(const void *bytes, size_t count, tn_status code,
     char want[300];
     snprintf(want, sizeof want, "idx_load: %s: %s", path, message);
     ok(!tn_idx_load(path), "refused: %s", message);
-    is_str(tn_error(), want, "and the message tells it");
+    is_str(tn_error(), want, "and the message says so");
     is_int(tn_error_code(), code, "with its code");
     tn_error_clear();
 }
@@ -105,7 +105,7 @@ static void test_cut_gzip(void)
              "idx_load: %s: the gzipped file is cut off: unexpected end of file",
              path);
     ok(!tn_idx_load(path), "a gzipped file that is cut off is refused");
-    is_str(tn_error(), want, "and the message tells it");
+    is_str(tn_error(), want, "and the message says so");
     tn_error_clear();
 }
 
@@ -139,7 +139,7 @@ static void test_mistakes(void)
     is_int(tn_error_code(), TN_ERR_IO, "as one that cannot be read");
     tn_error_clear();
     ok(!tn_idx_load(NULL), "no path is refused");
-    is_str(tn_error(), "idx_load: path is NULL", "and the message tells it");
+    is_str(tn_error(), "idx_load: path is NULL", "and the message says so");
     tn_error_clear();
 }
 

@@ -1,7 +1,6 @@
-/* test_replace.c: where saving writes, and what it leaves.
- *
- * One folder, in which saving meets links, modes, what is no file, and what
- * killed processes left; readers meet what is no file. */
+/* test_replace.c: what saving does with links, modes, paths that are no files,
+ * and files that killed processes left; and what readers do with paths that are
+ * no files. All in one folder. */
 #include <tenon/tenon.h>
 
 #include <dirent.h>
@@ -75,14 +74,15 @@ static void test_links(void)
     is_int(mode_of("real.st"), 0604, "the file keeps its mode");
     mkdir("sub", 0777);
     ok(symlink("../real.st", "sub/up.st") == 0, "a link from another folder");
-    is_int(save("sub/up.st"), TN_OK, "leads from where it lies");
+    is_int(save("sub/up.st"), TN_OK,
+           "a relative link is resolved from its folder");
     ok(is_link("sub/up.st") && loads("sub/up.st") && count_files("up.st") == 0,
        "to its file");
     ok(symlink("round.st", "round.st") == 0, "a link to itself");
     is_int(save("round.st"), TN_ERR_IO, "is refused");
     is_str(tn_error(),
            "safetensors_save: round.st: Too many levels of symbolic links",
-           "and told");
+           "and is reported");
     tn_error_clear();
     unlink("sub/up.st");
     rmdir("sub");
@@ -138,7 +138,7 @@ static void refuses(const char *path, const char *kind)
     struct stat old, now;
     stat(path, &old);
     is_int(save(path), TN_ERR_IO, "saving to %s is refused", kind);
-    is_str(tn_error(), want, "and told");
+    is_str(tn_error(), want, "and is reported");
     tn_error_clear();
     ok(stat(path, &now) == 0 && old.st_ino == now.st_ino &&
            old.st_mode == now.st_mode,
@@ -245,13 +245,13 @@ static void test_left(void)
     close(open("killed.st.tmp-notes", O_CREAT | O_RDWR, 0600));
     save("killed.st");
     is_int(access("killed.st.tmp-00000000-1-1", F_OK), 0,
-           "what a writer holds stays");
+           "the temporary file of a running writer is not removed");
     is_int(access("killed.st.tmp-00000000-1-2", F_OK), 0,
-           "what another machine made just now stays");
+           "nor a recent one of another machine");
     is_int(access("killed.st.tmp-00000000-1-3", F_OK), -1,
-           "what it made long ago goes");
+           "an old one of another machine is removed");
     is_int(access("killed.st.tmp-notes", F_OK), 0,
-           "and what only begins so stays");
+           "a file whose name only begins like one is not removed");
     is_int(count_files("killed.st.tmp-"), 3, "nothing else is there");
     close(held);
 }
@@ -281,7 +281,7 @@ static void test_threads(void)
     for (int i = 0; i < 4; i++)
         pthread_join(thread[i], NULL);
     is_int(failed[0] + failed[1] + failed[2] + failed[3], 0,
-           "four threads save to one path: none takes another's file away");
+           "four threads save to one path: none removes another's file");
     ok(loads("shared.st"), "the file is one of theirs");
     is_int(count_files("shared.st.tmp-"), 0, "and nothing is left");
 }
@@ -295,7 +295,8 @@ static void test_shrink(void)
     tn_tensor *before = tn_safetensors_tensor(file, "w");
     if (truncate("shrink.st", 4096) < 0)
         bail_out("cannot cut shrink.st");
-    ok(tn_item(tn_sum(before)) == 100000, "what was read is not the file's");
+    ok(tn_item(tn_sum(before)) == 100000,
+       "tensors that were read do not depend on the file");
     ok(!tn_safetensors_tensor(file, "w"), "a file that was cut off: %s",
        tn_error());
     is_int(tn_error_code(), TN_ERR_IO, "is an error");
@@ -312,7 +313,8 @@ static void test_shrink(void)
     ok(!tn_safetensors_tensor(file, "w"), "is refused");
     is_str(tn_error(),
            "safetensors_tensor: shrink.st: was written to since it was opened; "
-           "open it again", "and told");
+           "open it again",
+           "and is reported");
     tn_error_clear();
 }
 

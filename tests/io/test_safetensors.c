@@ -1,5 +1,5 @@
-/* test_safetensors.c: what is written is read back; what is malformed is
- * refused with the place and the reason. */
+/* test_safetensors.c: a file that was written is read back; a malformed one is
+ * refused with the position and the reason. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -31,7 +31,7 @@ static void refused(const char *header, size_t data_bytes,
     char want[512];
     snprintf(want, sizeof want, "safetensors_open: %s: %s", path, message);
     ok(!tn_safetensors_open(path), "refused: %s", message);
-    is_str(tn_error(), want, "and the message tells it");
+    is_str(tn_error(), want, "and the message says so");
     tn_error_clear();
 }
 
@@ -99,8 +99,9 @@ static void test_malformed(void)
        "and it is said: %s", tn_error());
     tn_error_clear();
     ok(!tn_safetensors_open("/nosuch/file"), "a file that is not there");
-    is_str(tn_error(), "safetensors_open: /nosuch/file: No such file or directory",
-           "is told by name and reason");
+    is_str(tn_error(),
+           "safetensors_open: /nosuch/file: No such file or directory",
+           "is reported with name and reason");
     tn_error_clear();
     ok(!tn_safetensors_open("."), "a folder is refused");
     is_str(tn_error(), "safetensors_open: .: a folder, not a regular file",
@@ -134,7 +135,7 @@ static void test_round_trip(void)
            "names are in the order of the data");
     ok(!tn_safetensors_name(file, 4), "no fifth name");
     ok(tn_safetensors_has(file, "count") && !tn_safetensors_has(file, "x"),
-       "names can be asked for");
+       "names can be queried");
 
     tn_tensor *x = tn_safetensors_tensor(file, "layer.weight");
     float read[6] = {0};
@@ -167,7 +168,7 @@ static void test_round_trip(void)
     char want[200];
     snprintf(want, sizeof want,
              "safetensors_tensor: %s: no tensor \"weight\" among 4", path);
-    is_str(tn_error(), want, "is told");
+    is_str(tn_error(), want, "is reported");
     tn_error_clear();
 }
 
@@ -195,8 +196,9 @@ static void test_save_mistakes(void)
     tn_error_clear();
     is_int(tn_safetensors_save("/nosuch/file", twice, both, 1, NULL, 0),
            TN_ERR_IO, "a folder that is not there");
-    is_str(tn_error(), "safetensors_save: /nosuch/file: No such file or directory",
-           "is told");
+    is_str(tn_error(),
+           "safetensors_save: /nosuch/file: No such file or directory",
+           "is reported");
     tn_error_clear();
     tn_tensor *missing[] = {NULL};
     is_int(tn_safetensors_save(path, twice, missing, 1, NULL, 0),

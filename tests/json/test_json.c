@@ -1,5 +1,5 @@
-/* test_json.c: texts of JSON: what RFC 8259 allows, what it does not, and what is
- * written reads back. */
+/* test_json.c: JSON texts: what RFC 8259 allows, what it does not, and values
+ * that are written and read back. */
 #include <json/json.h>
 
 #include <float.h>
@@ -50,7 +50,7 @@ static void test_values(void)
            !tn__json_at(root, 0) && !tn__json_get(a, "a") &&
            !tn__json_get(NULL, "a") && !tn__json_text(a) &&
            !tn__json_text(NULL) && !tn__json_real(a, &real),
-       "what is not there is NULL");
+       "a missing member is NULL");
     ok(tn__json_is(tn__json_get(root, "b"), TN__JSON_OBJECT) &&
            !tn__json_first(tn__json_get(root, "b")) &&
            !tn__json_first(tn__json_get(root, "c")),
@@ -75,7 +75,7 @@ static void test_values(void)
            "every escape");
     root = read_text("\"a\\u0000b\"");
     ok(root && root->bytes == 3 && !tn__json_text(root),
-       "a zero in a text is told by its length");
+       "a text's length includes a zero in it");
     root = read_text("{\"a\\u0000b\":1,\"a\":2}");
     ok(root && tn__json_get(root, "a")->integer == 2,
        "a zero in a name, too");
@@ -218,7 +218,7 @@ static void test_memory(void)
         ok(root || !*some.error, "%d allocations: %s", n, some.error);
         tn__json_free(&some);
     }
-    ok(root && refused == 4, "each lack of memory is told as one");
+    ok(root && refused == 4, "each failed allocation is reported as one");
 
     tn__json_writer w = {.grow = grow_some};
     left = 2;

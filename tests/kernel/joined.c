@@ -83,7 +83,7 @@ void joined_name(char *out, size_t room, const joined *part, int i)
     snprintf(out, room, "%s_%d", part->from->kernel, i);
 }
 
-/* #undef for each macro that the lines of [from, end) define. */
+/* Writes #undef for each macro that the lines of [from, end) define. */
 static void add_ends_of_macros(tn__text *text, const char *from,
                                const char *end)
 {

@@ -1,9 +1,9 @@
-/* joined.h: many printed texts as one of CUDA C. A compiler reads what all of
- * them begin with once, and compiles once the functions of the language that
- * neighbours share.
+/* joined.h: joins many printed texts into one text of CUDA C. The compiler then
+ * parses their common head once, and compiles once the functions of the
+ * language that adjacent texts share.
  *
- * Each text stands in a namespace of its own, its kernel under a name of its
- * own, and its macros end behind it. */
+ * Each text is in its own namespace, its kernel has its own name, and its
+ * macros are undefined after it. */
 #ifndef TN_TESTS_JOINED_H
 #define TN_TESTS_JOINED_H
 
@@ -16,13 +16,14 @@ typedef struct joined {
     size_t head_bytes, list_bytes;
 } joined;
 
-/* count texts, so sorted that neighbours share most (free it). */
+/* count texts, sorted so that adjacent ones share most. The caller frees it. */
 joined *joined_sort(const printed *item, int count);
 
-/* How many of the first of these, at most `most`, one text can hold. */
+/* How many of the first texts, at most `most`, fit into one text. */
 int joined_fit(const joined *part, int count, int most);
 
-/* Their text (tn__free it); and what the kernel of part i is called in it. */
+/* The joined text (free with tn__free), and the name of part i's kernel in it.
+ */
 char *joined_text(const joined *part, int count);
 void joined_name(char *out, size_t room, const joined *part, int i);
 

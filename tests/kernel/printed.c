@@ -72,7 +72,7 @@ void printed_release(printed_list *list)
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* A device that takes its argument words from a buffer. */
+/* A device that reads its argument words from a buffer. */
 static tn_target without_argument_room(const tn_target *target)
 {
     tn_target poor = *target;
@@ -208,7 +208,7 @@ static char *definition(const tn_op *op, const char *body)
     return tn__text_finish(&text);
 }
 
-/* float32 in each of these layouts, other dtypes in the plainest. */
+/* float32 in each of these layouts, other dtypes in the simplest. */
 static void add_kernel(printed_list *list, const tn_target *target,
                        const tn__kernel *kernel, unsigned layouts,
                        const char *what)
@@ -266,7 +266,7 @@ static void add_gradients(printed_list *list, const tn_target *target,
             written_gradient(op, def, kernel, k, &zero);
         if (!gradient && !zero && !tn_error())
             gradient = tn__kernel_gradient(kernel, k, used, &zero);
-        tn_error_clear(); /* of what has no derivative */
+        tn_error_clear(); /* of an operator without a derivative */
         snprintf(what, sizeof what, "%s, gradient of input %d", of, k);
         if (gradient)
             add_kernel(list, target, gradient,

@@ -1,4 +1,5 @@
-/* A composed kernel gives the bits that its two give one after the other. */
+/* A composed kernel gives the bits of its two kernels, run one after the other.
+ */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -48,7 +49,7 @@ static const pair pairs[] = {
     {"c(y) = y / 3", 0, "p(x) = i8(x * 100)", 0, TN_F32, TN_I8, {-1}, NULL},
     {"c(y; a) = y * a", 0, "p(x; b) = x + b", 0, TN_F32, TN_F32, {-1}, NULL},
     {"c(y) = y + y", 0, "p(x) = (x, x * x)", 1, TN_F32, TN_F32, {-1}, NULL},
-    /* a row kernel takes in what is pointwise */
+    /* a row kernel absorbs a pointwise one */
     {"c(y) = let e = exp(y - rmax(y)); e / rsum(e)",
      0,
      "p(x, z) = f16(x * z)",
@@ -108,7 +109,7 @@ static const pair pairs[] = {
      TN_F32,
      {-1},
      NULL},
-    /* what does not fit */
+    /* kernels that do not fit together */
     {"c(y) = y * 2",
      0,
      "p(x) = x + 1",
@@ -146,7 +147,7 @@ static const tn__kernel *kernel_of(const char *text, tn_dtype all, int at,
     return def ? tn__def_kernel(def, dtypes) : NULL;
 }
 
-/* A pointwise kernel for each row, as the composed one uses it. */
+/* A pointwise kernel for each row of the table, as the composed one uses it. */
 static const tn__kernel *per_row(const char *text, tn_dtype all, int at,
                                  tn_dtype of_at)
 {

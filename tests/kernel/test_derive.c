@@ -1,5 +1,5 @@
-/* Derived gradients against finite differences, in f64: each expression as it
- * stands, and its gradient's gradient. */
+/* Derived gradients compared with finite differences in f64: first and second
+ * derivatives of each expression. */
 #include "run.h"
 #include "../tap.h"
 
@@ -242,7 +242,7 @@ static const tn__kernel *kernel_of(const char *text, tn_dtype dtype)
     return k;
 }
 
-/* Only what is read is kept for the way back: "x", "out", "g", ... */
+/* Only values that backward reads are saved: "x", "out", "g", ... */
 static void test_used(void)
 {
     static const struct {
@@ -337,7 +337,7 @@ static void test_dtypes(void)
        "also where the output's is wider");
 }
 
-/* Where the rules choose, at the points where one would divide by 0. */
+/* Rules that select, at points where one branch would divide by 0. */
 static void test_points(void)
 {
     static const struct {
@@ -451,10 +451,10 @@ static void test_by_hand(void)
     tn__def *def =
         tn__def_parse("f(x, w: row; p) = loop(i < 3; c = x) (c * w * p)", "t");
     tn__def *g = tn__def_gradient_parse(def, 0, "g * out / x", "t/x");
-    if (!ok(def && g, "a gradient written by hand is read"))
+    if (!ok(def && g, "a hand-written gradient is parsed"))
         return;
     int used[TN__KERNEL_MAX_INPUTS];
-    is_int(tn__def_gradient_used(g, used), 3, "it takes what it names");
+    is_int(tn__def_gradient_used(g, used), 3, "it reads only what it names");
     ok(used[0] == 0 && used[1] == 2 && used[2] == 3, "x, out and g");
     is_str(tn__def_input_name(g, 1), "out", "in that order");
     is_int(tn__def_param_count(g), 1, "and all parameters");
@@ -476,7 +476,7 @@ static void test_by_hand(void)
                                "t/w");
     ok(g && tn__def_gradient_used(g, used) == 3 && used[0] == 1 &&
            used[1] == 2 && used[2] == 3,
-       "by w it takes w, out and g");
+       "the gradient by w reads w, out and g");
     gk = g ? tn__def_kernel(g, dtypes) : NULL;
     ok(gk && gk->out[0].level == TN_LEVEL_ROW &&
            gk->input[0].level == TN_LEVEL_ROW &&
@@ -496,7 +496,7 @@ static void test_by_hand(void)
     is_str(tn_error(),
            "t/y:1:6: there is no 'y', only x, out0, out1, "
            "g0 and g1",
-           "and the known ones told");
+           "and the message lists the known ones");
     tn_error_clear();
 }
 

@@ -1,5 +1,5 @@
-/* What every instruction means, in facts: the table of plugin.h, corner by
- * corner. */
+/* The meaning of every instruction, as facts: the table of plugin.h, with its
+ * corner cases. */
 #include "../tap.h"
 #include "kernel/narrow_float.h"
 #include "kernel/kernel.h"
@@ -124,7 +124,7 @@ static void test_rounding(void)
        "subnormals add up");
     ok(f32_of(TN_K_DIV, 1, 3, 0) == (double)(1.0f / 3), "f32 DIV rounds once");
     ok(f32_of(TN_K_SQRT, 2, 0, 0) == (double)0x1.6a09e6p0f, "sqrt(2) in f32");
-    /* x * y = 1 + 2^-11 + 2^-24 lies half way: what z adds decides. */
+    /* x * y = 1 + 2^-11 + 2^-24 is a tie, which z breaks. */
     double x = 1 + 0x1p-12, tie = 1 + 0x1p-11;
     ok(f32_of(TN_K_MUL, x, x, 0) == tie, "1 + 2^-12 squared is a tie");
     ok(f32_of(TN_K_FMA, x, x, 0x1p-100) == tie + 0x1p-23,
@@ -194,7 +194,7 @@ static void test_ints(void)
     is_int(int_of(TN_K_MULHI, TN_I32, -1, -1), -2,
            "MULHI of 0xffffffff twice is 0xfffffffe");
     is_int(int_of(TN_K_MULHI, TN_I32, INT32_MIN, 2), 1,
-           "MULHI takes MIN for 2^31");
+           "MULHI of 2^31 is that of MIN");
     is_int(int_of(TN_K_SHRL, TN_I32, INT32_MIN, 31), 1,
            "an i32 is shifted as 32 bits");
 }
@@ -320,11 +320,11 @@ static void test_casts(void)
     ok(eval(TN_K_SELECT, TN_F32, TN_BOOL, (tn_number){.i = 1},
             (tn_number){.f = 2}, (tn_number){.f = 3})
                .f == 2,
-       "SELECT takes b where a is true");
+       "SELECT returns b if a is true");
     ok(eval(TN_K_SELECT, TN_F32, TN_BOOL, (tn_number){.i = 0},
             (tn_number){.f = 2}, (tn_number){.f = 3})
                .f == 3,
-       "SELECT takes c where a is false");
+       "SELECT returns c if a is false");
 }
 
 static double narrow_f(tn_dtype to, double x)
@@ -417,7 +417,7 @@ static void test_philox(void)
                               (tn_number){.i = 5}, (tn_number){.i = 6})
                    .i,
                tn__philox(UINT64_MAX >> 2, 6, 5, word),
-               "PHILOX takes a >> 2 unsigned, word %u", word);
+               "PHILOX uses a >> 2 as unsigned, word %u", word);
     }
 }
 

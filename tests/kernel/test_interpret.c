@@ -1,5 +1,5 @@
-/* What the interpreter makes of programs: reductions, stages, loops, calls,
- * indexed loads and their faults, strides, storage types. */
+/* The interpreter: reductions, stages, loops, calls, indexed loads and their
+ * faults, strides, storage types. */
 #include <fenv.h>
 
 #include "../tap.h"
@@ -366,7 +366,7 @@ static void test_indices(void)
     is_int(y[0], 12 - 0, "x[0, 2] - x[2, 0; 0]");
     is_int(y[1], 21 - 21, "x[1, 1] - x[1, 1; 0]");
     is_int(y[2], 0 - 12, "an index outside reads 0");
-    is_int(y[4], 0, "what follows a fault is computed too");
+    is_int(y[4], 0, "elements after a fault are computed too");
     const int64_t two[] = {2};
     launch.extent = two;
     is_int(run(&p, &launch, memory, &fault), TN_OK,

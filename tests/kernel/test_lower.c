@@ -1,5 +1,5 @@
-/* Stages: what is computed where, that all of it is there when it is read,
- * and that the results are right. */
+/* Stages: in which stage a value is computed, that every value is ready when it
+ * is read, and that results are right. */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -52,7 +52,7 @@ static void check_part(checker *c, uint32_t first, uint32_t count, int level)
             wrong(c, i, "is in a part of another level");
         if (ins->op == TN_K_STORE)
             c->stores[ins->imm.i]++;
-        /* a fold is there when the row's elements have all been seen */
+        /* a reduction's result exists after all elements of the row */
         if (ins->op != TN_K_REDUCE)
             c->ready[i] = true;
     }
@@ -84,7 +84,7 @@ static void check_program(const char *text, const tn_program *p)
             if (p->fn[i].ins[n].op == TN_K_CALL &&
                 p->fn[i].ins[n].imm.i >= (int64_t)i)
                 wrong(&c, i, "is a function that calls a later one");
-    ok(c.good, "'%s': all is there when it is read", text);
+    ok(c.good, "'%s': every value is computed before it is read", text);
     free(c.ready);
     free(c.stores);
 }
@@ -137,8 +137,8 @@ static void test_looks(void)
         uint32_t looks = 0;
         for (uint32_t s = 0; s < p->stage_count; s++)
             looks += p->stage[s].elem_count > 0;
-        is_int(looks, of[i].looks, "'%s' looks %u times", of[i].text,
-               (unsigned)of[i].looks);
+        is_int(looks, of[i].looks, "'%s' reads its elements %u times",
+               of[i].text, (unsigned)of[i].looks);
         check_program(of[i].text, p);
     }
 }
@@ -151,7 +151,7 @@ static void test_programs(void)
         if (!ok(p != NULL, "'%s' has a program", texts[i]))
             continue;
         check_program(texts[i], p);
-        ok(tn__kernel_program(k) == p, "it is made once");
+        ok(tn__kernel_program(k) == p, "the program is made once");
         int used[TN__KERNEL_MAX_INPUTS];
         bool zero;
         for (int wrt = 0; wrt < k->input_count; wrt++) {
@@ -192,9 +192,10 @@ static void test_layout(void)
 
     const tn_program *p = tn__kernel_program(kernel_of("f(x, y: row) = x * y"));
     is_int(p->stage_count, 1, "without a reduction there is one stage");
-    is_int(p->stage[0].row_count, 0, "whose elem part does all");
+    is_int(p->stage[0].row_count, 0, "whose elem part computes everything");
 
-    /* y1 could be stored in stage 1, but may lie over x, which stage 2 reads */
+    /* y1 could be stored in stage 1, but may share memory with x, which stage 2
+     * reads */
     p = tn__kernel_program(
         kernel_of("f(x) = let m = rmax(x); (x - m, x * rsum(x * m))"));
     is_int(p->stage_count, 3, "two reductions, three stages");
@@ -207,7 +208,7 @@ static void test_layout(void)
     uint32_t loop = 0, calls = 0;
     while (k->ins[loop].op != TN_K_LOOP)
         calls += k->ins[loop++].op == TN_K_CALL;
-    is_int(calls, 1, "what does not change stands before the loop");
+    is_int(calls, 1, "a loop invariant is before the loop");
 }
 
 /* ---- results ----------------------------------------------------------- */
@@ -259,7 +260,8 @@ static void test_results(void)
     is_double_near(out[3], 5, 0, "two values trade places in a round");
     n.i = 0;
     run_one("f(x; n: i64) = loop(i < n; a = x) (a + 1)", x, out, &n);
-    is_double_near(out[4], x[4], 0, "no round keeps the first value");
+    is_double_near(out[4], x[4], 0,
+                   "a loop of no rounds returns the first value");
 }
 
 /* ---- functions ------------------------------------------------------------ */
@@ -284,7 +286,7 @@ static void test_functions(void)
         bail_out("%s", tn_error());
     ok(place_of(one, "erf_f64") >= 0 &&
            place_of(one, "erf_f64") < place_of(one, "tan_f64"),
-       "what is called first stands first");
+       "the function that is called first comes first");
     ok(place_of(other, "tan_f64") >= 0 &&
            place_of(other, "tan_f64") < place_of(other, "erf_f64"),
        "in the other order, too");

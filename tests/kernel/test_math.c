@@ -1,12 +1,13 @@
-/* The mathematical functions against MPFR: the largest error in ulp of each,
- * for f32 and f64, over random bit patterns, regions where such functions go
- * wrong, and special values. docs/math-errors.md keeps the table.
+/* The mathematical functions compared with MPFR: the largest error of each in
+ * ulp, for f32 and f64, over random bit patterns, over ranges where such
+ * functions are often wrong, and for special values. docs/math-errors.md has
+ * the table.
  *
  *     test_math [SAMPLES [SEED]]      samples of each kind, 500 by default
  *
- * An ulp is the distance of neighbouring numbers at the true result. A wrong
- * special value (an infinity, a NaN, the sign of a zero) counts as infinitely
- * many. */
+ * An ulp is the distance between adjacent numbers at the exact result. A wrong
+ * special value (an infinity, a NaN, the sign of a zero) counts as an infinite
+ * error. */
 #include "../tap.h"
 #include "kernel/kernel.h"
 

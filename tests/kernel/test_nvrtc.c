@@ -1,17 +1,19 @@
-/* Each kernel that a CUDA device may get is compiled by NVRTC for five
- * architectures, to PTX and machine code, without a word: the texts that
- * test_print.c prints. That needs no device.
+/* NVRTC compiles each kernel that a CUDA device may get, for five
+ * architectures, to PTX and machine code, without a message: the texts that
+ * test_print.c prints. No device is needed.
  *
- * One by one and optimized, as devices get them, they take 80 ms each, half an
- * hour of a core in all. So they are joined (joined.h), and NVRTC and the
- * assembler behind it optimize nothing (--Ofast-compile=max): what the language
- * says, what an architecture has and how much shared memory a group may have
- * does not hang on that. Built for sm_XX, a program has both, PTX and machine
- * code. Optimized are those with vectors, to PTX, to see what becomes of them.
+ * Optimized one by one, as devices get them, they would take 80 ms each, half
+ * an hour of a core in all. So they are joined (joined.h), and NVRTC and its
+ * assembler do not optimize (--Ofast-compile=max). What the language says, what
+ * an architecture supports, and how much shared memory a thread block may have,
+ * do not depend on that. A program built for sm_XX has both PTX and machine
+ * code. Texts with vectors are optimized, to PTX, to see whether the vectors
+ * remain.
  *
- * The oldest architecture, which lacks most, gets all texts. Of the texts of
- * the others, and of those with vectors, each gets a share, so that every text
- * is compiled; `make check-long` gives all to all, in twice the time.
+ * The oldest architecture, which lacks most, gets all texts. Each other
+ * architecture, and the vectors' build, gets a share of its texts, so that
+ * every text is compiled. `make check-long` gives all texts to all, in twice
+ * the time.
  *
  *   TENON_TEST_LONG      set: every text for every architecture
  *   TENON_TEST_PROGRAMS  random programs (100)
@@ -76,7 +78,7 @@ static bool nvrtc_open(void)
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so",
              folder ? folder : TENON_CUDA_FOLDER);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    /* NVRTC looks for its second file where the loader does. */
+    /* NVRTC searches its second file in the loader's folders. */
     snprintf(path, sizeof path, "%s/lib64/libnvrtc-builtins.so",
              folder ? folder : TENON_CUDA_FOLDER);
     dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -166,7 +168,8 @@ static bool moves_vectors(const char *entry)
     return moves;
 }
 
-/* What was made of a unit: is each text's in it? said: "" if so. */
+/* Checks that the result of a unit contains each text's kernel. said: "" if so.
+ */
 static void look(const joined *part, int count, const build *b, void *program,
                  char *said, size_t room)
 {
@@ -192,7 +195,7 @@ static void look(const joined *part, int count, const build *b, void *program,
     free(code);
 }
 
-/* Compiles these texts together. False: `said` tells what is wrong. */
+/* Compiles these texts together. False: `said` has the messages. */
 static bool is_silent(const joined *part, int count, const build *b,
                       char *said, size_t room)
 {
@@ -224,7 +227,8 @@ typedef struct unit {
     char said[2000]; /* of the first of them, or of all together */
 } unit;
 
-/* A unit that is not silent is compiled text by text: which is it? */
+/* If a unit gives a message, compiles its texts one by one to find the cause.
+ */
 static void unit_compile(void *context, int64_t i)
 {
     unit *u = (unit *)context + i;
@@ -247,7 +251,7 @@ static void unit_compile(void *context, int64_t i)
 
 /* ---- the tests ------------------------------------------------------------ */
 
-/* Compiles these texts in units; returns how many are not silent. */
+/* Compiles these texts in units. Returns how many give a message. */
 static int compile_all(const printed *item, int count, const build *b,
                        int *unit_count, double *seconds)
 {
@@ -326,7 +330,7 @@ static void test_vectors(const printed_list *list)
     free(some);
 }
 
-/* One text of a unit with a line more in its kernel: that one is named. */
+/* Adds a line to one text's kernel in a unit: the test must name that text. */
 static void test_names(const printed_list *list, const char *line,
                        const char *what)
 {
@@ -367,7 +371,7 @@ static void print_for(printed_list *list, uint32_t flags)
     printed_shared(list, &target, 1, 12);
 }
 
-/* The sanitizers watch what they load, too, and NVRTC leaks. */
+/* Sanitizers also check loaded libraries, and NVRTC leaks. */
 static bool is_watched(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,4 +1,5 @@
-/* What a text that is no definition is told, and that no text does harm. */
+/* The error messages for texts that are no definitions; and no text does harm.
+ */
 #include <tenon/base.h>
 
 #include "../tap.h"

@@ -1,5 +1,5 @@
-/* Each kernel is printed, and clang compiles them as OpenCL C 1.2 and 3.0
- * without a word. (test_nvrtc.c: as CUDA C.) That needs no device.
+/* Each kernel is printed, and clang compiles the texts as OpenCL C 1.2 and 3.0
+ * without a message. (As CUDA C: test_nvrtc.c.) No device is needed.
  *
  *   TENON_TEST_TEXTS     how many of the texts clang gets (50; 0: all)
  *   TENON_TEST_PART      "1/4": of these, each fourth from the second on
@@ -71,7 +71,7 @@ static void small_weights_fill_the_device(void)
        (int)plan.group_count, (int)plan.scratch_bytes);
 }
 
-/* Plain C is for one work-item at a time, with double precision. */
+/* Plain C runs one work-item at a time, with double precision. */
 static void plain_c_has_its_flags(void)
 {
     const tn_strided view = {.dtype = TN_F32};
@@ -107,7 +107,7 @@ static const tn_program *program_of(const char *text)
     return program;
 }
 
-/* The step of a plan that is next, for the sums of rows. */
+/* The next step of a plan, for sums of rows. */
 static tn_status plan_sum(tn_plan *plan, uint32_t units, int64_t rows,
                           int64_t length)
 {
@@ -145,7 +145,7 @@ static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
        of[1], done);
 }
 
-/* Many rows of some chunks: a team has as many work-items as can fold. */
+/* Many rows of some chunks: a team has as many work-items as can reduce. */
 static void teams_fit_rows(void)
 {
     static const struct {
@@ -201,7 +201,7 @@ static tn_plan plan_of(const tn_program *program, bool rows,
     return plan;
 }
 
-/* Which work-item takes which element follows from how memory lies. */
+/* The strides decide which work-item processes which element. */
 static void plans_follow_strides(void)
 {
     static const char softmax[] =
@@ -290,7 +290,7 @@ static void calls_replace_what_was_read(void)
         bail_out("%s", tn_error());
     ok(strstr(source.text, "local1[here1] = v") &&
            !strstr(source.text, "local0[here0] = v"),
-       "a call's value replaces what its stage has read before");
+       "a call's value replaces a value that its stage has read before");
     ok(!strstr(source.text, "tk_v_f32 x0"),
        "a stage reads no operand that it does not need");
     tn__print_free(&source);
@@ -330,7 +330,7 @@ static void sorts_fill_the_device(void)
             same += (plan[i].key[0] == plan[k].key[0]) != (i % 3 == k % 3);
     }
     ok(plan[0].step_count == STEPS && few == 0 && same == 0,
-       "a line of 2^20 is sorted by %d launches of many groups, of 3 texts",
+       "a row of 2^20 is sorted by %d launches of many groups, with 3 texts",
        (int)plan[0].step_count);
     ok(plan[0].scratch_bytes < 17 * (uint64_t)length,
        "in %.1f bytes an element of scratch memory",
@@ -344,13 +344,13 @@ static void sorts_fill_the_device(void)
     tn__plan_sort(&target, &s, &more);
     ok(more.step_count == STEPS * ((uint32_t)lines / 8 + 1) &&
            more.scratch_bytes < 9 * plan[0].scratch_bytes,
-       "lines of which are sorted 8 at a time");
+       "rows of which 8 are sorted at a time");
     s.extent[0] = 4096;
     s.extent[1] = s.keep = 1024;
     tn__plan_sort(&target, &s, &more);
     ok(more.step_count == 1 && more.scratch_bytes == 0 &&
            more.group_count == 4096,
-       "lines of 1024 are a group each, at once");
+       "rows of 1024 are sorted by a group each, at once");
 }
 
 /* Every so many-th text is in the sample, and of these every so many-th in this
@@ -379,7 +379,7 @@ static void write_file(const char *path, const char *text)
         bail_out("cannot write %s", path);
 }
 
-/* What the compiler says of the file, up to room; "" if nothing. */
+/* The compiler's messages about the file, up to room; "" if none. */
 static void compile(const char *standard, const char *path, char *out,
                     size_t room)
 {

@@ -1,5 +1,5 @@
-/* Functions as C: the text of small ones, and what is refused. That the text
- * computes the right bits is for tests/cpu/test_cpu_math. */
+/* Functions printed as C: the texts of small ones, and what is refused.
+ * tests/cpu/test_cpu_math.c checks that they compute the right bits. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -173,7 +173,7 @@ static void test_clamped(void)
     static const char *const names[] = {"gelu", "gelu_slope"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *text = tn__fn_print_c(tn__math_fn(names[i], TN_F32), true);
-        ok(text && !strstr(text, "bitcast_i32"), "%s takes bits as they are",
+        ok(text && !strstr(text, "bitcast_i32"), "%s reinterprets bits",
            names[i]);
         tn__free(text);
     }

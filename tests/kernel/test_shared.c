@@ -1,4 +1,4 @@
-/* Kernels when memory runs out, and when many threads ask at once. */
+/* Kernels when memory runs out, and when many threads need one at once. */
 #include <pthread.h>
 #include <tenon/base.h>
 
@@ -17,7 +17,7 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 
 static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
 
-/* Everything that can be made of a definition; false at the first failure. */
+/* Makes everything from a definition. False at the first failure. */
 static bool make_all(const tn__def *def)
 {
     const tn__kernel *k = tn__def_kernel(def, dtypes);
@@ -54,7 +54,7 @@ static void test_memory(void)
             tn_error_clear();
         }
         ok(done && failures > 5 && !silent,
-           "'%s': each of %d allocations that failed was told", texts[i],
+           "'%s': each of %d allocations that failed was reported", texts[i],
            failures);
     }
 }

@@ -1,7 +1,7 @@
-/* The special functions of the language at chosen arguments, beside values made
- * with 40 digits: special_values.def. In float32 they are float64's, rounded
- * (but for what narrow_limit() names), at random arguments too, and where float64's are
- * infinite or NaN. */
+/* The special functions of the language at chosen arguments, compared with
+ * values of 40 digits (special_values.def). In float32 they are float64's,
+ * rounded (except for what narrow_limit() lists), at random arguments too, and
+ * where float64's are infinite or NaN. */
 #include "../tap.h"
 #include "kernel/kernel.h"
 
@@ -58,7 +58,8 @@ static bool run(const char *name, tn_dtype type, const double *x,
     return true;
 }
 
-/* How far got is from want in the spacing of `digits` binary digits there. */
+/* The distance of got from want, in units of the spacing of numbers of `digits`
+ * bits. */
 static double distance(double got, double want, int digits)
 {
     int exponent;
@@ -66,7 +67,7 @@ static double distance(double got, double want, int digits)
     return fabs(got - want) / ldexp(1, exponent - digits);
 }
 
-/* Computed in float32: the largest distance found is docs/math-errors.md's. */
+/* Computed in float32; docs/math-errors.md has the largest error found. */
 static double narrow_limit(const char *name)
 {
     return strcmp(name, "erfinv") == 0 ? 0.8 : 0.51;
@@ -198,7 +199,7 @@ static void test_gelu(void)
        steep * 0x1p24);
     ok(got[0] == 0 && slope[0] == 0 && got[1] == INFINITY && slope[1] == 1 &&
            isnan(got[2]) && isnan(slope[2]) && got[6] == 0 && got[7] == x[7],
-       "infinities and what is as good give limits, NaN itself");
+       "infinities and huge numbers give limits, NaN gives NaN");
     ok(got[3] == 0 && !signbit(got[3]) && got[4] == 0 && signbit(got[4]) &&
            slope[3] == 0.5 && slope[4] == 0.5,
        "zeros keep their signs");

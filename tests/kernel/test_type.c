@@ -1,4 +1,4 @@
-/* Dtypes: what promotes to what, where values wrap and where they round. */
+/* Dtypes: promotion, and where values wrap and where they round. */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -71,12 +71,13 @@ static void test_messages(void)
                  tn_dtype_name(turned ? TN_F8E4M3 : TN_F32));
         ok(!kernel_of(mixed[i].text, TN_F8E4M3, TN_F32),
            "a float8 meets no other dtype: '%s'", mixed[i].text);
-        is_str(tn_error(), want, "and that is told");
+        is_str(tn_error(), want, "and that is reported");
         tn_error_clear();
     }
     ok(kernel_of("f(x, y) = f32(x) + y", TN_F8E4M3, TN_F32) &&
            kernel_of("f(x, y) = 2 * x + y", TN_F8E5M2, TN_F8E5M2),
-       "it meets numbers, itself, and what it is converted to");
+       "it promotes with numbers, with itself, and with the types that it is "
+       "converted to");
     tn__def *def = tn__def_parse("f(x) = x", "t");
     const tn_dtype none = TN_DTYPE_NONE;
     ok(!tn__def_kernel(def, &none), "an input without a dtype is refused");
@@ -323,7 +324,8 @@ static void test_constants(void)
        "f16(x) rounds at once");
 }
 
-/* Equal values once, exact identities, and none that is not. */
+/* Equal values are computed once; exact identities are applied, others are not.
+ */
 static void test_simplified(void)
 {
     static const struct {
@@ -355,7 +357,7 @@ static void test_simplified(void)
     }
 }
 
-/* Choices that share what they choose from: 2^40 paths, if each were gone. */
+/* Choices that share their operands: 2^40 paths if each were followed. */
 static void test_shared_choices(void)
 {
     enum { CHOICES = 40 };
@@ -377,7 +379,7 @@ static void test_once(void)
     const tn_dtype one[] = {TN_F32, TN_F32}, other[] = {TN_F32, TN_I64};
     const tn_dtype half[] = {TN_F16, 0};
     ok(tn__def_kernel(def, one) == tn__def_kernel(def, other),
-       "a kernel is made once, whatever stands for an offset's dtype");
+       "a kernel is made once for all dtypes of an offset");
     ok(tn__def_kernel(def, one) != tn__def_kernel(def, half),
        "and one for each dtype");
     const tn__kernel *same = kernel_of("g(y, i: offset) = 1 + y", TN_F32, 0);

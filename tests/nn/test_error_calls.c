@@ -1,6 +1,6 @@
-/* Errors as data, of calls that are no operators: layers, optimizers, schedules,
- * loaders, files and options report the call, its argument and, for a dimension
- * or an index, the number and its limits. */
+/* Errors as data, of calls that are no operators: layers, optimizers,
+ * schedules, loaders, files and options report the call, its argument and, for
+ * a dimension or an index, the number and its limits. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -163,7 +163,7 @@ static void test_data(void)
     const tn_error_details *e = tn_error_info();
     ok(e->has_index && e->index == 4 && e->index_low == 0 &&
            e->index_bound == 4 && e->position[0] == 1,
-       "the index, its limits and where it stands");
+       "the index, its limits and its position");
     refused(true, TN_ERR_INDEX, "loader_new", "order");
     refused(!tn_text_from_string(""), TN_ERR_FORMAT, "text_from_string",
             "string");
@@ -228,7 +228,7 @@ static void test_renamed(void)
     tn_error_rename("inne", "outer", "y");
     tn_error_rename(NULL, "outer", "y");
     tn_error_rename("inner", NULL, "y");
-    is_str(tn_error(), "inner: x is 3", "another call's stays");
+    is_str(tn_error(), "inner: x is 3", "another call's is kept");
     tn_error_rename("inner", "outer", NULL);
     is_str(tn_error(), "outer: x is 3", "the words");
     refused(true, TN_ERR_SHAPE, "outer", "x");

@@ -1,5 +1,5 @@
-/* Errors as data: the operator, its tensors, the module that was running and
- * where a tensor came from, through modules, composites and gradients. */
+/* Errors as data: the operator, its tensors, the running module and the origin
+ * of a tensor, through modules, composites and gradients. */
 #include <tenon/tenon.h>
 #include "tap.h"
 
@@ -16,14 +16,14 @@ static const tn_error_details *info(tn_status code, const char *fact)
 
 static void test_call(void)
 {
-    ok(!tn_error_info(), "no error, nothing to tell");
+    ok(!tn_error_info(), "without an error there is no information");
     tn_tensor *x = tn_relu(tn_ones(tn_dims(2, 3)));
     float two[2] = {1, 2};
     tn_tensor *y = tn_tensor_from_array(two, TN_F32, tn_dims(2));
     ok(!tn_add(x, y), "shapes that do not broadcast");
     const tn_error_details *e = info(TN_ERR_SHAPE, "add");
     is_str(e->op, "add", "the operator");
-    is_str(e->called, "add", "which is what was called");
+    is_str(e->called, "add", "which is the name of the call");
     is_str(e->path, "", "no module was running");
     is_int(e->tensor_count, 2, "both tensors");
     const tn_error_tensor *a = e->tensor[0], *b = e->tensor[1];
@@ -38,7 +38,7 @@ static void test_call(void)
            a->shape[1] == 3 && b->ndim == 1 && b->shape[0] == 2,
        "their dtypes and shapes");
     tn_error_clear();
-    ok(!tn_error_info(), "cleared, nothing to tell");
+    ok(!tn_error_info(), "after clearing there is no information");
 }
 
 static void test_argument(void)
@@ -66,7 +66,7 @@ static void test_argument(void)
     tn_error_clear();
     ok(!tn_relu(NULL) && !tn_softmax(NULL, 0), "NULL in, NULL out");
     e = info(TN_ERR_ARGUMENT, "relu");
-    is_str(e->op, "relu", "the first error is told, not the second");
+    is_str(e->op, "relu", "the first error is reported, not the second");
     is_str(e->argument, "input", "NULL was given for input");
     is_int(e->tensor_count, 0, "which is no tensor");
     tn_error_clear();
@@ -77,7 +77,7 @@ static void outside(int64_t index, int64_t low, int64_t bound, int ndim,
                     int64_t first, int64_t second, const char *fact)
 {
     const tn_error_details *e = info(TN_ERR_INDEX, fact);
-    ok(e->has_index, "%s: told as data", fact);
+    ok(e->has_index, "%s: reported as data", fact);
     is_int(e->index, index, "%s: the value", fact);
     is_int(e->index_low, low, "%s: the least one", fact);
     is_int(e->index_bound, bound, "%s: the bound", fact);
@@ -150,7 +150,8 @@ static void test_devices(void)
     tn_module *fc = tn_nn_linear(2, 3);
     ok(!tn_forward(fc, y), "a batch that is not where the model is");
     e = info(TN_ERR_DEVICE, "linear");
-    is_str(e->argument, "input", "it is to be moved, and no parameter");
+    is_str(e->argument, "input",
+           "the message blames the input, not a parameter");
     ok(strstr(e->message, "move one with tn_to(input, ") != NULL, "%s",
        e->message);
     tn_error_clear();
@@ -161,7 +162,7 @@ static void test_composite(void)
     tn_tensor *x = tn_ones(tn_dims(2, 3)), *y = tn_ones(tn_dims(4));
     ok(!tn_mse_loss(x, y), "an operator made of others");
     const tn_error_details *e = info(TN_ERR_SHAPE, "mse_loss");
-    is_str(e->called, "mse_loss", "what was called");
+    is_str(e->called, "mse_loss", "the name of the call");
     is_str(e->tensor[0]->argument, "input", "the arguments");
     ok(strncmp(e->message, "mse_loss: ", 10) == 0,
        "the message names it first");
@@ -172,7 +173,7 @@ static void test_composite(void)
     tn_error_clear();
 }
 
-/* The pending error tells of these; clears it. */
+/* Checks that the pending error names these, and clears it. */
 static void at_fault(tn_status code, const char *op, const char *argument,
                      int odd, int count, const char *cause, const char *fact)
 {
@@ -211,7 +212,7 @@ static void test_own_refusal(void)
     const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                               {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     ok(op && tn_op_call(op, value, 2, &out, 1) < 0, "an own operator refuses");
-    is_str(tn_error(), "scaled_by: scale is {empty}", "in its words");
+    is_str(tn_error(), "scaled_by: scale is {empty}", "with its message");
     at_fault(TN_ERR_SHAPE, "scaled_by", "scale", 0, 1, "", "scaled_by");
 }
 
@@ -220,14 +221,15 @@ static void test_other_calls(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2));
     ok(!tn_tensor_from_array(NULL, TN_F32, tn_dims(2)), "no data");
-    is_str(tn_error_info()->op, "tensor_from_array", "whose call it was");
+    is_str(tn_error_info()->op, "tensor_from_array",
+           "the module that made the call");
     is_str(tn_error_info()->argument, "data", "and its argument");
     tn_error_clear();
     ok(!tn_tensor_from_array(&x, TN_F32, tn_dims(-2)), "a negative size");
     is_str(tn_error_info()->argument, "shape", "is one of shape");
     tn_error_clear();
     ok(tn_backward(x) < 0, "no graph");
-    is_str(tn_error_info()->op, "backward", "whose call it was");
+    is_str(tn_error_info()->op, "backward", "the module that made the call");
     is_str(tn_error_info()->argument, "root", "and its argument");
     tn_error_clear();
     ok(!tn_zeros(tn_dims(2, -1)), "an operator that makes");
@@ -265,7 +267,8 @@ static void test_argument_of_outer(void)
         ten[i] = i == 9 ? y : x;
     ok(!tn_cat(ten, 10, 0), "a long list");
     const tn_error_details *e = tn_error_info();
-    is_int(e->odd >= 0 ? e->tensor[e->odd]->index : -1, 9, "its last is told");
+    is_int(e->odd >= 0 ? e->tensor[e->odd]->index : -1, 9,
+           "its last one is reported");
     tn_error_clear();
 
     const tn_op *op = tn_op_register(&(tn_op_rule){
@@ -275,8 +278,10 @@ static void test_argument_of_outer(void)
     const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                               {TN_VALUE_TENSOR, 0, {.tensor = y}}};
     ok(op && tn_op_call(op, value, 2, &out, 1) < 0, "an own operator");
-    is_str(tn_error(), "times_t: matmul: inner sizes differ: input (2, 3) "
-           "x other (4,)", "tells what its body did");
+    is_str(tn_error(),
+           "times_t: matmul: inner sizes differ: input (2, 3) "
+           "x other (4,)",
+           "a composite reports the call in its body");
     at_fault(TN_ERR_SHAPE, "times_t", "data", 0, 2, "matmul", "its argument");
 }
 
@@ -305,12 +310,13 @@ static void test_module(void)
            "1.1: matmul: inner sizes differ: input (2, 4) x other (2, 4)",
            "which the message begins with");
     is_str(e->op, "matmul", "the operator");
-    is_str(e->tensor[0]->made_by, "exp", "what made its input");
+    is_str(e->tensor[0]->made_by, "exp", "the operator that made its input");
     is_str(e->tensor[0]->made_in, "1.1", "and in which module");
     tn_error_clear();
 
     tn_tensor *x = tn_forward(net, tn_ones(tn_dims(4, 3)));
-    ok(x && !tn_add(x, tn_ones(tn_dims(7))), "what modules made, outside");
+    ok(x && !tn_add(x, tn_ones(tn_dims(7))),
+       "tensors that modules made, outside of them");
     e = info(TN_ERR_SHAPE, "add");
     is_str(e->path, "", "no module was running");
     is_str(e->tensor[0]->made_by, "matmul", "its origin: the operator");
@@ -392,7 +398,7 @@ static void test_makers(void)
                        (tn_given[]){{"size", NULL}, {"input", own}}, 2,
                        "size %d is odd", 3) == TN_ERR_ARGUMENT,
        "a layer of one's own refuses");
-    is_str(tn_error(), "Mine: size 3 is odd", "in its name");
+    is_str(tn_error(), "Mine: size 3 is odd", "in the layer's name");
     at_fault(TN_ERR_ARGUMENT, "Mine", "size", -1, 1, "", "with its tensors");
 }
 
@@ -401,9 +407,9 @@ static void test_backward(void)
     tn_module *net = tn_nn_sequential(tn_nn_linear(3, 4), tn_nn_tanh());
     tn_tensor *y = tn_forward(net, tn_ones(tn_dims(2, 3)));
     TN_NO_GRAD { tn_mul_scalar_(y, 0); }
-    ok(tn_backward(tn_sum(y)) < 0, "backward over what was changed");
+    ok(tn_backward(tn_sum(y)) < 0, "backward over a value that was changed");
     const tn_error_details *e = info(TN_ERR_STATE, "backward");
-    is_str(e->path, "1", "the module whose gradient it was");
+    is_str(e->path, "1", "the module whose gradient was computed");
     tn_error_clear();
 }
 
@@ -416,7 +422,8 @@ static void test_paths(void)
     is_str(tn_path_text(b), "encoder.3", "paths are joined by dots");
     ok(tn_path_join(tn_path_join(NULL, "encoder"), "3") == b,
        "equal paths are one");
-    ok(tn_path_join(NULL, "encoder.3") != b, "made in one step: another");
+    ok(tn_path_join(NULL, "encoder.3") != b,
+       "a path joined in one step is another path");
     ok(tn_path_outer(b) == a && !tn_path_outer(a), "and know their outer one");
     is_str(tn_path_text(NULL), "", "the path outside of all is empty");
     ok(tn_path_join(a, NULL) == a && tn_path_join(a, "") == a, "no name");
@@ -424,7 +431,8 @@ static void test_paths(void)
     ok(!before && tn_path_current() == b, "a thread enters a path");
     tn_error_set(TN_ERR_ARGUMENT, "wrong");
     ok(tn_path_enter(before) == b && !tn_path_current(), "and leaves it");
-    is_str(tn_error(), "encoder.3: wrong", "errors of one's own are told there");
+    is_str(tn_error(), "encoder.3: wrong",
+           "user-defined errors are reported there");
     is_str(tn_error_info()->path, "encoder.3", "as data too");
     ok(!tn_error_info()->op, "without an operator");
     tn_error_clear();

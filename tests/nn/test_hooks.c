@@ -1,4 +1,5 @@
-/* Hooks of modules: what they see and replace, and which runs they see. */
+/* Hooks of modules: what they receive and replace, and in which calls they run.
+ */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -129,16 +130,16 @@ static void test_replacing(void)
        "a full backward pre-hook sees the gradient of the output");
     ok(first.count == 1 && saw(&first, 536, 764, 74, 154),
        "a full backward hook both gradients, as the pre-hook left them");
-    ok(saw(&second, 5360, 7640, 74, 154), "the next one what the first gave");
+    ok(saw(&second, 5360, 7640, 74, 154),
+       "the next one receives what the first returned");
     ok(is(tn_tensor_grad(x), 16191, 23151),
-       "which goes on, beside that of another use of the input");
+       "which is passed on, in addition to that of another use of the input");
     ok(is(tn_tensor_grad(tn_module_parameter(layer, "bias")), 74, 154),
-       "parameters get what the pre-hook left");
+       "parameters receive what the pre-hook returned");
 
     tn_hook_remove(last);
     tn_backward(tn_sum(tn_forward(layer, h)), .retain_graph = true);
-    ok(first.count == 2 && second.count == 1, "one that is removed runs no "
-                                              "more");
+    ok(first.count == 2 && second.count == 1, "a removed hook no longer runs");
     tn_module_register_full_backward_hook(layer, at_output, &second);
     tn_tensor *out = tn_forward(layer, tn_mul_scalar(x, 3));
     tn_tensor *g = NULL;
@@ -148,7 +149,7 @@ static void test_replacing(void)
        "they run in tn_grad too");
     tn_grad(tn_sum(tn_forward(layer, numbers(1, 1))), &x, 1, &g,
             .allow_unused = true);
-    is_int(first.count, 3, "but where the walk does not go");
+    is_int(first.count, 3, "but not where backward does not run");
 }
 
 static tn_tensor *relu_in_place(tn_module *self, tn_tensor *x)
@@ -176,18 +177,18 @@ static void test_each_run(void)
     TN_NO_GRAD { tn_forward(layer, x); }
     y = tn_mul_scalar_(tn_forward(layer, tn_mul_scalar(x, 1)), 3);
     tn_backward(tn_sum(y));
-    ok(saw(&seen, 12, 18, 3, 3), "a result may be changed in place: they see "
-                                 "the gradient of what the module gave");
+    ok(saw(&seen, 12, 18, 3, 3), "a result may be changed in place: hooks see "
+                                 "the gradient of the module's own result");
     tn_module *relu = tn_module_new(&in_place);
     tn_module_register_full_backward_hook(relu, at_input, &seen);
     tn_tensor *h = tn_mul_scalar(x, -1);
     tn_forward(relu, h);
     tn_backward(tn_sum(h));
     ok(is(h, 0, 0) && !is(tn_tensor_grad(x), 0, 0),
-       "what a module does in place reaches its input");
+       "a module's in-place change reaches its input");
     h = tn_mul(x, numbers(-1, 1));
     tn_backward(tn_sum(tn_mul_scalar(tn_forward(relu, h), 2)));
-    ok(saw(&seen, 0, 2, 2, 2), "and its hooks see what it was");
+    ok(saw(&seen, 0, 2, 2, 2), "and its hooks see the input before the change");
 }
 
 static void test_no_input(void)
@@ -201,7 +202,7 @@ static void test_no_input(void)
        "an input without a gradient is NULL to a full backward hook");
     seen.times = 2;
     ok(tn_backward(tn_sum(tn_forward(layer, x))) < 0,
-       "which may return none, then");
+       "a hook may return NULL then");
     is_error(TN_ERR_STATE,
              "Linear: a full backward hook returned a gradient, but the "
              "module's input requires none: return NULL",
@@ -391,8 +392,10 @@ static void test_memory(void)
         if (i == 2)
             live = tn__memory_live();
     }
-    ok(!tn_error(), "hooks may change the list, and modules go before their "
-                    "graph: %s", tn_error() ? tn_error() : "no error");
+    ok(!tn_error(),
+       "hooks may change the list, and modules may be freed before their "
+       "graph: %s",
+       tn_error() ? tn_error() : "no error");
     is_int(tn__memory_live(), live, "and nothing is left behind");
 }
 

@@ -1,5 +1,5 @@
-/* test_memory.c: how much memory a model takes, and what is told when there is
- * none. */
+/* test_memory.c: how much memory a model takes, and the errors when memory runs
+ * out. */
 #include <stdlib.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -13,7 +13,7 @@ static tn_memory_stats memory(void)
     return stats;
 }
 
-/* A container hands on only what its last layer made. */
+/* A container returns only its last layer's result. */
 static void test_layers(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -53,14 +53,14 @@ static void test_out_of_memory(void)
        "the message begins with the module and the operator");
     ok(strstr(text, ": 16.00 MiB requested, ") != NULL, "tells what was asked");
     ok(strstr(text, "largest holders: ") != NULL &&
-           /* one, or one more for what a library keeps for the gradient */
+           /* one, or one more if a library saves a value for the gradient */
            (strstr(text, " by linear_activation in 0 (1)") != NULL ||
             strstr(text, " by linear_activation in 0 (2)") != NULL) &&
            strstr(text, " by ones (1)") != NULL,
        "and who holds the most, by operator and module");
     tn_error_clear();
     tn_memory_set_limit(NULL, 0);
-    ok(two && tn_forward(net, x) != NULL, "with the limit gone it runs");
+    ok(two && tn_forward(net, x) != NULL, "without the limit it runs");
     tn_scope_close(scope);
 }
 

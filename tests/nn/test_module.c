@@ -1,5 +1,5 @@
-/* Modules: the tree, its names and files, what errors say, what is freed when;
- * and the layers against PyTorch. */
+/* Modules: the tree, its names and files, error messages, when memory is freed;
+ * and the layers compared with PyTorch. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -124,7 +124,7 @@ static void test_tree(void)
     tn_backward(tn_sum(y));
     ok(tn_tensor_grad(net->scale) != NULL, "parameters get gradients");
     tn_module_zero_grad(&net->base);
-    ok(tn_tensor_grad(net->scale) == NULL, "which zero_grad forgets");
+    ok(tn_tensor_grad(net->scale) == NULL, "zero_grad removes the gradients");
     ok(tn_module_to(&net->base, tn_device_current()) == net, "a model moves");
     ok(net->scale == tn_module_parameter(&net->base, "scale"),
        "and its tensors stay the same objects");
@@ -173,7 +173,7 @@ static void test_ownership(void)
     ok(tn_forward(&net->base, ramped(tn_dims(2, 4), 0, 1)) != NULL,
        "with all that is in it");
     tn_drop(net);
-    is_int(released, 1, "and goes with the last holder");
+    is_int(released, 1, "and is freed with the last holder");
 
     /* Fifty layers of a megabyte each: two values at a time, not fifty. */
     scope = tn_scope_open();
@@ -249,10 +249,10 @@ static void test_mistakes(void)
              "module_add: \"net\" contains the module it is added to",
              "a module in itself");
     ok(!tn_module_parameter(&net->base, "fc.bias"),
-       "what is not there is not found");
+       "a missing name is not found");
     is_error(TN_ERR_ARGUMENT, "module_parameter: Net has no \"fc.bias\"",
              "a parameter that is not there");
-    ok(!tn_nn_dropout(1.5), "a probability lies in [0, 1]");
+    ok(!tn_nn_dropout(1.5), "a probability is in [0, 1]");
     is_error(TN_ERR_ARGUMENT,
              "nn_dropout: p is 1.5; a probability in [0, 1] is wanted",
              "a probability above 1");
@@ -368,10 +368,10 @@ static void test_hooks(void)
         tn_module_register_forward_pre_hook(net, doubled, &count);
     tn_module_register_forward_hook(net, doubled, &count);
     is_double_near(tn_item(tn_sum(tn_forward(net, x))), 8, 0,
-                   "hooks change what goes in and what comes out");
+                   "hooks change inputs and outputs");
     tn_hook_remove(before);
     is_double_near(tn_item(tn_sum(tn_forward(net, x))), 4, 0,
-                   "one that is removed does no more");
+                   "a removed hook does nothing");
     is_int(count, 3, "each ran when it should");
     ok(!tn_module_register_forward_hook(net, NULL, NULL), "a hook is wanted");
     is_str(tn_error(), "register_forward_hook: hook is NULL", "and says so");
@@ -448,7 +448,7 @@ static void test_states(void)
         tn_mul_scalar_(tn_detach(out), 0);
     }
     ok(out && tn_item(tn_sum(tn_abs(h))) == sum && sum > 0,
-       "an LSTM's state stays when its output is changed in place");
+       "an LSTM's state does not change when its output is changed in place");
 }
 
 static tn_tensor *run_itself(tn_module *module, tn_tensor *x)
@@ -460,8 +460,8 @@ static const tn_module_class endless_class = {
     .size = sizeof endless_class, .name = "Endless",
     .bytes = sizeof(tn_module), .forward = run_itself};
 
-/* What goes through modules calls itself: how deep is bounded where they are put
- * together and where they run. */
+/* Functions that walk modules are recursive. Their depth is limited when
+ * modules are nested and when they run. */
 static void test_nesting(void)
 {
     tn_module *inner = tn_nn_relu(), *net = inner;
@@ -472,7 +472,7 @@ static void test_nesting(void)
     is_int(depth, 128, "128 modules lie within each other");
     is_str(tn_error(), "module_add: modules would be nested more than 128 deep", "and no more");
     tn_error_clear();
-    ok(tn_forward(net, tn_ones(tn_dims(2))), "they run");
+    ok(tn_forward(net, tn_ones(tn_dims(2))), "nested modules run");
     tn_module *endless = tn_module_new(&endless_class);
     tn_tensor *y = tn_forward(endless, tn_ones(tn_dims(2)));
     is_str(y ? "(a result)" : tn_error(),

@@ -1,5 +1,5 @@
-/* What takes a module is given none, or something else: every such call refuses
- * with its own name, and NULL for another argument with that one's. */
+/* Calls that need a module refuse NULL and other objects in their own name, and
+ * NULL for another argument in that argument's name. */
 #include <tap.h>
 #include <tenon/tenon.h>
 

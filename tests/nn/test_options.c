@@ -1,5 +1,5 @@
-/* test_options.c: options of layers: zero is a value, what is left out has
- * PyTorch's default, and what would be ignored is refused. */
+/* test_options.c: options of layers: zero is a value, an option that is left
+ * out has PyTorch's default, and one that would be ignored is refused. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -91,7 +91,7 @@ static void test_momentum(void)
     batch = tn_nn_batch_norm1d(1, .momentum = 1);
     tn_forward(batch, x);
     is_double_near(tn_item(tn_module_buffer(batch, "running_mean")), 5, 1e-6,
-                   "momentum 1 takes the batch's");
+                   "momentum 1 copies the batch's");
     batch = tn_nn_batch_norm1d(1, .cumulative = true);
     tn_forward(batch, x);
     tn_forward(batch, tn_sub_scalar(x, 4));
@@ -154,9 +154,9 @@ static void test_rows(void)
                "padding_idx %d is row %d alone", (int)row[i], (int)at);
     }
     tn_module *table = tn_nn_embedding(4, 2, .padding_idx = TN_NONE_INT);
-    is_double_near(tn_item(tn_sum(tn_eq_scalar(
-                       tn_module_parameter(table, "weight"), 0))), 0, 0,
-                   "without one no row is padding");
+    is_double_near(
+        tn_item(tn_sum(tn_eq_scalar(tn_module_parameter(table, "weight"), 0))),
+        0, 0, "without padding_idx no row is padding");
     refused(tn_nn_embedding(4, 2, .padding_idx = 4),
             "nn_embedding: padding_idx 4 is outside [-4, 4)");
     tn_module *bag = tn_nn_embedding_bag(4, 2, .max_norm = 0);
@@ -354,7 +354,7 @@ static void test_structs(void)
                           .final_norm = false);
     ok(!tn_module_child(net, "encoder.norm"), "a transformer without norms");
     tn_error_clear();
-    /* What comes later does not change what came before. */
+    /* A later call does not change earlier results. */
     net = tn_nn_transformer_encoder(4, 2, 2, .dim_feedforward = 4,
                                     .dropout = 0);
     tn_tensor *x = tn_randn(tn_dims(5, 4)), *other = tn_clone(x);

@@ -1,16 +1,16 @@
-/* bad.h: objects that no function should take: what is gone, what is of another
- * kind, and scopes, which are no objects.
+/* bad.h: objects that no function should accept: dead objects, objects of
+ * another kind, and scopes, which are no objects.
  *
- * BAD_<type> stands for an argument of that type; without a wrong object to
- * give (bad_now is 0) it is NULL. A new kind of object is a row of BAD_KINDS
- * and a BAD_<type>. */
+ * BAD_<type> is the wrong value of an argument of that type. It is NULL if
+ * there is no wrong object (bad_now is 0). A new kind of object is a row of
+ * BAD_KINDS and a BAD_<type>. */
 
 enum { NO_OBJECT, GONE, OTHER, SCOPE, BADS };
 static const char *const bad_words[BADS] = {"NULL", "gone", "of another kind",
                                             "a scope"};
 static int bad_now;
 
-/* What makes one of each kind. */
+/* Makes an object of each kind. */
 #define BAD_KINDS(KIND)                                                       \
     KIND(tensor, tn_ones(tn_dims(2, 3)))                                      \
     KIND(module, tn_nn_linear(3, 4))                                          \
@@ -29,7 +29,7 @@ static int bad_now;
     KIND(mark, tn_mark_set(NULL))                                             \
     KIND(graph, tn_graph_record(graph_step, NULL))
 
-/* The context of an operator's call, which goes with the call. */
+/* The context of an operator's call, which is freed after the call. */
 static tn_op_context *last_context;
 static tn_status keep_context(tn_op_context *call, tn_tensor **out)
 {
@@ -102,7 +102,7 @@ static tn_nn_attention_masks *bad_masks(void)
     return bad_now ? &wrong : NULL;
 }
 
-/* What any object may stand for: no object at all is the other kind. */
+/* For a parameter that accepts any object, the wrong kind is no object. */
 static void *bad_any(void)
 {
     return bad_now == OTHER ? (void *)tn_device_current() : bad(bad_tensor);
@@ -147,7 +147,7 @@ static tn_scope *bad_scope(void)
 #define BAD_void_p_object bad_any()
 #define BAD_void_p_result bad_any()
 
-/* What is no object that a scope owns, nor leads to one that is read. */
+/* Types that are no objects of a scope, and lead to none that is read. */
 #define NO_OBJECT_tn_options_type_p
 #define NO_OBJECT_tn_option_need_p
 #define NO_OBJECT_tn_device_p
@@ -164,7 +164,7 @@ static tn_scope *bad_scope(void)
 #define NO_OBJECT_tn_dataset_class_p
 #define NO_OBJECT_tn_op_rule_p
 
-/* "function.argument": nothing is wrong with what is bad elsewhere. */
+/* "function.argument": a value that is bad elsewhere is valid here. */
 static const char bad_is_meant[] =
     /* These are asked what it is, by code that has a name of its own. */
     "object_is.object object_check.object object_check_kind.object "

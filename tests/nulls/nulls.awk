@@ -1,14 +1,14 @@
-# nulls.awk: the calls of test_nulls.c, from the public headers.
+# nulls.awk: generates the calls of test_nulls.c from the public headers.
 #
-# For each function that TN_API marks and that takes a pointer, a function here
-# that calls it with NULL for pointer `at` (all of them for -1) and a plausible
-# value for whatever else, PLAUSIBLE_<type>; and a row of a table with the
-# names. Types without a plausible value are told by the table. Where bad.h
-# knows of the type, BAD_<type> is given instead of NULL, which is that, or an
-# object that is gone, or of another kind; a bit in the row says so. A type of
-# which bad.h knows neither BAD_<type> nor NO_OBJECT_<type> is an error.
+# For each function that TN_API marks and that has a pointer parameter, it
+# writes a function that calls it with NULL for pointer `at` (-1: for all of
+# them) and with PLAUSIBLE_<type> for the others, and a row of a table with the
+# names. The table lists types without a plausible value. If bad.h defines
+# BAD_<type>, that is passed instead of NULL: it is NULL, a dead object, or one
+# of another kind; a bit in the row says so. A type for which bad.h defines
+# neither BAD_<type> nor NO_OBJECT_<type> is an error.
 
-# What stands for a parameter that is given: of this function's, or of its type.
+# The plausible value of a parameter: this function's, or its type's.
 function plausible(fn,   own, type) {
     own = substr(fn, 4) "_" nm
     type = mangle(ty)
@@ -18,8 +18,8 @@ function plausible(fn,   own, type) {
     return "PLAUSIBLE_" (known[own] ? own : type)
 }
 
-# What stands for one that is wrong: NULL where bad.h knows no other. A list
-# that is read is const, one that is written is not.
+# The wrong value of a parameter: NULL if bad.h has no other. A list that is
+# read is const, one that is written is not.
 function bad(   type) {
     type = mangle(ty)
     if (ty ~ /\*const \*$/)
@@ -79,7 +79,7 @@ function call_found(proto,   args, n, i, fn, ret, pointers, values, names,
         "NULL}, " objects "},\n"
 }
 
-# Structs of options stand for the defaults.
+# Structs of options have the defaults.
 function options_found(call, list) {}
 
 FILENAME ~ /\/nulls\// { # the values

@@ -1,6 +1,6 @@
-/* What functions of the program give to the library is looked at like an
- * argument: here they give a tensor whose scope is closed, or a module. And so
- * is what stands in options. */
+/* What a program's callbacks return to the library is checked like an argument:
+ * here they return a tensor whose scope is closed, or a module. The same holds
+ * for values in options. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,19 +90,19 @@ static void try_all(void)
     tn_module *linear = tn_nn_linear(3, 2);
     tn_hook *hook = tn_module_register_forward_pre_hook(linear, module_hook,
                                                         NULL);
-    refused(tn_forward(linear, x), "what a hook before forward returns");
+    refused(tn_forward(linear, x), "the result of a forward pre-hook");
     tn_hook_remove(hook);
     hook = tn_module_register_forward_hook(linear, module_hook, NULL);
-    refused(tn_forward(linear, x), "what a hook behind forward returns");
+    refused(tn_forward(linear, x), "the result of a forward hook");
     tn_hook_remove(hook);
     hook = tn_module_register_full_backward_hook(linear, module_hook, NULL);
     tn_tensor *y = tn_forward(linear, x);
-    refused(tn_backward(tn_sum(y)) >= 0, "what a backward hook returns");
+    refused(tn_backward(tn_sum(y)) >= 0, "the result of a backward hook");
     tn_hook_remove(hook);
 
     y = tn_mul(x, x);
     tn_tensor_register_hook(y, grad_hook, NULL);
-    refused(tn_backward(tn_sum(y)) >= 0, "what a tensor's hook returns");
+    refused(tn_backward(tn_sum(y)) >= 0, "the result of a tensor's hook");
     y = tn_mul(x, x);
     tn_backward_options with = TN_BACKWARD_OPTIONS;
     with.gradient = wrong;
@@ -134,7 +134,8 @@ static void try_all(void)
     refused(tn_zeros_like(wrong), "an operator's input");
 }
 
-/* The same in a process with TENON_DEBUG=scopes: how many were wrong? */
+/* The same in a process with TENON_DEBUG=scopes. Returns how many were wrong.
+ */
 static int try_debug(void)
 {
     pid_t child = fork();

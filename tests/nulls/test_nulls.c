@@ -1,18 +1,17 @@
-/* Every exported function that takes a pointer is called with NULL for each of
- * them in turn, and with nothing but NULL and zeros. Whatever comes of it,
- * nothing crashes, and a caller hears of a NULL that cannot be meant: nothing
- * is given back and the error begins with the function's name and names the
- * argument. Where NULL is meant, meant[] says so and why.
+/* Calls every exported function that has a pointer parameter with NULL for each
+ * of them in turn, and with only NULL and zeros. Nothing may crash. If a NULL
+ * is not meant, the call fails, and the error begins with the function's name
+ * and names the argument. meant[] lists where NULL is meant, and why.
  *
- * And it is called with an object that is gone, one of another kind and a scope
- * for each that it takes (bad.h), as it is and under TENON_DEBUG=scopes: a
- * caller always hears of these, from attributes too.
+ * It also calls them with a dead object, an object of another kind, and a scope
+ * for each object parameter (bad.h), as it is and under TENON_DEBUG=scopes.
+ * These always give an error, from attributes too.
  *
- * nulls.awk makes the calls from the public headers, so that a new function is
- * among them; what stands for a type that has no value here yet is asked for by
- * the compiler. Options may be NULL everywhere and are so here.
+ * nulls.awk generates the calls from the public headers, so a new function is
+ * included. For a type without a value here, the compiler reports the missing
+ * macro. Options may be NULL everywhere and are NULL here.
  *
- * Each function runs in a process of its own, as it may change what others
+ * Each function runs in a process of its own, because it may change what others
  * need. */
 #include <ctype.h>
 #include <signal.h>
@@ -163,7 +162,7 @@ static void release(void *context)
     tn_nn_transformer_encoder(4, 2, 1)
 #define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder                 \
     tn_nn_transformer_decoder(4, 2, 1)
-/* Made once: with all that dies meanwhile, wrong ones would be forgotten. */
+/* Made once: dead objects are remembered only until their memory is reused. */
 #define PLAUSIBLE_nn_transformer_forward_with_transformer transformer
 #define PLAUSIBLE_nn_embedding_bag_forward_embedding_bag                      \
     tn_nn_embedding_bag(4, 3)
@@ -458,7 +457,7 @@ static void try_one(const call *c, int at)
     bool gave = c->run(at);
     const char *error = tn_error();
     snprintf(seen->message[i], MESSAGE, "%s", error ? error : "");
-    /* Whatever a layer's function calls its module is a module. */
+    /* Any name that a layer's function has for its module means the module. */
     bool named = error && is_name(c->name, error) &&
                  (at < 0 || has_word(error, c->argument[at]) ||
                   has_word(error, "module is NULL"));
@@ -469,7 +468,8 @@ static void try_one(const call *c, int at)
     tn_error_clear();
 }
 
-/* What is gone, or of another kind, is refused by name, by attributes too. */
+/* Dead objects and those of another kind are refused by name, by attributes
+ * too. */
 static void try_bad(const call *c, int at)
 {
     outcome *o = &seen->bad[bad_now][at];
@@ -592,7 +592,7 @@ static bool make_values(void)
     return !tn_error() && nowhere && seen != MAP_FAILED;
 }
 
-/* Given a name, what comes of that function's calls is told. */
+/* With a name, prints the result of each call of that function. */
 int main(int argc, char **argv)
 {
     plan_later();
@@ -634,8 +634,9 @@ int main(int argc, char **argv)
             ok(false, "%s with a %s that is %s %s", c->name, c->argument[at],
                bad_words[bad], wrong);
     }
-    ok(wrong_refused > 1000, "%d objects that are gone, of another kind, or "
-       "scopes are refused", wrong_refused);
+    ok(wrong_refused > 1000,
+       "%d objects that are dead, of another kind, or scopes are refused",
+       wrong_refused);
     for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
         note("NULL is meant, %s: %s", meant[i].why, meant[i].arguments);
     ok(refused > 1000, "%d arguments refuse NULL, %d may be NULL, of %d "

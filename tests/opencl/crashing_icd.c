@@ -1,4 +1,4 @@
-/* A driver that aborts when it is looked at. */
+/* A driver that aborts when it is probed. */
 #include <stdlib.h>
 
 void *clGetExtensionFunctionAddress(const char *name)

@@ -1,7 +1,8 @@
-/* A layer between the OpenCL loader and a driver, for the test: with
- * TN_TEST_FAIL="clFinish -5" that function returns that error from now on.
- * One that returns an object gives NULL. Objects that are made, retained and
- * released are counted: layer_live says how many references of a kind there are. */
+/* A layer between the OpenCL loader and a driver, for tests: with
+ * TN_TEST_FAIL="clFinish -5" that function returns that error from now on. A
+ * function that returns an object returns NULL. Objects that are made, retained
+ * and released are counted: layer_live returns the number of references of a
+ * kind. */
 #include <CL/cl_layer.h>
 
 #include <stdlib.h>

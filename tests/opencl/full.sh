@@ -1,8 +1,7 @@
-# All that can be held on an OpenCL device, whole, run by
-# `make check-opencl-full`: minutes to an hour on PoCL, which takes some 350 ms
-# for each program that its cache has not: 130 for the compiler to read its own
-# header, however short the text. So the work is dealt out to processes.
-# `make check` runs a part of each.
+# All tests on an OpenCL device, run by `make check-opencl-full`. They take
+# minutes to an hour on PoCL, which needs about 350 ms for each program that is
+# not in its cache (130 ms of that for the compiler's own header). So the work
+# is divided among processes. `make check` runs a part of each.
 #
 #   TENON_TEST_PROGRAMS   random programs for each layout and device (2000)
 #   TENON_TEST_JOBS       processes (one for each core)
@@ -18,14 +17,14 @@ TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-2000} TENON_TEST_THREADS=1
 export TENON_TEST_PROGRAMS TENON_TEST_THREADS
 jobs=${TENON_TEST_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
-# whole NAME COMMAND...: what it says is in the log, too
+# whole NAME COMMAND...: runs it and prints its output, too
 whole() {
     succeeds "$@"
     grep -v '^ok ' "$scratch/output" | note
 }
 
-# together COMMAND...: as many processes, each of which knows its number; all
-# of them succeed
+# together COMMAND...: runs $jobs processes, each with its number; succeeds if
+# all do
 together() {
     (
         for job in $(seq 0 $((jobs - 1))); do
@@ -41,7 +40,7 @@ together() {
     )
 }
 
-# Its part of the programs, from the seed on where that begins.
+# A process's part of the programs, from its first seed on.
 some_programs() {
     first=$((TENON_TEST_PROGRAMS * job / jobs))
     next=$((TENON_TEST_PROGRAMS * (job + 1) / jobs))
@@ -63,7 +62,7 @@ for device in opencl:0 opencl:1; do
     programs "$device of two" $device POCL_DEVICES="basic basic"
 done
 
-# Its part of the operators' files.
+# A process's part of the operators' files.
 some_operators() {
     mkdir -p "$scratch/part.$job/ops"
     ls tests/golden/samples/ops | awk -v job="$job" -v jobs="$jobs" \
@@ -73,9 +72,9 @@ some_operators() {
     tests/golden/bits opencl "$scratch/part.$job"
 }
 
-# Every sample of every operator. The last line tells how many programs were
-# compiled for them; a second process finds all of them in the cache, and says
-# how many there are and what they differ in.
+# Every sample of every operator. The last line says how many programs were
+# compiled. A second process finds all of them in the cache, and prints how many
+# there are and how they differ.
 whole "every sample of every operator has the reference's bits" \
     together some_operators
 is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" $((jobs * 5)) \

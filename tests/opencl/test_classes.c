@@ -1,7 +1,7 @@
 /* One operator for each class of kernel gives the cpu's bits on an OpenCL
- * device: elements (vectors of them, odd ones, strided), rows that fit a team,
+ * device: elements (vectors, odd sizes, strides), rows that fit into a team,
  * longer ones, gathers, loops, random numbers, and the other four primitives.
- * Few and small, so that test_oclgrind.sh can watch each access of them. */
+ * Few and small, so that test_oclgrind.sh can check each access. */
 #include "tap.h"
 
 #include <stdlib.h>

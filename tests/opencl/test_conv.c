@@ -1,5 +1,5 @@
-/* Convolutions by the core's own kernel on an OpenCL device, as GPUs get it: the
- * reference's bits. */
+/* Convolutions by the core's kernel on an OpenCL device, with the launch layout
+ * for GPUs, have the reference's bits. */
 #include "../device/convolutions.h"
 
 int main(void)

@@ -1,6 +1,6 @@
-/* What is said, and what is left, when a driver's call fails: a layer of the
- * OpenCL loader (failing_layer.c) makes it fail from a moment on. Each scene
- * is a process of its own, whose output is looked at. */
+/* The errors, and what still works, when a driver's call fails: a layer of the
+ * OpenCL loader (failing_layer.c) makes it fail from a given moment on. Each
+ * scene runs in a process of its own, whose output is compared. */
 #include <dlfcn.h>
 #include <limits.h>
 
@@ -10,7 +10,8 @@
 
 #include <tenon/tenon.h>
 
-static const char *failing; /* what the scene makes fail, and with what */
+static const char
+    *failing; /* the call that the scene makes fail, and the error */
 
 static void fail_from_now_on(void)
 {
@@ -91,7 +92,7 @@ static void print_faults(void)
     outside_not_emptied(fail_from_now_on, fail_no_more, print_error);
 }
 
-/* What a step leaves behind in the driver: references, of each kind. */
+/* The references of each kind that a step leaves in the driver. */
 static void print_references(void)
 {
     enum { KINDS = 6, WARM = 3, STEPS = 10 };
@@ -146,7 +147,7 @@ static void print_sync_of_two(void)
     (void)y;
 }
 
-/* Larger than what is held for reuse, so that the driver is asked. */
+/* Larger than the cached memory, so that the driver is called. */
 static void print_memory(void)
 {
     ready();
@@ -230,10 +231,11 @@ static void test_work(void)
            "then 7",
            "a launch without memory is its operator's error, and the device is "
            "of use after it");
-    is_str(scene("clEnqueueNDRangeKernel -2", print_launch),
-           "exp: clEnqueueNDRangeKernel: CL_DEVICE_NOT_AVAILABLE; the device is "
-           "lost to this process",
-           "a device that is gone");
+    is_str(
+        scene("clEnqueueNDRangeKernel -2", print_launch),
+        "exp: clEnqueueNDRangeKernel: CL_DEVICE_NOT_AVAILABLE; the device is "
+        "lost to this process",
+        "a lost device");
     is_str(scene("clEnqueueNDRangeKernel -9999", print_launch),
            "exp: clEnqueueNDRangeKernel: OpenCL error -9999",
            "an error that only its driver knows");
@@ -248,7 +250,7 @@ static void test_work(void)
     setenv("TENON_OPENCL_BLOCKING", "1", 1);
     text = scene("clFinish -5", print_launch);
     ok(strstr(text, "exp: ") == text && strstr(text, "the device is lost"),
-       "which then tells: %s", text);
+       "which the next call reports: %s", text);
     unsetenv("TENON_OPENCL_BLOCKING");
     is_str(scene("clCreateBuffer -61", print_memory),
            "empty: out of memory on opencl:0: 256.00 MiB requested; "
@@ -265,8 +267,8 @@ static void test_left(void)
     is_str(scene("clEnqueueFillBuffer -4", print_faults),
            "ERR_INDEX: index_select: clSetKernelArg: "
            "CL_MEM_OBJECT_ALLOCATION_FAILURE; then 1",
-           "a list of faults that cannot be emptied hides none and blames "
-           "nobody");
+           "a list of faults that cannot be cleared hides no fault and blames "
+           "no operator");
     is_str(scene("none 0", print_references), "all alive, no more",
            "a step leaves no reference behind in the driver");
 }

@@ -1,8 +1,8 @@
-/* Matrix products by the core's own kernel have the reference's bits, in blocks
- * of any size; those by CLBlast equal the core's own.
+/* Matrix products by the core's kernel have the reference's bits, in blocks of
+ * any size; those by CLBlast equal the core's.
  *
  *   TENON_TEST_DTYPES   "float32 float64"; unset: float32, since CLBlast
- *                       compiles some 10 s for each on PoCL */
+ *                       compiles about 10 s for each on PoCL */
 #include "device/products.h"
 #include "plugins/folder.h"
 #include "tap.h"
@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <tenon/tenon.h>
 
-/* Log lines that tell of CLBlast's first product, of what it lacks, and of
- * both ways measured. */
+/* Log lines about CLBlast's first product, about missing features, and about
+ * the measurement of both ways. */
 static atomic_int calls, complaints, measured;
 
 static void listen(int level, const char *line, void *context)
@@ -48,7 +48,7 @@ static void *multiply_in_thread(void *wrong)
     return NULL;
 }
 
-/* First calls at once are what CLBlast by itself does not bear. */
+/* CLBlast itself does not support concurrent first calls. */
 static void print_threads(void)
 {
     pthread_t thread[4];
@@ -158,7 +158,7 @@ static void print_measured(void)
     printf(", measured: %s", atomic_load(&measured) ? "some" : "none");
 }
 
-/* As on devices that are no CPUs. A cache of its own: nothing is known. */
+/* As on devices that are no CPUs. With a cache of its own, which is empty. */
 static void test_measured(void)
 {
     char folder[] = "/tmp/tenon-test.XXXXXX", remove[64];
@@ -169,7 +169,7 @@ static void test_measured(void)
     setenv("TENON_CACHE_DIR", folder, 1);
     setenv("TENON_OPENCL_MATMUL", "measured", 1);
     is_str(in_child(print_measured), "CLBlast 1, complaints 0, measured: some",
-           "what nobody knows is measured; the products are right");
+           "an unknown device is measured; the products are right");
     const char *again = in_child(print_measured);
     ok(strstr(again, "complaints 0, measured: none") != NULL,
        "another process knows (%s)", again);

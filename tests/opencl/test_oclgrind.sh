@@ -1,9 +1,9 @@
-# Each class of kernel under oclgrind, which sees every access outside of a
-# buffer and every race: work laid out as for a CPU and as for a GPU. It has
-# nothing to say. Unoptimized: oclgrind 21.10 does not know all that LLVM 14
-# makes of kernels. (Its check of uninitialized values is of no use with that
-# LLVM: it finds some in every call of fma.) The kernels are our own: after
-# those of CLBlast 1.5.3, oclgrind's memory is corrupted.
+# Runs each class of kernel under oclgrind, which detects every access outside
+# of a buffer and every race, with the launch layout for CPUs and for GPUs. It
+# must report nothing. Kernels are not optimized, since oclgrind 21.10 does not
+# support all instructions of LLVM 14. (Its check of uninitialized values does
+# not work with that LLVM: it reports every call of fma.) Only our own kernels
+# run, since those of CLBlast 1.5.3 corrupt oclgrind's memory.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -28,6 +28,6 @@ for order in chunked grid; do
         tests/opencl/test_classes
     is_str "$(grep -c '^# Oclgrind' "$scratch/output") $(grep -c SKIP \
         "$scratch/output")" "1 0" "order $order: under oclgrind"
-    is_empty "$(cat "$scratch/log")" "order $order: it has nothing to say"
+    is_empty "$(cat "$scratch/log")" "order $order: oclgrind reports nothing"
 done
 done_testing

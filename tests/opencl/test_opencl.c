@@ -1,7 +1,6 @@
-/* What a program sees of the OpenCL plugin beyond its numbers: the cache of
- * compiled programs, failures that are told late, two devices, and what is
- * said where something is missing. Each scene is a process of its own, whose
- * output is looked at. */
+/* The OpenCL plugin apart from its results: the cache of compiled programs,
+ * asynchronous failures, two devices, and the messages if something is missing.
+ * Each scene runs in a process of its own, whose output is compared. */
 #include "ops/outside.h"
 #include "plugins/folder.h"
 #include "tap.h"
@@ -116,7 +115,7 @@ static void test_cache(void)
     is_str(in_child(print_compiled), "85.791 2.0 compiled",
            "the first process compiles");
     int kept = each_entry(folder, false);
-    ok(kept > 0, "and keeps %d programs", kept);
+    ok(kept > 0, "and caches %d programs", kept);
     is_str(in_child(print_compiled), "85.791 2.0 read",
            "the second compiles none");
     each_entry(folder, true);
@@ -150,10 +149,10 @@ static void test_cache(void)
            "without a cache every process compiles");
 }
 
-/* Several processes at once over empty caches, the driver's own as well: each
- * program is compiled by one of them, and none meets what another has half
- * written (PoCL before 6.0 fails there, or stores a binary that ends every
- * process that reads it). */
+/* Several processes at once with empty caches, the driver's too: each program
+ * is compiled by one of them, and none reads a partly written file of another.
+ * (PoCL before 6.0 fails there, or stores a binary that crashes every process
+ * that reads it.) */
 static int compile_some(int number)
 {
     static tn_tensor *(*const each[])(tn_tensor *) = {
@@ -347,8 +346,10 @@ static void test_fork(void)
     bool all = true;
     for (int i = 0; i < 3; i++)
         all = all && strstr(text, said[i]);
-    ok(all, "a child of fork hears of it, and has the cpu; the parent goes on: "
-            "%s", text);
+    ok(all,
+       "a child of fork gets an error, and can use the cpu; the parent "
+       "continues: %s",
+       text);
 }
 
 static void test_failures(void)
@@ -362,7 +363,7 @@ static void test_failures(void)
            "with argument, value, position, shape and range as it was given");
     setenv("TENON_OPENCL_BLOCKING", "1", 1);
     ok(strstr(in_child(print_fault), "at once|embedding: "),
-       "TENON_OPENCL_BLOCKING=1 tells it at once: %s", in_child(print_fault));
+       "TENON_OPENCL_BLOCKING=1 reports it at once: %s", in_child(print_fault));
     unsetenv("TENON_OPENCL_BLOCKING");
     const char *batches = in_child(print_batches);
     ok(strncmp(batches, "the same: ", 10) == 0,

@@ -1,7 +1,7 @@
-# Random programs and the primitives through the OpenCL plugin: work laid out as
-# for a CPU and as for a GPU, with and without what a device may lack, and on
-# each of two devices. Each program is compiled, which takes PoCL some 300 ms:
-# few of them here; TENON_TEST_PROGRAMS says how many.
+# Random programs and the primitives on the OpenCL plugin: with the launch
+# layout for CPUs and for GPUs, with and without optional features of devices,
+# and on each of two devices. PoCL takes about 300 ms to compile a program, so
+# there are few; TENON_TEST_PROGRAMS sets how many.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -39,18 +39,18 @@ for device in opencl:0 opencl:1; do
 done
 succeeds "matmul, scatter, scan and sort are right" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_primitives
-succeeds "cores of other minor versions get the same" \
+succeeds "cores of other minor versions get the same bits" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_skew
 succeeds "a caller's rounding mode changes nothing" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_rounding
 TENON_TEST_FLOAT32=1
 export TENON_TEST_FLOAT32
-succeeds "sorts of short lines and long ones, as on a CPU" \
+succeeds "sorts of short and long rows, laid out as for a CPU" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_sorts
-succeeds "and as on a GPU" \
+succeeds "and as for a GPU" \
     env TENON_TEST_PLUGIN=opencl TENON_OPENCL_ORDER=grid tests/device/test_sorts
 for order in chunked grid; do
-    succeeds "scans of lines of more than 2^20 elements: $order" \
+    succeeds "scans of rows of more than 2^20 elements: $order" \
         env TENON_TEST_PLUGIN=opencl TENON_TEST_LONG=1050000 \
         TENON_OPENCL_ORDER=$order tests/device/test_scan
 done

@@ -1,4 +1,4 @@
-/* misuse.c: values of all kinds, variations of a call, and what is held. */
+/* misuse.c: values of all kinds, variations of a call, and the checks. */
 #include "misuse.h"
 #include "work.h"
 
@@ -52,7 +52,7 @@ static tn_tensor *counting(tn_dims_list size, tn_dtype dtype)
                                   size), dtype);
 }
 
-/* Numbers in (-1, 1) of this shape, no two alike. */
+/* Different numbers in (-1, 1) of this shape. */
 static tn_tensor *fractions(tn_dims_list size, tn_dtype dtype)
 {
     tn_tensor *x = counting(size, TN_F64);
@@ -213,7 +213,7 @@ bool misuse_values_make(void)
 
 /* ---- one call ------------------------------------------------------------ */
 
-/* What runs, for whoever looks when it does not end, or ends too soon. */
+/* The running call, for reports if it does not end, or ends the process. */
 static struct {
     const tn_op *op;
     const tn_value *value;
@@ -279,15 +279,15 @@ static void tell_call(void)
     fflush(stdout);
 }
 
-/* Seconds of the processor, not of a clock: those hang on what else the machine
- * does. 0: no limit. */
+/* Seconds of processor time, not of wall time, which depends on the machine's
+ * load. 0: no limit. */
 static void limit_seconds(int seconds)
 {
     const struct itimerval timer = {.it_value.tv_sec = seconds};
     setitimer(ITIMER_PROF, &timer, NULL);
 }
 
-/* The program is lost: what it prints hurts no more. */
+/* The program ends anyway, so printing here is safe enough. */
 static void too_long(int number)
 {
     (void)number;
@@ -332,7 +332,7 @@ static void wrong(const char *what)
     putchar('\n');
 }
 
-/* Do all its elements lie in its memory? */
+/* Are all its elements within its memory? */
 static bool is_valid(const tn_tensor *x)
 {
     if (!tn__tensor_is_live(x) || x->ndim > TN_MAX_NDIM ||
@@ -356,7 +356,7 @@ static bool is_valid(const tn_tensor *x)
            end <= x->storage->bytes;
 }
 
-/* Read wholly: a sanitizer sees memory that is not there. */
+/* Reads all of it, so that a sanitizer detects invalid memory. */
 static bool is_readable(tn_tensor *x)
 {
     char room[4096];
@@ -386,7 +386,7 @@ static bool tells(const tn_op *op, const char *message)
            tn_error_code() == TN_ERR_MEMORY;
 }
 
-/* Does the text have this word? "dim" counts as "dims", of which it is one. */
+/* Does the text have this word? "dim" also matches "dims". */
 static bool has_word(const char *text, const char *word)
 {
     size_t length = strlen(word);
@@ -423,9 +423,9 @@ static bool carries_argument(const tn_op *op, const char *message)
     return is_named == names || !facts || facts->foreign;
 }
 
-/* A call goes over what fits in its memory eight times at most, as work.h
- * counts: conv3d's longest three times (5.6e7 in all; those of all others are
- * below 1e7). Seconds would hang on what else the machine does. */
+/* A call makes at most eight passes over the most that fits in its memory, as
+ * work.h counts: conv3d's longest makes three (5.6e7 in all; all others are
+ * below 1e7). A limit in seconds would depend on the machine's load. */
 static const double most_work = 8.0 * MEMORY / sizeof(float);
 
 const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out)
@@ -489,7 +489,7 @@ void misuse_vary(const tn_op *op, const tn_value *value, int first, int every)
         memcpy(own, value, (size_t)op->arg_count * sizeof *own);
         for (int k = 0; k < pool.count; k++) {
             own[i] = pool.value[k];
-            /* Of kinds that the argument does not take, one in eight. */
+            /* Of kinds that the argument does not accept, one in eight. */
             bool taken = own[i].kind < 0 || own[i].kind > TN_VALUE_DEVICE ||
                          op->arg[i].kinds >> own[i].kind & 1 ||
                          own[i].kind == TN_VALUE_NONE;

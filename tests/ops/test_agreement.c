@@ -1,5 +1,5 @@
-/* test_agreement.c: what other samples of PyTorch's results found to differ:
- * dtypes, edges and gradients, each with what PyTorch 2.15 gives. */
+/* test_agreement.c: differences that other samples of PyTorch's results found:
+ * dtypes, edge cases and gradients, each with PyTorch 2.15's result. */
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -81,7 +81,7 @@ static void check_linalg(void)
     tn_linalg_lstsq(a, b, &far, &rank, &values, .driver = "gelsy");
     is_int(tn_tensor_numel(far), 0, "lstsq by gelsy gives no residuals");
     tn_linalg_lstsq(a, b, &far, &rank, &values, .driver = "gels");
-    is_int(tn_tensor_numel(far), 3, "by gels it does");
+    is_int(tn_tensor_numel(far), 3, "with the driver gels it does");
 }
 
 static void check_median(void)
@@ -93,7 +93,7 @@ static void check_median(void)
           0.5, 0.5, 0);
 }
 
-/* Would take years by every tap. */
+/* Would take far too long by every tap. */
 static void check_wide_window(void)
 {
     tn_tensor *x = tn_reshape(tn_arange(0, 6, 1, .dtype = TN_F32),

@@ -1,5 +1,5 @@
-/* test_attention.c: scaled_dot_product_attention, which goes by blocks of
- * queries and heads, beside its definition written out over all of them. */
+/* test_attention.c: scaled_dot_product_attention, which works by blocks of
+ * queries and heads, compared with its definition over all of them. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -82,8 +82,8 @@ static void check(const sizes *s)
     tn_scope_close(scope);
 }
 
-/* A query that looks at one key alone gives it all: nothing of its values, not
- * even a rounding of their sum, reaches the scores. */
+/* A query that attends to one key has weight 1 for it: the scores' gradient is
+ * 0, not even a rounding of the values' sum. */
 static void check_one_key(void)
 {
     const tn_dims_list many = tn_dims(1, 2, 8, 300);

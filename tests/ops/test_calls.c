@@ -1,5 +1,5 @@
-/* Calls that are not the generated functions: by name, into given tensors, in
- * place, operators of one's own; and operands that lie oddly in memory. */
+/* Calls other than the generated functions: by name, into given tensors, in
+ * place, user-defined operators; and operands with unusual strides. */
 #include <tap.h>
 #include <ops/engine/ops.h>
 #include <tenon/ops.h>
@@ -20,7 +20,7 @@ static void same(const char *name, tn_tensor *got, tn_tensor *want)
     tn_error_clear();
 }
 
-/* The dtype that all of them fit in, wherever the widest one stands. */
+/* The promoted dtype of all, for any position of the widest one. */
 static void check_dtypes(void)
 {
     static const tn_dtype widest_at[3][3] = {{TN_F64, TN_I32, TN_F32},
@@ -42,12 +42,13 @@ static void check_names(void)
            "PyTorch's names are found");
     is_str(tn_op_name(tn_op_find("add_")), "add_", "those in place too");
     ok(tn_op_find("no_such") == NULL && !tn_error(),
-       "a name that nobody has is no error");
+       "an unknown name is no error");
     const tn_op *op = tn_op_find("max");
     is_str(tn_op_name(op), "max", "a name with overloads gives the first");
-    is_str(tn_op_name(op = tn_op_next(op, "max")), "maximum", "then the next");
+    is_str(tn_op_name(op = tn_op_next(op, "max")), "maximum",
+           "the next row of the name follows");
     is_str(tn_op_name(op = tn_op_next(op, "max")), "max_dim", "and the next");
-    ok(tn_op_next(op, "max") == NULL, "then none");
+    ok(tn_op_next(op, "max") == NULL, "after the last row there is none");
     int found = 0, count = tn_op_count();
     for (int i = 0; i < count; i++)
         found += tn_op_find(tn_op_name(tn_op_at(i))) == tn_op_at(i);
@@ -57,10 +58,11 @@ static void check_names(void)
     is_str(tn_op_signature(op), "softmax(input, dim, dtype=None)",
            "a signature");
     is_int(tn_op_arg_count(op), 3, "its arguments");
-    is_str(tn_op_arg_at(op, 1)->name, "dim", "by number");
+    is_str(tn_op_arg_at(op, 1)->name, "dim",
+           "arguments are found by their index");
     ok(tn_op_arg_at(op, 2)->optional && tn_op_arg_at(op, 2)->keyword &&
            !tn_op_arg_at(op, 0)->optional,
-       "and what they are");
+       "and their kinds");
     ok(tn_op_is_differentiable(op) && !tn_op_is_differentiable(
                                           tn_op_find("argmax")),
        "softmax has a gradient, argmax has none");
@@ -78,14 +80,14 @@ static void check_by_name(void)
                               {TN_VALUE_INT, 0, {.i = 1}},
                               {TN_VALUE_NONE, 0, {.i = 0}}};
     is_int(tn_op_call(tn_op_find("sum"), value, 3, out, 2), 1,
-           "an int stands for a list of one");
+           "an int is accepted as a list of one");
     same("and means that", out[0], tn_sum(x, .dim = 1));
     is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 2), 2,
            "two outputs");
     same("the first", out[0], tn_amax(x, .dim = 1));
     same("the second", out[1], tn_full(tn_dims(2), 2));
-    is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1),
-           TN_ERR_ARGUMENT, "with room for one");
+    is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1), TN_ERR_ARGUMENT,
+           "an output list with space for one");
     is_str(tn_error(), "max_dim: 2 results, room for 1", "is refused");
     tn_error_clear();
 }
@@ -135,7 +137,7 @@ static void check_writes(void)
          tn_to_dtype(tn_sum(x, .dim = 1, .keepdim = true), TN_F64));
 }
 
-/* Parts of one tensor that lie apart, however they are interleaved. */
+/* Disjoint views of one tensor, interleaved in any way. */
 static void check_parts(void)
 {
     tn_tensor *m = tn_reshape(tn_arange(0, 12, 1), tn_dims(3, 4));
@@ -150,7 +152,7 @@ static void check_parts(void)
        "blocks of a matrix");
     ok(tn_copy_(tn_slice(m, 1, 0, 4, 2), tn_slice(m, 1, 1, 4, 2)) != NULL,
        "every other column");
-    ok(tn_error() == NULL, "lie apart");
+    ok(tn_error() == NULL, "strided");
     ok(!tn_copy_(tn_narrow(m, 1, 0, 2), tn_narrow(m, 1, 1, 2)),
        "columns in common do not");
     tn_error_clear();
@@ -184,7 +186,7 @@ static void check_layouts(void)
     same("a slice of any step", tn_slice(x, 1, 1, 3, INT64_MAX),
          tn_narrow(x, 1, 1, 1));
     is_int(tn_tensor_numel(tn_arange(1LL << 60, (1LL << 60) + 5, 1)), 5,
-           "arange of numbers that no double tells apart");
+           "arange of numbers that doubles cannot distinguish");
     tn_tensor *none = tn_zeros(tn_dims(0, 3));
     same("nothing plus a row", tn_add(none, tn_ones(tn_dims(3))), none);
     same("softmax of nothing", tn_softmax(none, 1), none);
@@ -235,7 +237,7 @@ static void check_own(void)
     if (!taken)
         taken = tn_op_define("taken(xs, n: row offset, i) = xs[i] + f32(n)");
     if (!ok(taken && tn_op_arg_count(taken) == 2,
-            "what is marked offset is no argument"))
+            "an operand marked offset is no argument"))
         bail_out("%s", tn_error());
     tn_tensor *at = tn_tensor_from_array((int64_t[]){2, 0}, TN_I64,
                                          tn_dims(2));
@@ -250,7 +252,7 @@ static void check_own(void)
     const tn_value own[] = {{TN_VALUE_TENSOR, 0, {.tensor = at}},
                             {TN_VALUE_TENSOR, 0, {.tensor = at}}};
     is_int(tn_op_call_into(taken, own, 2, &at, 1), TN_ERR_STATE,
-           "what is read by index is not written over");
+           "an input that is read by index is not overwritten");
     tn_error_clear();
     ok(tn_op_define("wrong(x) = x +") == NULL, "a text that ends early");
     is_int(tn_error_code(), TN_ERR_FORMAT, "is malformed");

@@ -1,4 +1,5 @@
-/* test_cdist.c: distances by a matrix product against those by differences. */
+/* test_cdist.c: distances by a matrix product compared with those by
+ * differences. */
 #include <tenon/tenon.h>
 
 #include "tap.h"
@@ -29,7 +30,7 @@ int main(void)
         !distances(x, y, "use_mm_for_euclid_dist", product) ||
         !distances(x, y, "donot_use_mm_for_euclid_dist", difference))
         bail_out("%s", tn_error());
-    /* Squares of about 16 lose what is below 16 * 2^-24 times a few. */
+    /* Squares of about 16 have rounding errors of a few times 16 * 2^-24. */
     for (int i = 0; i < 3; i++)
         ok(farthest(product[i], difference[i]) < 2e-5,
            "%s by a product and by differences",

@@ -1,8 +1,8 @@
-/* test_conv.c: convolution by the device's extension against convolution by
- * columns, which is what a device without it does: results and all three
- * gradients, over random shapes; the same bits for 1, 2 and 7 threads with
- * each instruction set (a device is opened once in a process, so each is a
- * process of its own: this program, asked for a hash). */
+/* test_conv.c: convolution by the device's extension compared with convolution
+ * by columns, which a device without it uses: results and all three gradients,
+ * for random shapes; the same bits for 1, 2 and 7 threads with each instruction
+ * set. A device is opened once in a process, so each combination runs in a
+ * process of its own: this program, started to print a hash. */
 #include <device/device.h>
 #include <tenon/tenon.h>
 
@@ -209,7 +209,7 @@ static void infinity_stays_where_it_is(void)
     }
 }
 
-/* The gradient of columns: the middle of large images goes by itself. */
+/* The gradient of columns: the interior of large images is a separate loop. */
 static void columns_of_many_are_those_of_each(void)
 {
     static const struct {
@@ -370,7 +370,7 @@ static void bias_is_added(void)
     tn_tensor *one = tn_conv2d(tn_select(x, 0, 0), w, b,
                                .padding = 1);
     atomic_store(&device->conv, conv_of_device);
-    is_int(without_bias, 2, "a device that takes no bias does the rest");
+    is_int(without_bias, 2, "a device without bias does the rest");
     ok(distance(got, want) < 1e-6 &&
            distance(one, tn_select(want, 0, 0)) < 1e-6,
        "and the bias is added then");
@@ -402,7 +402,7 @@ int main(int argc, char **argv)
     check_memory();
     bias_is_added();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
-       "a mask of what is no extension is refused");
+       "a mask that names no extension is refused");
     ok(strstr(tn_error(), "\"nothing\"") != NULL, "by its name");
     tn_error_clear();
     same_for_any_threads(argv[0]);

@@ -1,6 +1,6 @@
-/* test_division.c: whole numbers divided by 0, probabilities outside [0, 1]. A
- * number is refused at the call; a tensor's element is a fault of the kernel,
- * which a device that works on its own tells at the next wait. */
+/* test_division.c: integers divided by 0, and probabilities outside [0, 1]. A
+ * scalar is refused at the call. An element of a tensor is a fault of the
+ * kernel, which an asynchronous device reports at the next wait. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

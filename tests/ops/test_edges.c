@@ -1,5 +1,5 @@
-/* Values at the edge, alike on every device: what PyTorch gives there, and what
- * it refuses. */
+/* Edge cases are alike on every device: PyTorch's results, and what it refuses.
+ */
 #include <string.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -7,8 +7,8 @@
 static void refused(const void *result, tn_status code, const char *message)
 {
     ok(!result, "refused: %s", message);
-    is_str(tn_error(), message, "in these words");
-    is_int(tn_error_code(), code, "with its code");
+    is_str(tn_error(), message, "the message is as expected");
+    is_int(tn_error_code(), code, "the error has the expected code");
     tn_error_clear();
 }
 
@@ -321,8 +321,8 @@ static void test_randint(void)
             parts[part < 4 ? part : 3]++;
             odd += x[i] & 1;
         }
-        ok(within, "randint of [%lld, %lld) lies there", (long long)of[k].low,
-           (long long)of[k].high);
+        ok(within, "randint of [%lld, %lld) is in that range",
+           (long long)of[k].low, (long long)of[k].high);
         /* 500 of each, deviation 19; five of them. */
         ok(abs(parts[0] - 500) < 97 && abs(parts[1] - 500) < 97 &&
                abs(parts[2] - 500) < 97 && abs(parts[3] - 500) < 97 &&
@@ -342,7 +342,7 @@ static void test_randint(void)
     ok(tn_randint(-128, 128, tn_dims(2), .dtype = TN_I8) &&
            tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
            tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),
-       "all of a dtype's numbers may be drawn");
+       "all of a dtype's numbers can be drawn");
     refused(
         tn_bincount(WHOLES(INT64_MAX)), TN_ERR_ARGUMENT,
         "bincount: input has 9223372036854775807: there are no counts of so "
@@ -485,7 +485,8 @@ static void test_near_edges(void)
     tn_error_clear();
 }
 
-/* A convolution's images come in steps; so many leave a last one that is less. */
+/* A convolution processes images in steps; with so many, the last step is
+ * smaller. */
 static void test_steps(void)
 {
     tn_tensor *x = tn_rand(tn_dims(5, 64, 32, 32));
@@ -535,7 +536,7 @@ int main(void)
 {
     plan_later();
     static const char *const names[] = {"reference", "cpu", "opencl"};
-    /* Errors are looked at right behind the call. */
+    /* Errors are checked right after the call. */
     setenv("TENON_OPENCL_BLOCKING", "1", 0);
     tn_device *own = tn_device_current();
     if (!own)

@@ -1,4 +1,4 @@
-/* einsum and its relatives: what users get wrong, and the exact message. */
+/* einsum and related operators: users' mistakes, and the exact messages. */
 #include <tap.h>
 #include <tenon/ops.h>
 

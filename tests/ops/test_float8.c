@@ -1,9 +1,9 @@
-/* test_float8.c: float8 tensors: stored, converted to and from, moved about,
- * on every device with the same bits.
+/* test_float8.c: float8 tensors are stored, converted and moved, on every
+ * device with the same bits.
  *
- * Conversion rounds to nearest, ties to even, and saturates: what is finite but
- * beyond the largest number becomes that one. It is held here against a search
- * through all codes. PyTorch 2.15's Tensor.to gives the same codes, but that
+ * Conversion rounds to nearest, ties to even, and saturates: a finite number
+ * beyond the largest one becomes that one. The test compares with a search
+ * through all codes. PyTorch 2.15's Tensor.to gives the same codes, except that
  * its float8_e5m2 is infinite beyond the range. */
 #include <tenon/tenon.h>
 
@@ -75,7 +75,7 @@ static bool same(const format *f, uint8_t got, double x)
     return got == nearest(f, x);
 }
 
-/* Every half and its neighbours in float32 and float64: ties, and what lies
+/* Every half and its adjacent numbers in float32 and float64: ties, and numbers
  * just beside them. */
 static void check_rounding(const format *f)
 {
@@ -197,7 +197,7 @@ static void check_mistakes(const format *f)
     is_int(tn_error_code(), TN_ERR_DTYPE, "for their dtypes");
     ok(tn_error() && strstr(tn_error(), "add: input is float8") &&
            strstr(tn_error(), "convert with tn_to_dtype"),
-       "with the mend: %s", tn_error());
+       "with the remedy: %s", tn_error());
     tn_error_clear();
 }
 
@@ -247,7 +247,7 @@ static void test_scaled_mm(void)
     ok(!tn_scaled_mm(a, a, half, three, NULL), "sizes that do not fit are");
     tn_error_clear();
     ok(!tn_scaled_mm(a, b, tn_full(tn_dims(1, 16), 1.0), three, NULL),
-       "and so is a scale for what is no row");
+       "and so is a scale of a call that is no row");
     is_str(tn_error(), "scaled_mm: scale_a (1, 16) is neither one number nor "
                        "(16, 1)", "  in these words");
     tn_error_clear();

@@ -1,7 +1,7 @@
-# What generate.awk makes of rows, on a table of its own.
+# The output of generate.awk for small tables of the test's own.
 . "$top_srcdir/tests/tap.sh"
 
-# table ROW...: its descriptors, from a table of these lines
+# table ROW...: prints the descriptors of a table of these lines
 table() {
     printf '%s\n' "$@" >"$scratch/rows.def"
     LC_ALL=C ${AWK:-awk} -v header="$scratch/ops.h" -v externs="$scratch/table.h" \
@@ -42,7 +42,7 @@ is_str "$(table 'op      own(input)' 'torch   none' 'doc     input' \
 is_str "$(grep -c 'Source: torch' "$scratch/ops.h")" 0 \
     "and its function names no source there"
 
-# What values must be, in the header and in the manual.
+# Requirements on values, in the header and in the manual.
 limits="a: with b only
 c: without b only
 d: with m = sum or mean only
@@ -63,7 +63,7 @@ LC_ALL=C ${AWK:-awk} -f "$top_srcdir/lib/ops/needs.awk" \
 is_str "$(sed -n 's/^- `\([a-d]\)`\(: .*\)/\1\2/p' "$scratch/operators.md" |
     sort)" "$(echo "$limits" | sort)" "and so does the manual"
 
-# What gradient functions need of a call.
+# The values of a call that gradient functions need.
 table 'op      kept(input, other?, last) -> a, b' 'doc     input' \
     'native  kept' 'saves   input: other adds' 'saves   other, last: input out1' \
     >/dev/null

@@ -1,5 +1,5 @@
-/* Reading at places and by several indices, held against PyTorch's numbers, and
- * what users get wrong with them. */
+/* Sampling at positions and indexing by several indices, compared with
+ * PyTorch's numbers, and users' mistakes. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/tenon.h>

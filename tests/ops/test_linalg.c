@@ -1,5 +1,6 @@
-/* Linear algebra: host runs are counted and refused, matrices that cannot be
- * factored are told, and what the golden samples do not hold. */
+/* Linear algebra: operators that run on the host are counted or refused,
+ * matrices that cannot be factored are reported, and cases that the golden
+ * samples lack. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -175,15 +176,15 @@ static void check_elimination(void)
                                            tn_eye(6, .m = 4)}),
                           2, 1);
     tn_linalg_lu_factor_ex(a, &pivots, &info);
-    is_int(tn_item_int(info), 2, "the first pivot that is 0 is told");
+    is_int(tn_item_int(info), 2, "the first pivot that is 0 is reported");
     tn_tensor *tiny = tn_mul_scalar(tn_eye(2), tn_num(1e-40));
     tn_tensor *one = tn_add(tiny, tn_flip(tiny, tn_dims(0)));
     tn_tensor *lu = tn_linalg_lu_factor_ex(one, &pivots, &info);
     ok(at(lu, 1, 0) == 1, "subnormal numbers are divided by");
 }
 
-/* By QR with pivoting what singular values give, for matrices of any shape and
- * rank; the gradient too. */
+/* QR with pivoting gives the same as singular values, for matrices of any shape
+ * and rank; the gradient too. */
 static void check_least_squares(void)
 {
     static const struct {
@@ -212,11 +213,11 @@ static void check_least_squares(void)
         ok(distance(x[0], x[1]) < 1e-10 && distance(ga[0], ga[1]) < 1e-8 &&
                distance(gb[0], gb[1]) < 1e-8,
            "%dx%d of rank %d: as by singular values", (int)m, (int)n, (int)r);
-        is_int(tn_item_int(tn_min(rank[0])), r, "and the rank is told");
+        is_int(tn_item_int(tn_min(rank[0])), r, "and the rank is reported");
     }
 }
 
-/* Of triangles that lie by columns, on either side. */
+/* Column-major triangles, on either side. */
 static void check_triangles(void)
 {
     tn_tensor *a = tn_add(tn_rand(tn_dims(3, 5, 5), .dtype = TN_F64),
@@ -321,8 +322,8 @@ static tn_tensor *one_of_each(tn_tensor *a)
     return tn_add(x, tn_linalg_matrix_exp(a));
 }
 
-/* Every allocation fails in turn, of `count` that a run makes: how often that
- * was an error, or -1 if one was not told. */
+/* Each of the `count` allocations of a run fails in turn. Returns how often
+ * that was an error, or -1 if one was not reported. */
 static int fail_each(tn_tensor *a, int64_t count)
 {
     int failures = 0, untold = 0;

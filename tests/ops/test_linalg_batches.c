@@ -1,6 +1,6 @@
-/* Batches of small matrices, which a device may factor side by side: what LAPACK
- * promises of its factors holds of theirs, of matrices of every kind, and a
- * matrix has the same bits wherever in a batch it stands. */
+/* Batches of small matrices, which a device may factor in parallel: the factors
+ * have the properties that LAPACK guarantees, for matrices of every kind, and a
+ * matrix has the same bits at any position in a batch. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -225,7 +225,7 @@ static int check_cholesky(int64_t n)
            holds(differs(a, product(turned(u), u)), n, "U^T U", ANY, n);
 }
 
-/* What is left over is at right angles to what there is. */
+/* The residual is orthogonal to the columns. */
 static int check_least(int64_t m, int64_t n, int64_t sides)
 {
     tn_tensor *a = tn_to_dtype(make(ANY, m, n), dtype), *left, *rank, *none;
@@ -238,7 +238,8 @@ static int check_least(int64_t m, int64_t n, int64_t sides)
     return fine & (tn_item(tn_min(rank)) == (double)n);
 }
 
-/* Of one matrix with twin columns the rank is told, and the least X found. */
+/* For a matrix with equal columns the rank is returned, and the minimum-norm X.
+ */
 static void check_ranks(void)
 {
     tn_tensor *a = make(ANY, 5, 3), *x[2], *rank[2], *left, *none;
@@ -379,7 +380,7 @@ static bool is_cpu(void)
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
-/* cuSOLVER has infos of its own, and writes behind the minor that fails. */
+/* cuSOLVER has other info values, and writes after the minor that fails. */
 static bool is_cuda(void)
 {
     return strncmp(tn_device_name(tn_device_current()), "cuda", 4) == 0;
@@ -435,7 +436,7 @@ static void check_infos(void)
                        left, sizeof left);
     ok(left[0] == 2 && left[3] == 0.5 &&
            (is_cuda() || (left[4] == -1.25 && left[7] == 1 && left[8] == 4)),
-       "and what is behind it stays as it was, but by cuSOLVER");
+       "and memory behind it is unchanged, except by cuSOLVER");
     refused(tn_linalg_cholesky(numbers()),
             "linalg_cholesky: matrix 7 of the batch is not positive-definite "
             "(LAPACK's info is 2)");
@@ -463,7 +464,7 @@ static void check_infos(void)
     }
 }
 
-/* Where squares are beyond what there is. */
+/* Numbers whose squares overflow. */
 static void check_far(void)
 {
     const double far = dtype == TN_F32 ? 0x1p100 : 0x1p900;

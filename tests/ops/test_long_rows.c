@@ -136,7 +136,7 @@ static results roots(int64_t rows, int64_t length)
     return r;
 }
 
-/* Channels are rows whose elements lie apart. */
+/* Channels are rows with strided elements. */
 static results batch_norms(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -158,7 +158,7 @@ static results batch_norms(int64_t rows, int64_t length)
     return r;
 }
 
-/* Rows that lie in lines, a channel's in 13 images: only folded. */
+/* Rows of separate segments, a channel's in 13 images: reduced only. */
 static results channels(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -226,8 +226,8 @@ static results losses(int64_t rows, int64_t length)
     return r;
 }
 
-/* Each row meets each other one: a block of these meetings may end where the
- * others do, or elsewhere. */
+/* All pairs of rows: a block of pairs may end at the same place as others, or
+ * elsewhere. */
 static results meetings(int64_t rows, int64_t length)
 {
     static const int64_t others[] = {3, 40, 97, 1000};

@@ -1,5 +1,5 @@
-/* What users get wrong with operators, and the exact message: it names the
- * operator, the argument, the values, and the mend where there is one. */
+/* Users' mistakes with operators, and the exact messages: each names the
+ * operator, the argument, the values, and the remedy if there is one. */
 #include <tap.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>
@@ -43,9 +43,9 @@ static tn_tensor *slice_into(int64_t count, int64_t whole, int64_t start,
 
 static void check_slices(void)
 {
-    ok(slice_into(2, 4, 2, 1), "the last two of four");
-    ok(slice_into(2, 4, 1, 2), "the last one by steps");
-    ok(slice_into(0, 4, 4, 1), "none, behind the end");
+    ok(slice_into(2, 4, 2, 1), "a slice of the last two of four");
+    ok(slice_into(2, 4, 1, 2), "a slice from 1 with step 2");
+    ok(slice_into(0, 4, 4, 1), "an empty slice at the end");
     refused(slice_into(3, 4, 2, 1), TN_ERR_SHAPE,
             "slice_backward: input (3,) is not a slice, from 2 by 1, of dim 0 "
             "of (4,)");
@@ -379,7 +379,7 @@ static void check_positions(void)
             "embedding_bag: input 9 at position (1, 0) is outside [0, 3)");
 }
 
-/* What is wrong is told of the operator that was called, in its names. */
+/* Messages name the operator that was called, and its arguments. */
 static void check_composites(void)
 {
     tn_tensor *four = tn_ones(tn_dims(4)), *q = tn_ones(tn_dims(2, 5, 8));
@@ -477,7 +477,7 @@ static void check_null_and_names(void)
             "name");
 }
 
-/* Results written into given tensors: each must fit, not the first alone. */
+/* Results written into given tensors: each must fit, not only the first. */
 static void check_writes_of_two(void)
 {
     const tn_op *op = tn_op_find("max_dim");
@@ -592,7 +592,8 @@ static void check_devices(void)
     refused(tn_add(x, y), TN_ERR_DEVICE, want);
     tn_tensor *moved = tn_to(y, tn_tensor_device(x));
     ok(tn_item(tn_sum(tn_add(x, moved))) == 27, "the call it names mends it");
-    ok(tn_to(x, tn_tensor_device(x)) == x, "what is there already stays");
+    ok(tn_to(x, tn_tensor_device(x)) == x,
+       "a tensor that is already there is returned");
 }
 
 static void check_scopes(void)
@@ -605,7 +606,7 @@ static void check_scopes(void)
     tn_tensor *kept = tn_keep(tn_relu(v));
     tn_scope_close(outer);
     ok(tn_error() == NULL, "closing a scope closes those inside");
-    ok(tn_item(tn_sum(kept)) == 6, "what was kept outlives them");
+    ok(tn_item(tn_sum(kept)) == 6, "a kept tensor outlives them");
     tn_drop(kept);
 }
 

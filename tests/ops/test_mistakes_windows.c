@@ -1,5 +1,5 @@
-/* What users get wrong with padding, pooling, interpolation and volumes, and
- * the exact message. */
+/* Users' mistakes with padding, pooling, interpolation and volumes, and the
+ * exact messages. */
 #include <tap.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>
@@ -44,7 +44,7 @@ int main(void)
     /* sums of bytes stay bytes, and within the image: 1 2 2 1, its middle 4 */
     tn_tensor *image = tn_fold(tn_ones(tn_dims(1, 4, 9), .dtype = TN_U8),
                                tn_dims(4, 4), tn_dims(2, 2));
-    is_int(tn_tensor_dtype(image), TN_U8, "fold keeps bytes");
+    is_int(tn_tensor_dtype(image), TN_U8, "fold of bytes gives bytes");
     is_int(tn_item_int(tn_sum(image)), 36, "and adds up all of them");
     refused(tn_max_pool1d(img, tn_dims(2)), TN_ERR_SHAPE,
             "max_pool1d: input (1, 2, 4, 4) has neither 2 dimensions nor, "

@@ -1,6 +1,6 @@
-/* Every row of the operator table, misused: misuse.h says how, and what holds
- * whatever is given. The calls that are varied are made up here: arguments are
- * drawn until some calls succeed. */
+/* Misuses every row of the operator table. misuse.h says how, and what must
+ * hold for any arguments. The calls that are varied are generated here:
+ * arguments are drawn at random until some calls succeed. */
 #include "misuse.h"
 
 #include <ops/engine/ops.h>

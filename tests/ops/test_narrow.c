@@ -1,6 +1,7 @@
-/* test_narrow.c: results and gradients whose digits were lost on the way once:
- * in a float32 number between float64 ones, in a half type or float32 where
- * terms cancel, or by another rounding of arguments than PyTorch's. */
+/* test_narrow.c: regression tests of results and gradients that once lost
+ * digits: in a float32 intermediate between float64 numbers, in a half type or
+ * float32 by cancellation, or by rounding arguments differently from PyTorch.
+ */
 #include <math.h>
 #include <string.h>
 #include <tap.h>
@@ -20,7 +21,7 @@ static int64_t read(tn_tensor *x, double *value)
                : tn_tensor_numel(x);
 }
 
-/* x's elements are want's, to a share of want's greatest. */
+/* x equals want, within a share of want's greatest element. */
 static void near(tn_tensor *x, tn_tensor *want, double share, const char *what)
 {
     static double a[MOST], b[MOST];
@@ -151,7 +152,7 @@ static void rounded_once(tn_tensor *x, tn_tensor *wide, const char *what)
          ldexp(1.01, f16 ? -11 : -8), what);
 }
 
-/* The gradient by half's numbers of what f makes of them. */
+/* The gradient of f in half precision. */
 static void sums_once(tn_tensor *(*f)(tn_tensor *x), tn_tensor *x,
                       const char *what)
 {
@@ -221,7 +222,7 @@ static tn_tensor *pooled(tn_tensor *x)
         .paddings = tn_dims(1, 4, 4));
 }
 
-/* A matrix for all of a batch, on the left. */
+/* A left matrix that is broadcast over a batch. */
 static tn_tensor *multiplied(tn_tensor *x)
 {
     return tn_matmul(tn_reshape(x, tn_dims(43, 7)),

@@ -1,5 +1,5 @@
-/* The forms of calls that macros make: with options, without, and numbers. The
- * same calls as C++ are in test_options_cxx.cc. */
+/* The forms of calls that macros provide: with options, without, and numbers.
+ * test_options_cxx.cc has the same calls as C++. */
 #include <string.h>
 #include <tap.h>
 #include <tenon/autograd.h>

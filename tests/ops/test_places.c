@@ -1,6 +1,6 @@
-/* test_places.c: what counts, orders and sums along a dimension, beside plain
- * loops in float64 over every size up to some tens: the halves of odd sizes,
- * edges of bins, windows that hang over, elements that lie apart. */
+/* test_places.c: histograms, order statistics and sums along a dimension,
+ * compared with plain loops in float64, for every size up to some tens: halves
+ * of odd sizes, edges of bins, windows beyond the border, strided elements. */
 #include <math.h>
 #include <string.h>
 #include <tap.h>
@@ -17,7 +17,8 @@ static int64_t read(tn_tensor *x, double *value)
     return tn_tensor_numel(x);
 }
 
-/* Where x differs from want, by more than within of it; -1 where nowhere. */
+/* The position where x differs from want by more than within, relative to want;
+ * -1: none. */
 static int64_t differs(tn_tensor *x, const double *want, int64_t count,
                        double within)
 {
@@ -92,7 +93,7 @@ static void test_nonzero(tn_dtype dtype)
                         want[count++] = (double)i;
                     }
             wrong += differs(tn_argwhere(tn_t(x)), want, count, 0) >= 0;
-            /* as many rows as are asked for */
+            /* as many rows as requested */
             int64_t some_rows = count / 4, more = count / 2 + 2;
             wrong += differs(tn_nonzero_static(tn_t(x), some_rows), want,
                              2 * some_rows, 0) >= 0;
@@ -164,7 +165,7 @@ static void test_histc(tn_dtype dtype)
         wrong += differs(tn_histc(x, .bins = bins, .min = -1, .max = 2), want,
                          bins, 0) >= 0;
     }
-    ok(wrong == 0, "histc of %s: 1 to 130 bins, edges and what is outside",
+    ok(wrong == 0, "histc of %s: 1 to 130 bins, edges and values outside",
        tn_dtype_name(dtype));
 }
 
@@ -237,7 +238,7 @@ static void test_max_pool1d(void)
     note("%lld ways with a window of padding alone are not compared",
          (long long)unseen);
     ok(wrong == 0 && calls > 500 && unseen < 10,
-       "max_pool1d, where each stands and its gradient: %lld ways",
+       "max_pool1d, its indices and its gradient: %lld ways",
        (long long)(calls - unseen));
 }
 
@@ -268,7 +269,7 @@ static void test_strides(tn_dtype dtype)
     same = same && tn_tensor_set_array(view, got, 24 * element) >= 0 &&
            tn_tensor_to_array(view, want, 24 * element) >= 0 &&
            memcmp(got, want, 24 * element) == 0;
-    /* what the view does not see is as it was */
+    /* elements outside the view do not change */
     unsigned char after[64 * 8];
     same = same && tn_tensor_to_array(flat, after, 64 * element) >= 0;
     for (int64_t i = 0; i < 64 && same; i++) {
@@ -278,15 +279,14 @@ static void test_strides(tn_dtype dtype)
         same = seen || memcmp(after + (size_t)i * element,
                               bytes + (size_t)i * element, element) == 0;
     }
-    ok(same, "elements of %s that lie apart, read and written",
-       tn_dtype_name(dtype));
+    ok(same, "strided elements of %s, read and written", tn_dtype_name(dtype));
 }
 
 /* ---- indices that follow each other ---------------------------------------- */
 
-/* Rows of x by one list of indices: long runs and short ones in turns, every
- * length of both; of rows as they lie, of every second element, of rows
- * backwards. */
+/* Rows of x by one list of indices, with long and short consecutive segments of
+ * every length; for contiguous rows, every second element, and negative
+ * strides. */
 static void test_runs(tn_dtype dtype)
 {
     enum { ROWS = 17, WIDTH = 60 };
@@ -340,8 +340,8 @@ static bool holds(tn_tensor *x, const int64_t *want, int64_t count)
            memcmp(got, want, (size_t)count * sizeof *got) == 0;
 }
 
-/* Numbers from low on, step apart: in each list another one is missing. Close
- * together they are counted, else sorted. */
+/* Numbers from low on in steps of step; each list lacks another one. If they
+ * are dense, they are counted, otherwise sorted. */
 static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
 {
     enum { KINDS = 29 };
@@ -404,8 +404,8 @@ static void test_normalize(void)
 
 /* ---- rows by rows of indices ---------------------------------------------------- */
 
-/* Is an error with this text told, at the latest when the device is waited for?
- * It is cleared. */
+/* Is an error with this text reported, at the latest by the next wait? Clears
+ * it. */
 static bool tells(const char *part)
 {
     tn_device_synchronize(tn_device_current());
@@ -441,7 +441,7 @@ static void test_gather(void)
     index = tn_tensor_from_array(at, TN_I64, tn_dims(ROWS, COLUMNS));
     tn_gather(rows, 1, index);
     ok(tells("index 600 at position (1, 590)"),
-       "the first index at fault is told");
+       "the first index out of range is reported");
     tn_scatter_add(rows, 1, index, rows);
     ok(tells("index 600 at position (1, 590)"), "in scatter_add, too");
 }
@@ -459,8 +459,8 @@ static void test_runs_outside(void)
 
 /* ---- quantiles --------------------------------------------------------------- */
 
-/* A number, which picks elements, beside a list, which sorts: bits of values
- * and of gradients, in rows of which some are NaN. */
+/* Quantiles by a number, which selects elements, have the bits of those by a
+ * list, which sorts: values and gradients, in rows of which some are NaN. */
 static void test_quantile(tn_dtype dtype)
 {
     static const double parts[] = {0, .1, .25, .5, .7, .9, .999, 1};

@@ -1,6 +1,6 @@
-/* test_pool.c: pooling by the device's extension against pooling by primitives,
- * which is what a device without it does: the same bits, forward and back, over
- * random shapes, with NaN, equals and signed zeros among the numbers. */
+/* test_pool.c: pooling by the device's extension compared with pooling by
+ * primitives, which a device without it uses: the same bits, forward and
+ * backward, for random shapes, with NaN, equal elements and signed zeros. */
 #include <tenon/tenon.h>
 
 #include "same_bits.h"
@@ -68,7 +68,7 @@ static tn_tensor *numbers(const shape *s, const int64_t *size)
     for (int i = 0; s->special && i < 2; i++)
         x = tn_where(tn_lt_scalar(tn_rand(dims), i ? 0.2 : 0.02),
                      tn_full(tn_dims(1), odd[i], .dtype = s->dtype), x);
-    /* Columns that are not neighbours: what the cpu plugin declines. */
+    /* Columns that are not adjacent, which the cpu plugin declines. */
     return s->turned ? tn_transpose(tn_contiguous(tn_transpose(x, 2, 3)), 2, 3)
                      : x;
 }
@@ -131,7 +131,7 @@ static bool agrees(const shape *s, uint64_t seed, bool max)
     return false;
 }
 
-/* Padding is never the greatest, not even where there is nothing greater. */
+/* Padding is never the maximum, even if all elements are -inf. */
 static void test_least(const char *mask, const char *how)
 {
     float row[4] = {0}, want[] = {0, 1, 4, 5};
@@ -179,7 +179,7 @@ int main(void)
                        .special = true, .dtype = i % 3 ? TN_F32 : TN_F64};
         good = agrees(&lines, (uint64_t)i, false);
     }
-    ok(good, "means of windows side by side, a line at a time");
+    ok(good, "means of adjacent windows, a row at a time");
     good = true;
     for (int i = 0; i < 60 && good; i++) {
         const int64_t step = 1 + i % 2;
@@ -194,6 +194,6 @@ int main(void)
             beside.pad[a] = pick(0, beside.kernel[a] / 2);
         good = agrees(&beside, (uint64_t)i, true);
     }
-    ok(good, "greatest of windows beside each other or one between");
+    ok(good, "maxima of adjacent windows, or of every second one");
     return done_testing();
 }

@@ -1,8 +1,8 @@
 /* test_random_bits.c: one seed gives one stream: the same bits on reference and
  * on cpu, for every instruction set of this machine and 1, 2 and 7 threads.
  *
- * A device is opened once in a process, so each combination is a process of
- * its own: this program, asked for a hash. */
+ * A device is opened once in a process, so each combination runs in a process
+ * of its own: this program, started to print a hash. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
-/* Rows of the operator table whose results are numbers: made anew, element by
- * element, along rows, losses, random ones. On each device that is here, for
- * small tensors, as the text that PyTorch 2.x prints for the same call. */
+/* Rows of the operator table that compute numbers: constructors, elementwise
+ * operators, reductions, losses, random numbers. On each device that is there,
+ * small results print as in PyTorch 2.x. */
 #include "rows.h"
 
 static tn_tensor *indices_of(tn_tensor *x)
@@ -46,8 +46,8 @@ static bool close_to(tn_tensor *x, tn_tensor *y)
     return tn_item(tn_allclose(x, y, .rtol = 1e-4, .atol = 1e-7)) == 1;
 }
 
-/* More rows than a block has: the results never stand in memory as a whole, and
- * the gradient is the plain way's. */
+/* More rows than a block: the results are never in memory as a whole, and the
+ * gradient equals that of the simple way. */
 static void check_blocks(tn_device *device)
 {
     enum { N = 1000, C = 17000, D = 4 };
@@ -655,7 +655,7 @@ static void check_random(void)
     ok(tn_item(tn_all(tn_eq(u, again))) == 1, "%s: one seed, one stream",
        device_name);
     ok(tn_item(tn_min(u)) >= 0 && tn_item(tn_max(u)) < 1,
-       "%s: rand lies in [0, 1)", device_name);
+       "%s: rand is in [0, 1)", device_name);
     is_double_near(tn_item(tn_mean(u)), 0.5, 0.05, "%s: rand's mean",
                    device_name);
     is_double_near(tn_item(tn_mean(n)), 0, 0.15, "%s: randn's mean",

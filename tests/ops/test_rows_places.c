@@ -1,6 +1,6 @@
-/* Rows of the operator table that are about where elements stand: views and
- * copies, products, windows, indices, bags. On each device that is here, for
- * small tensors, as the text that PyTorch 2.x prints for the same call. */
+/* Rows of the operator table that move elements: views and copies, products,
+ * windows, indices, bags. On each device that is there, small results print as
+ * in PyTorch 2.x. */
 #include "rows.h"
 
 static void check_bags(void)

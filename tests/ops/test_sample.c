@@ -1,5 +1,5 @@
-/* test_sample.c: draws have the distribution that tensors describe, and bad
- * weights are refused. Bounds are five standard deviations. */
+/* test_sample.c: random numbers have the distribution that tensors describe,
+ * and bad weights are refused. Bounds are five standard deviations. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/ops.h>
@@ -14,7 +14,7 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* Of DRAWS draws, so many were wanted. */
+/* Checks a share of DRAWS draws. */
 static void is_share(double got, double p, const char *what)
 {
     double bound = 5 * sqrt(p * (1 - p) / DRAWS);
@@ -39,7 +39,7 @@ static void test_multinomial(tn_tensor *w)
     is_int(tn_tensor_size(pairs, 1), 2, "two of each row");
     tn_tensor *first = tn_select(pairs, 1, 0), *second = tn_select(pairs, 1, 1);
     is_int(tn_item_int(tn_any(tn_eq(first, second))), 0,
-           "without replacement no place comes twice");
+           "without replacement no index is drawn twice");
     is_share(tn_item(tn_sum(tn_eq_scalar(first, 3))), 0.7, "3 comes first");
     /* 1 after 2: 0.2 * 0.1 / 0.8; 1 after 3: 0.7 * 0.1 / 0.3 */
     is_share(tn_item(tn_sum(tn_eq_scalar(second, 1))),

@@ -1,4 +1,4 @@
-/* work.c: see work.h. A table of its own stands before the plugin's. */
+/* work.c: see work.h. It wraps the plugin's table. */
 #include "work.h"
 
 #include <device/device.h>
@@ -24,7 +24,7 @@ static double points(const int64_t *extent, uint32_t count)
     return all;
 }
 
-/* The functions of one device: queues do not tell whose they are. */
+/* The functions of one device, because a queue does not name its device. */
 #define COUNTING(i)                                                           \
     static tn_status launch_##i(tn_queue *queue, tn_built *built,             \
                                 const tn_launch *launch)                      \

@@ -1,17 +1,17 @@
-/* work.h: what calls make a device do, counted: the same number on a machine
- * that is idle and on one that is not. */
+/* work.h: counts the work that calls give a device. Unlike time, the number
+ * does not depend on the machine's load. */
 #ifndef TN_TESTS_OPS_WORK_H
 #define TN_TESTS_OPS_WORK_H
 
 #include <tenon/device.h>
 
-/* Since the last look, over all devices that are watched: elements that kernels,
- * folds, scatters and copies went over; of windows, elements that they show; of
- * sorts, elements times the passes over them; of products, every sixteen terms
- * count as one. */
+/* The work since the last call, over all watched devices: elements that
+ * kernels, scans, scatters and copies processed; for windows, the elements in
+ * them; for sorts, elements times passes; for products, sixteen terms count as
+ * one. */
 double work_take(void);
 
-/* From now on what the device does is counted, until the program ends. */
+/* Counts the device's work from now on, until the program ends. */
 void work_watch(tn_device *device);
 
 #endif

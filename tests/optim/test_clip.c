@@ -1,4 +1,4 @@
-/* Gradients that are too large. */
+/* Clipping of large gradients. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -26,11 +26,12 @@ static void test_norm(void)
     double norm = tn_clip_grad_norm(list, 10);
     is_int(tn_scope_count(), before, "clipping leaves no object behind");
     is_double_near(norm, 5, 1e-12, "the norm over all gradients");
-    is_double_near(grad_at(p[0], 0), 3, 0, "a smaller norm stays");
+    is_double_near(grad_at(p[0], 0), 3, 0, "a smaller norm is not changed");
     is_double_near(tn_clip_grad_norm(list, 1), 5, 1e-12,
                    "the norm as it was is given");
     is_double_near(grad_at(p[0], 0), 0.6, 1e-6, "a larger one is scaled");
-    is_double_near(grad_at(p[1], 1), -0.8, 1e-6, "in every gradient alike");
+    is_double_near(grad_at(p[1], 1), -0.8, 1e-6,
+                   "by the same factor in every gradient");
     is_double_near(grad_at(p[1], 0), 0, 0, "zeros stay");
     ok(!tn_tensor_grad(p[2]), "where there is no gradient none is made");
 
@@ -52,7 +53,7 @@ static void test_value(void)
     tn_tensor *p = with_grad(TN_F32, -7, 0.25f);
     is_int(tn_clip_grad_value(tn_parameters_from(&p, 1), 0.5), TN_OK,
            "values are clipped");
-    is_double_near(grad_at(p, 0), -0.5, 0, "at the bound");
+    is_double_near(grad_at(p, 0), -0.5, 0, "elements are clipped to the bound");
     is_double_near(grad_at(p, 1), 0.25, 0, "those within stay");
 }
 

@@ -1,5 +1,5 @@
-/* Every allocation of optimizers made to fail in turn: an error each time,
- * nothing left behind. */
+/* Every allocation of optimizers fails in turn: each gives an error and leaks
+ * nothing. */
 #include <base/memory.h>
 #include <math.h>
 #include <stdlib.h>

@@ -100,13 +100,14 @@ static void test_state(void)
     ok(!tn_tensor_grad(p[0]), "zero_grad forgets gradients");
     is_double_near(tn_optim_lr(optim), 0.5, 0, "the learning rate");
     is_int(tn_optim_set_lr(optim, 0.25), TN_OK, "can be set");
-    is_double_near(tn_optim_lr(optim), 0.25, 0, "to another");
+    is_double_near(tn_optim_lr(optim), 0.25, 0,
+                   "the learning rate can be changed");
 
     set_grad(p[1], 0);
     tn_error_set(TN_ERR_IO, "a batch is gone");
     is_int(tn_optim_step(optim), TN_ERR_STATE,
            "a step is refused while an error is pending");
-    is_str(tn_error(), "a batch is gone", "which stays");
+    is_str(tn_error(), "a batch is gone", "which does not change");
     tn_error_clear();
     tn_tensor_to_array(p[1], two, sizeof two);
     ok(two[0] == 1, "and changes nothing");
@@ -134,7 +135,8 @@ static void test_moved(tn_device *other, tn_tensor *p, tn_optim *optim,
        name);
     is_error(TN_ERR_DEVICE, text, name);
     tn_tensor_to_array(p, after, sizeof after);
-    ok(memcmp(before, after, sizeof after) == 0, "%s: and it stays", name);
+    ok(memcmp(before, after, sizeof after) == 0, "%s: and it does not change",
+       name);
 }
 
 static void test_devices(void)
@@ -154,7 +156,7 @@ static void test_devices(void)
                "two tensors of state");
 }
 
-/* A straight line through noise-free points, by gradients of its own. */
+/* Fits a line to noise-free points, with gradients computed by hand. */
 static void test_descent(void)
 {
     float xs[] = {-1, 0, 1, 2}, ys[] = {-5, -2, 1, 4}; /* 3 x - 2 */

@@ -1,5 +1,5 @@
-/* The rules' options against PyTorch's formulas, written out in double one
- * element at a time; and what each rule refuses. */
+/* The rules' options compared with PyTorch's formulas, computed in double for
+ * each element; and what each rule refuses. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -237,9 +237,10 @@ static void test_muon(void)
         double size = fabs((double)now[i]) / sqrt(1.5);
         if (rows[i] != 0)
             ok(size > 0.5 && size < 1.5 && now[i] < 0,
-               "Muon: element %d goes down by about 1: %g", i, (double)now[i]);
+               "Muon: element %d decreases by about 1: %g", i, (double)now[i]);
         else
-            ok(size < 0.02, "Muon: element %d stays: %g", i, (double)now[i]);
+            ok(size < 0.02, "Muon: element %d does not change: %g", i,
+               (double)now[i]);
     }
 }
 
@@ -278,7 +279,7 @@ static void test_lbfgs(void)
     is_int(tn_scope_count(), before, "LBFGS: a step leaves no object behind");
     is_double_near(first, 26, 1e-5, "LBFGS: gives the first loss");
     ok(look(&b) < 1e-8, "LBFGS: one step finds the bottom of a bowl");
-    ok(b.looks < 40, "LBFGS: and ends when it is there: %d looks", b.looks);
+    ok(b.looks < 40, "LBFGS: it stops at the minimum: %d evaluations", b.looks);
 
     ok(tn_optim_step(b.optim) < 0, "LBFGS without a closure");
     is_str(tn_error(),
@@ -300,7 +301,7 @@ static void test_lbfgs(void)
     b.optim = tn_optim_sgd(list, .lr = 0.01);
     b.looks = 0;
     ok(tn_optim_step_closure(b.optim, look, &b) >= 0 && b.looks == 1,
-       "other rules look once");
+       "other rules evaluate once");
 }
 
 /* ---- mistakes ----------------------------------------------------------- */

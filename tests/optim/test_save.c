@@ -1,5 +1,5 @@
-/* Groups of parameters, and the state of optimizers in files: training that is
- * taken up again gives the same bits. */
+/* Groups of parameters, and the state of optimizers in files: resumed training
+ * gives the same bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,7 +206,7 @@ static void test_groups(void)
     double want[] = {1 - 0.5 * 1.25, 1 - 0.5 * 1.25, 1 - 0.125 * 2, 1 - 0.5};
     for (int i = 0; i < 4; i++)
         is_double_near(after_step(optim, p[i]), want[i], 1e-6,
-                       "group %d goes its own way", i);
+                       "group %d has its own options", i);
     tn_optim_zero_grad(optim);
     ok(!tn_tensor_grad(p[3]), "zero_grad reaches every group");
     tn_optim_set_lr(optim, 0.75);
@@ -238,7 +238,8 @@ static void test_refused_step(void)
     tn_tensor_set_grad(p, tn_ones(tn_dims(4)));
     tn_optim *optim = tn_optim_adam(tn_parameters_from(&p, 1));
     const bool failed = !optim || tn_optim_step(optim) < 0;
-    ok(failed, "a step of a parameter whose elements are one is refused: %s",
+    ok(failed,
+       "a step of a parameter whose elements share memory is refused: %s",
        tn_error() ? tn_error() : "(done)");
     tn_error_clear();
     char *state = optim ? tn_optim_state(optim, ignore, NULL) : NULL;

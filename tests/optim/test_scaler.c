@@ -1,5 +1,5 @@
 /* test_scaler.c: scaled losses. The sequence of scales and steps is that of
- * torch.amp.GradScaler (2.15), whose figures stand in `rounds`. */
+ * torch.amp.GradScaler (2.15), whose numbers are in `rounds`. */
 #include <tenon/tenon.h>
 
 #include "tap.h"
@@ -65,14 +65,14 @@ static void test_rounds(void)
     tn_grad_scaler_state s = tn_grad_scaler_snapshot(scaler);
     ok(s.scale == 4 && s.growth_factor == 2 && s.backoff_factor == 0.5 &&
            s.growth_interval == 2 && s.growth_tracker == 0,
-       "the state tells all");
+       "the state has all of it");
     s.growth_tracker = 1;
     tn_grad_scaler *other = tn_grad_scaler_new();
-    is_int(tn_grad_scaler_restore(other, s), TN_OK, "another takes it");
+    is_int(tn_grad_scaler_restore(other, s), TN_OK, "another scaler loads it");
     walk(other, opt, p, 1);
     ok(tn_grad_scaler_step(other, opt) == 1 && !tn_grad_scaler_update(other) &&
            tn_grad_scaler_factor(other) == 8,
-       "and goes on from there");
+       "and continues from there");
 }
 
 static void test_unscale(void)
@@ -85,13 +85,13 @@ static void test_unscale(void)
     is_double_near(at(tn_tensor_grad(p), 0), 3 * 65536., 0,
                    "the walk gives scaled gradients");
     is_int(tn_grad_scaler_unscale(scaler, opt), TN_OK, "they are unscaled");
-    is_double_near(at(tn_tensor_grad(p), 0), 3, 0, "to what they are");
+    is_double_near(at(tn_tensor_grad(p), 0), 3, 0, "gradients are unscaled");
     tn_clip_grad_norm(tn_parameters_from(&p, 1), 1);
     is_int(tn_grad_scaler_step(scaler, opt), 1, "the step does not do it again");
     is_double_near(at(p, 0), -1 / sqrt(2), 1e-6, "clipped as it was");
     walk(scaler, second, q, INFINITY);
     is_int(tn_grad_scaler_step(scaler, second), 0,
-           "a second optimizer is looked at by itself");
+           "a second optimizer is checked separately");
     tn_grad_scaler_update(scaler);
     is_double_near(tn_grad_scaler_factor(scaler), 32768, 0,
                    "one infinite gradient among all halves the scale");
@@ -99,7 +99,8 @@ static void test_unscale(void)
     tn_optim *rows = tn_optim_sgd(tn_parameters_from(&matrix, 1), .lr = 1);
     float g[] = {1, 2, 3, 4, 5, INFINITY};
     tn_tensor_set_grad(matrix, tn_tensor_from_array(g, TN_F32, tn_dims(3, 2)));
-    is_int(tn_grad_scaler_step(scaler, rows), 0, "the last row counts");
+    is_int(tn_grad_scaler_step(scaler, rows), 0,
+           "an infinity in the last row counts");
     tn_grad_scaler_update(scaler);
     tn_tensor_set_grad(matrix, tn_transpose(tn_ones(tn_dims(2, 3)), 0, 1));
     is_int(tn_grad_scaler_step(scaler, rows), 1, "a transposed gradient too");
@@ -118,7 +119,8 @@ static void test_disabled(void)
     tn_optim *opt = optimizer(&p);
     tn_grad_scaler *scaler = tn_grad_scaler_new(.disabled = true);
     tn_tensor *loss = tn_sum(p);
-    ok(tn_grad_scaler_scale(scaler, loss) == loss, "disabled, a loss stays");
+    ok(tn_grad_scaler_scale(scaler, loss) == loss,
+       "if disabled, a loss is not changed");
     tn_backward(loss);
     is_int(tn_grad_scaler_unscale(scaler, opt), TN_OK, "nothing is unscaled");
     is_int(tn_grad_scaler_step(scaler, opt), 1, "a step is a step");
@@ -127,12 +129,12 @@ static void test_disabled(void)
     is_double_near(at(p, 0), -1, 0, "and the parameter has moved");
 }
 
-#define REFUSED(call, code, text)                                             \
-    do {                                                                      \
-        (void)(call);                                                         \
-        is_int(tn_error_code(), code, "refused: " #call);                     \
-        is_str(tn_error(), text, "and told");                                 \
-        tn_error_clear();                                                     \
+#define REFUSED(call, code, text)                                              \
+    do {                                                                       \
+        (void)(call);                                                          \
+        is_int(tn_error_code(), code, "refused: " #call);                      \
+        is_str(tn_error(), text, "and is reported");                           \
+        tn_error_clear();                                                      \
     } while (0)
 
 static void test_mistakes(void)

@@ -1,4 +1,4 @@
-/* Schedules: facts beside the values of tests/golden, and mistakes. */
+/* Schedules: facts that tests/golden does not have, and users' mistakes. */
 #include <math.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -174,7 +174,8 @@ static void test_mistakes(void)
     is_int(tn_schedule_steps(NULL), 0, "no schedule has made no steps");
     ok(!tn_error(), "and asking for them is no error");
     tn_schedule_one_cycle_lr(optim, 2, 10, .pct_start = 0.1);
-    is_double_near(tn_optim_lr(optim), 2, 0, "a way up of no length is gone");
+    is_double_near(tn_optim_lr(optim), 2, 0,
+                   "a warm-up of length 0 has no steps");
     schedule = tn_schedule_exponential_lr(optim, 0.5);
     double now = tn_optim_lr(optim);
     tn_error_set(TN_ERR_IO, "a batch is gone");

@@ -1,8 +1,9 @@
-/* test_needs.c: options that have an effect only with another one, or in one
- * mode: a line for each. Given without, they are refused, with the call, the
- * option, the reason and what to write instead; given with, they are taken. And
- * numbers and words that PyTorch refuses. The test fails for each line "needs"
- * or "bounds" of the operator table whose refusal was not seen here. */
+/* test_needs.c: options that have an effect only with another option, or in one
+ * mode, one line for each. Without it they are refused, and the message has the
+ * call, the option, the reason and what to write instead; with it they are
+ * accepted. Also numbers and words that PyTorch refuses. The test fails for
+ * each line "needs" or "bounds" of the operator table whose refusal it has not
+ * seen. */
 #include <limits.h>
 #include <ops/engine/ops.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 static char seen[256][256];
 static int seen_count;
 
-/* Was there one that begins like this and has these words behind? */
+/* Was there a message that begins like this and has these words after it? */
 static bool was_seen(const char *begin, const char *words)
 {
     size_t length = strlen(begin);
@@ -27,8 +28,8 @@ static bool was_seen(const char *begin, const char *words)
     return false;
 }
 
-/* The pending error is a refusal of call's option, in these words and as data;
- * clears it. */
+/* Checks that the pending error refuses call's option with this message and as
+ * data, and clears it. */
 static void is_refusal(const char *call, const char *option, const char *words)
 {
     const tn_error_details *e = tn_error_info();
@@ -52,7 +53,7 @@ static void is_idle(const char *call, const char *option)
     is_refusal(call, option, words);
 }
 
-/* The same of an option beside another one that says as much. */
+/* The same for an option with another one of the same meaning. */
 static void is_clash(const char *call, const char *option)
 {
     char words[128];
@@ -102,7 +103,7 @@ static void test_tables(void)
           tn_embedding_bag(i, w, NULL, .mode = "max", .sparse = true),
           tn_embedding_bag(i, w, NULL, .sparse = true));
     ok(tn_embedding_bag(i, w, NULL, .norm_type = 2) != NULL,
-       "a default may be written: it asks for nothing that is not done");
+       "a default may be written, since it requests nothing");
 }
 
 /* sparse changes nothing of the values. */
@@ -300,9 +301,9 @@ static void test_optim(void)
           tn_optim_sgd(list(), .dampening = 0.5, .momentum = 0.9));
     NEEDS("optim_sgd", "nesterov", tn_optim_sgd(list(), .nesterov = true),
           tn_optim_sgd(list(), .nesterov = true, .momentum = 0.9));
-    ok(tn_optim_sgd(list(), .momentum = 0, .dampening = 0,
-                    .nesterov = false) != NULL,
-       "what a program passes on may be the defaults");
+    ok(tn_optim_sgd(list(), .momentum = 0, .dampening = 0, .nesterov = false) !=
+           NULL,
+       "options that a program passes on may be the defaults");
     tn_optim_sgd_options o = TN_OPTIM_SGD_OPTIONS;
     o.dampening = 0.5;
     ok(!tn_optim_sgd_with(list(), &o), "a struct in place of a call");
@@ -400,7 +401,7 @@ static void test_bounds(void)
 
 /* ---- words that PyTorch refuses ------------------------------------------------ */
 
-/* A word is refused before an option that needs another one. */
+/* An invalid word is reported before an option that needs another one. */
 static void test_words(void)
 {
     tn_tensor *x = tn_ones(tn_dims(1, 1, 4, 4));

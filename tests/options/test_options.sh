@@ -1,6 +1,7 @@
-# Options as programs write them: compiled as strictly as a careful user does,
-# as C11, C++17 and C++20, with gcc and with clang where they are, and run; what
-# has no name is warned of and refused; another language by ctypes.
+# Options as programs write them: compiled with strict warnings as C11, C++17
+# and C++20, with gcc and with clang if they are installed, and run. A
+# positional option is warned about and refused. Another language uses them
+# through ctypes.
 . "$top_srcdir/tests/tap.sh"
 
 here=$top_srcdir/tests/options
@@ -30,7 +31,8 @@ use -std=c11 use.c gcc clang
 use -std=c++17 use.cpp g++ clang++
 use -std=c++20 use.cpp g++ clang++
 
-# positional CALL MESSAGE: compilers warn of it, and at run time it is refused
+# positional CALL MESSAGE: passes if compilers warn of it and it is refused at
+# run time
 positional() {
     cat >"$scratch/positional.c" <<END
 #include <stdio.h>

@@ -1,12 +1,13 @@
-# calls.awk: the calls of test_calls.c, from the public headers.
+# calls.awk: generates the calls of test_calls.c from the public headers.
 #
-# For each function that TN_API marks and that takes a number, sizes or options,
-# a function here that draws them (VALUE_<type>), gives a plausible value for
-# each pointer (PLAUSIBLE_<type>) and hands over what comes (END_<kind>); and a
-# row of a table. Of option structs each field is drawn one time in three. A
-# type without a value is asked for by the compiler.
+# For each function that TN_API marks and that has a parameter that is a number,
+# sizes or options, it writes a function that draws them (VALUE_<type>), passes
+# a plausible value for each pointer (PLAUSIBLE_<type>) and uses the result
+# (END_<kind>); and a row of a table. Each field of an option struct is drawn
+# one time in three. For a type without a value the compiler reports the missing
+# macro.
 
-# How many elements an array has: what is more is a lie of the caller's.
+# How many elements an array has. More would be the caller's mistake.
 function is_length(name) {
     return name ~ /count$|bytes$|room$/
 }

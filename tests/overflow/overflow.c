@@ -1,4 +1,4 @@
-/* overflow.c: the numbers, and what a call is watched for. */
+/* overflow.c: draws the numbers, and runs calls with limits. */
 #include "overflow.h"
 
 #include <base/error.h>
@@ -209,7 +209,8 @@ static void child(const cases *c, int from)
     tn_device *device = tn_device_current();
     signal(SIGPROF, too_long);
     signal(SIGALRM, too_long);
-    /* NVIDIA's driver maps all memory that a GPU may have. */
+    /* NVIDIA's driver reserves address space for all memory that a GPU may
+     * have. */
     if (!__sanitizer_set_death_callback && !getenv("TENON_TEST_GPU")) {
         const struct rlimit most = {UINT64_C(4) << 30, UINT64_C(4) << 30};
         setrlimit(RLIMIT_AS, &most);

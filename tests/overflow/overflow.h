@@ -1,11 +1,11 @@
-/* overflow.h: calls with the numbers at which sizes overflow, each watched.
+/* overflow.h: runs calls with numbers at which sizes overflow, with limits.
  *
- * A call has one second of the processor (ten under a sanitizer) and thirty of
- * a clock, the device 256 MiB, and the host as much: more is refused by the
- * system (or the sanitizer), and a request for more is a failure even where
- * nobody touches what it gave. It must not crash, and where it is refused it
- * leaves a message. Calls run in a process of their own; where that ends too
- * soon the call is told, and another goes on behind it. */
+ * A call has one second of processor time (ten under a sanitizer) and thirty
+ * seconds of wall time. The device has 256 MiB, and the host as much. The
+ * system (or the sanitizer) refuses more, and a request for more is a failure
+ * even if the memory is not used. A call must not crash, and a refused call
+ * must leave a message. Calls run in a separate process. If it ends early, the
+ * call is reported, and another process continues after it. */
 #ifndef TN_TESTS_OVERFLOW_H
 #define TN_TESTS_OVERFLOW_H
 
@@ -27,19 +27,20 @@ tn_dims_list draw_dims(draws *d); /* at least one of them extreme */
 int overflow_rounds(int usual);
 uint64_t overflow_seed(void);
 
-/* What is called, for whoever looks when it does not end, or ends too soon. */
+/* The current call, for reports if it does not end, or ends the process. */
 void overflow_tell(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* The call asks for as much memory as it names: that is refused or given. */
+/* The call explicitly requests that much memory, so the request is no failure.
+ */
 void overflow_asks(void);
-/* Before and after a call; `refused`: it told so by its result, `what` what
- * else is wrong with it (NULL: nothing). */
+/* Call before and after a call. `refused`: its result says that it failed;
+ * `what`: what else is wrong with it (NULL: nothing). */
 void overflow_before(void);
 void overflow_after(bool refused, const char *what);
 
-/* Runs one(i) for each i below count, or that of this name alone, in a child
- * that start() made ready; returns how many calls were wrong, or -1. */
+/* Runs one(i) for each i below count, or only for the given name, in a child
+ * that start() prepared. Returns how many calls were wrong, or -1. */
 long overflow_run(int count, bool (*start)(void), void (*one)(int i),
                   const char *(*name)(int i), const char *only);
 /* Of all children so far. */

@@ -1,12 +1,12 @@
-/* Every exported function that takes numbers, sizes or options, with extreme
+/* Calls every exported function that has numbers, sizes or options with extreme
  * ones: constructors of tensors, layers, optimizers, schedules, data sets and
- * loaders, files and the rest. What was made is used once: a layer runs, an
+ * loaders, files and others. Each result is used once: a layer runs, an
  * optimizer steps, a loader gives a batch.
  *
- * calls.awk makes the calls from the public headers, so that a new function is
- * among them; what stands for a type that has no value here yet is asked for by
- * the compiler. A length of an array that is given is small: to tell a greater
- * one is a lie that nobody can see through. */
+ * calls.awk generates the calls from the public headers, so a new function is
+ * included. For a type without a value here, the compiler reports the missing
+ * macro. Lengths of arrays are small, because the library cannot detect a wrong
+ * one. */
 #include "overflow.h"
 
 #include <stdarg.h>
@@ -195,7 +195,7 @@ static uint64_t bits(draws *d)
 
 /* ---- a call ------------------------------------------------------------- */
 
-/* Nothing, and no message: an attribute of what is not there. */
+/* NULL without a message: an attribute that does not exist. */
 static const char meant[] =
     " average_at average_name op_at op_arg_at parameters_at parameters_name "
     "safetensors_name safetensors_shape categories_name op_context_tensor op_context_saved status_name "
@@ -328,7 +328,7 @@ static bool start(void)
     return tn_device_current() != NULL;
 }
 
-/* Fresh for each function: some change what they are given. */
+/* New for each function, since some change their arguments. */
 static void make_values(void)
 {
     x = tn_requires_grad(tn_ones(tn_dims(3)));

@@ -1,5 +1,6 @@
-/* Every row of the operator table with extreme numbers in several arguments at
- * once, and tensors that show more elements than there is memory. */
+/* Calls every row of the operator table with extreme numbers in several
+ * arguments at once, and with tensors that have more elements than there is
+ * memory. */
 #include "../ops/misuse.h"
 #include "overflow.h"
 
@@ -113,11 +114,11 @@ static void require_gradients(const tn_op *op, tn_value *value)
                 tn_requires_grad(tn_detach(value[i].of.tensor));
 }
 
-/* The way back from the results, watched like a call. */
+/* Backward from the results, with the limits of a call. */
 static void walk_back(tn_tensor *const *out, int made)
 {
     for (int i = 0; i < made; i++) {
-        /* 2^33 elements may be gone over, but not in a second. */
+        /* 2^33 elements may be processed, but not in a second. */
         int64_t numel = tn_tensor_numel(out[i]);
         if (!tn_tensor_requires_grad(out[i]) ||
             (numel > 1 << 24 && numel <= TN__SIZE_SPAN))
@@ -127,7 +128,7 @@ static void walk_back(tn_tensor *const *out, int made)
         overflow_after(status < 0, status >= 0 || tn_error()
                                        ? NULL
                                        : "a walk refused without a message");
-        return; /* what it saved is gone */
+        return; /* its saved values were freed */
     }
 }
 
@@ -159,7 +160,7 @@ static void one_row(int row)
         return;
     for (int round = 0, rounds = overflow_rounds(USUAL); round < rounds;
          round++) {
-        /* An ordinary call, one that is done if such a one is found soon. */
+        /* An ordinary call; a successful one if it is found soon. */
         for (int t = 0; round % 8 == 0 && t < 40; t++) {
             for (int i = 0; i < op->arg_count; i++)
                 base[i] = misuse_ordinary(op, i, draw(&d, UINT32_MAX));
@@ -182,7 +183,7 @@ static const char *name_of(int row)
     return tn_op_at(row)->name;
 }
 
-/* From row FIRST (0) on, or the one of that name alone. */
+/* From row FIRST (0) on, or only the one of that name. */
 int main(int argc, char **argv)
 {
     plan_later();

@@ -1,5 +1,5 @@
-/* Sizes that overflow, in each call that multiplies them: refused with a
- * message, and nothing is read or written. */
+/* Sizes that overflow, in each call that multiplies them: they are refused with
+ * a message, and nothing is read or written. */
 #include <base/memory.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -29,7 +29,7 @@ static void test_helpers(void)
     is_int(tn__size_mul(3, 5), 15, "one that fits is exact");
     ok(tn__size_bytes(b61 + 1, 8) == SIZE_MAX &&
            tn__size_bytes(-1, 1) == SIZE_MAX,
-       "what has no bytes has the most there are");
+       "a dtype without bytes has the most elements");
     ok(tn__size_bytes(3, 8) == 24, "3 of 8 bytes are 24");
     is_int(tn__size_from_double(1e300), INT64_MAX, "1e300 is the greatest");
     is_int(tn__size_from_double(-1e300), INT64_MIN, "-1e300 the least");
@@ -56,7 +56,7 @@ static void test_arrays(void)
     told(TN_ERR_ARGUMENT, "tensor_set_array: 4611686018427387904 of float32 "
                           "have more bytes than an array can have");
     tn_tensor_to_array(expanded(TN_F32, b62), bytes, SIZE_MAX);
-    ok(tn_error(), "not even where the caller says so");
+    ok(tn_error(), "not even if the caller passes such a size");
     tn_error_clear();
 }
 
@@ -88,7 +88,8 @@ static void test_operators(void)
          "bincount: input has 9223372036854775807: there are no "
          "counts of so many numbers");
     ok(tn_select(big, 0, -1), "a view of so many elements is none the worse");
-    is_int(tn_tensor_numel(big), b62, "and tells how many they are");
+    is_int(tn_tensor_numel(big), b62,
+           "and the message says how many there are");
 }
 
 static int get_one(void *context, int64_t i, tn_tensor **fields)

@@ -1,5 +1,4 @@
-/* Ends the process when it is asked for its devices, as a library behind a
- * plugin might. */
+/* Aborts the process in device_count, as a library that a plugin uses might. */
 #include "fake.h"
 
 static tn_status fatal_count(uint32_t *count)

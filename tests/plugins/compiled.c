@@ -1,9 +1,9 @@
-/* compiled.c: a device by the shortest road that has numbers of its own: the
- * core's kernels in plain C (TN_TARGET_C), built by the C compiler and opened
- * with dlopen. All else is host memory, and done when the call returns.
+/* compiled.c: the simplest device with kernels of its own: the core's kernels
+ * as plain C (TN_TARGET_C), compiled by the C compiler and loaded with dlopen.
+ * Memory is the host's, and calls are synchronous.
  *
- * Options: "cc", the compiler and what it is always given (cc); "flags", more
- * of its options (-O1). */
+ * Options: "cc", the compiler with its fixed options (cc); "flags", more
+ * options (-O1). */
 #include <tenon/plugin.h>
 
 #include <dlfcn.h>
@@ -61,7 +61,7 @@ typedef struct kernel {
 static kernel *kernels;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Appends the words of text, which is taken apart. */
+/* Appends the words of text, which is modified. */
 static void append_words(const char **argv, int *count, int most, char *text)
 {
     for (char *word; *count < most && (word = strtok_r(text, " ", &text));)
@@ -118,7 +118,7 @@ static tn_status compile(const tn_source *text, tn_kernel_c **out)
                   : host->fail(TN_ERR_BUILD, "the C compiler builds no kernel");
 }
 
-/* The kernel of a plan, built where it is not there yet. */
+/* The kernel of a plan, built if it does not exist yet. */
 static tn_status find(const tn_program *program, const tn_plan *plan,
                       tn_kernel_c **out)
 {
@@ -187,7 +187,7 @@ static tn_status run_plan(const tn_program *program, const tn_plan *plan)
     return status;
 }
 
-/* A launch or primitive: its steps one after the other. */
+/* Runs the steps of a launch or primitive. */
 #define STEPS(program, planned)                                                \
     tn_plan plan = {.size = sizeof plan};                                      \
     tn_status status;                                                          \

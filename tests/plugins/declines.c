@@ -1,4 +1,4 @@
-/* Will not have this host, and says why. */
+/* Refuses this host, with a reason. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

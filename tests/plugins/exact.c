@@ -1,5 +1,5 @@
-/* Its tables are those of version 1.0 exactly, and nothing may be read behind
- * them: they end where a page ends. The option `cut` makes those of its
+/* Its tables are exactly those of version 1.0 and end where a page ends, so
+ * nothing after them may be read. The option `cut` makes those of its
  * extensions shorter by so many bytes. */
 #include "fake.h"
 

@@ -1,4 +1,4 @@
-/* The good one. */
+/* The correct one. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

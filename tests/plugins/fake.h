@@ -1,14 +1,14 @@
 /* fake.h: a device that computes nothing, for tests of the loader, the
- * allocator and the launches. Bad plugins take its table and spoil it.
+ * allocator and launches. Bad plugins change its table.
  *
- * Options (TENON_FAKE_<KEY>, or after the device's name): `devices` how many
- * there are, `async` failures are told late, `hidden` memory is not mapped,
- * `events` it has some, `memory` bytes there are in all, `kind` of its devices, a number, `storage`
- * and `registers` the dtypes that it has, a bit for each.
+ * Options (TENON_FAKE_<KEY>, or after the device's name): `devices`, how many;
+ * `async`, failures are reported by a later sync; `hidden`, memory cannot be
+ * mapped; `events`, it has events; `memory`, bytes in all; `kind`, the kind of
+ * its devices, a number; `storage` and `registers`, its dtypes, a bit for each.
  *
- * A launch does what its first parameter says: 0 nothing, 1 an index fault,
- * 2 a failure with words, 3 one without. A program of 99 instructions cannot
- * be built. */
+ * The first parameter of a launch says what it does: 0 nothing, 1 an index
+ * fault, 2 a failure with a reason, 3 one without. A program of 99 instructions
+ * cannot be built. */
 #ifndef TN_TESTS_FAKE_H
 #define TN_TESTS_FAKE_H
 
@@ -257,7 +257,7 @@ static tn_status fake_event_query(tn_event *event, uint32_t *done)
     return TN_OK;
 }
 
-/* The whole table, to be handed out or spoiled. */
+/* The whole table, to be returned or changed. */
 static tn_plugin *fake_table(const tn_host *h, const char *name)
 {
     static tn_plugin table = {

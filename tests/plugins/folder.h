@@ -1,5 +1,5 @@
-/* folder.h: folders of plugins, made for one test: links to those that the
- * build made, with manifests of the test's own. */
+/* folder.h: makes folders of plugins for a test: links to built plugins, with
+ * manifests of the test. */
 #ifndef TN_TESTS_FOLDER_H
 #define TN_TESTS_FOLDER_H
 
@@ -20,7 +20,7 @@ static inline void folder_plugin(char *out, size_t room, const char *name)
     snprintf(out, room, "%s/.libs/tn_%s.so", build ? build : ".", name);
 }
 
-/* Makes the folder of the test, or ends it where plugins are missing. */
+/* Makes the folder of the test. Bails out if plugins are missing. */
 static inline void folder_start(void)
 {
     char path[PATH_MAX];
@@ -73,8 +73,8 @@ static inline void folder_add(const char *folder, const char *name,
         bail_out("no link %s", to);
 }
 
-/* Runs body in a child, with its output as the result: the registry looks for
- * plugins once in a process. */
+/* Runs body in a child, because the registry searches plugins once in a
+ * process. The child's output is the result. */
 static inline const char *in_child(void (*body)(void))
 {
     static char text[65536];
@@ -86,7 +86,7 @@ static inline const char *in_child(void (*body)(void))
     if (!pid) {
         dup2(fd[1], STDOUT_FILENO);
         close(fd[0]);
-        alarm(600); /* what waits for ever is a failure */
+        alarm(600); /* a child that hangs is a failure */
         body();
         fflush(stdout);
         _exit(0);

@@ -1,4 +1,4 @@
-/* Calls itself something else than its file. */
+/* Reports another name than its file's. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

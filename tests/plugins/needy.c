@@ -1,5 +1,5 @@
-/* Its manifest, which the test writes, asks for a library that no machine
- * has; opened all the same, it would be a good one. */
+/* Its manifest, which the test writes, requires a library that no machine has.
+ * Otherwise it would be a good one. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

@@ -1,4 +1,4 @@
-/* Writes to the program's output when it is asked for its devices. */
+/* Prints to the program's output in device_count. */
 #include "fake.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Its table ends before 1.0's does. */
+/* Its table is shorter than that of 1.0. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

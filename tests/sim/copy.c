@@ -1,4 +1,4 @@
-/* copy.c: memory as the driver's interface has it, and copies. */
+/* copy.c: memory calls of the driver's interface, and copies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,11 +86,11 @@ static locked *locked_of(const void *host, size_t bytes)
 /* ---- copies ------------------------------------------------------------- */
 
 typedef struct copy {
-    sim_work work; /* which owns what host points to, if that is a copy */
+    sim_work work;          /* which owns host's memory, if that is a copy */
     tn_cu_pointer dst, src; /* 0: the host's */
     unsigned char *host;
     size_t bytes;
-    uint64_t sum; /* of the host's bytes, when the copy was given */
+    uint64_t sum; /* hash of the host's bytes when the copy was submitted */
     unsigned char value; /* of a fill, which has neither src nor host */
 } copy;
 
@@ -129,7 +129,7 @@ static tn_cu_result run_copy(sim_work *work, const sim_actor *actor)
     return 0;
 }
 
-/* From pageable memory: the driver has taken the bytes when it returns. */
+/* From pageable memory: the driver has read the bytes when the call returns. */
 static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
                          tn_cu_pointer src, const void *host, size_t bytes,
                          unsigned char value)
@@ -154,7 +154,8 @@ static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
     return sim_give(stream, &c, sizeof c);
 }
 
-/* The device's side of a copy is device memory, the host's is not. */
+/* Checks that the device's side of a copy is device memory and the host's is
+ * not. */
 static tn_cu_result sides_check(tn_cu_pointer device, const void *host,
                                 bool has_host)
 {

@@ -66,8 +66,8 @@ static int number_of(const char *variable, int otherwise)
     return text ? atoi(text) : otherwise;
 }
 
-/* A file of SASS_FOLDER; ends the process where there is none: without it the
- * driver has no use. */
+/* Opens a file of SASS_FOLDER. Ends the process if that is not possible, since
+ * the driver is useless without it. */
 static FILE *file_of(const char *name)
 {
     const char *folder = getenv("SASS_FOLDER");
@@ -81,7 +81,7 @@ static FILE *file_of(const char *name)
     return file;
 }
 
-/* Begins a case: what is launched from now on is its. */
+/* Begins a case, to which the following launches belong. */
 EXPORT void sass_case(const char *name, double elements, double least);
 void sass_case(const char *name, double elements, double least)
 {
@@ -100,7 +100,7 @@ typedef struct block {
 static block blocks[BLOCKS]; /* by rising address */
 static size_t block_count;
 
-/* The first block that ends behind this address. */
+/* The first block that ends after this address. */
 static size_t block_after(uint64_t at)
 {
     size_t low = 0, high = block_count;
@@ -180,7 +180,7 @@ typedef struct tally {
 } tally;
 static tally now;
 
-/* The sectors that were touched: a table of open addresses. */
+/* The accessed sectors: a hash table with open addressing. */
 static uint64_t *touched;
 static size_t touched_room, touched_count;
 
@@ -215,8 +215,8 @@ static bool touched_grow(void)
     return true;
 }
 
-/* One access of a warp, or of one thread. Sectors that it covers more than once
- * count once. lanes: 32, threads that are not active too, or 1. */
+/* One access of a warp, or of one thread. A sector that it covers several times
+ * counts once. lanes: 32 (including inactive threads), or 1. */
 static void count_access(int how, const uint64_t *at, unsigned count,
                          size_t bytes, unsigned lanes)
 {
@@ -241,8 +241,8 @@ static void count_access(int how, const uint64_t *at, unsigned count,
     }
 }
 
-/* Where no block is: what kernels compute from results that are missing may
- * lead anywhere. */
+/* An address outside of all blocks: kernels may compute any address from
+ * missing results. */
 static unsigned char nowhere[256];
 
 void *sim_memory_at(const sim_actor *actor, int how, const char *what,
@@ -251,8 +251,8 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
     (void)actor, (void)what, (void)error;
     const uint64_t one = at;
     count_access(how == SIM_READ ? READ : WRITE, &one, 1, bytes, 1);
-    /* Writes come here from atomic instructions alone. Kernels report indices
-     * out of range by them, which missing results may well be. */
+    /* Only atomic instructions write here. Kernels use them to report indices
+     * out of range, which missing results may be. */
     return how == SIM_READ && block_of(at, bytes) ? (void *)(uintptr_t)at
                                                   : nowhere;
 }
@@ -280,7 +280,7 @@ struct CUfunc_st {
     struct launched *launched; /* of which the counts are known */
 };
 
-/* A launch of the same arguments but for its buffers. */
+/* A launch with the same arguments, apart from its buffers. */
 typedef struct launched {
     struct launched *older;
     unsigned grid, block;
@@ -362,7 +362,8 @@ static tn_cu_result count_launch(const ptx_launch *launch, tally *counts)
     return error;
 }
 
-/* The counts of a launch, from one of the same words if there was one. */
+/* The counts of a launch, taken from an earlier one with the same arguments if
+ * there was one. */
 static tn_cu_result counts_of(tn_cu_function f, ptx_launch *launch,
                               const unsigned char *words, size_t bytes,
                               tally *counts)
@@ -537,8 +538,8 @@ tn_cu_result cuGetExportTable(const void **table, const tn_cu_uuid *uuid)
     return TN_CU_NOT_FOUND;
 }
 
-/* Calls that only succeed; a handle that they make is the address of one
- * byte. Arguments are not looked at. */
+/* Calls that always succeed. A handle that they make is the address of one
+ * byte. Arguments are not checked. */
 static char handle;
 #define SUCCEEDS(name, parameters, ...)                                       \
     tn_cu_result name parameters                                              \

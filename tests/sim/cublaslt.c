@@ -1,8 +1,8 @@
 /* cublaslt.c: a libcublasLt.so.13 for the simulated driver: the functions that
- * backends/cuda calls, which compute by OpenBLAS when the stream runs. What the
- * library asks of its callers is checked: dimensions that belong together,
- * places aligned as was promised, a workspace as large as was said, memory that
- * is there. Halves are multiplied in float and rounded once. */
+ * backends/cuda calls, computed by OpenBLAS when the stream runs. It checks
+ * what the library requires: matching dimensions, alignment as declared, a
+ * workspace as large as declared, valid memory. Halves are multiplied in float
+ * and rounded once. */
 #include <math.h>
 
 #include "../../backends/cuda/cublaslt.h"
@@ -13,7 +13,8 @@
 TN_LT_MAP(DECLARE)
 #undef DECLARE
 
-/* Each algorithm found wants so much; it is overwritten, as real ones do. */
+/* Each algorithm needs a workspace of so many bytes, and overwrites it, as real
+ * ones do. */
 #define WORKSPACE 4096
 
 struct cublasLtContext { int unused; };
@@ -63,7 +64,7 @@ static size_t bytes_of(int type)
                                                                            : 2;
 }
 
-/* Element i of a matrix of floats, of whatever type. */
+/* Element i of a matrix of any floating type. */
 static float load(const char *at, int64_t i, int type)
 {
     const size_t bytes = bytes_of(type);
@@ -83,7 +84,7 @@ static void store(char *at, int64_t i, int type, float f)
            bytes);
 }
 
-/* A matrix's floats: where it lies, or converted into *owned. */
+/* A matrix's floats: in place, or converted into *owned. */
 static const float *floats(int type, const char *at, int64_t count,
                            float **owned)
 {
@@ -229,7 +230,7 @@ static tn_cu_result run(void *context, const sim_actor *actor)
         span[i] = (p->columns[i] - 1) * p->ld[i] + p->rows[i];
         step[i] = p->stride[i] * each;
         int64_t all = (p->count - 1) * p->stride[i] + span[i];
-        /* what lies between columns may never have been written */
+        /* the gaps between columns may be uninitialized */
         bool whole = all == p->rows[i] * p->columns[i] * p->count;
         const int how = i == 2 ? SIM_WRITE : whole ? SIM_READ : SIM_CARRY;
         reached[i] = driver.reach(actor, how, what[i], p->matrix[i],
@@ -264,7 +265,7 @@ static bool refuse(const char *why)
     return false;
 }
 
-/* What stands around it, as cublasLt.h and its manual ask for it. */
+/* Checks the requirements of cublasLt.h and its manual. */
 static bool fits_around(const opaque *operation, const opaque *a,
                         const opaque *b, const product *p)
 {
@@ -337,7 +338,7 @@ static tn_lt_status make(opaque **out, opaque like)
     return 0;
 }
 
-/* What may be set: a number, and where it stands. */
+/* An attribute that can be set: its number and its field. */
 typedef struct attribute {
     int number;
     size_t at, bytes; /* 0: behind the last */
@@ -397,13 +398,13 @@ tn_lt_status cublasLtMatmulPreferenceCreate(tn_lt_preference *preference)
     return make(preference, (opaque){.align = {256, 256, 256, 256}});
 }
 
-/* As much as is known of where a pointer points, to 256. */
+/* The known alignment of a pointer, up to 256. */
 static uint64_t lowest(tn_cu_pointer at)
 {
     return (256 | at) & (0 - (256 | at));
 }
 
-/* The algorithm found remembers what it may count on. */
+/* The algorithm remembers the alignment that it was found for. */
 tn_lt_status cublasLtMatmulAlgoGetHeuristic(
     tn_lt_handle handle, tn_lt_operation operation, tn_lt_layout a,
     tn_lt_layout b, tn_lt_layout c, tn_lt_layout d,

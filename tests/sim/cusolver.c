@@ -1,6 +1,6 @@
-/* cusolver.c: a libcusolver.so.12 for the simulated driver: what backends/cuda
- * calls of it, done by OpenBLAS's LAPACK when the stream runs, in the workspace
- * that was given for it. Memory is checked as a kernel's is. */
+/* cusolver.c: a libcusolver.so.12 for the simulated driver: the functions that
+ * backends/cuda calls, computed by OpenBLAS's LAPACK when the stream runs, in
+ * the given workspace. Memory is checked as for a kernel. */
 #include <stdio.h>
 
 #include "../../backends/cuda/cusolver.h"
@@ -22,7 +22,7 @@ struct syevjInfo { int unread; };
 
 /* ---- a routine, when its stream runs ------------------------------------ */
 
-/* What it is given, by address: a letter, a number, or the device's memory. */
+/* An argument, passed by address: a letter, a number, or device memory. */
 typedef struct value {
     char letter;
     int64_t number; /* an int is its lower half */
@@ -31,14 +31,15 @@ typedef struct value {
     int how, bytes; /* SIM_READ ...; 0: those of the type at hand */
 } value;
 
-/* What follows the routine's own is memory that it uses, too. */
+/* Arguments after the routine's own are further memory that it uses. */
 typedef struct task {
     char name[8];
     int single;
     value v[16];
 } task;
 
-/* Fortran's: addresses, of which each routine takes as many as it has. */
+/* Fortran calls pass addresses. Each routine reads as many as it has
+ * parameters. */
 #define FIVE void *, void *, void *, void *, void *
 typedef void routine(FIVE, FIVE, FIVE);
 

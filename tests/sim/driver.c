@@ -1,5 +1,5 @@
-/* driver.c: the driver's calls: how each begins and ends, the devices, their
- * contexts, handles, modules and launches. One lock guards everything. */
+/* driver.c: calls of the driver: their entry and exit, devices, contexts,
+ * handles, modules and launches. One lock guards everything. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,10 +27,10 @@ static struct CUctx_st contexts[MOST_DEVICES];
 static sim_handle *handles;
 static _Thread_local struct CUctx_st *current;
 static char said[4096];
-static uint32_t seed; /* 0: nothing is left to chance */
+static uint32_t seed; /* 0: nothing is random */
 
-/* Failures on demand: the n-th call from now, of that name if there is one,
- * returns this; failed_name: which one did. */
+/* Failures on demand: the n-th call from now, of that name if one is given,
+ * returns this error; failed_name: the function that did. */
 static long fail_in = -1;
 static char fail_name[64];
 static const char *failed_name;
@@ -73,18 +73,18 @@ unsigned sim_random(unsigned limit)
 
 /* ---- for tests ---------------------------------------------------------- */
 
-/* What was said since the last call, in the caller's room. */
-EXPORT void sim_said(char *out, size_t room);
-void sim_said(char *out, size_t room)
+/* Copies the reports since the last call to the caller's memory. */
+EXPORT void sim_reports(char *out, size_t room);
+void sim_reports(char *out, size_t room)
 {
     HOLD();
     snprintf(out, room, "%s", said);
     said[0] = 0;
 }
 
-/* The n-th call from now on (0: the next) of the function of that name, NULL:
- * of any, returns error; so do all later ones if that is one that spoils a
- * context. */
+/* Makes the n-th call from now (0: the next) of the function of that name
+ * (NULL: of any) return error, and all later ones if the error is one that
+ * loses the context. */
 EXPORT void sim_fail(const char *name, long n, tn_cu_result error);
 void sim_fail(const char *name, long n, tn_cu_result error)
 {
@@ -95,7 +95,7 @@ void sim_fail(const char *name, long n, tn_cu_result error)
     failed_name = NULL;
 }
 
-/* Which function it was; NULL: that call has not come. */
+/* The function that failed; NULL: the call has not come yet. */
 EXPORT const char *sim_failed(void);
 const char *sim_failed(void)
 {
@@ -103,7 +103,7 @@ const char *sim_failed(void)
     return failed_name;
 }
 
-/* The devices without a fault again, and without the work that was left. */
+/* Resets the devices: clears faults and drops pending work. */
 EXPORT void sim_mend(void);
 void sim_mend(void)
 {
@@ -119,13 +119,13 @@ void sim_mend(void)
 void sim_library_says(const char *text)
 {
     HOLD();
-    sim_say("%s", text);
+    sim_report("%s", text);
 }
 
 /* ---- entering a call ---------------------------------------------------- */
 
-/* Of those that "leave the process in an inconsistent state": what kernels end
- * with. */
+/* Errors of kernels that, as the manual says, "leave the process in an
+ * inconsistent state". */
 static bool is_sticky(tn_cu_result error)
 {
     return error == TN_CU_ILLEGAL_ADDRESS || error == TN_CU_LAUNCH_TIMEOUT ||
@@ -162,8 +162,8 @@ struct CUctx_st *sim_current(void)
     return current;
 }
 
-/* Zeroed, and kept as long as the process lives. Few blocks of malloc's: the
- * driver's callers count what they leave there. */
+/* Zeroed memory that is never freed. It uses few malloc blocks, since tests
+ * count blocks to find leaks. */
 static void *keep(size_t bytes)
 {
     static struct chunk {
@@ -200,28 +200,28 @@ tn_cu_result sim_handle_check(const void *handle, const char *kind,
 {
     const sim_handle *h = handle;
     if (!h || strcmp(h->kind, kind) != 0)
-        sim_say("what is no %s is used as one", kind);
+        sim_report("what is no %s is used as one", kind);
     else if (!h->live)
-        sim_say("a %s is used after its end", kind);
+        sim_report("a %s is used after its end", kind);
     else if (of_current && h->context != current)
-        sim_say("a %s of device %d is used on device %d", kind,
-                h->context->device, current->device);
+        sim_report("a %s of device %d is used on device %d", kind,
+                   h->context->device, current->device);
     else
         return 0;
     return SIM_INVALID_HANDLE;
 }
 
-/* Says what a context's user has not given back. */
+/* Reports what the user of a context has not released. */
 static void say_left(const struct CUctx_st *context)
 {
     const size_t buffers = sim_memory_live(context->device);
     if (buffers)
-        sim_say("device %d is closed with %zu allocations left",
-                context->device, buffers);
+        sim_report("device %d is closed with %zu allocations left",
+                   context->device, buffers);
     for (sim_handle *h = handles; h; h = h->older)
         if (h->live && h->context == context) {
-            sim_say("device %d is closed with a %s left", context->device,
-                    h->kind);
+            sim_report("device %d is closed with a %s left", context->device,
+                       h->kind);
             h->live = false;
         }
 }
@@ -430,7 +430,7 @@ tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
     ENTER(true);
     ptx_module *text = NULL;
     if (memcmp(image, "\177ELF", 4) == 0)
-        sim_say("machine code: the simulated device takes PTX alone");
+        sim_report("machine code: the simulated device takes PTX alone");
     else
         text = ptx_load(image);
     if (!text)
@@ -475,7 +475,7 @@ tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
 }
 
 typedef struct launch_work {
-    sim_work work; /* which owns the launch's parameters */
+    sim_work work; /* owns the launch's parameters */
     ptx_launch launch;
 } launch_work;
 
@@ -484,7 +484,7 @@ static tn_cu_result run_launch(sim_work *work, const sim_actor *actor)
     return ptx_run(&((launch_work *)work)->launch, actor);
 }
 
-/* One-dimensional grids alone, as the plugin launches them. */
+/* One-dimensional grids only, as the plugin launches. */
 static tn_cu_result launch_check(const struct CUfunc_st *f, unsigned gx,
                                  unsigned gy, unsigned gz, unsigned bx,
                                  unsigned by, unsigned bz)

@@ -1,5 +1,5 @@
-/* graph.c: graphs that streams captured, and what is made of them: run, they do
- * the same work again, as one piece of the stream's. */
+/* graph.c: captured graphs and their executables. A launch of one repeats the
+ * captured work as one piece of work of the stream. */
 #include "sim.h"
 
 struct CUgraphExec_st {
@@ -43,8 +43,8 @@ tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
     return 0;
 }
 
-/* The nodes are one behind the other: as many, each of its kind. Runs that were
- * given before have the nodes of then. */
+/* An update needs as many nodes, each of the same kind, in the same order.
+ * Launches that were submitted before keep the old nodes. */
 tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
                                void **node, int *result)
 {
@@ -105,7 +105,7 @@ tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
     return sim_give(stream, &w, sizeof w);
 }
 
-/* What runs of it were given ends by itself. */
+/* Submitted launches of it still run. */
 tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec)
 {
     ENTER_WITH(exec, "executable graph", true);

@@ -1,5 +1,5 @@
-/* library.h: what the simulated libraries have in common: OpenBLAS, and the
- * driver's functions for them (sim.h), found when a handle is made. */
+/* library.h: what the simulated libraries share: OpenBLAS, and the driver's
+ * functions for them (sim.h), looked up when a handle is made. */
 #ifndef TN_SIM_LIBRARY_H
 #define TN_SIM_LIBRARY_H
 
@@ -39,7 +39,7 @@ static bool open_both(void)
     return true;
 }
 
-/* The functions of a library's handles, which hold no more than a stream. */
+/* The functions of a library's handles, which only have a stream. */
 #define HANDLES(status, type, create, destroy)                                \
     status create(type *handle)                                               \
     {                                                                         \

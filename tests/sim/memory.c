@@ -1,12 +1,11 @@
-/* memory.c: device memory. One file without a name is mapped twice: where the
- * process sees nothing but a fault (those are the device's addresses), and
- * where the driver reads and writes. Blocks end at a page's end, behind which
- * a page is never given out.
+/* memory.c: device memory. One anonymous file is mapped twice: at the device's
+ * addresses, where any access of the process is a fault, and where the driver
+ * reads and writes. Blocks end at the end of a page, and the page after it is
+ * never allocated.
  *
- * Beside it lies what is known of it: of each byte whether anything has written
- * it, and of each 16 bytes which work of which stream wrote and read them last.
- * (No 16 bytes are shared by tensors: the core cuts its slabs at multiples of
- * 256.) */
+ * For each byte it records whether it was written, and for each 16 bytes which
+ * work of which stream wrote and read them last. (Tensors do not share 16
+ * bytes, since the core cuts its slabs at multiples of 256.) */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,21 +19,21 @@
 #define GRAIN 16ull
 
 typedef struct block {
-    uint64_t base, bytes; /* as asked for */
+    uint64_t base, bytes; /* as requested */
     uint64_t first, span; /* whole pages */
     int device;
     bool live;
 } block;
 
-/* The work that did something: 0: none; else its stream's number + 1 in the
- * upper 5 bits, and which of that stream's it was in the others. */
+/* The work that made an access: 0: none; otherwise its stream's number + 1 in
+ * the upper 5 bits, and its number within that stream in the others. */
 typedef struct trace {
     uint32_t writer, reader;
 } trace;
 #define WORK_BITS 27
 
 static int file = -1;
-/* Much, since no address is given out twice; less where a process may not map as
+/* Large, since no address is reused; smaller if the process may not map as
  * much, as under valgrind. */
 static uint64_t region = 1ull << 38;
 static unsigned char *seen, *reached; /* by the process; by the driver */
@@ -118,8 +117,8 @@ tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
                                     .span = span,
                                     .device = device,
                                     .live = true};
-    /* Not zero: nobody may count on that. Of a large block its beginning; the rest
-     * takes no memory until it is touched. */
+    /* Not zero, so that nothing relies on zeros. Only the beginning of a large
+     * block is filled; the rest uses no memory until it is accessed. */
     memset(reached + used, 0xa5, span < FILLED ? span : FILLED);
     used += span + PAGE;
     live_bytes[device] += bytes;
@@ -167,7 +166,8 @@ static bool is_ordered(const sim_actor *actor, uint32_t work)
     return !work || actor->clock.done[(work >> WORK_BITS) - 1] >= number;
 }
 
-/* Notes the access; false, said, if another stream's has no order with it. */
+/* Records the access. False, with a report, if it is not ordered with one of
+ * another stream. */
 static inline bool note_access(const sim_actor *actor, bool writes,
                                const char *what, uint64_t at, size_t bytes)
 {
@@ -178,12 +178,11 @@ static inline bool note_access(const sim_actor *actor, bool writes,
         const bool after_write = is_ordered(actor, t->writer);
         if (!after_write || (writes && !is_ordered(actor, t->reader))) {
             if (what)
-                sim_say("%s of %zu bytes on stream %u has no order with a %s "
-                        "on stream %u: no event or sync lies between",
-                        what, bytes, actor->stream,
-                        after_write ? "read" : "write",
-                        ((after_write ? t->reader : t->writer) >> WORK_BITS) -
-                            1);
+                sim_report(
+                    "%s of %zu bytes on stream %u has no order with a %s "
+                    "on stream %u: no event or sync lies between",
+                    what, bytes, actor->stream, after_write ? "read" : "write",
+                    ((after_write ? t->reader : t->writer) >> WORK_BITS) - 1);
             return false;
         }
         if (writes)
@@ -194,8 +193,8 @@ static inline bool note_access(const sim_actor *actor, bool writes,
     return true;
 }
 
-/* Of the sizes that kernels reach, each compiled for itself: most of the time
- * of a launch goes here. */
+/* Compiled separately for each size of access, since a launch spends most of
+ * its time here. */
 #define EACH_SIZE(bytes, does)                                                \
     switch (bytes) {                                                          \
     case 1: does(1); break;                                                   \
@@ -232,7 +231,7 @@ static void *reach(const sim_actor *actor, int how, const char *what,
     *error = 0;
     if (how == SIM_READ && !is_written(at, bytes)) {
         if (what)
-            sim_say("%s of %zu bytes that nothing has written", what, bytes);
+            sim_report("%s of %zu bytes that nothing has written", what, bytes);
         *error = SIM_FOUND;
     } else if (bytes && !note_access(actor, writes, what, at, bytes)) {
         *error = SIM_FOUND;
@@ -242,7 +241,7 @@ static void *reach(const sim_actor *actor, int how, const char *what,
     return *error ? NULL : reached + at;
 }
 
-/* The live block in which all of that lies; NULL. */
+/* The live block that contains all of that, or NULL. */
 static const block *block_with(uint64_t at, size_t bytes)
 {
     static size_t last;
@@ -306,15 +305,15 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
     if (!what)
         return NULL;
     if (!b || at >= b->first + b->span + PAGE)
-        sim_say("%s of %zu bytes at %#llx, which is no device memory", what,
-                bytes, at);
+        sim_report("%s of %zu bytes at %#llx, which is no device memory", what,
+                   bytes, at);
     else if (fits && b->live)
-        sim_say("%s of %zu bytes of device %d by a kernel on device %d", what,
-                bytes, b->device, actor->context->device);
+        sim_report("%s of %zu bytes of device %d by a kernel on device %d",
+                   what, bytes, b->device, actor->context->device);
     else
-        sim_say("%s of %zu bytes at %#llx, at %llu in a%s block of %llu", what,
-                bytes, at, at - b->base, b->live ? "" : " freed",
-                (unsigned long long)b->bytes);
+        sim_report("%s of %zu bytes at %#llx, at %llu in a%s block of %llu",
+                   what, bytes, at, at - b->base, b->live ? "" : " freed",
+                   (unsigned long long)b->bytes);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
-/* nvrtc.c: an NVRTC that says to be of the version in TENON_SIM_NVRTC ("12.4"),
- * and compiles by the one that is installed. It counts compilations, and those that
- * are under way at once. */
+/* nvrtc.c: an NVRTC that reports the version in TENON_SIM_NVRTC ("12.4") and
+ * compiles with the installed one. It counts compilations, and how many run at
+ * once. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void *installed(const char *symbol)
     return file ? dlsym(file, symbol) : NULL;
 }
 
-/* A function that passes its arguments on. */
+/* A function that forwards its arguments. */
 #define PASS(symbol, parameters, arguments)                                   \
     EXPORT tn_nvrtc_result symbol parameters;                                 \
     tn_nvrtc_result symbol parameters                                         \
@@ -53,8 +53,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static int compiled, now, most, wanted;
 
-/* From now on a compilation waits, ten seconds at most, until so many are under way
- * at once. The numbers of all till now and of the most at once; both begin anew. */
+/* From now on a compilation waits, ten seconds at most, until so many run at
+ * once. Returns how many there were until now and the most at once, and resets
+ * both. */
 EXPORT void sim_nvrtc(int wait_for, int *all, int *at_once);
 void sim_nvrtc(int wait_for, int *all, int *at_once)
 {

@@ -1,6 +1,6 @@
-/* ptx.h: a kernel as ptx_parse.c makes it and ptx_run.c runs it. Whatever an
- * instruction reads is a slot of the thread's: registers, special registers
- * and constants stand in one array. */
+/* ptx.h: the representation of a kernel, which ptx_parse.c makes and ptx_run.c
+ * runs. An instruction reads slots of the thread: registers, special registers
+ * and constants are in one array. */
 #ifndef TN_SIM_PTX_H
 #define TN_SIM_PTX_H
 
@@ -18,8 +18,8 @@ typedef union ptx_slot {
     uint8_t pred;
 } ptx_slot;
 
-/* Instructions that are more than a function of their operands; the others
- * are the rows of ptx.def and follow. */
+/* Instructions that are more than a function of their operands. Those of
+ * ptx.def follow. */
 enum {
     PTX_BRA,  /* to target */
     PTX_BAR,  /* until all threads of the group are here */
@@ -62,7 +62,8 @@ typedef struct ptx_ins {
     int64_t imm;
 } ptx_ins;
 
-/* A slot that does not begin as 0xa5a5... : a constant, or a special one. */
+/* A slot whose initial value is not 0xa5a5...: a constant or a special
+ * register. */
 enum { PTX_TID, PTX_NTID, PTX_CTAID, PTX_NCTAID, PTX_LANE, PTX_CONSTANT };
 typedef struct ptx_first {
     int32_t slot, what;

@@ -1,6 +1,6 @@
-/* ptx_make.c: what an instruction's name and operands say, as instructions over
- * slots: the forms that are more than a function of their operands, and the
- * rows of ptx.def. */
+/* ptx_make.c: converts an instruction's name and operands to instructions over
+ * slots: those that are more than a function of their operands, and the rows of
+ * ptx.def. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool has(const char *name, const char *word)
     return has_part(name, word, strlen(word));
 }
 
-/* Without what says how, not what: "bra.uni", "mov.b32". */
+/* Removes modifiers that do not change the meaning: "bra.uni", "mov.b32". */
 static void canonical(const char *name, char *out)
 {
     static const char idle[] =
@@ -37,7 +37,7 @@ static void canonical(const char *name, char *out)
     *out = 0;
 }
 
-/* Which of some words a name has; none: said. */
+/* Which of some words a name has; reports an error if none. */
 static uint8_t which(parser *p, const char *name, const char *const *words,
                      uint8_t count, const char *missing)
 {
@@ -126,9 +126,9 @@ static void of_16(parser *p, ptx_ins *i, const char *name, const operand *o)
         ptx_fail(p, "a copy with an offset, before");
 }
 
-/* What an instruction is: the beginning of its name, up to a '*' or whole;
- * whose slot each operand is (D: a vector's, too; A: of an address, with its
- * offset; $: a label); what else there is to be seen to. */
+/* A pattern of instructions: the name, or its beginning before a '*'; the slot
+ * of each operand (D: also a vector; A: an address with its offset; $: a
+ * label); and a function for the rest. */
 typedef struct form {
     const char *name;
     uint16_t op;

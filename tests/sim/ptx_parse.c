@@ -1,5 +1,5 @@
-/* ptx_parse.c: the text that NVRTC makes, as instructions over slots. What is
- * not understood fails the module, with its line. */
+/* ptx_parse.c: parses NVRTC's text into instructions over slots. A line that it
+ * does not support fails the module. */
 #include <ctype.h>
 #include <search.h>
 #include <stdio.h>
@@ -13,11 +13,12 @@ enum { MOST_OPERANDS = 8 };
 void ptx_fail(parser *p, const char *what)
 {
     if (!p->failed)
-        sim_say("PTX, line %d: %s '%s'", p->line, what, p->token);
+        sim_report("PTX, line %d: %s '%s'", p->line, what, p->token);
     p->failed = true;
 }
 
-/* An array with room for one more; NULL: no memory, said. */
+/* The array with space for one more; NULL, with a report, if memory runs out.
+ */
 static void *grown(parser *p, void *array, size_t count, size_t size)
 {
     if (count & (count - 1))
@@ -50,7 +51,7 @@ static bool in_word(char c)
     return isalnum((unsigned char)c) || (c && strchr("_$.%", c));
 }
 
-/* The next word or single character; "" at the end. */
+/* The next token or single character; "" at the end. */
 static const char *next(parser *p)
 {
     size_t length = 0;
@@ -113,9 +114,9 @@ static symbol *find(const parser *p, const char *name)
     return found ? *found : NULL;
 }
 
-/* The symbol of a name, made if need be; what of a name in a block of its own
- * differs from one outside is not told apart: NVRTC's registers are numbered
- * through, and a block's are only written before they are read. */
+/* The symbol of a name, made if necessary. A name in an inner block is not
+ * distinguished from one outside: NVRTC numbers registers through, and a block
+ * writes its registers before it reads them. */
 static symbol *name_it(parser *p, const char *name, int kind)
 {
     static symbol nothing;
@@ -135,7 +136,7 @@ static symbol *name_it(parser *p, const char *name, int kind)
     return s;
 }
 
-/* A slot that begins with a value. */
+/* A slot with an initial value. */
 static int32_t slot_first(parser *p, const char *name, int what,
                           uint64_t value)
 {
@@ -168,8 +169,9 @@ size_t ptx_size_of_type(const char *type)
     return strcmp(type, ".pred") == 0 ? 1 : (size_t)atoi(type + 2) / 8;
 }
 
-/* What stands behind .shared, .local or .param, up to ',', ')' or ';' :
- * [.align N] .type name[count]. Returns its place in a space of *top bytes. */
+/* Parses the declaration after .shared, .local or .param, up to ',', ')' or
+ * ';':
+ * [.align N] .type name[count]. Returns its offset in a space of *top bytes. */
 static size_t variable(parser *p, size_t *top)
 {
     size_t align = 0, size = 0, count = 1;
@@ -252,7 +254,7 @@ static int32_t number(parser *p, bool negative)
     return constant(p, value);
 }
 
-/* The slot of a word: register, special register, number, variable. */
+/* The slot of a token: register, special register, number, variable. */
 static int32_t slot_of(parser *p, bool negative)
 {
     int32_t slot = special(p);
@@ -381,7 +383,7 @@ static void registers(parser *p)
     }
 }
 
-/* What is known when all instructions are. */
+/* Resolves labels when all instructions are known. */
 static void finish(parser *p)
 {
     ptx_kernel *k = p->kernel;

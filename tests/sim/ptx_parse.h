@@ -1,6 +1,6 @@
-/* ptx_parse.h: the text of a module as it is read, between ptx_parse.c, which
- * knows its words, names and operands, and ptx_make.c, which knows its
- * instructions. */
+/* ptx_parse.h: the state of parsing a module, shared by ptx_parse.c, which
+ * reads tokens, names and operands, and ptx_make.c, which reads instructions.
+ */
 #ifndef TN_SIM_PTX_PARSE_H
 #define TN_SIM_PTX_PARSE_H
 
@@ -33,13 +33,13 @@ typedef struct operand {
     int part_count;
 } operand;
 
-/* Says it, with the line and the word. */
+/* Reports an error with the line and the token. */
 void ptx_fail(parser *p, const char *what);
 /* Adds an instruction to the kernel. */
 void ptx_ins_new(parser *p, const ptx_ins *like);
 /* ".u32": 4 */
 size_t ptx_size_of_type(const char *type);
-/* Adds what the word in p->token does with its operands. */
+/* Adds the instruction named by p->token, with its operands. */
 void ptx_make(parser *p, ptx_ins *i, const operand *o);
 
 #endif

@@ -1,31 +1,32 @@
-/* ptx_reach.c: what the threads of a launch read and write. Every access is
- * checked: its place, its alignment, whether what it reads was written, and in
- * shared memory whether a barrier lies between it and another thread's. */
+/* ptx_reach.c: memory accesses of the threads of a launch. Each access is
+ * checked: its address, its alignment, whether the memory that it reads was
+ * written, and in shared memory whether a barrier separates it from another
+ * thread's access. */
 #include <string.h>
 
 #include "ptx_run.h"
 
 void ptx_where(const group *g, const thread *t, const ptx_ins *i)
 {
-    sim_say("  in %s, line %d of its PTX, thread %u of group %u",
-            g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
-            g->number);
+    sim_report("  in %s, line %d of its PTX, thread %u of group %u",
+               g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
+               g->number);
 }
 
 bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what)
 {
-    sim_say("%s", what);
+    sim_report("%s", what);
     ptx_where(g, t, i);
     g->error = SIM_FOUND;
     return false;
 }
 
-/* What is done with shared memory. */
+/* The kind of an access to shared memory. */
 enum { READS = 1, WRITES = 2 };
 
-/* False: two threads without a barrier between them, one of which writes; or a
- * read of what none has written. What is done is known where this is compiled:
- * much of the time of many a launch goes here. */
+/* False for a race: accesses of two threads, one of which writes, without a
+ * barrier between them; or for a read of uninitialized memory. The kind is a
+ * compile-time constant, since many launches spend much of their time here. */
 static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
 {
     const uint64_t now = g->epoch, own = now | who;
@@ -43,17 +44,18 @@ static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
     return true;
 }
 
-/* Says why. */
+/* Reports why. */
 static bool touch_refused(const group *g, const touch *s, bool only_reads)
 {
     const bool unwritten = s->wrote < g->first_epoch &&
                            (only_reads || s->read < g->epoch);
-    sim_say(unwritten ? "a read of byte %llu of shared memory, which nothing "
-                        "has written"
-                      : "a race: two threads reach byte %llu of shared memory, "
-                        "one to write, with no barrier between",
-            (unsigned long long)(s - g->touched)
-                << g->launch->kernel->shared_shift);
+    sim_report(unwritten
+                   ? "a read of byte %llu of shared memory, which nothing "
+                     "has written"
+                   : "a race: two threads reach byte %llu of shared memory, "
+                     "one to write, with no barrier between",
+               (unsigned long long)(s - g->touched)
+                   << g->launch->kernel->shared_shift);
     return false;
 }
 
@@ -74,13 +76,14 @@ static bool touch_shared(const group *g, const thread *t, const ptx_ins *i,
     return true;
 }
 
-/* False, said: a read of what the thread has not written. */
+/* False, with a report, for a read of memory that the thread has not written.
+ */
 static bool touch_local(const thread *t, const ptx_ins *i, uint64_t at)
 {
     if (i->op == PTX_ST)
         memset(t->local_written + at, 1, i->bytes);
     else if (memchr(t->local_written + at, 0, i->bytes)) {
-        sim_say("a read of local memory that nothing has written");
+        sim_report("a read of local memory that nothing has written");
         return false;
     }
     return true;
@@ -112,15 +115,15 @@ void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
                                    g->launch->parameters};
     void *found = NULL;
     if (at & (i->align - 1u)) {
-        sim_say("%s of %d bytes at %#llx is misaligned", what, i->align,
-                (unsigned long long)at);
+        sim_report("%s of %d bytes at %#llx is misaligned", what, i->align,
+                   (unsigned long long)at);
         g->error = TN_CU_MISALIGNED_ADDRESS;
     } else if (i->space == PTX_GLOBAL) {
         found = reach_global(g, i, at);
     } else if (at > size[i->space] || i->bytes > size[i->space] - at) {
-        sim_say("%s of %d bytes at %llu of %zu bytes of %s memory", what,
-                i->bytes, (unsigned long long)at, size[i->space],
-                name[i->space]);
+        sim_report("%s of %d bytes at %llu of %zu bytes of %s memory", what,
+                   i->bytes, (unsigned long long)at, size[i->space],
+                   name[i->space]);
         g->error = TN_CU_ILLEGAL_ADDRESS;
     } else if ((i->space == PTX_SHARED && !touch_shared(g, t, i, at)) ||
                (i->space == PTX_LOCAL && !touch_local(t, i, at))) {
@@ -149,8 +152,9 @@ static void atomic(const thread *t, unsigned char *at, const ptx_ins *i)
 
 /* ---- of a warp's threads together ---------------------------------------- */
 
-/* Places in shared memory of one grain each, those that may be reached. Where
- * neighbours read one place, the first and the last leave what all would. */
+/* Checks aligned accesses to shared memory of one granule each. If adjacent
+ * threads read the same address, recording the first and the last has the
+ * effect of all. */
 static inline void reach_grains(const group *g, const ptx_ins *i,
                                 const lanes *who, unsigned first,
                                 const uint64_t *at, unsigned char **to,
@@ -169,8 +173,8 @@ static inline void reach_grains(const group *g, const ptx_ins *i,
     }
 }
 
-/* What can be looked at for all threads at once. Of what is left NULL each
- * thread's is looked at by itself, which says why it may not. */
+/* Checks what can be checked for all threads at once. An access that is left
+ * NULL is then checked alone, which reports the error. */
 static void reach_together(group *g, const thread *warp, const ptx_ins *i,
                            const lanes *who, const uint64_t *at,
                            unsigned char **to)

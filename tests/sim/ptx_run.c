@@ -1,10 +1,10 @@
-/* ptx_run.c: the warps of a launch, one after the other: a warp runs until all
- * of its threads wait at a barrier or have ended. Of its threads those run
- * together that stand at one instruction, first those furthest back: so they
- * meet again behind a branch, an instruction is decoded once for 32 threads,
- * and what neighbours read or write is checked as one. With TENON_SIM_SEED
- * groups, warps and threads come in another order, and some warps' threads one
- * after the other between barriers. */
+/* ptx_run.c: runs the warps of a launch, one after the other. A warp runs until
+ * all of its threads wait at a barrier or have ended. Its threads at the same
+ * instruction run together, those furthest back first. So they converge after a
+ * branch, an instruction is decoded once for 32 threads, and accesses of
+ * adjacent threads are checked at once. With TENON_SIM_SEED blocks, warps and
+ * threads run in another order, and the threads of some warps one after the
+ * other between barriers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 __extension__ typedef unsigned __int128 ptx_u128;
 __extension__ typedef __int128 ptx_s128;
 
-/* What a slot holds, as each kind of number: of the upper bytes of a narrow one
- * nothing is asked. Nothing is made as a byte. */
+/* A slot's value as each kind of number. The upper bytes of a narrow one are
+ * undefined. No result is a byte. */
 #define BYTE(kind, type)                                                      \
     typedef type ptx_##kind;                                                  \
     static inline type get_##kind(uint64_t raw) { return (type)raw; }
@@ -47,9 +47,9 @@ WHOLE(s64, int64_t, uint64_t)
 REAL(f32, float, u32)
 REAL(f64, double, u64)
 
-/* An instruction that is a function of its operands, for each lane. Of a whole
- * warp the results lie aside first, so that a compiler sees that no operand
- * changes and takes lanes by vectors. */
+/* An instruction that is a function of its operands, for each lane. The results
+ * of a whole warp are first stored in a local array, so that the compiler knows
+ * that no operand changes and vectorizes over lanes. */
 #define A(kind) get_##kind(a[n].u64)
 #define B(kind) get_##kind(b[n].u64)
 #define C(kind) get_##kind(c[n].u64)
@@ -95,8 +95,8 @@ static uint32_t ptx_permute(uint32_t a, uint32_t b, uint32_t selector)
     return out;
 }
 
-/* One NaN: the other; -0 is less than +0. The greatest is the least of what is
- * negated. */
+/* The minimum. If one operand is NaN, the other; -0 is less than +0. The
+ * maximum is the negated minimum of the negated operands. */
 #define LEAST(t, T)                                                           \
     static T ptx_min_##t(T x, T y)                                            \
     {                                                                         \
@@ -115,7 +115,7 @@ LEAST(f64, double)
 SATURATE(ptx_to_s32, int32_t, 0x1p31, INT32_MAX, INT32_MIN, 0)
 SATURATE(ptx_to_s64, int64_t, 0x1p63, INT64_MAX, INT64_MIN, INT64_MIN)
 
-/* Any NaN gives the GPU's own, of neither sign. */
+/* Every NaN becomes the GPU's canonical NaN. */
 static uint16_t ptx_to_half(float x)
 {
     return (uint16_t)(x != x ? 0x7fff : tn__narrow_encode(TN_F16, x));
@@ -161,7 +161,7 @@ static bool copy_begin(group *g, thread *t, const ptx_ins *i)
     return ptx_reach(g, t, i, to) != NULL;
 }
 
-/* All that were committed but for the last `left` groups. */
+/* Completes all committed groups of copies except the last `left`. */
 static bool copies_end(group *g, thread *t, uint32_t left)
 {
     uint32_t kept = 0;
@@ -195,8 +195,8 @@ static float half_of(const ptx_ins *i, uint32_t code)
     return tn__narrow_decode(i->kind ? TN_BF16 : TN_F16, code & 0xffff);
 }
 
-/* Which lane has what: PTX ISA, "Matrix Fragments for mma.m16n8k16 with
- * floating point type". Sums are taken in rising k. */
+/* The layout of lanes is that of PTX ISA, "Matrix Fragments for mma.m16n8k16
+ * with floating point type". Sums are in rising k. */
 static void mma(thread *warp, const ptx_ins *i)
 {
     float a[16][16], b[16][8], c[16][8];
@@ -223,7 +223,7 @@ static void mma(thread *warp, const ptx_ins *i)
         }
 }
 
-/* Each lane says where one row of one of four 8 x 8 matrices lies. */
+/* Each lane has the address of one row of one of four 8 x 8 matrices. */
 static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
 {
     uint16_t half[WARP][8];
@@ -260,7 +260,7 @@ static void shuffle(thread *warp, const ptx_ins *i)
     }
 }
 
-/* The last of some threads that does not wait where one of them does. */
+/* The last thread that does not wait at the barrier at which another waits. */
 static const thread *elsewhere(const thread *all, unsigned count,
                                const thread *one)
 {
@@ -270,7 +270,8 @@ static const thread *elsewhere(const thread *all, unsigned count,
     return NULL;
 }
 
-/* What all of a warp's threads stand at; true: they go on. */
+/* Runs the instruction at which all of a warp's threads wait. True: they
+ * continue. */
 static bool warp_meets(group *g, thread *warp, unsigned count)
 {
     const thread *meets = NULL;
@@ -315,7 +316,7 @@ static bool end(group *g, thread *t)
     return ptx_refuse(g, t, t->copy[0].ins, "a copy that nothing waits for");
 }
 
-/* Those of the lanes that the guard lets through. */
+/* The lanes for which the guard is true. */
 static void guarded(const thread *warp, const ptx_ins *i, const lanes *all,
                     lanes *some)
 {
@@ -328,8 +329,8 @@ static void guarded(const thread *warp, const ptx_ins *i, const lanes *all,
     some->count = count;
 }
 
-/* Runs lanes that stand at one instruction, until they part, come to that of
- * others, wait, end or fail. */
+/* Runs lanes at the same instruction, until they diverge, reach the instruction
+ * of others, wait, end or fail. */
 static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
 {
     int32_t at = warp[all->lane[0]].at;
@@ -413,7 +414,7 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
 
 /* ---- groups ------------------------------------------------------------- */
 
-/* All threads stand at one barrier, or have ended. */
+/* Do all threads wait at one barrier, or have ended? */
 static bool barrier_is_whole(group *g)
 {
     const ptx_ins *const ins = g->launch->kernel->ins;
@@ -430,7 +431,8 @@ static bool barrier_is_whole(group *g)
     return false;
 }
 
-/* Constants and special registers; of a launch's later groups one alone. */
+/* Sets constants and special registers; for later blocks of a launch only the
+ * block's number. */
 static void first_slots(const group *g, const thread *t, bool of_launch)
 {
     const ptx_kernel *k = g->launch->kernel;
@@ -461,8 +463,9 @@ static void thread_begin(const group *g, thread *t)
     first_slots(g, t, false);
 }
 
-/* Of a warp's threads that run those furthest back, and where the next stand
- * (none: INT32_MAX). one_by_one: the first that runs, from one on. */
+/* Selects the running threads of a warp that are furthest back, and the
+ * position of the next ones (none: INT32_MAX). one_by_one: the first running
+ * thread from `one` on. */
 static int32_t next_lanes(const thread *warp, unsigned count, unsigned from,
                           bool one_by_one, lanes *who)
 {
@@ -491,7 +494,8 @@ static int32_t next_lanes(const thread *warp, unsigned count, unsigned from,
     return others;
 }
 
-/* The threads of a warp until each waits or has ended; how many wait. */
+/* Runs the threads of a warp until each waits or has ended. Returns how many
+ * wait. */
 static unsigned run_warp(group *g, thread *warp, unsigned count, unsigned from)
 {
     const bool one_by_one = sim_random(2);

@@ -1,11 +1,11 @@
-/* ptx_run.h: the threads of a launch, between ptx_run.c, which runs them, and
- * ptx_reach.c, which says what memory they reach. */
+/* ptx_run.h: the threads of a launch, shared by ptx_run.c, which runs them, and
+ * ptx_reach.c, which checks and makes their memory accesses. */
 #ifndef TN_SIM_PTX_RUN_H
 #define TN_SIM_PTX_RUN_H
 
 #include "ptx.h"
 
-/* MEETS: stands at an instruction of its whole warp. */
+/* MEETS: waits at an instruction of the whole warp. */
 enum { RUNS, WAITS, MEETS, ENDED, FAILED };
 enum { WARP = 32, MOST_COPIES = 64 };
 
@@ -26,8 +26,9 @@ typedef struct thread {
     copy *copy; /* under way; room for MOST_COPIES where the kernel has any */
 } thread;
 
-/* Who reached a grain of shared memory last, to write and to read: an epoch,
- * which a barrier ends, and in the lower 16 bits a thread's number + 1. */
+/* The last access to a granule of shared memory, for writes and for reads: an
+ * epoch, which a barrier ends, and in the lower 16 bits the thread's number
+ * + 1. */
 typedef struct touch {
     uint64_t wrote, read;
 } touch;
@@ -56,7 +57,7 @@ static inline ptx_slot *slot_of(const thread *t, int32_t slot)
     return t->slot + (ptrdiff_t)slot * WARP;
 }
 
-/* A slot of each lane, from values that lie aside. A whole warp's go by
+/* Copies a slot of each lane from other memory. A whole warp's are copied by
  * vectors; memcpy would be `rep movs` here. */
 static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
                              const uint64_t *restrict value)
@@ -69,12 +70,13 @@ static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
             slots[who->lane[n]].u64 = value[n];
 }
 
-/* Says where a thread stands. */
+/* Reports the position of a thread. */
 void ptx_where(const group *g, const thread *t, const ptx_ins *i);
-/* False: what is wrong, said, with where; the group's error. */
+/* Reports an error with its position and sets the group's error. Returns false.
+ */
 bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what);
-/* Where an access of a thread reaches. NULL, said, with the group's error, if
- * it may not. */
+/* The memory of a thread's access. If the access is not allowed: NULL, with a
+ * report and the group's error set. */
 void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at);
 /* An LD, ST or ATOM of some of a warp's threads; false: one of them may not. */
 bool ptx_access(group *g, thread *warp, const ptx_ins *i, const lanes *who);

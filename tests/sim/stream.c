@@ -1,13 +1,13 @@
-/* stream.c: streams, events, and the order of what is given to them. Work
- * waits until something forces it to run: a sync, an event waited for, a free.
- * So what forgets to wait sees old data, every time. With TENON_SIM_SEED some
- * of it runs earlier, here and there, as chance will have it.
+/* stream.c: streams, events, and the order of their work. Work is deferred
+ * until something forces it to run: a sync, a wait for an event, a free. So
+ * code that forgets to wait always sees old data. With TENON_SIM_SEED some of
+ * the work runs earlier, at random.
  *
- * A clock tells, for each stream, how much of its work is done for certain: it
- * is what an event carries from one stream to another and a sync to the host
- * (vector clocks: C. Fidge, "Timestamps in message-passing systems that
- * preserve the partial ordering", 1988). memory.c looks there whether two
- * accesses of different streams have an order. */
+ * A vector clock holds, for each stream, how much of its work is certainly
+ * done. Events carry it from one stream to another, and a sync carries it to
+ * the host (C. Fidge, "Timestamps in message-passing systems that preserve the
+ * partial ordering", 1988). memory.c uses it to decide whether two accesses of
+ * different streams are ordered. */
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ bool sim_queue_uses(const sim_queue *q, const void *uses)
     return w;
 }
 
-/* A device rounds as it does, whatever the calling thread has set. */
+/* A device's rounding does not depend on the calling thread's mode. */
 static void run_one(struct CUstream_st *s)
 {
     fenv_t callers;
@@ -102,7 +102,7 @@ static void run_one(struct CUstream_st *s)
     free(w);
 }
 
-/* All of it, or up to where an event is done. */
+/* Runs all work of a stream, or up to an event. */
 static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
                        uint64_t mark)
 {
@@ -114,7 +114,7 @@ static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
 tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes)
 {
     if (!stream)
-        sim_say("work for the default stream, which waits for all others");
+        sim_report("work for the default stream, which waits for all others");
     tn_cu_result error = sim_handle_check(stream, "stream", false);
     sim_work *w = error ? NULL : malloc(bytes);
     if (!w) {
@@ -180,7 +180,7 @@ tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
     return 0;
 }
 
-/* The driver would let the work end by itself; so does this, now. */
+/* A real driver finishes the work later; this one does it now. */
 tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 {
     ENTER_WITH(stream, "stream", false);
@@ -245,7 +245,7 @@ tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
 
 typedef struct event_work {
     sim_work work;
-    struct CUstream_st *stream; /* that it was given to */
+    struct CUstream_st *stream; /* that the event was recorded in */
     struct CUevent_st *event;
     uint64_t mark; /* of the event, when it was recorded or waited for */
 } event_work;
@@ -314,7 +314,8 @@ tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
     return give_event(stream, event, run_record);
 }
 
-/* Asked again and again, it must come: a real device goes on by itself. */
+/* Repeated queries must succeed eventually, since a real device continues
+ * working. */
 tn_cu_result cuEventQuery(tn_cu_event event)
 {
     ENTER_WITH(event, "event", false);

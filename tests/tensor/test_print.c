@@ -1,5 +1,5 @@
-/* Tensors as text: what PyTorch 2.x prints. On the cpu, where no device is
- * named; on reference it is. */
+/* Tensors as text, as PyTorch 2.x prints them. On the cpu no device is printed;
+ * on reference it is. */
 #include <tap.h>
 #include <tenon/ops.h>
 

@@ -1,5 +1,5 @@
-/* Tensors from C and back: arrays, wrapped memory, numbers, attributes,
- * shapes. */
+/* Tensors from C and back: arrays, wrapped memory, numbers, attributes, shapes.
+ */
 #include <tap.h>
 #include <tenon/ops.h>
 #include <tensor/tensor.h>
@@ -10,14 +10,17 @@ static void check_arrays(void)
     float back[6] = {0};
     tn_tensor *x = tn_tensor_from_array(data, TN_F32, tn_dims(2, 3));
     is_int(tn_tensor_to_array(x, back, sizeof back), TN_OK, "to_array");
-    ok(memcmp(back, data, sizeof data) == 0, "what went in comes out");
+    ok(memcmp(back, data, sizeof data) == 0,
+       "numbers from an array are read back");
     is_int(tn_tensor_to_array(tn_t(x), back, sizeof back), TN_OK,
            "to_array of a transposed view");
     const float transposed[] = {1, 4, 2, 5, 3, 6};
     ok(memcmp(back, transposed, sizeof back) == 0, "row-major in its order");
     is_int(tn_tensor_to_array(x, back, 8), TN_ERR_ARGUMENT, "a short array");
-    is_str(tn_error(), "tensor_to_array: the array has 8 bytes, the tensor 24 "
-                       "(6 of float32)", "is told");
+    is_str(tn_error(),
+           "tensor_to_array: the array has 8 bytes, the tensor 24 "
+           "(6 of float32)",
+           "is reported");
     tn_error_clear();
 
     const float changed[] = {10, 20, 30};
@@ -74,9 +77,9 @@ static void check_attributes(void)
     is_int(tn_tensor_size(x, 3), -1, "size of no dimension");
     is_int(tn_tensor_numel(x), 24, "numel");
     is_int(tn_tensor_strides(x)[0], 12, "row-major strides");
-    ok(tn_tensor_is_contiguous(x), "what is made is contiguous");
+    ok(tn_tensor_is_contiguous(x), "a new tensor is contiguous");
     tn_tensor *t = tn_transpose(x, 0, 2);
-    ok(!tn_tensor_is_contiguous(t), "its transposition is not");
+    ok(!tn_tensor_is_contiguous(t), "its transpose is not contiguous");
     ok(tn_tensor_is_alias(x, t), "but shares its memory");
     ok(!tn_tensor_is_alias(x, tn_clone(x)), "a clone does not");
     ok(tn_tensor_device(x) == tn_device_current(), "device");
@@ -112,7 +115,7 @@ static void check_wrap(void)
     tn_scope_close(scope);
     is_int(released, 0, "a view holds the loan");
     tn_drop(view);
-    is_int(released, 5, "which ends once, with the last of them");
+    is_int(released, 5, "the memory is released once, with the last tensor");
 }
 
 static void check_shapes(void)

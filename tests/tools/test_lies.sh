@@ -1,6 +1,5 @@
-# Each fault of tests/plugins/threaded/lies.txt, put into a device that is right
-# without it, is found by tenon-plugin-check: by the check and with the words
-# that stand there.
+# tenon-plugin-check finds each fault of tests/plugins/threaded/lies.txt that is
+# put into a correct device: the named check fails with the message given there.
 . "$top_srcdir/tests/tap.sh"
 
 kit=$top_builddir/tools/tenon-plugin-check
@@ -11,7 +10,7 @@ if nm -D "$kit" | grep -qE '__(asan|tsan)_init'; then
     done_testing
 fi
 
-# The tree as the sources see it, and what is built of it.
+# A copy of the sources that the device needs, and its objects.
 mkdir -p "$scratch/plugins/reference" "$scratch/tests/plugins/threaded" \
     "$scratch/right" "$scratch/wrong"
 cp "$top_srcdir"/plugins/reference/*.[ch] "$scratch/plugins/reference"
@@ -48,7 +47,8 @@ is_str "$? $(tail -n 1 "$scratch/out" | grep -c ' L2 (L0 ')" "0 1" \
     "without a lie it passes every check"
 grep -v '^ok ' "$scratch/out" | note
 
-# A vendor's library, in a folder of its own; finds puts one beside the plugin.
+# A vendor's library, in a folder of its own; finds() puts one beside the
+# plugin.
 mkdir "$scratch/vendor"
 VENDOR=$scratch/vendor/libvendor.so
 VENDOR_BESIDE=$scratch/wrong/libbeside.so
@@ -83,7 +83,7 @@ finds() {
     if [ $bad != 0 ] ||
         ! link "$scratch/wrong/tn_threaded.so" "$scratch"/wrong/*.o \
             >>"$scratch/out" 2>&1; then
-        fail "$1: its lines are there, and compile"
+        fail "$1: its lines exist in the source, and it compiles"
         note <"$scratch/out"
         return
     fi

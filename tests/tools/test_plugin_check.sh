@@ -1,5 +1,5 @@
-# tenon-plugin-check: passes the plugins that are right, and finds each fault of
-# the lying one, for the right reason. (Faults: tests/plugins/lying.)
+# tenon-plugin-check passes correct plugins, and finds each fault of the lying
+# one with the right message. (Faults: tests/plugins/lying.)
 . "$top_srcdir/tests/tap.sh"
 unset TENON_LYING_LIE
 
@@ -85,31 +85,32 @@ finds abort matmul "ended by signal 6"
 finds exit matmul "ended the program with status 0"
 finds sleep loops "no end after 1 s" --only loops --timeout 1
 
-# Without devices nothing has a meaning; types have names, rules are told.
+# If the check `devices` fails, the kit stops. Failures name types and rules.
 TENON_LYING_LIE=types
 export TENON_LYING_LIE
 check $lying
 is_str "$status $(grep -cE '^(not )?ok ' "$scratch/out")" "1 8" \
-    "types: the kit stops after devices"
+    "the kit stops when the check devices fails"
 is_str "$(grep '^# stopped' "$scratch/out")" \
-    "# stopped: without devices no other check has a meaning" "and says so"
+    "# stopped: without devices no other check is meaningful" \
+    "and prints that it stopped"
 check --json $lying
 is_str "$(sed -n 's/^ *"\(stopped_by.*\)", "summ.*/\1/p
     s/.*"device": "[^"]*", "\(stopped_by": "[a-z]*\)".*/\1/p' "$scratch/out")" \
-    'stopped_by": "devices' "and --json says so"
+    'stopped_by": "devices' "and --json says which check stopped it"
 unset TENON_LYING_LIE
 TENON_LYING_LIE=sort
 export TENON_LYING_LIE
 check --only sort $lying
 is_str "$(sed -n 's/^# plugin.h: //p' "$scratch/out")" "tn_sort_args: a stable \
 sort along the last dimension; NaN is greatest, -0 equals +0" \
-    "a failure tells the rule"
+    "a failure prints the rule"
 words='sort with flags [01], in [FBI][0-9A-Z]+ \(.*: element [0-9]+ of'
 is_str "$(grep -cE "^not ok 1 - L2 sort: $words" "$scratch/out")" 1 \
-    "the call, the type by its name, and the element"
+    "a failure names the call, the type and the element"
 unset TENON_LYING_LIE
 
-# A failure says how to see it again.
+# A failure prints the command that repeats it.
 TENON_LYING_LIE=position
 export TENON_LYING_LIE
 check --only 'random programs' $lying
@@ -117,15 +118,15 @@ replay=$(sed -n 's/^# replay: tenon-plugin-check//p' "$scratch/out")
 first=$(grep '^not ok' "$scratch/out")
 eval "$kit $replay" >"$scratch/again" 2>&1
 is_str "$(grep '^not ok' "$scratch/again")" "${first:-a failure}" \
-    "the line it prints replays the failure"
-is_str "$(grep -c '^# operand 0: ' "$scratch/again")" 1 "and shows the program"
+    "the printed command repeats the failure"
+is_str "$(grep -c '^# operand 0: ' "$scratch/again")" 1 "and prints the program"
 unset TENON_LYING_LIE
 
 check --level 0 --json tenon-1/tn_cpu.so
 is_str "$status $(grep -c '"result": "passed"' "$scratch/out")" "0 9" \
-    "--json tells each check"
+    "--json reports each check"
 is_str "$(tr -d ' \n' <"$scratch/out" | sed 's/.*"level":0,"plugin":/level 0 of /
-    s/,"version.*//')" 'level 0 of "cpu"' "and the level that holds"
+    s/,"version.*//')" 'level 0 of "cpu"' "and the level that passes"
 
 is_str "$(nm -D --undefined-only $kit | grep -c ' tn_')" 0 \
     "the kit needs no installed libtenon"
@@ -137,7 +138,7 @@ check --only pool --mask conv,pool tenon-1/tn_cpu.so
 is_str "$(sed -n 's/^ok [0-9]* - L2 //p' "$scratch/out")" "pool without conv
 pool without pool # SKIP it has no extension pool
 pool without conv,pool # SKIP it has no extension pool" \
-    "an extension can, under its name"
+    "an extension can be masked by its name"
 check --only nothing tenon-1/tn_cpu.so
 is_str "$status" 2 "an unknown check is named"
 check "$scratch/none.so"

@@ -1,9 +1,9 @@
-# The program tenon, as a person at a shell meets it.
+# The program tenon, as a user runs it in a shell.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
 
-# tenon DEVICE ARGUMENT...: its exit status is $status; what it said lies in
+# tenon DEVICE ARGUMENT...: sets $status to its exit status; its output is in
 # $scratch/out and $scratch/err
 tenon() {
     device=$1
@@ -26,19 +26,19 @@ matches() {
 tenon cpu info
 is_str "$status" 0 "tenon info succeeds"
 out '^tenon +[0-9]+\.[0-9]+\.[0-9]+$' "it names its version"
-out '^device +cpu:0 \(TENON_DEVICE=cpu\)$' "and the device, and who chose it"
-is_empty "$(cat "$scratch/err")" "and says nothing on stderr"
+out '^device +cpu:0 \(TENON_DEVICE=cpu\)$' "and the device, with the variable that chose it"
+is_empty "$(cat "$scratch/err")" "and prints nothing on stderr"
 
 TENON_NUM_THREADS=many tenon cpu info
-out '^threads +[0-9]+, what was asked for cannot be had' "threads not had"
+out '^threads +[0-9]+, not the number that was requested' "info reports a refused thread count"
 
 tenon reference info
-out '^device +reference:0 ' "the reference plugin is had by its name"
+out '^device +reference:0 ' "the reference plugin is chosen by its name"
 
 tenon nosuch info
 is_str "$status" 1 "a device that does not exist is an error"
-err 'nosuch' "which names what was asked for"
-err 'cpu' "and what there is"
+err 'nosuch' "which names the device that was requested"
+err 'cpu' "and the devices that there are"
 is_str "$(wc -l <"$scratch/err")" 1 "in one line"
 
 tenon cuda info
@@ -52,8 +52,8 @@ out '^reference:0: ' "and reference:0"
 is_empty "$(grep -F / "$scratch/out" | grep -F .so)" "and no files"
 
 tenon auto devices -v
-out "^cpu: .*tn_cpu\\.so: 1 device$" "-v tells each plugin's file"
-out '^looked in: .*tenon-1' "and the folders that were looked through"
+out "^cpu: .*tn_cpu\\.so: 1 device$" "-v prints each plugin's file"
+out '^looked in: .*tenon-1' "and the folders that were searched"
 
 (TENON_PLUGIN_PATH=$scratch/empty tools/tenon devices -v) >"$scratch/out" 2>&1
 out '^cpu: ' "without a path, the plugins beside the library are found"
@@ -79,8 +79,8 @@ fi
 traced=$scratch/trace.json
 TENON_DEVICE=cpu tools/tenon trace -o "$traced" tools/tenon info \
     >"$scratch/out" 2>"$scratch/err"
-is_str "$?" 0 "tenon trace runs a program, and has its exit status"
-out '^tenon +[0-9]' "which says what it says"
+is_str "$?" 0 "tenon trace runs a program and returns its exit status"
+out '^tenon +[0-9]' "and passes on its output"
 
 (cd "$top_srcdir" && TENON_DEVICE=cpu TENON_TRACE=$traced \
     "$OLDPWD/examples/tensors") >/dev/null 2>&1
@@ -91,7 +91,7 @@ out ' softmax$' "its operators, a line each"
 tenon cpu trace --summary "$traced" --by shapes
 out ' softmax [(]2, 3[)] float32' "or a line for each of their shapes"
 
-# Work that a device told of later: 30 us of it given within an operator, 10 us
+# Device work that is reported later: 30 us submitted within an operator, 10 us
 # outside of all.
 cat >"$scratch/lane.json" <<'END'
 [{"name":"tenon","ph":"M","pid":1,"tid":0,"args":{"device":"cuda:0","bytes_per_second":1000000000,"operations_per_second":1000000000}},
@@ -102,36 +102,36 @@ cat >"$scratch/lane.json" <<'END'
 ]
 END
 tenon cpu trace --summary "$scratch/lane.json"
-is_str "$status" 0 "a trace with a device's own time is added up"
-out '^0.055 ms, 0.040 ms of the device; limits of cuda:0' "both times in all"
+is_str "$status" 0 "a trace with device times is summarized"
+out '^0.055 ms, 0.040 ms of the device; limits of cuda:0' "with both totals"
 out '^ +own ms +device ms +share' "and each in a column"
 out '^ +0.005 +0.030 +75.0 % +1 +30.00 +0.50 +0.00 +50 %  exp$' \
-    "a line has the device's time, and its part of the limit"
-out '^ +0.000 +0.010 +25.0 % +1 +10.00 .*  copy$' "what no operator gave, too"
+    "a line has the device time, and its percentage of the limit"
+out '^ +0.000 +0.010 +25.0 % +1 +10.00 .*  copy$' "work outside of operators has a line, too"
 is_str "$(sed -n 4p "$scratch/out" | sed 's/.* //')" exp \
-    "the first one is what the device was at for longest"
+    "the line with the longest device time comes first"
 
 sed '$d' "$traced" >"$scratch/cut.json"
 printf '{"name":"half' >>"$scratch/cut.json"
 tenon cpu trace --summary "$scratch/cut.json"
-is_str "$status" 0 "what a killed program leaves is added up too"
+is_str "$status" 0 "the trace of a killed program is summarized, too"
 
 tenon cpu trace --summary "$scratch/none.json"
 is_str "$status" 1 "no file is an error"
-err 'none.json' "that names it"
+err 'none.json' "which names the file"
 echo '[{"name":"other"}]' >"$scratch/other.json"
 tenon cpu trace --summary "$scratch/other.json"
 is_str "$status" 1 "so is a trace of something else"
 echo 'no JSON' >"$scratch/other.json"
 tenon cpu trace --summary "$scratch/other.json"
-is_str "$status" 1 "and what is no JSON"
+is_str "$status" 1 "and a file that is no JSON"
 tenon cpu trace --summary "$traced" --by colour
-is_str "$status" 2 "columns are op, module and shapes"
+is_str "$status" 2 "--by accepts op, module and shapes only"
 tenon cpu trace
-is_str "$status" 2 "a program is wanted"
+is_str "$status" 2 "tenon trace without a program is an error"
 tenon cpu trace "$scratch/no-such-program"
-is_str "$status" 1 "one that there is"
-err 'no-such-program' "by name"
+is_str "$status" 1 "and with a program that does not exist"
+err 'no-such-program' "which the error names"
 
 # ---- help --------------------------------------------------------------------
 

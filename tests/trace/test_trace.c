@@ -1,5 +1,5 @@
-/* test_trace.c: what a trace says of operators, gradients, modules and ranges,
- * and what its callers get wrong. */
+/* test_trace.c: the events of operators, gradients, modules and ranges in a
+ * trace, and users' mistakes. */
 #include <jansson.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -80,7 +80,7 @@ static void test_mistakes(void)
     refused(tn_trace_start("/nowhere/at/all.json"), TN_ERR_IO,
             "/nowhere/at/all.json", "a file that cannot be made is named");
     refused(tn_trace_stop(), TN_ERR_STATE, "tn_trace_start",
-            "what does not run cannot be stopped");
+            "a trace that does not run cannot be stopped");
     is_int(tn_trace_start(path), TN_OK, "a trace starts");
     refused(tn_trace_start(path), TN_ERR_STATE, "tn_trace_stop",
             "and not twice");
@@ -117,16 +117,16 @@ static void test_operators(void)
            "a product computes 2 m n k operations");
     is_int((int)figure(matmul, "bytes"), 4 * (8 * 16 + 16 * 4 + 8 * 4),
            "and moves its operands");
-    /* Where the device tells when it worked, that is what is held against it. */
+    /* If the device reports its times, they are compared. */
     const json_t *timed =
         tells_time() ? find(all, "device", "matmul", 0) : matmul;
     ok(json_object_get(json_object_get(timed, "args"), "of_limit"),
-       "its part of the limit is told");
+       "its percentage of the limit is reported");
     const json_t *add = find(all, "op", "add", 0);
     is_int((int)figure(add, "bytes"), 4 * (32 + 4 + 32),
            "an operand that is broadcast is read once");
     is_int(count_of(all, "op", "add"), 1,
-           "what came before and after is not there");
+           "events before and after are not in it");
     const json_t *view = find(all, "op", "transpose", 0);
     ok(view && !json_object_get(json_object_get(view, "args"), "calls"),
        "a view has called no device");
@@ -156,13 +156,13 @@ static void test_training(void)
     const json_t *step = find(all, "range", "step \"1\"\n", 0);
     const json_t *backward = find(all, "range", "backward", 0);
     ok(step, "a range has its name, whatever is in it");
-    ok(backward && within(backward, step), "backward lies in it");
+    ok(backward && within(backward, step), "backward is within it");
     ok(find(all, "range", "Linear", 1), "modules are there");
     const json_t *layer = find(all, "op", "linear_activation", 0);
     ok(layer && figure(layer, "calls") <= 2,
        "a layer and its activation are a product and one program");
     is_int(count_of(all, "op", "clone"), 0,
-           "the gradients of weights are made as the weights lie");
+           "gradients of weights have the weights' strides");
     const json_t *gradient = find(all, "backward", "add_relu", 0);
     gradient = gradient ? gradient : find(all, "backward", "linear_relu", 0);
     ok(gradient && within(gradient, backward),
@@ -229,13 +229,13 @@ static void test_instructions(void)
     is_int(instructions(all, "sum", 0), 128, "a sum adds each");
     is_int(instructions(all, "matmul", 0), 0, "a matrix product has none");
     is_int(instructions(all, "traced_row", 0), 128 + exp_row,
-           "what is the same for all rows counts once");
+           "an operand that is the same for all rows counts once");
     is_int(instructions(all, "traced_rounds", 0), 9 * 2 * 128,
            "a loop has its rounds");
     is_int(instructions(all, "traced_kept", 0), 9 * 128 + 8 * exp_row,
-           "what is the same in each round counts once");
+           "an operand that is the same in each round counts once");
     is_int(instructions(all, "traced_search", 0), 128,
-           "one that may end before has the question alone");
+           "a loop that may end early counts its condition only");
     ok(instructions(all, "gcd", 0) < 2 * 128 * 20, "as has gcd's");
     json_decref(all);
 }
@@ -283,16 +283,16 @@ static void test_limits(void)
         json_decref(all);
     }
     ok(bytes[0] > 0 && bytes[0] == bytes[1],
-       "a second trace does not measure the limits anew");
+       "a second trace does not measure the limits again");
 }
 
 enum { LANE = 10000 }; /* the least number of a device's lane */
 
-/* What a device that is not waited for did, and when: in a lane of its own, in
- * the order of the queue, each piece after it was given. */
+/* The work of an asynchronous device, with times: in a lane of its own, in the
+ * order of the queue, each piece after it was submitted. */
 static void test_lane(void)
 {
-    enum { MANY = 600 }; /* more than are kept at a time */
+    enum { MANY = 600 }; /* more than fit into the buffer */
     tn_tensor *x = tn_ones(tn_dims(8, 16));
     tn_exp(tn_add(x, x));
     tn_trace_start(path);
@@ -304,7 +304,7 @@ static void test_lane(void)
     }
     tn_trace_pop();
     tn_item(tn_sum(x));
-    tn_add(x, x); /* nobody waits for it but the end of the trace */
+    tn_add(x, x); /* only the end of the trace waits for it */
     tn_trace_stop();
     json_t *all = events(), *event;
     size_t i;
@@ -330,7 +330,7 @@ static void test_lane(void)
     }
     if (!tells_time()) {
         is_int(pieces + lanes + arrows, 0,
-               "what waits for itself has the host's time alone");
+               "synchronous work has host time only");
         json_decref(all);
         return;
     }
@@ -340,7 +340,7 @@ static void test_lane(void)
     is_int(count_of(all, "device", "add"), 1, "and one at the end");
     is_int(disorder, 0, "one behind the other");
     is_int(early, 0, "and none before it was given");
-    is_int(arrows, 2 * pieces, "an arrow goes there from where it was given");
+    is_int(arrows, 2 * pieces, "an arrow goes from the submission to the work");
     is_int(lanes, 1, "the lane has the device's name");
     note("%d pieces, %.0f us of the device", pieces, device_us);
     const json_t *op = find(all, "op", "exp", 0);
@@ -362,7 +362,7 @@ static void test_lane_again(void)
     tn_trace_stop();
     json_t *all = events();
     is_int(count_of(all, "device", "exp"), 0, "a new trace has no old work");
-    is_int(count_of(all, "device", "neg"), tells_time(), "but its own");
+    is_int(count_of(all, "device", "neg"), tells_time(), "but its own events");
     json_decref(all);
 }
 
@@ -463,7 +463,7 @@ static void test_names(void)
     is_int((int)json_array_size(all), 6, "whatever names are, it is JSON");
     for (int i = 0; i < 4; i++)
         is_str(text(json_array_get(all, (size_t)i + 1), "name"), shown[i],
-               "a question mark for what is no UTF-8 (%d)", i);
+               "invalid UTF-8 becomes a question mark (%d)", i);
     json_decref(all);
 }
 
@@ -493,7 +493,7 @@ static void test_crash(void)
         lines++;
     if (file)
         fclose(file);
-    ok(lines >= 2, "what led to a crash is in the file");
+    ok(lines >= 2, "the events before a crash are in the file");
 }
 
 static void test_fork(void)

@@ -1,13 +1,13 @@
-/* resume.c: a run that can be killed at any step and taken up again: for
+/* resume.c: a training run that can be killed at any step and resumed, for
  * test_resume.sh.
  *
- *     resume FILE            trains to the end, from FILE where it is there;
- *                            prints a hash of weights, state and losses' sum
+ *     resume FILE            trains to the end, from FILE if it exists; prints
+ *                            a hash of weights, state and the sum of losses
  *     resume FILE STEP       the same, but kills itself in step STEP
  *
- * Shuffled batches made by two workers, random noise on the samples, dropout in
- * the model, a schedule, momentum: whatever is not brought back shows in the
- * hash. */
+ * It has shuffled batches from two workers, random noise on the samples,
+ * dropout in the model, a schedule and momentum: any state that is not restored
+ * changes the hash. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
-/* test_amp.c: the digits learned in mixed precision.
+/* test_amp.c: trains on the digits in mixed precision.
  *
  * The same network, seed and order of batches in float32, under autocast to
- * bfloat16, and to float16 with a gradient scaler that begins far too high. All
- * reach the accuracy of float32 less 2 percent of the 360 held-out images. */
+ * bfloat16, and to float16 with a gradient scaler whose initial scale is far
+ * too high. All reach the accuracy of float32 less 2 percent of the 360
+ * held-out images. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"

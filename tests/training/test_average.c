@@ -1,6 +1,6 @@
 /* test_average.c: averaged weights; a scaler and an average in a checkpoint.
- * Figures are those of torch.optim.swa_utils.AveragedModel (2.15) over a
- * BatchNorm1d(2) whose weights are set five times. */
+ * The expected numbers are those of torch.optim.swa_utils.AveragedModel (2.15)
+ * for a BatchNorm1d(2) whose weights are set five times. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -139,7 +139,7 @@ static void check_checkpoint(void)
                          b = tn_grad_scaler_snapshot(copy.scaler);
     ok(a.scale == b.scale && b.growth_interval == 7 && b.growth_tracker == 3,
        "with its scaler, to the last digit");
-    is_int(tn_average_updates(copy.average), 3, "the average goes on");
+    is_int(tn_average_updates(copy.average), 3, "the average continues");
     tn_tensor *x = tn_average_at(all.average, 0),
               *y = tn_average_at(copy.average, 0);
     ok(tn_item_int(tn_to_dtype(tn_equal(x, y), TN_I64)) == 1,
@@ -155,7 +155,7 @@ static void check_checkpoint(void)
     tn_error_clear();
     tn_average_swap(all.average);
     is_int(tn_checkpoint_save(path, &all), TN_ERR_STATE,
-           "nothing is saved while averages stand in the module");
+           "nothing is saved while the module has the averages");
     tn_error_clear();
     is_int(tn_checkpoint_load(path, &all), TN_ERR_STATE, "nor loaded");
     tn_error_clear();
@@ -170,15 +170,15 @@ static void check_mistakes(void)
 {
     tn_module *m = tn_nn_linear(2, 2);
     tn_average *average = tn_average_new(m);
-    ok(!tn_average_new(NULL), "no module, no average");
-    is_str(tn_error(), "average_new: module is NULL", "is told");
+    ok(!tn_average_new(NULL), "without a module there is no average");
+    is_str(tn_error(), "average_new: module is NULL", "is reported");
     tn_error_clear();
     ok(!tn_average_new(m, .decay = 1), "a decay of 1 is refused");
     is_str(tn_error(), "average_new: decay is 1; it must be at least 0 and "
                        "below 1", "by name");
     tn_error_clear();
     ok(tn_average_update(NULL) == TN_ERR_ARGUMENT, "no average");
-    is_str(tn_error(), "average_update: average is NULL", "is told");
+    is_str(tn_error(), "average_update: average is NULL", "is reported");
     ok(tn_average_update(average) == TN_ERR_STATE &&
            tn_average_swap(average) == TN_ERR_STATE &&
            tn_average_set_updates(average, 1) == TN_ERR_STATE &&

@@ -1,5 +1,5 @@
-/* test_checkpoint.c: what a checkpoint brings back, and what it refuses with
- * nothing changed. tests/training/test_resume.sh kills whole runs. */
+/* test_checkpoint.c: what a checkpoint restores, and that a refused one changes
+ * nothing. tests/training/test_resume.sh kills whole runs. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -69,13 +69,13 @@ static void test_round(void)
     ok(!tn_error(), "three steps and a checkpoint");
     tn_rng_state rng = tn_rng_snapshot();
     tn_checkpoint copy = make(4, 2);
-    is_int(tn_checkpoint_load(path, &copy), TN_OK, "it is taken up");
+    is_int(tn_checkpoint_load(path, &copy), TN_OK, "the checkpoint is loaded");
     is_int(copy.step, 3, "the program's number comes back");
     is_int(tn_loader_snapshot(copy.loader).batch, 3,
-           "the loader stands in the middle of its epoch");
+           "the loader is in the middle of its epoch");
     is_int((int64_t)tn_loader_snapshot(copy.loader).seed, 1,
-           "of the seed that it had");
-    is_int(tn_schedule_steps(copy.schedule), 3, "the schedule goes on");
+           "the loader has its seed");
+    is_int(tn_schedule_steps(copy.schedule), 3, "the schedule continues");
     ok(tn_optim_lr(copy.optim) == tn_optim_lr(all.optim),
        "with the learning rate");
     ok(rng.seed == tn_rng_snapshot().seed &&
@@ -104,7 +104,7 @@ static void refused(tn_checkpoint all, tn_status code, const char *message)
     snprintf(want, sizeof want, "checkpoint_load: %s: %s", path, message);
     tn_checkpoint_save(before, &all);
     is_int(tn_checkpoint_load(path, &all), code, "refused: %s", message);
-    is_str(tn_error(), want, "and the message tells it");
+    is_str(tn_error(), want, "and the message says so");
     tn_error_clear();
     tn_checkpoint_save(after, &all);
     ok(same_files(before, after), "with nothing changed");
@@ -162,9 +162,10 @@ static void test_mistakes(void)
         tn_dataset_from_tensors(tn_zeros(tn_dims(20, 3)), NULL),
         .batch_size = 5);
     ok(tn_checkpoint_load(path, &bad) < 0, "another loader is refused");
-    is_str(tn_error(), "checkpoint_load: the state is of 20 samples in "
-                       "batches of 4, the loader has 20 in batches of 5",
-           "and the message tells it");
+    is_str(tn_error(),
+           "checkpoint_load: the state is of 20 samples in "
+           "batches of 4, the loader has 20 in batches of 5",
+           "and the message says so");
     tn_error_clear();
     bad = make(4, 3);
     bad.optim = tn_optim_sgd(tn_parameters(bad.module), .lr = 0.1);
@@ -174,7 +175,7 @@ static void test_mistakes(void)
              "checkpoint_load: %s: the state of optim_adam, not of optim_sgd",
              path);
     ok(tn_checkpoint_load(path, &bad) < 0, "another optimizer is refused");
-    is_str(tn_error(), want, "and the message tells it");
+    is_str(tn_error(), want, "and the message says so");
     tn_error_clear();
 
     put_in_file("\\\"rule\\\":\\\"optim_adam\\\"",
@@ -189,14 +190,16 @@ static void test_mistakes(void)
             "no \"step\" in its metadata: not written by "
             "tn_checkpoint_save");
     ok(tn_checkpoint_save(NULL, &all) < 0, "no path is refused");
-    is_str(tn_error(), "checkpoint_save: path is NULL", "and told");
+    is_str(tn_error(), "checkpoint_save: path is NULL", "and is reported");
     is_int(tn_checkpoint_save(path, &all), TN_ERR_STATE,
            "nothing is written while an error is pending");
     tn_error_clear();
     tn_checkpoint unset = {.module = all.module};
     ok(tn_checkpoint_load(path, &unset) < 0, "an unset size is refused");
-    is_str(tn_error(), "checkpoint_load: size is 0; set it to "
-                       "sizeof(tn_checkpoint)", "and told");
+    is_str(tn_error(),
+           "checkpoint_load: size is 0; set it to "
+           "sizeof(tn_checkpoint)",
+           "and is reported");
     tn_error_clear();
 }
 

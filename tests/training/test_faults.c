@@ -1,7 +1,7 @@
-/* test_faults.c: every allocation of a training step is made to fail in turn.
+/* test_faults.c: every allocation of a training step fails in turn.
  *
- * Each failure is an error that says so; nothing is lost by it: the step after
- * it works and the memory that is in use stays the same. */
+ * Each failure is an error that says so. The next step works, and the memory in
+ * use stays the same. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 
@@ -75,7 +75,7 @@ static void check_backward(void)
     is_int(wrong, 0, "each returned that, and left no leaf a gradient");
 }
 
-/* The first gradient of a tensor that has none needs memory to hold it. */
+/* The first gradient of a tensor needs memory. */
 static void check_set_grad(void)
 {
     tn_tensor *g = tn_ones(tn_dims(2));
@@ -139,7 +139,7 @@ int main(void)
     ok(grown <= 2, "no failure leaves memory behind (%lld did)",
        (long long)grown);
 
-    /* From nothing: making the model, its first steps, all of it. */
+    /* Everything: making the model and its first steps. */
     int64_t made = 0, refused = 0;
     for (n = 1; n < 2000; n++) {
         tn_scope *scope = tn_scope_open();
@@ -158,10 +158,10 @@ int main(void)
         if (status != TN_OK && status != TN_ERR_MEMORY)
             break;
         if (made > 20)
-            break; /* n lies beyond all allocations */
+            break; /* n is greater than the number of allocations */
     }
     is_int(made + refused, n < 2000 ? n : n - 1,
-           "a model is made, or memory is told to have run out");
+           "a model is made, or a failed allocation is reported");
     ok(refused > 0, "making a model met %lld failures", (long long)refused);
     return done_testing();
 }

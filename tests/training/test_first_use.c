@@ -1,12 +1,13 @@
-/* test_first_use.c: the first work of a process, without memory.
+/* test_first_use.c: the first work of a process, when memory runs out.
  *
- * In a child for each: the n-th allocation of the whole process fails while the
- * device is opened, kernels are compiled, a step is trained; or it and a hundred
- * more. What is refused is told, and then the same work is right. Most of it is
- * done once in a process, so nothing may remember that it failed.
+ * In a child for each case the n-th allocation of the whole process fails,
+ * alone or with the next hundred, while the device is opened, kernels are
+ * compiled and a step is trained. The failure is reported, and the same work
+ * succeeds afterwards. Most of this is done once in a process, so no failure
+ * may be cached.
  *
  *   TENON_TEST_LONG   every allocation, not one of a few
- *   TENON_TEST_ALLOC  that one alone, in this process: for a debugger */
+ *   TENON_TEST_ALLOC  only that one, in this process: for a debugger */
 #include <tenon/tenon.h>
 
 #include <signal.h>

@@ -1,6 +1,6 @@
-/* test_forks.c: forks and cancellations while other threads are in every kind of
- * call. A child may use the cpu: it computes what its parent would. What belongs to
- * a driver refuses. A thread that is cancelled leaves no lock behind.
+/* test_forks.c: forks and cancellations while other threads are in every kind
+ * of call. A child may use the cpu: its results are its parent's. What belongs
+ * to a driver refuses. A cancelled thread leaves no lock held.
  *
  *   TENON_TEST_FORKS  forks for each kind of call (20) */
 #include <base/platform.h>
@@ -114,7 +114,7 @@ static void *work(void *argument)
 
 static double expected, expected_on_cpu;
 
-/* Of a device that has a driver: it says why it cannot be used. */
+/* A device with a driver reports why it cannot be used. */
 static bool is_refused(void)
 {
     tn_ones(tn_dims(4));

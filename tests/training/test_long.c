@@ -1,12 +1,12 @@
-/* test_long.c: ten thousand steps keep the memory of the process flat, and
- * tensors in use do not pile up. */
+/* test_long.c: ten thousand steps do not increase the memory of the process or
+ * the number of live tensors. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
 
 #include "../tap.h"
 
-/* A sanitizer holds back what is freed, so the process grows by design. */
+/* A sanitizer does not reuse freed memory, so the process grows by design. */
 #if defined(__SANITIZE_ADDRESS__)
 static const bool holds_back = true;
 #elif defined(__has_feature)
@@ -63,11 +63,11 @@ int main(void)
     is_int(late.allocated_bytes, early.allocated_bytes,
            "tensors take the same bytes after step 500 and after the last");
     is_int(late.slab_count, early.slab_count,
-           "no memory was asked of the device after step 500");
+           "no device memory was allocated after step 500");
     if (holds_back)
-        skip(1, "a sanitizer holds back what is freed");
+        skip(1, "a sanitizer holds back freed memory");
     else if (early_kib == 0)
-        skip(1, "the process's size is not to be had here");
+        skip(1, "the size of the process is not available here");
     else
         ok(resident_kib() - early_kib <= 256,
            "the process grew by %ld KiB since step 500",

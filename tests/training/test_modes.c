@@ -1,8 +1,8 @@
-/* test_modes.c: what the program around us has set changes nothing: a locale with a
- * decimal comma, a rounding mode, subnormals switched off, the umask. Each mode is
- * that of a process of its own, set before the first call; what it computes, prints
- * and writes has the bytes of the plain process.
- * (tests/training/local.mk builds the locale.) */
+/* test_modes.c: the program's settings change nothing: a locale with a decimal
+ * comma, a rounding mode, flushing of subnormals, the umask. Each mode is set
+ * in a process of its own before the first call. What it computes, prints and
+ * writes has the bytes of a process without it. (tests/training/local.mk builds
+ * the locale.) */
 #include <tenon/tenon.h>
 
 #include <fenv.h>
@@ -208,7 +208,7 @@ static const struct {
              {"subnormals switched off", flush}, {"another umask", closed}};
 enum { MODES = sizeof modes / sizeof *modes };
 
-/* In a process of its own: what was computed in this mode. */
+/* Returns the results in this mode, from a process of its own. */
 static int in_mode(int mode, result *out)
 {
     int ends[2], status = -1;
@@ -261,8 +261,9 @@ int main(void)
     for (int m = 1; m < MODES; m++) {
         const int status = in_mode(m, got);
         if (status == 7)
-            skip(1, "the locale de_DE.UTF-8 cannot be had");
-        else if (is_int(status, 0, "%s: all is computed", modes[m].name))
+            skip(1, "the locale de_DE.UTF-8 is not available");
+        else if (is_int(status, 0, "%s: every result was computed",
+                        modes[m].name))
             compare(m, got, wanted);
     }
     unlink(path);

@@ -1,6 +1,6 @@
-# A training run that is killed at twenty random steps, and taken up again each
-# time from its last checkpoint, ends with the bits of one that was not. The
-# last checkpoint holds weights, optimizer, loader, schedule and random numbers:
+# A training run is killed at twenty random steps, and resumed each time from
+# its last checkpoint. It ends with the same bits as an uninterrupted run. The
+# last checkpoint holds weights, optimizer, loader, schedule and random state;
 # its bytes are compared. TENON_TEST_SEED chooses other steps.
 . "$top_srcdir/tests/tap.sh"
 
@@ -12,10 +12,10 @@ succeeds "a run without a break" "$resume" "$scratch/whole.ckpt" ||
     bail_out "there is nothing to compare with"
 want=$(tail -n 1 "$scratch/output")
 steps=$(sed -n 's/^steps 0 to //p' "$scratch/output")
-succeeds "another one" "$resume" "$scratch/again.ckpt"
+succeeds "a second run" "$resume" "$scratch/again.ckpt"
 is_str "$(tail -n 1 "$scratch/output")" "$want" "gives the same bits"
 
-# Twenty steps, rising: the run gets past each before the next kills it.
+# Twenty rising steps, so that the run makes progress between kills.
 awk -v seed="$seed" -v steps="$steps" 'BEGIN {
     srand(seed)
     for (i = 0; i < 20; i++) print int(rand() * steps)
@@ -27,12 +27,12 @@ while read -r step; do
     [ $? -gt 128 ] && killed=$((killed + 1))
 done <"$scratch/fatal" 2>/dev/null
 is_str "$killed" 20 "the run is killed twenty times"
-succeeds "and taken up a last time" "$resume" "$scratch/broken.ckpt"
+succeeds "and resumed a last time" "$resume" "$scratch/broken.ckpt"
 first=$(sed -n 's/^steps \([0-9]*\) to .*/\1/p' "$scratch/output")
 [ "${first:-0}" -gt 0 ] && pass "from where it was, not from the start" ||
     fail "from where it was, not from the start"
 is_str "$(tail -n 1 "$scratch/output")" "$want" \
-    "it ends with the bits of the run without a break"
+    "it ends with the bits of the uninterrupted run"
 is_empty "$(find "$scratch" -name '*.tmp*')" "no half-written file is left"
 
 done_testing

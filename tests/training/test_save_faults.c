@@ -1,9 +1,9 @@
-/* test_save_faults.c: every allocation of saving and loading is made to fail in
- * turn, the library's own and all of the process.
+/* test_save_faults.c: every allocation of saving and loading fails in turn, the
+ * library's and those of the whole process.
  *
- * A save that fails leaves the old file, byte for byte, and nothing beside it;
- * one that says OK leaves the new one. A load that fails changes nothing; one
- * that says OK brings all of it. Each failure is TN_ERR_MEMORY. */
+ * A save that fails leaves the old file, byte for byte, and no other file; one
+ * that returns TN_OK leaves the new one. A load that fails changes nothing; one
+ * that returns TN_OK loads everything. Each failure is TN_ERR_MEMORY. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 
@@ -119,7 +119,8 @@ static tn_status load_optim(const char *path)
 
 static bytes old_file, new_file, now;
 
-/* Each in turn, from a file of old_file, saving what makes new_file. */
+/* Each allocation in turn fails while new_file's contents are saved over
+ * old_file's. */
 static void walk_save(const char *name, tn_status (*save)(const char *path))
 {
     for (int s = 0; s < SOURCES; s++) {
@@ -190,7 +191,7 @@ static void walk_load(const char *name, tn_status (*load)(const char *path),
         is_int(wrong, 0, "nothing has changed and the error is MEMORY, or all "
                          "of it is there");
     }
-    ok(!tn_error(), "what was done between the walks worked");
+    ok(!tn_error(), "everything between the walks worked");
 }
 
 /* ---- files of numbers -------------------------------------------------------- */
@@ -232,7 +233,8 @@ static void walk_read(const char *name, tn_status (*load)(void))
         tn__memory_fail_at(0);
         tn_scope_close(scope);
         wrong += status != TN_OK && status != TN_ERR_MEMORY;
-        /* a load that works brings the names: no further one can lose them */
+        /* a load that succeeds sets the names, which a later failure cannot
+         * remove */
         if (status != TN_OK)
             wrong += tn_categories_count(names) != known;
         else
@@ -274,7 +276,7 @@ int main(void)
     plan_later();
     char folder[64], command[100];
     snprintf(folder, sizeof folder, "faults-test-%ld.tmp", (long)getpid());
-    /* In memory, where there is such a folder: 3000 files are synced. */
+    /* In a folder in memory if there is one, because 3000 files are synced. */
     if (access("/dev/shm", W_OK) == 0 && chdir("/dev/shm") < 0)
         bail_out("/dev/shm is no folder");
     if (mkdir(folder, 0777) < 0 || chdir(folder) < 0)

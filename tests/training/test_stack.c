@@ -1,8 +1,9 @@
-/* The stack that calls need: docs/threading.md promises that 512 KiB are enough for
- * each on the cpu, whatever it is given. Each kind of call that calls itself is
- * driven as deep as it may go, on a stack that is painted before. Drivers of other
- * devices compile in the calling thread, and a sanitizer's frames are larger: there
- * what is seen is that nothing ends the program. */
+/* The stack that calls need: docs/threading.md guarantees that 512 KiB are
+ * enough for each call on the cpu, for any arguments. Each kind of recursive
+ * call runs at its greatest depth, on a stack that was filled with a pattern.
+ * Drivers of other devices compile in the calling thread, and a sanitizer's
+ * frames are larger; there the test only checks that nothing ends the program.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* test_threads.c: eight threads train eight models at once, each with scopes,
- * gradients, errors and a loader of two workers of its own, and each comes to
- * the result of a thread that trains alone. Before that, threads make the
- * first optimizer of each rule at the same time. */
+/* test_threads.c: eight threads train eight models at once, each with its own
+ * scopes, gradients, errors and a loader with two workers. Each gets the result
+ * of a thread that trains alone. Before that, threads make the first optimizer
+ * of each rule at the same time. */
 #include <base/platform.h>
 #include <tenon/tenon.h>
 

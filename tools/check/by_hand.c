@@ -69,7 +69,8 @@ static const void *host_extension(const char *name, uint32_t version)
     return NULL;
 }
 
-/* The core's reason is its error; a plugin's is what host_fail is told. */
+/* The core's reason is its pending error; a plugin's is what it passed to
+ * host_fail. */
 static tn_status told(tn_status status)
 {
     if (!status)
@@ -106,7 +107,7 @@ PLAN(sort)
 PLAN(attention)
 PLAN(conv)
 
-/* Room behind it: a plugin may be told that the table is longer. */
+/* With space after it, since options may state a greater size. */
 static struct {
     tn_host table;
     unsigned char more[256];
@@ -205,7 +206,7 @@ static const void *seen_extension(const char *name, uint32_t version)
                                         : opened->extension(name, version);
 }
 
-/* The plugin's table without what the mask names, and dressed. */
+/* The plugin's table without what the mask names, and wrapped. */
 static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
 {
     static tn_plugin copy;
@@ -222,8 +223,8 @@ static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
         copy.slot = NULL;
     OPTIONAL_MAP(MASK)
 #undef MASK
-    if (how->dress)
-        how->dress(&copy);
+    if (how->wrap)
+        how->wrap(&copy);
     return &copy;
 }
 
@@ -254,7 +255,7 @@ bool by_hand_load(by_hand *h, const by_hand_how *how)
     host.table.size = how->host_size ? how->host_size : sizeof(tn_host);
     by_hand_forget();
     const tn_plugin *plugin =
-        entry(how->lend_host ? how->lend_host(&host.table, host.table.size)
+        entry(how->wrap_host ? how->wrap_host(&host.table, host.table.size)
                              : &host.table);
     if (plugin)
         h->plugin = seen(plugin, how);

@@ -94,14 +94,15 @@ static double dropped(const row *r, double x, int64_t j)
     return bits < (float)a->dropout ? 0 : x / (1 - (double)(float)a->dropout);
 }
 
-/* A half type's rounding: of weights, and of the result. */
+/* The rounding of a half type, for weights and results. */
 static double unit(tn_dtype dtype)
 {
     return dtype == TN_F16 ? 0x1p-10 : dtype == TN_BF16 ? 0x1p-7 : 0;
 }
 
-/* A result: its sum, and the sum of its terms' sizes. Each term may be off by a
- * rounding for each of `terms` numbers that it or the sum was made of. */
+/* Sets a result from its sum and the sum of its terms' absolute values. The
+ * tolerance allows each term one rounding for each of `terms` numbers that it
+ * or the sum is made of. */
 static void put(operand *o, int64_t at, double sum, double size,
                 int64_t terms)
 {
@@ -149,7 +150,7 @@ void attention_forward(const tn_attention_args *args, operand *const *o)
     each_row(args, o, forward_row);
 }
 
-/* Sums and sizes of dq, dk and dv. */
+/* Sums of dq, dk and dv, and of the absolute values of their terms. */
 static double sum[3][OPERAND_POINTS], size[3][OPERAND_POINTS];
 
 static void add(int of, int64_t at, double x, double its_size)

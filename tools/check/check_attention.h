@@ -1,4 +1,4 @@
-/* check_attention.h: the extension "attention" by its definition, in double. */
+/* check_attention.h: the definition of the extension "attention", in double. */
 #ifndef TN_CHECK_ATTENTION_H
 #define TN_CHECK_ATTENTION_H
 
@@ -10,9 +10,9 @@ enum {
     ATTENTION_OPERANDS
 };
 
-/* What FORWARD writes, as it should come back. */
+/* Sets the expected results of FORWARD. */
 void attention_forward(const tn_attention_args *args, operand *const *o);
-/* What BACKWARD writes, of the out and the lse that are there. */
+/* Sets the expected results of BACKWARD, from the given out and lse. */
 void attention_backward(const tn_attention_args *args, operand *const *o);
 
 #endif

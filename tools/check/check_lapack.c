@@ -9,7 +9,7 @@ static double was_a[OPERAND_POINTS], was_b[OPERAND_POINTS];
 static tn_lapack_args args;
 static int64_t batch, m, n, sides, least;
 
-/* Where row i of column j of matrix k is among values. */
+/* The index in value[] of row i, column j of matrix k. */
 static int64_t place(const operand *o, int64_t k, int64_t i, int64_t j)
 {
     return (k * o->extent[1] + j) * o->extent[2] + i;
@@ -27,8 +27,8 @@ static bool has(uint32_t flag)
 
 /* ---- the matrices ------------------------------------------------------- */
 
-/* In [-1, 1], with more on the diagonal (SOLVE: on the other one, so that rows
- * are exchanged) of what has to be far from singular. */
+/* Numbers in [-1, 1]. A matrix that must be well conditioned gets more on its
+ * diagonal (SOLVE: on the antidiagonal, so that rows are exchanged). */
 static double any_number(const operand *o, int64_t i, int64_t j)
 {
     double x = (double)random_between(&now.source, -999, 999) / 1000;
@@ -56,7 +56,7 @@ static void fill(operand *o, double *was)
     operand_read(o);
 }
 
-/* By columns, or by rows where the device takes those. */
+/* Column-major, or row-major if the device accepts that. */
 static void lay_out(operand *o, tn_dtype dtype, int64_t columns, int64_t rows,
                     bool by_rows)
 {
@@ -111,14 +111,14 @@ static void any_case(bool by_rows)
     fill(&b, was_b);
 }
 
-/* What the device has made of it; what stands beside it is looked at later. */
+/* Reads the result. The memory beside it is compared later. */
 static void look(operand *o)
 {
     static unsigned char before[OPERAND_ROOM];
     memcpy(before, o->memory, o->bytes);
-    if (operand_went(by_hand_copy(now.device, o->view.buffer, 0, o->memory,
-                                  o->bytes, false),
-                     "a copy to the host"))
+    if (operand_succeeded(by_hand_copy(now.device, o->view.buffer, 0, o->memory,
+                                       o->bytes, false),
+                          "a copy to the host"))
         operand_read(o);
     memcpy(o->memory, before, o->bytes);
 }
@@ -131,7 +131,8 @@ static int64_t differs(double x, double y)
     return !(fabs(x - y) <= step * (double)(m + n) * (1 + fabs(y)));
 }
 
-/* Of the triangle that was asked for, 0 elsewhere; with UNIT, 1 between. */
+/* An element of the chosen triangle, 0 elsewhere; with UNIT, 1 on the
+ * diagonal. */
 static double triangle(int64_t k, int64_t i, int64_t j, bool upper, bool unit)
 {
     if (i == j && unit)
@@ -139,7 +140,7 @@ static double triangle(int64_t k, int64_t i, int64_t j, bool upper, bool unit)
     return (upper ? i <= j : i >= j) ? at(&a, k, i, j) : 0;
 }
 
-/* Are the columns of x at right angles, and 1 long? */
+/* Are the columns of x orthonormal? */
 static int64_t skewed(const operand *x, int64_t k, int64_t rows,
                       int64_t columns)
 {
@@ -154,7 +155,7 @@ static int64_t skewed(const operand *x, int64_t k, int64_t rows,
     return wrong;
 }
 
-/* Element (i, j) of what the factors give. */
+/* Element (i, j) of the product of the factors. */
 static double product(int64_t k, int64_t i, int64_t j)
 {
     const bool upper = has(TN_LAPACK_UPPER);
@@ -223,7 +224,7 @@ static int64_t factored(int64_t k)
     return wrong;
 }
 
-/* X was found for b; a is what it was. */
+/* Checks the solution x for b; a is the matrix before the call. */
 static int64_t solved(int64_t k)
 {
     const bool right = args.kind == TN_LAPACK_TRIANGLE;

@@ -1,6 +1,6 @@
-/* child.c: a check in a process of its own, with a time limit. What the
- * process leaves is a report in shared memory; whether it did more (printed,
- * crashed, ended the program) is read from outside. */
+/* child.c: runs a check in a process of its own, with a time limit. The process
+ * writes its report to shared memory. The parent sees whether it also printed,
+ * crashed or ended the program. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "lent.h"
+#include "guard.h"
 #include "origin.h"
 #include "random_source.h"
 
@@ -67,7 +67,7 @@ bool has_failed(void)
     return shared->failed;
 }
 
-void tell_case(const random_case *c)
+void report_case(const random_case *c)
 {
     FILE *out = fmemopen(shared->detail, sizeof shared->detail - 1, "w");
     if (!out)
@@ -76,7 +76,7 @@ void tell_case(const random_case *c)
     fclose(out);
 }
 
-void tell_device(const tn_device_info *info)
+void report_device(const tn_device_info *info)
 {
     memcpy(shared->uid, info->uid, sizeof shared->uid);
     shared->uid[sizeof shared->uid - 1] = 0;
@@ -135,8 +135,8 @@ bool open_table(by_hand *h)
     by_hand_how how = {.path = options.path,
                        .option = options_of_plugin,
                        .mask = slots_masked,
-                       .lend_host = lent_host,
-                       .dress = lent_dress};
+                       .wrap_host = guard_host,
+                       .wrap = guard_wrap};
     if (!expect(by_hand_load(h, &how), "cannot be loaded: %s",
                 *by_hand_failure() ? by_hand_failure() : "no reason given"))
         return false;
@@ -166,7 +166,7 @@ bool open_device(by_hand *h)
                 "device %u cannot be opened: %s", options.device,
                 by_hand_failure()))
         return false;
-    tell_device(&h->info);
+    report_device(&h->info);
     return expect_device(&h->info);
 }
 
@@ -174,13 +174,13 @@ static _Noreturn void be_child(const check *c, int output)
 {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    lent_watch();
+    guard_watch();
     origin_watch();
     c->body(c->argument);
     shared->interpreted = by_hand_interpreted();
     fflush(NULL); /* what the plugin left in a buffer counts as printed */
     shared->ended = true;
-    exit(0); /* and its handlers at exit run, too */
+    exit(0); /* run its atexit handlers, too */
 }
 
 /* ---- from outside ------------------------------------------------------- */
@@ -200,7 +200,7 @@ CHECK_PRINTF(1, 2) static void fail(const char *format, ...)
     shared->skipped = false;
 }
 
-/* The first line of what the process printed; false if it printed nothing. */
+/* Reads the first line that the process printed. False: it printed nothing. */
 static bool printed(int output, char *line, size_t room)
 {
     ssize_t length = pread(output, line, room - 1, 0);
@@ -209,8 +209,8 @@ static bool printed(int output, char *line, size_t room)
     return length > 0;
 }
 
-/* Waits for the process's end, which closes its end of the pipe. False: it did
- * not end in time, and was ended. */
+/* Waits until the process ends, which closes its end of the pipe. False: it did
+ * not end in time and was killed. */
 static bool ends_in_time(pid_t child, int alive, int *status)
 {
     struct pollfd end = {.fd = alive};

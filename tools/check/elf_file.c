@@ -1,5 +1,5 @@
-/* elf_file.c: see elf_file.h. Everything read from the file is first held
- * against its length. */
+/* elf_file.c: see elf_file.h. Every offset read from the file is checked
+ * against its length before it is used. */
 #include "elf_file.h"
 
 #include <elf.h>
@@ -23,7 +23,7 @@ static const void *part(const image *file, uint64_t from, uint64_t bytes)
                                                             : NULL;
 }
 
-/* The name at this place of a string table; NULL if it leaves the table. */
+/* The name at this offset of a string table; NULL if it is not within it. */
 static const char *name_at(const image *file, const ElfW(Shdr) * names,
                            uint64_t at)
 {
@@ -41,7 +41,7 @@ static bool visit_symbols(const image *file, const ElfW(Shdr) * section,
     const ElfW(Sym) *symbol = part(file, section->sh_offset, section->sh_size);
     size_t count = section->sh_size / sizeof *symbol;
     for (size_t i = 0; symbol && i < count; i++) {
-        /* binding and visibility are coded alike for both word sizes */
+        /* binding and visibility are encoded alike in 32 and 64 bits */
         unsigned bind = ELF64_ST_BIND(symbol[i].st_info);
         const char *name = name_at(file, names, symbol[i].st_name);
         if (symbol[i].st_shndx != SHN_UNDEF && bind != STB_LOCAL && name &&

@@ -1,11 +1,12 @@
-/* elf_file.h: what a shared object says of itself, read without opening it. */
+/* elf_file.h: the symbols and dependencies of a shared object, read without
+ * loading it. */
 #ifndef TN_CHECK_ELF_FILE_H
 #define TN_CHECK_ELF_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Called for each name with what the reader was given; false ends the walk. */
+/* Called for each name with the caller's pointer. Returns false to stop. */
 typedef bool elf_visit(const char *name, void *context);
 
 /* The symbols that the file exports, and the libraries that it needs. False

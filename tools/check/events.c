@@ -1,6 +1,6 @@
-/* events.c: order between queues. A device that works by itself is kept busy
- * with copies of a large buffer, so that what must be waited for takes its
- * time; whether work is done is seen in the memory it writes. */
+/* events.c: checks the order between queues. An asynchronous device is kept
+ * busy with copies of a large buffer, so that work that another queue waits for
+ * takes some time. The memory that the work writes shows whether it is done. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static bool keep_busy(const busy *b, tn_queue *queue)
     return true;
 }
 
-/* False: it failed, or there are no events and the check is left out. */
+/* False: the check failed, or is skipped because there are no events. */
 static bool begin(busy *b)
 {
     *b = (busy){.times = 1};
@@ -101,7 +101,7 @@ static bool begin(busy *b)
         !keep_busy(b, b->h.queue) || !finish(b, b->h.queue))
         return false;
     if (!(b->h.info.caps & TN_CAP_ASYNC))
-        return true; /* nothing is ever under way */
+        return true; /* every call waits for its work */
     double from = now_ms();
     if (!keep_busy(b, b->h.queue) || !finish(b, b->h.queue))
         return false;
@@ -173,15 +173,15 @@ static void waits(int argument)
                back[0], marker[0]);
         finish(&b, b.h.queue);
         expect(is_done(&b, event),
-               "an event of a queue that was waited for is not done");
+               "an event is not done after queue_sync of its queue");
     }
     if (event)
         p->event_close(event);
     end(&b);
 }
 
-/* The record that queue_wait looks at is the last one before it: here another
- * record follows that cannot be reached before the wait is over. */
+/* queue_wait waits for the event's last record before the call. Here a later
+ * record follows, which cannot complete before the wait is over. */
 static void captures(int argument)
 {
     (void)argument;
@@ -207,8 +207,8 @@ static void captures(int argument)
 
 /* ---- event_query -------------------------------------------------------- */
 
-/* Records the event behind a large copy to the host, and asks until it is done:
- * then the copy's last byte is there. */
+/* Records the event after a large copy to the host and calls event_query until
+ * it is done. Then the copy's last byte must be there. */
 static void ask(const busy *b, tn_event *event)
 {
     memset(b->back, 0, LARGE);
@@ -251,11 +251,11 @@ static void queries(int argument)
     end(&b);
 }
 
-/* Recorded behind work, and again on a queue that has none: the second record
- * is done though the first is not. Another event, recorded as the first was,
- * says whether that is so: a round in which the work was done too early shows
- * nothing, as on a loaded machine, nor does a device whose queues wait for each
- * other. */
+/* Records an event after work, and again on an idle queue. The second record is
+ * done while the first is not. A second event, recorded where the first was,
+ * shows whether the work is still pending. A round shows nothing if the work
+ * was done too early, as on a loaded machine, or if the device's queues wait
+ * for each other. */
 static void rerecords(int argument)
 {
     (void)argument;
@@ -289,8 +289,8 @@ static void rerecords(int argument)
 
 /* ---- the end of an event ------------------------------------------------ */
 
-/* Closed while it is recorded and waited for behind work that takes a while.
- * Others of its size then take its memory. */
+/* Closes an event while its record and a wait for it are pending behind long
+ * work. Other events of the same size then reuse its memory. */
 static void closes(int argument)
 {
     (void)argument;
@@ -331,9 +331,9 @@ static void closes(int argument)
            written);
 }
 
-/* ---- events that tell the time ------------------------------------------ */
+/* ---- timed events -------------------------------------------------------- */
 
-/* Two of them, with a copy between. */
+/* Two timed events, with a copy between them. */
 static void timed(int argument)
 {
     (void)argument;
@@ -344,7 +344,7 @@ static void timed(int argument)
     tn_event *from = NULL, *to = NULL;
     double ns = -1, none = -1, back = -1;
     if (!p->event_open_timed || !p->event_elapsed) {
-        leave_out("its events do not tell the time");
+        leave_out("its events have no time");
         end(&b);
         return;
     }
@@ -370,8 +370,8 @@ static void timed(int argument)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A buffer freed behind work that uses it, and others that take its place: what
- * was under way neither fails nor writes to them. */
+/* Frees a buffer while work that uses it is pending; other buffers reuse its
+ * memory. The pending work must neither fail nor write to them. */
 static void frees(int argument)
 {
     (void)argument;
@@ -435,7 +435,7 @@ static const check of_events[] = {
      "an event may be closed while it is pending: what was recorded and"
      " waited for goes on",
      .body = closes},
-    {1, "events that tell the time",
+    {1, "timed events",
      "event_elapsed: the device's time from one done event to another, "
      "in nanoseconds",
      .body = timed},

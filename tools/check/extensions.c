@@ -13,7 +13,7 @@
 
 static operand in, weight, out, bias, index_of;
 
-/* Most operands lie as new tensors do, for which an extension is made. */
+/* Most operands are contiguous, the case that extensions are made for. */
 static void lay_out(operand *o, tn_dtype dtype, uint32_t ndim,
                     const int64_t *extent, bool dense, bool writes)
 {
@@ -34,7 +34,7 @@ static tn_dtype any_float(void)
     return dtype;
 }
 
-/* What came back of a call that wrote to `to`. */
+/* Fetches all operands. Returns how many elements are wrong. */
 static int64_t receive_all(operand *const *all, int count)
 {
     int64_t wrong = 0;
@@ -43,12 +43,11 @@ static int64_t receive_all(operand *const *all, int count)
     return wrong;
 }
 
-/* After the call: did it decline as it may? Then nothing is expected to have
- * changed. */
+/* Whether the call declined, as it may. Then nothing may have changed. */
 static bool declined(tn_status status, const char *name)
 {
     if (status != TN_ERR_UNSUPPORTED) {
-        operand_went(status, name);
+        operand_succeeded(status, name);
         return false;
     }
     if (!*by_hand_failure() && !*now.trouble)
@@ -80,7 +79,7 @@ static void any_conv(tn_conv_args *args, int64_t extent[3][4])
             args->dilation[a] = dilation;
             args->stride[a] = random_between(&now.source, 1, 3);
             args->pad[a] = random_between(&now.source, 0, reach);
-            /* what lies behind is padding as far as windows reach */
+            /* padding at the end, as far as windows reach */
             int64_t behind = random_between(&now.source, 0, reach);
             int64_t room = random_between(&now.source, 0, 8);
             args->in_size[a] = reach + 1 + room - (args->pad[a] + behind) / 2;
@@ -216,7 +215,7 @@ static int case_pool(const void *table, int64_t *wrong)
 
 static operand left, right, around, scales[2];
 
-/* As a new tensor lies, its beginning included. */
+/* Contiguous and aligned, as a new tensor is. */
 static void lay_out_new(operand *o, tn_dtype dtype, uint32_t ndim,
                         const int64_t *extent)
 {
@@ -246,8 +245,8 @@ static double bent(uint32_t words, double s, bool derivative)
     return derivative ? 0.5 * (1 + phi + s * slope) : 0.5 * s * (1 + phi);
 }
 
-/* What out should hold; how far from it: the sums' rounding, and that of
- * numbers as large as the sum when they are stored. */
+/* The expected values of out, with their tolerance: the rounding of the sums,
+ * and that of storing numbers as large as the sum. */
 static void product_plain(const tn_product_args *args, double scale)
 {
     const tn_dtype dtype = out.view.dtype;
@@ -288,7 +287,8 @@ static bool stores(tn_dtype dtype)
     return now.device->info.storage_types >> dtype & 1;
 }
 
-/* Lays out the operands of one; returns the product of the scales. */
+/* Lays out the operands of a random product. Returns the product of the
+ * scales. */
 static double any_product(tn_product_args *args)
 {
     static const uint32_t bends[] = {0, TN_PRODUCT_RELU, TN_PRODUCT_GELU,
@@ -327,7 +327,7 @@ static double any_product(tn_product_args *args)
     return f8 ? scales[0].value[0].f * scales[1].value[0].f : 1;
 }
 
-/* With KEEP, BACK follows on the same sums. */
+/* After a call with KEEP, calls BACK on the same sums. */
 static int case_product(const void *table, int64_t *wrong)
 {
     const tn_product_extension *product = table;
@@ -361,7 +361,7 @@ static int case_product(const void *table, int64_t *wrong)
 
 /* ---- graph-replay ------------------------------------------------------- */
 
-/* A copy is recorded, and run on what the memory holds since then, twice. */
+/* Records a copy, changes the memory, and runs the record twice. */
 static int case_graph_replay(const void *table, int64_t *wrong)
 {
     const tn_graph_replay_extension *graph = table;
@@ -387,7 +387,7 @@ static int case_graph_replay(const void *table, int64_t *wrong)
     operand_enter();
     tn_status status = graph->begin(queue);
     if (!status) {
-        operand_went(now.device->plugin->copy(queue, &copy), "copy");
+        operand_succeeded(now.device->plugin->copy(queue, &copy), "copy");
         status = graph->end(queue, &recorded);
     }
     operand_leave();
@@ -397,11 +397,11 @@ static int case_graph_replay(const void *table, int64_t *wrong)
     }
     for (int i = 0; i < 2 && !status; i++) {
         operand_fill(&in, true);
-        operand_went(by_hand_copy(now.device, in.view.buffer, 0, in.memory,
-                                  in.bytes, true),
-                     "a copy to the device");
+        operand_succeeded(by_hand_copy(now.device, in.view.buffer, 0, in.memory,
+                                       in.bytes, true),
+                          "a copy to the device");
         operand_enter();
-        operand_went(graph->run(queue, recorded, 0), "run");
+        operand_succeeded(graph->run(queue, recorded, 0), "run");
         operand_leave();
     }
     memcpy(out.value, in.value, sizeof out.value);
@@ -446,7 +446,7 @@ static void any_attention(tn_attention_args *args, int64_t extent[4][4])
                  OPERAND_POINTS);
 }
 
-/* Numbers in [-1, 1]: rounding shows, and no score is far above the others. */
+/* Numbers in [-1, 1], so that rounding matters and no score dominates. */
 static void fill_small(operand *o)
 {
     for (int64_t i = 0; i < o->count; i++)
@@ -494,7 +494,7 @@ static int case_attention(const void *table, int64_t *wrong)
     }
     if (!masked)
         all[ATTENTION_MASK] = NULL;
-    if (back) /* of what was done before */
+    if (back) /* of the forward pass */
         attention_forward(&args, all);
     for (int o = ATTENTION_OUT; back && o <= ATTENTION_LSE; o++) {
         for (int64_t i = 0; i < all[o]->count; i++)

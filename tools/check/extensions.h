@@ -1,5 +1,5 @@
-/* extensions.h: what a plugin does beside the primitives, on random shapes and
- * strides, against the definitions of plugin.h written as plain loops. */
+/* extensions.h: checks a plugin's extensions on random shapes and strides,
+ * against their definitions in plugin_extensions.h as plain loops. */
 #ifndef TN_CHECK_EXTENSIONS_H
 #define TN_CHECK_EXTENSIONS_H
 
@@ -16,8 +16,8 @@ extern const char *const extension_names[EXTENSION_COUNT];
 /* The plugin's table, NULL if it has none. */
 const void *extension_table(const by_hand *h, int extension);
 
-/* The one case that the seed tells, with that table; why (of room bytes) says
- * what was wrong, or why it was declined. Call from one thread. */
+/* Runs the case that the seed determines, with that table. why (of room bytes)
+ * becomes what was wrong, or why it was declined. Call from one thread. */
 enum { EXTENSION_RIGHT, EXTENSION_WRONG, EXTENSION_DECLINED };
 int extension_case(const by_hand *h, int extension, const void *table,
                    uint64_t seed, char *why, size_t room);

@@ -1,12 +1,12 @@
-/* launches.c: what is left of a launch: its failure, told once and by the first
- * of several; the program it runs, freed while it does. */
+/* launches.c: checks that queue_sync reports the first of several failed
+ * launches once, and that a program may be freed while it runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 #include "kernel/kernel.h"
-#include "lent.h"
+#include "guard.h"
 #include "one_case.h"
 #include "process.h"
 #include "run_case.h"
@@ -65,7 +65,7 @@ static bool launched(const by_hand *h, tn_built *built, const placed *p,
 
 /* ---- faults ------------------------------------------------------------- */
 
-/* What the interpreter says of the case. */
+/* The fault that the interpreter reports for the case. */
 static tn_fault fault_of(const random_case *c)
 {
     void *memory[RANDOM_MAX_OPERANDS] = {NULL};
@@ -95,7 +95,7 @@ static void expect_fault(const tn_fault *got, const tn_fault *want,
            (long long)want->extent, (long long)want->position);
 }
 
-/* Two launches fail, and one between does not. */
+/* Two launches fail, and one between them does not. */
 static void first_fault(int argument)
 {
     (void)argument;
@@ -127,7 +127,7 @@ static void first_fault(int argument)
         expect_fault(&fault, &want, 7);
     trying("queue_sync again");
     status = h.plugin->queue_sync(h.queue, &fault);
-    expect(status == TN_OK, "gives %d: the fault is told twice", status);
+    expect(status == TN_OK, "gives %d: the fault is reported twice", status);
     trying("launch 10 without a fault, queue_sync");
     if (launched(&h, built[1], &good, 10, false))
         well(h.plugin->queue_sync(h.queue, &fault), "queue_sync");
@@ -139,7 +139,7 @@ static void first_fault(int argument)
     by_hand_close(&h);
 }
 
-/* Of hosts that know less of it, and more. */
+/* tn_fault structs of earlier and later hosts. */
 static void fault_sizes(int argument)
 {
     (void)argument;
@@ -165,7 +165,7 @@ static void fault_sizes(int argument)
                "bytes", sizes[i]);
         if (!launched(&h, built, &p, 5 + i, true))
             return;
-        lent_next_bytes(sizes[i]);
+        guard_next_bytes(sizes[i]);
         tn_status status = h.plugin->queue_sync(h.queue, &fault);
         expect(status == TN_ERR_INDEX, "queue_sync gives %d, not %d", status,
                TN_ERR_INDEX);
@@ -182,7 +182,7 @@ static void fault_sizes(int argument)
 
 enum { LARGE = 4 << 20, COPIES = 12 };
 
-/* Is operand k's memory as the interpreter has it? */
+/* Compares operand k's memory with the interpreter's. */
 static void expect_result(const by_hand *h, const placed *p, uint32_t k,
                           const void *want)
 {
@@ -197,9 +197,9 @@ static void expect_result(const by_hand *h, const placed *p, uint32_t k,
     free(got);
 }
 
-/* Built twice: each by itself, whichever is freed first. Then freed behind work
- * that takes a while and before its own launch has run; the program itself is
- * overwritten as soon as program_free has returned. */
+/* Builds a program twice and frees the first; the second must not depend on it.
+ * Then frees the second while its launch is pending behind long work, and
+ * overwrites the program as soon as program_free has returned. */
 static void freed_programs(int argument)
 {
     (void)argument;
@@ -219,7 +219,7 @@ static void freed_programs(int argument)
         return;
     if (!place(&h, c, &p))
         return;
-    fault_of(c); /* c->data[2] is now what is wanted */
+    fault_of(c); /* c->data[2] is now the expected result */
     memcpy(ins, c->program.ins, c->program.ins_count * sizeof *ins);
     *program = c->program;
     program->ins = ins;
@@ -286,8 +286,8 @@ static const check of_launches[] = {
      "where a field is not known",
      .body = fault_sizes},
     {2, "programs freed",
-     "what was built is an object of its own; program_free may come "
-     "while a launch runs, and then waits or frees later",
+     "each built program is an object of its own; program_free may be "
+     "called while a launch runs, and then waits or frees later",
      .body = freed_programs},
 };
 

@@ -1,10 +1,10 @@
-/* level0.c: the file and its table: what holds before a device is opened. */
+/* level0.c: checks of the file and its table, before a device is opened. */
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
 #include "elf_file.h"
-#include "lent.h"
+#include "guard.h"
 #include "process.h"
 
 /* ---- the file ----------------------------------------------------------- */
@@ -21,7 +21,7 @@ static void append(name_list *list, const char *name)
              length ? " " : "", name);
 }
 
-/* Sections' ends and what compilers' runtimes bring are no interface. */
+/* Symbols that the linker and compilers' runtimes add are no interface. */
 static bool note_export(const char *name, void *context)
 {
     name_list *list = context;
@@ -115,7 +115,7 @@ static void slots(int argument)
 #undef REQUIRED
 }
 
-/* A host of another major version is refused, and told why. */
+/* A host of another major version is refused, with a reason. */
 static void wrong_major(int argument)
 {
     (void)argument;
@@ -129,14 +129,14 @@ static void wrong_major(int argument)
            "refuses a host of another version without a reason");
 }
 
-/* Host tables of later versions are longer, that of 1.0 is the shortest. What
- * lies behind the table cannot be touched. */
+/* Host tables of later versions are longer; that of 1.0 is the shortest. The
+ * page after the table is inaccessible. */
 static void host_table(int size)
 {
     by_hand h;
     by_hand_how how = {.path = options.path,
                        .option = options_of_plugin,
-                       .lend_host = lent_host,
+                       .wrap_host = guard_host,
                        .host_size = (uint32_t)size};
     trying("a host table of %d bytes", size);
     bool loaded = by_hand_load(&h, &how);
@@ -152,7 +152,7 @@ static void host_table(int size)
 
 /* ---- devices ------------------------------------------------------------ */
 
-/* Asked with structs of a host that knows less of it, and more. */
+/* Calls device_info with structs of earlier and later hosts. */
 static void devices(int argument)
 {
     (void)argument;
@@ -173,7 +173,7 @@ static void devices(int argument)
             tn_device_info info = {.size = sizeof info};
             trying("device_info of device %u, a struct of %u bytes", i,
                    sizes[n]);
-            lent_next_bytes(sizes[n]);
+            guard_next_bytes(sizes[n]);
             tn_status status = h.plugin->device_info(i, &info);
             if (!expect(status == TN_OK, "device_info gives %d: %s", status,
                         by_hand_failure()))
@@ -181,18 +181,18 @@ static void devices(int argument)
             if (sizes[n] < sizeof info)
                 continue;
             if (i == options.device)
-                tell_device(&info);
+                report_device(&info);
             if (!expect_device(&info))
                 return;
             if (!first.kind && !*first.uid)
                 first = info;
-            rule("of a tn_device_info the memory that is free alone changes");
+            rule("of a tn_device_info only the free memory may change");
             expect(info.caps == first.caps && info.kind == first.kind &&
                        info.align == first.align &&
                        info.storage_types == first.storage_types &&
                        info.register_types == first.register_types &&
                        strcmp(info.uid, first.uid) == 0,
-                   "device_info: says something else when asked again");
+                   "device_info: differs at the second call");
             rule(NULL);
         }
     }
@@ -213,7 +213,7 @@ static void devices(int argument)
     }
 }
 
-/* Loading and describing devices leave the program as it was. */
+/* Loading and describing devices do not change the process. */
 static void state(int argument)
 {
     (void)argument;
@@ -228,8 +228,8 @@ static void state(int argument)
     trying("what loading leaves");
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
     if (h.plugin->device_count(&count) != TN_OK)
-        return; /* told by another check */
-    trying("what describing devices leaves");
+        return; /* another check reports it */
+    trying("the process after device_info");
     for (uint32_t i = 0; i < count; i++) {
         tn_device_info info = {.size = sizeof info};
         h.plugin->device_info(i, &info);
@@ -244,7 +244,7 @@ static const char state_rule[] =
     "environment, folder, floating-point state or signal handler, but for "
     "threads and variables of a library of the vendor";
 static const char host_rule[] =
-    "of the host table what comes after `extension` is read behind TN_HAS "
+    "of the host table, fields after `extension` are read behind TN_HAS "
     "alone; a refusal has its reason in host->fail";
 
 static const check of_level0[] = {

@@ -25,7 +25,7 @@ static tn_buffer *alloc(const by_hand *h, uint64_t bytes)
     return status == TN_OK ? buffer : NULL;
 }
 
-/* Buffers of odd sizes, all alive at once: none reaches into another. */
+/* Buffers of odd sizes, all alive at once, do not overlap. */
 static void sizes(int argument)
 {
     (void)argument;
@@ -56,14 +56,14 @@ static void sizes(int argument)
             if (!expect(bytes[i] == pattern(b, i),
                         "byte %zu has changed: buffers overlap", i))
                 break;
-        expect(bytes[size[b]] == 0, "a copy to the host writes a byte more");
+        expect(bytes[size[b]] == 0, "a copy to the host writes past its end");
     }
     for (size_t b = 0; b < COUNT; b++)
         h.plugin->buffer_free(h.device, buffer[b]);
     by_hand_close(&h);
 }
 
-/* What no machine has is refused as such, and the device stays usable. */
+/* A size that no machine has is TN_ERR_MEMORY, and the device stays usable. */
 static void too_large(int argument)
 {
     (void)argument;
@@ -133,7 +133,7 @@ static void wrapped(int argument)
     if (!open_device(&h))
         return;
     if (!h.plugin->buffer_wrap) {
-        leave_out("it does not take memory of the host");
+        leave_out("it does not wrap host memory");
         by_hand_close(&h);
         return;
     }
@@ -160,7 +160,8 @@ static void wrapped(int argument)
 
 enum { PLANE = 1500 }; /* bytes of each side of a copy, margins included */
 
-/* One pitched copy in a direction, and every byte of both sides after it. */
+/* Makes one pitched copy in a direction and compares every byte of both
+ * sides. */
 static void pitched_copy(const by_hand *h, random_source *r, int direction,
                          tn_buffer *dst, tn_buffer *src)
 {
@@ -252,7 +253,7 @@ static void leave_buffer(worker *w)
         snprintf(w->why, sizeof w->why, "a buffer: %s", by_hand_failure());
 }
 
-/* As other threads do at the same time. */
+/* Runs in several threads at the same time. */
 static bool open_queue(worker *w)
 {
     tn_queue *own;
@@ -285,7 +286,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* What a thread has left, read and freed by this one. */
+/* Reads and frees, in this thread, the buffer that another thread left. */
 static void take_buffer(const worker *w)
 {
     uint64_t read = 0;
@@ -298,8 +299,8 @@ static void take_buffer(const worker *w)
     w->h.plugin->buffer_free(w->h.device, w->left);
 }
 
-/* Threads with a queue each; or, of a synchronous device, with the one queue
- * that the core has. */
+/* Threads with a queue each; or, if the device is synchronous, with one queue,
+ * as the core has. */
 static void threads(int one_queue)
 {
     by_hand h;
@@ -308,7 +309,8 @@ static void threads(int one_queue)
     if (!open_device(&h))
         return;
     if (one_queue && h.info.caps & TN_CAP_ASYNC) {
-        leave_out("one thread at a time has a queue of an asynchronous device");
+        leave_out("only one thread at a time may use a queue of an "
+                  "asynchronous device");
         by_hand_close(&h);
         return;
     }
@@ -337,7 +339,7 @@ static void threads(int one_queue)
             h.plugin->queue_close(workers[t].h.queue);
     }
     if (started < 2 && !has_failed())
-        leave_out("this machine gives no threads");
+        leave_out("no thread can be started here");
     by_hand_close(&h);
 }
 
@@ -357,7 +359,7 @@ static void use_event(const by_hand *h,
         h->plugin->event_close(event);
 }
 
-/* A round of everything: a device opened and closed, with work in between. */
+/* Opens a device, gives it work, and closes it. */
 static bool whole_round(by_hand *h)
 {
     char why[512];
@@ -382,7 +384,8 @@ static bool whole_round(by_hand *h)
     return !has_failed();
 }
 
-/* What the first rounds allocate or start may stay; later ones add nothing. */
+/* What the first rounds allocate or start may stay. Later rounds must add
+ * nothing. */
 static void leaks(int argument)
 {
     (void)argument;
@@ -409,8 +412,8 @@ static void leaks(int argument)
                process_blocks() - blocks, COUNTED);
 }
 
-/* A device opened and used leaves handlers, locale and the like alone; threads
- * it may have. */
+/* Opening and using a device does not change handlers, the locale and the like.
+ * It may start threads. */
 static void used_state(int argument)
 {
     (void)argument;
@@ -436,19 +439,18 @@ static const char copy_rule[] =
 
 static const check of_level1[] = {
     {1, "sizes",
-     "buffer_alloc: a buffer of that many bytes, of its own",
+     "buffer_alloc: a buffer of that many bytes, which overlaps no other",
      .body = sizes},
     {1, "larger than memory",
-     "what does not fit is TN_ERR_MEMORY with a reason in host->fail, "
-     "and the device is usable after it",
+     "a size that does not fit is TN_ERR_MEMORY with a reason in "
+     "host->fail, and the device is usable after it",
      .body = too_large},
     {1, "mapped buffers",
      "buffer_map gives the buffer's memory, at a multiple of the "
      "device's align",
      .body = mapped},
     {1, "wrapped buffers",
-     "buffer_wrap: a buffer over the caller's memory, who keeps it",
-     .body = wrapped},
+     "buffer_wrap: a buffer over memory that the caller owns", .body = wrapped},
     {1, "copies to the device", copy_rule, .body = copies,
      .argument = TN_COPY_TO_DEVICE},
     {1, "copies to the host", copy_rule, .body = copies,
@@ -463,8 +465,7 @@ static const check of_level1[] = {
      "calls on the queue of a synchronous device may run at once from "
      "several threads",
      .body = threads, .argument = 1},
-    {1, "leaks",
-     "after close and free nothing is left of an object",
+    {1, "leaks", "close and free release all that belongs to an object",
      .body = leaks},
     {1, "state after use",
      "a plugin changes no locale, environment, folder, floating-point "

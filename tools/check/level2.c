@@ -1,4 +1,4 @@
-/* level2.c: programs and primitives: the device's numbers. */
+/* level2.c: checks the results of programs and primitives. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -20,12 +20,12 @@ static bool holds(const by_hand *h, random_case *c)
         return false;
     bool same = !run_case_fits(h, c) || run_case(h, c, why, sizeof why);
     if (!expect(same, "%s", why))
-        tell_case(c);
+        report_case(c);
     random_case_free(c);
     return same;
 }
 
-/* ---- programs made for one question ------------------------------------- */
+/* ---- programs that test one thing --------------------------------------- */
 
 static void instruction(int op)
 {
@@ -71,7 +71,7 @@ static void ranks(int argument)
     by_hand_close(&h);
 }
 
-/* Rows that end just before, at and behind lanes, chunks and their folds. */
+/* Rows that end just before, at and after multiples of lanes and chunks. */
 static void reduction(int kind)
 {
     static const int64_t lengths[] = {0,    1,    2,    15,   16,   17,   31,
@@ -144,7 +144,7 @@ static void compute(by_hand *h, uint64_t seed, const char *how)
     const uint64_t now = by_hand_fpu_bits();
     by_hand_fpu(false);
     if (!expect(same, "%s", why))
-        tell_case(c);
+        report_case(c);
     expect(before == now, "changed the floating-point state of its caller");
     random_case_free(c);
     for (int p = 0; p < PRIMITIVE_COUNT && !has_failed(); p++) {
@@ -161,9 +161,9 @@ static void compute(by_hand *h, uint64_t seed, const char *how)
     }
 }
 
-/* The caller may round upward and have switched subnormals off, when it opens
- * the device, its queue, and when it calls: results do not, and it still does
- * after. */
+/* The caller may round upward and flush subnormals to zero, both when it opens
+ * the device and its queue and when it calls. Results must not depend on that,
+ * and the caller's state must not change. */
 static void rounding(int argument)
 {
     (void)argument;
@@ -249,7 +249,7 @@ static void extension(int which)
     if (!table)
         leave_out("it has no extension %s", extension_names[which]);
     else if (!does_some)
-        leave_out("it declined all, the last with: %s", why);
+        leave_out("it declined all calls, the last with: %s", why);
 }
 
 /* ---- the list ----------------------------------------------------------- */
@@ -269,7 +269,7 @@ int level2_checks(check *list, int count)
     static const char *const folds[] = {"sums",   "products", "maxima",
                                         "minima", "argmax",   "argmin"};
     static const char *const of_primitive[PRIMITIVE_COUNT] = {
-        "tn_scan_args: an inclusive prefix fold along the last dimension, "
+        "tn_scan_args: an inclusive scan along the last dimension, "
         "sums of floats by blocks of TN_LANES in chunks of TN_CHUNK",
         "tn_sort_args: a stable sort along the last dimension; NaN is "
         "greatest, -0 equals +0",
@@ -301,8 +301,8 @@ int level2_checks(check *list, int count)
     count = check_add(list, count, 2, "loops", texts[TN_K_LOOP], loops, 0);
     count = check_add(list, count, 2, "rounding",
                       "numbers are rounded to nearest even and subnormals are "
-                      "kept, whatever the calling thread has set, and it "
-                      "keeps what it has set",
+                      "kept, whatever floating-point state the calling thread "
+                      "has set, and that state does not change",
                       rounding, 0);
     count = check_add(list, count, 2, "random programs", program_rule,
                       random_programs, 0);

@@ -1,10 +1,9 @@
 /* main.c: tenon-plugin-check, the conformance kit for device plugins. Opens
- * one plugin, runs the checks of its levels one after the other, and ends with
- * one line that says what the plugin is good for.
+ * one plugin, runs the checks of each level, and prints one closing line with
+ * the highest level that the plugin passes.
  *
- * The oracle is the core's interpreter, linked into this program with nothing
- * else of the library: neither the plugin nor an installed libtenon takes
- * part in the verdict. */
+ * The reference is the core's interpreter, linked into this program. The
+ * verdict does not depend on an installed libtenon. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ enum { LEVELS = 3 };
 static check checks[MAX_CHECKS];
 static int check_count;
 
-/* How many were run and how many held, by level; the same for --json. */
+/* How many checks were run and how many passed, by level. */
 static int passed[LEVELS], run[LEVELS], number;
 static int64_t interpreted;
 static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];
@@ -25,7 +24,7 @@ static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];
 int check_add_all(check *list, int count, const check *more, size_t more_count)
 {
     if (count + more_count > MAX_CHECKS)
-        abort(); /* the room is too small: seen at the first run */
+        abort(); /* MAX_CHECKS is too small: the first run shows it */
     memcpy(list + count, more, more_count * sizeof *more);
     return count + (int)more_count;
 }
@@ -39,7 +38,7 @@ int check_add(check *list, int count, int level, const char *name,
     return check_add_all(list, count, &one, 1);
 }
 
-/* ---- telling ------------------------------------------------------------ */
+/* ---- the report --------------------------------------------------------- */
 
 static void print_json(const char *text)
 {
@@ -61,7 +60,7 @@ static void print_field(const char *name, const char *text)
     print_json(text);
 }
 
-/* TAP keeps '#' for directives. */
+/* Prints text without '#', which TAP reserves for directives. */
 static void print_tap(const char *text)
 {
     for (; *text; text++)
@@ -73,7 +72,7 @@ static const char *rule_of(const check *c, const report *r)
     return *r->rule ? r->rule : c->rule;
 }
 
-static void tell_json(const check *c, const char *mask, const report *r)
+static void report_json(const check *c, const char *mask, const report *r)
 {
     printf("%s\n  {\"level\": %d", number > 1 ? "," : "", c->level);
     print_field("name", c->name);
@@ -93,7 +92,7 @@ static void tell_json(const check *c, const char *mask, const report *r)
     putchar('}');
 }
 
-static void tell_lines(const check *c, const char *mask, const report *r)
+static void report_lines(const check *c, const char *mask, const report *r)
 {
     printf("%sok %d - L%d %s%s%s", r->failed ? "not " : "", number, c->level,
            c->name, *mask ? " without " : "", mask);
@@ -122,7 +121,7 @@ static void tell_lines(const check *c, const char *mask, const report *r)
     putchar('\n');
     printf("# replay: tenon-plugin-check --only '%s'", c->name);
     const char *seed = strstr(r->trying, "--seed");
-    if (seed) /* what was tried names its own seed */
+    if (seed) /* the step names its own seed */
         printf(" %.*s", (int)strcspn(seed, ","), seed);
     else
         printf(" --seed %" PRIu64, options.seed);
@@ -144,7 +143,7 @@ static void keep(char *to, size_t room, const char *from)
         snprintf(to, room, "%s", from);
 }
 
-/* The vital check that failed: nothing more is run. */
+/* The vital check that failed, after which no check is run. */
 static const check *stopped_by;
 
 static void run_check(const check *c, const char *mask)
@@ -159,7 +158,7 @@ static void run_check(const check *c, const char *mask)
     keep(plugin_name, sizeof plugin_name, r->name);
     keep(plugin_version, sizeof plugin_version, r->version);
     keep(device_uid, sizeof device_uid, r->uid);
-    (options.json ? tell_json : tell_lines)(c, mask, r);
+    (options.json ? report_json : report_lines)(c, mask, r);
     if (c->is_vital && r->failed)
         stopped_by = c;
 }
@@ -177,7 +176,7 @@ static void run_all(const char *mask)
             run_check(&checks[i], mask);
 }
 
-/* Once for each slot of the mask, then for all of them. */
+/* Runs the checks without each slot of the mask, then without all of them. */
 static void run_masked(void)
 {
     char all[256] = "", slot[64];
@@ -198,8 +197,8 @@ static void run_masked(void)
         run_all(all);
 }
 
-/* The highest level that holds, with all below it; -1: none does. A level of
- * which nothing could be run does not hold. */
+/* The highest level that passes together with all below it; -1: none does. A
+ * level of which no check could be run does not pass. */
 static int level_held(void)
 {
     int held = -1;
@@ -259,7 +258,7 @@ int main(int argc, char **argv)
         puts("}");
     } else {
         if (stopped_by)
-            printf("# stopped: without %s no other check has a meaning\n",
+            printf("# stopped: without %s no other check is meaningful\n",
                    stopped_by->name);
         printf("1..%d\n%s\n", number, line);
     }

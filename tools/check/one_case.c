@@ -1,5 +1,5 @@
-/* one_case.c: see one_case.h. Cases are random_cases filled by hand, so what
- * runs, compares and prints those serves here. */
+/* one_case.c: see one_case.h. Cases are random_cases filled by hand, so the
+ * same functions run, compare and print them. */
 #include "one_case.h"
 
 #include <stdlib.h>
@@ -67,8 +67,8 @@ static void set_extents(random_case *c, uint32_t outer, uint32_t row,
         c->extent[d] = extent[d];
 }
 
-/* Strides of operand k as if its dimensions lay in this order, the last one
- * densest; those of which a bit is set in `flips` run backward. */
+/* Strides of operand k, contiguous in this order of dimensions, the last one
+ * innermost. Dimensions whose bit is set in `flips` get a negative stride. */
 static void set_strides(random_case *c, uint32_t k, const uint32_t *order,
                         int64_t step, uint32_t flips)
 {
@@ -82,8 +82,8 @@ static void set_strides(random_case *c, uint32_t k, const uint32_t *order,
     }
 }
 
-/* Everything is in place: memory, and the program as one stage whose elements
- * follow the first `uniform` instructions of the order. */
+/* Completes the case: fills memory, and makes the program one stage, whose
+ * elements follow the first `uniform` instructions of the order. */
 static random_case *finish(random_case *c, random_source *r, uint32_t uniform)
 {
     c->seed = r->state;
@@ -133,8 +133,9 @@ static void lay_out(random_case *c, uint32_t k, int layout)
         c->stride[k][k % 2] = 0;
 }
 
-/* Operand k of the form on contiguous memory: the first meets each corner, the
- * second goes on by one whenever the first has met all, the third mixes. */
+/* Fills operand k of the form on contiguous memory with corner cases: the first
+ * operand cycles through all, the second advances once per cycle of the first,
+ * the third mixes. */
 static void fill_corners(random_case *c, uint32_t k)
 {
     tn_dtype dtype = c->operand[k].dtype;
@@ -172,7 +173,7 @@ static tn_number corner_of(const one_form *form)
     return x;
 }
 
-/* Instructions without operands: the same for the whole launch, but OFFSET. */
+/* Instructions without operands are uniform over the launch, except OFFSET. */
 static uint32_t put_leaf(random_case *c, const one_form *form)
 {
     int level = form->op == TN_K_OFFSET ? TN_LEVEL_ELEM : TN_LEVEL_UNIFORM;
@@ -313,8 +314,8 @@ random_case *one_reduce_case(unsigned kind, tn_dtype dtype, int64_t length,
     return finish(c, &r, 0);
 }
 
-/* What the indices of a gather are: both ends of the extent in turn, and where
- * that is wanted, what lies just and far outside. */
+/* The indices of a gather: both ends of the extent in turn and, if `outside`,
+ * indices just beyond it and far beyond it. */
 static int64_t index_at(uint64_t i, int64_t extent, bool outside)
 {
     if (outside && i % 5 == 3) {

@@ -1,11 +1,11 @@
-/* one_case.h: programs made for one question: this instruction on these
- * types, laid out so. */
+/* one_case.h: programs that test one thing: an instruction on given types and a
+ * given layout. */
 #ifndef TN_CHECK_ONE_CASE_H
 #define TN_CHECK_ONE_CASE_H
 
 #include "random_program.h"
 
-/* How operands lie. */
+/* The layouts of operands. */
 #define ONE_LAYOUT_MAP(X)                                                      \
     X(CONTIGUOUS, "contiguous")                                                \
     X(PERMUTED, "permuted")                                                    \
@@ -31,29 +31,30 @@ typedef struct one_form {
     uint8_t arg[3]; /* operands' register types; 0: none */
     uint8_t sub;
     uint8_t storage; /* of LOAD and STORE: the dtype in memory */
-    int64_t number;  /* of CALL: which function of the language; of CONST and
-                      * PARAM: which corner */
+    int64_t number;  /* of CALL: index of the language's function; of CONST and
+                      * PARAM: index of the corner case */
 } one_form;
 
 /* The i-th form of an instruction; false after the last one. REDUCE and the
  * parts of loops have none: see below. */
 bool one_form_at(unsigned op, int i, one_form *form);
 
-/* The form on a layout; on contiguous memory all pairs of corners meet. NULL:
- * memory ran out. */
+/* The form on a layout. On contiguous memory its operands go through all pairs
+ * of corner cases. NULL: memory ran out. */
 random_case *one_case_new(const one_form *form, int layout);
 
 /* x + y on `rank` dimensions, permuted and some of them flipped. */
 random_case *one_rank_case(uint32_t rank, uint64_t seed);
 
-/* A fold of kind over rows of this length of dtype; variant 0 contiguous, 1
- * flipped, 2 columns, 3 over two row dimensions. NULL also where dtype has no
- * such fold: *exists is then false. */
+/* A reduction of kind over rows of this length of dtype. Variants: 0
+ * contiguous, 1 flipped, 2 columns, 3 over two row dimensions. Returns NULL
+ * with *exists false if dtype has no such reduction. */
 random_case *one_reduce_case(unsigned kind, tn_dtype dtype, int64_t length,
                              int variant, bool *exists);
 
-/* A load through `indices` computed ones: within the extent and at its ends
- * alone, or outside too; that is a fault, or with `zero` reads 0. */
+/* A load through `indices` computed indices. They are at both ends of the
+ * extent, or with `outside` beyond it too, which is a fault or with `zero`
+ * reads 0. */
 random_case *one_gather_case(uint32_t indices, bool outside, bool zero,
                              tn_dtype dtype);
 

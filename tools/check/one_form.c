@@ -1,4 +1,4 @@
-/* one_form.c: on which types each instruction is defined. */
+/* one_form.c: the types for which each instruction is defined. */
 #include "kernel/kernel.h"
 #include "one_case.h"
 #include "random_source.h"
@@ -11,7 +11,7 @@ static int kind_of(tn_dtype dtype)
     return random_is_float(dtype) ? F : dtype == TN_BOOL ? B : I;
 }
 
-/* Instructions whose operands and result have one type: on which kinds. */
+/* Instructions whose operands and result have one type, and its kinds. */
 static int kinds_of(unsigned op)
 {
     switch (op) {

@@ -170,7 +170,8 @@ static void init(operand *o, tn_dtype dtype, uint32_t ndim,
     memset(o->tolerance, 0, (size_t)o->count * sizeof o->tolerance[0]);
 }
 
-/* What lies between low and high, elements from the first one, and a margin. */
+/* Allocates what is between low and high, in elements from the first one, and a
+ * margin. */
 static void init_memory(operand *o, int64_t low, int64_t high, bool tame)
 {
     o->view.offset = OPERAND_BEFORE - low;
@@ -228,7 +229,7 @@ void operand_words(const char *call, const char *argument, int64_t value,
     snprintf(now.what + length, sizeof now.what - (size_t)length, ")");
 }
 
-bool operand_went(tn_status status, const char *what)
+bool operand_succeeded(tn_status status, const char *what)
 {
     if (status != TN_OK && !*now.trouble)
         snprintf(now.trouble, sizeof now.trouble, "%s gives %d: %s", what,
@@ -253,12 +254,12 @@ void operand_leave(void)
 void operand_send(operand *o)
 {
     const tn_plugin *plugin = now.device->plugin;
-    if (operand_went(
+    if (operand_succeeded(
             plugin->buffer_alloc(now.device->device, o->bytes, &o->view.buffer),
             "buffer_alloc"))
-        operand_went(by_hand_copy(now.device, o->view.buffer, 0, o->memory,
-                                  o->bytes, true),
-                     "a copy to the device");
+        operand_succeeded(by_hand_copy(now.device, o->view.buffer, 0, o->memory,
+                                       o->bytes, true),
+                          "a copy to the device");
 }
 
 static bool is_near(const operand *o, tn_number got, int64_t i)
@@ -293,9 +294,9 @@ int64_t operand_receive(operand *o)
     static unsigned char before[OPERAND_ROOM];
     memcpy(before, o->memory, o->bytes);
     bool here = o->view.buffer &&
-                operand_went(by_hand_copy(now.device, o->view.buffer, 0,
-                                          o->memory, o->bytes, false),
-                             "a copy to the host");
+                operand_succeeded(by_hand_copy(now.device, o->view.buffer, 0,
+                                               o->memory, o->bytes, false),
+                                  "a copy to the host");
     if (o->view.buffer)
         now.device->plugin->buffer_free(now.device->device, o->view.buffer);
     o->view.buffer = NULL;

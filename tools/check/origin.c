@@ -30,7 +30,7 @@ static int seen_count;
 
 /* ---- whose call is it? -------------------------------------------------- */
 
-/* What these start they start for their caller. */
+/* The runtime's libraries act for their callers. */
 static bool is_runtime(const char *file)
 {
     static const char *const runtime[] = {
@@ -48,7 +48,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Does the file lie in the plugin's folder? */
+/* Is the file in the plugin's folder? */
 static bool is_beside_plugin(const char *path)
 {
     size_t folder = (size_t)(name_of(options.path) - options.path);
@@ -56,8 +56,8 @@ static bool is_beside_plugin(const char *path)
            strncmp(path, options.path, folder) == 0;
 }
 
-/* The file of a vendor that calls; NULL: the plugin does. Frames 0 and 1 are
- * this file's own. */
+/* The vendor's file that made the call; NULL: the plugin made it. Frames 0 and
+ * 1 are in this file. */
 static __attribute__((noinline)) const char *vendor(void)
 {
     enum { FRAMES = 32 };
@@ -67,7 +67,7 @@ static __attribute__((noinline)) const char *vendor(void)
     if (!dladdr(seen, &kit))
         return NULL;
     for (int i = 2; i < count; i++) {
-        /* A return address may be that of the next function. */
+        /* a return address may belong to the next function */
         if (!dladdr((char *)frame[i] - 1, &at) ||
             is_runtime(name_of(at.dli_fname)))
             continue;
@@ -80,7 +80,8 @@ static __attribute__((noinline)) const char *vendor(void)
 
 /* ---- noting it ---------------------------------------------------------- */
 
-/* With the lock held. Where there are too many the last has all others'. */
+/* Call with the lock held. If there are too many vendors, the last entry counts
+ * for all others. */
 static deeds *deeds_of(const char *path)
 {
     const char *file = name_of(path);
@@ -105,7 +106,7 @@ static void note_thread(const char *path)
     pthread_mutex_unlock(&lock);
 }
 
-/* length: of the variable's name. */
+/* length is that of the variable's name. */
 static void note_variable(const char *path, const char *name, size_t length)
 {
     char *all = deeds_of(path)->variables;
@@ -155,7 +156,8 @@ bool origin_vendors(char *text, size_t room)
 
 /* ---- in front of the C library ------------------------------------------ */
 
-/* Seen by what is opened later, whatever the visibility of all else. */
+/* Libraries that are opened later must see these, in spite of the default
+ * visibility. */
 #define IN_FRONT __attribute__((visibility("default")))
 
 /* POSIX promises what ISO C does not: an object pointer holds a function. */
@@ -185,8 +187,8 @@ IN_FRONT int thrd_create(thrd_t *thread, thrd_start_t start, void *argument)
     return result;
 }
 
-/* A change by another than the plugin: what it adds to the environment's sum is
- * known. */
+/* Records a change by a vendor's library, and what it adds to
+ * process_environment. */
 #define CHANGES(name, declared, passed, variable)                              \
     IN_FRONT int name declared                                                 \
     {                                                                          \

@@ -1,5 +1,5 @@
-/* primitives.c: see primitives.h. The definitions of plugin.h, written as
- * plainly as they can be and without regard to cost, over values by point. */
+/* primitives.c: see primitives.h. The definitions of plugin.h, as plain loops
+ * over value[], without regard to speed. */
 #include "primitives.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "operand.h"
 
-/* value[i] as it would read back. */
+/* value[i] after a store and a load. */
 static void settle(operand *o, int64_t i, tn_number x)
 {
     o->value[i] = operand_rounded(o->view.dtype, x);
@@ -40,7 +40,7 @@ static void name(const char *of_a, const char *of_b, const char *of_c)
     c.name = of_c;
 }
 
-/* x[0 .. n) is summed by blocks. */
+/* Replaces x[0 .. n) by its prefix sums, in blocks. */
 static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t h = 1; h < TN_LANES; h *= 2)
@@ -53,7 +53,8 @@ static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
                             x[k / TN_LANES * TN_LANES - 1], x[k]);
 }
 
-/* A line of floats: its chunks, then what comes before each. */
+/* The prefix sum of a row of floats: within each chunk, then plus the sum of
+ * the chunks before it. */
 static void sum_line(tn_dtype dtype, tn_number *x, int64_t n)
 {
     tn_number final[OPERAND_POINTS / TN_CHUNK + 1];
@@ -69,8 +70,8 @@ static void sum_line(tn_dtype dtype, tn_number *x, int64_t n)
                             x[k]);
 }
 
-/* What the elements of a line become, in rising order but for sums of floats;
- * index[]: where the running extreme stands. */
+/* Scans a row, in rising order except for sums of floats. index[] becomes the
+ * position of the running minimum or maximum. */
 static void scan_line(unsigned kind, tn_number *x, tn_number *index, int64_t n)
 {
     const bool is_float = operand_is_float(&a);
@@ -138,12 +139,12 @@ static int64_t check_scan(void)
     operand_enter();
     tn_status status = now.device->plugin->scan(now.device->queue, &args);
     operand_leave();
-    int64_t wrong = !operand_went(status, "scan");
+    int64_t wrong = !operand_succeeded(status, "scan");
     return wrong + operand_receive(&a) + operand_receive(&b) +
            operand_receive(&c);
 }
 
-/* Must x stand before y where their positions do not decide? */
+/* Does x come before y, apart from their positions? */
 static bool precedes(const operand *o, tn_number x, tn_number y, bool falling)
 {
     if (falling) {
@@ -191,7 +192,7 @@ static int64_t check_sort(void)
     operand_enter();
     tn_status status = now.device->plugin->sort(now.device->queue, &args);
     operand_leave();
-    int64_t wrong = !operand_went(status, "sort");
+    int64_t wrong = !operand_succeeded(status, "sort");
     return wrong + operand_receive(&a) + operand_receive(&b) +
            operand_receive(&c);
 }
@@ -207,8 +208,8 @@ static int64_t check_scatter(void)
     args.dst_extent = random_between(&now.source, 1, 8);
     const bool is_long = random_chance(&now.source, 30);
     const bool is_dense = is_long && random_chance(&now.source, 40);
-    if (is_long) { /* enough for devices that sort indices, of a byte or two,
-                    * or that hold a line in memory of their own */
+    if (is_long) { /* long enough for devices that sort indices of a byte or
+                    * two, or that hold a row in local memory */
         for (uint32_t d = 0; d < ndim; d++)
             extent[d] = extent[d] > 2 ? 2 : extent[d];
         args.dim = is_dense ? ndim - 1 : args.dim;
@@ -228,7 +229,7 @@ static int64_t check_scatter(void)
     } else {
         operand_init(&a, dtype, ndim, extent, false);
         operand_init(&b, TN_I64, ndim, extent, false);
-        for (uint32_t d = 0; d < ndim; d++) /* indices that lines share */
+        for (uint32_t d = 0; d < ndim; d++) /* indices that rows share */
             if (is_long && d != args.dim && random_chance(&now.source, 50))
                 b.view.stride[d] = 0;
         operand_init(&c, dtype, ndim, dst_extent, true);
@@ -249,7 +250,7 @@ static int64_t check_scatter(void)
     for (int64_t i = 0; i < a.count; i++) {
         static const uint8_t kind[] = {0, TN_REDUCE_SUM, TN_REDUCE_PROD,
                                        TN_REDUCE_MIN, TN_REDUCE_MAX};
-        /* where b's strides repeat an element, the last one stored counts */
+        /* if b's strides repeat an element, the last store counts */
         int64_t index = operand_load(&b, operand_offset(&b, i)).i;
         b.value[i].i = index;
         if (index < 0 || index >= args.dst_extent) {
@@ -379,7 +380,7 @@ static int64_t check_matmul(void)
     operand_enter();
     tn_status status = now.device->plugin->matmul(now.device->queue, &args);
     operand_leave();
-    int64_t wrong = !operand_went(status, "matmul");
+    int64_t wrong = !operand_succeeded(status, "matmul");
     return wrong + operand_receive(&a) + operand_receive(&b) +
            operand_receive(&c);
 }

@@ -1,5 +1,5 @@
-/* primitives.h: matmul, scatter, scan and sort on random shapes, strides and
- * all dtypes, against naive code. */
+/* primitives.h: checks matmul, scatter, scan and sort on random shapes and
+ * strides and all dtypes, against plain loops. */
 #ifndef TN_CHECK_PRIMITIVES_H
 #define TN_CHECK_PRIMITIVES_H
 
@@ -14,8 +14,8 @@ enum {
 };
 extern const char *const primitive_names[PRIMITIVE_COUNT];
 
-/* The one case that the seed tells. False, with why (of room bytes) filled,
- * if the device gets it wrong. Call from one thread. */
+/* Runs the case that the seed determines. False, with why (of room bytes)
+ * filled, if the device's result is wrong. Call from one thread. */
 bool primitive_case(const by_hand *h, int primitive, uint64_t seed, char *why,
                     size_t room);
 

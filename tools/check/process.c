@@ -1,6 +1,6 @@
-/* process.c: see process.h. Memory is counted by standing in front of malloc:
- * symbols of a program come before those of the C library, for what is opened
- * later, too. Sanitizers stand there already. */
+/* process.c: see process.h. Memory is counted by interposing malloc: a
+ * program's symbols come before those of the C library, for libraries that are
+ * opened later, too. Sanitizers interpose it already. */
 #include "process.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ int process_threads(void)
     DIR *tasks = opendir("/proc/self/task");
     int count = 0;
     if (!tasks)
-        return 0; /* no way to tell: always the same */
+        return 0; /* cannot be read: always the same */
     while (readdir(tasks))
         count++;
     closedir(tasks);
@@ -65,7 +65,7 @@ bool process_same_fpu(const process_state *before, const process_state *now)
     if (before->rounding != now->rounding)
         return false;
 #if defined(__x86_64__)
-    /* The control words; flags of what has been computed may differ. */
+    /* Compares the control words. Exception flags may differ. */
     const unsigned flags = 0x3f;
     return before->fpu.__control_word == now->fpu.__control_word &&
            (before->fpu.__mxcsr | flags) == (now->fpu.__mxcsr | flags);
@@ -76,8 +76,9 @@ bool process_same_fpu(const process_state *before, const process_state *now)
 #endif
 }
 
-/* Threads that a vendor's library started may have ended. One more than those
- * was started in a way that nobody saw: the plugin has to answer for it. */
+/* Threads that a vendor's library started may have ended. If there are more
+ * threads than those explain, one was started without pthread_create being
+ * seen; it counts as the plugin's. */
 static bool same_threads(const process_state *before, const process_state *now,
                          char *why, size_t room)
 {
@@ -136,14 +137,15 @@ bool process_counts_memory(void)
     return true;
 }
 
-/* Under these names the C library offers its own to those who replace it. */
+/* glibc's own allocator, under the names that it keeps for replacements. */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *block, size_t bytes);
 extern void *__libc_memalign(size_t align, size_t bytes);
 extern void __libc_free(void *block);
 
-/* Seen by what is opened later, whatever the visibility of all else. */
+/* Libraries that are opened later must see these, in spite of the default
+ * visibility. */
 #define IN_FRONT __attribute__((visibility("default")))
 
 static void *counted(void *block)

@@ -1,4 +1,5 @@
-/* process.h: what a plugin must leave as it found it, and what it holds. */
+/* process.h: the process-wide state that a plugin must not change, and how much
+ * memory the process holds. */
 #ifndef TN_CHECK_PROCESS_H
 #define TN_CHECK_PROCESS_H
 
@@ -10,7 +11,7 @@
 
 #include "origin.h"
 
-/* Sanitizers stand before the C library's functions already. */
+/* Sanitizers interpose the C library's functions already. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||     \
     __has_feature(memory_sanitizer)
@@ -34,24 +35,24 @@ typedef struct process_state {
 } process_state;
 
 void process_read(process_state *state);
-/* False with why filled: what the plugin changed from before to now. What a
- * library of its vendor did by itself (origin.h) is none of that. */
+/* False, with why filled, if the plugin changed something between before and
+ * now. What a library of its vendor changes (origin.h) is not counted. */
 bool process_same(const process_state *before, const process_state *now,
                   char *why, size_t room);
 /* The floating-point state alone. */
 bool process_same_fpu(const process_state *before, const process_state *now);
 
 int process_threads(void);
-/* A sum over the variables: each change adds to it what it adds, whatever else
- * has changed. */
+/* A sum of one hash for each variable, so that each change adds a value that
+ * does not depend on other changes. */
 unsigned long process_environment(void);
 
-/* Blocks of memory that were allocated and not freed, by anyone in this
- * process; process_counts_memory: can they be counted here? */
+/* The number of blocks of memory that are allocated in this process.
+ * process_counts_memory: whether this build can count them. */
 bool process_counts_memory(void);
 long process_blocks(void);
-/* From true to false, freed memory is filled and held back. Returns how many
- * blocks of it somebody has written to. */
+/* Between the calls with true and false, freed memory is filled and not reused.
+ * Returns how many of those blocks were written to after they were freed. */
 long process_watch_freed(bool watch);
 
 #endif

@@ -1,5 +1,5 @@
-/* random_layout.c: the iteration space of a random case, its operands, how
- * they lie in memory, and what is in it. */
+/* random_layout.c: the iteration space of a random case, and its operands'
+ * strides and memory. */
 #include "random_layout.h"
 
 #include <stdlib.h>
@@ -20,8 +20,8 @@ void random_layout_extents(random_source *r, random_case *c, bool rows)
     int64_t limit = random_chance(r, 4)    ? 40000
                     : random_chance(r, 30) ? 5000
                                            : 500;
-    /* one long dimension, so that rows of several chunks and vectors with all
-     * kinds of ends occur */
+    /* one long dimension, for rows of several chunks and for vectors with all
+     * kinds of remainders */
     uint32_t ndim = outer + row, longest = ndim ? random_below(r, ndim) : 0;
     int64_t numel = 1;
     for (uint32_t d = 0; d < ndim; d++) {
@@ -75,8 +75,8 @@ static void shuffle(random_source *r, uint32_t *item, uint32_t count)
     }
 }
 
-/* Strides of operand k over the iteration space; then how many elements that
- * touches, and the offset of its first. */
+/* Sets the strides of operand k over the iteration space, the number of
+ * elements that they span, and the offset of the first one. */
 static void generate_strides(random_source *r, random_case *c, uint32_t k)
 {
     uint32_t outer = c->launch.outer_ndim, ndim = outer + c->launch.row_ndim;
@@ -196,7 +196,7 @@ static void share_memory(random_source *r, random_case *c, uint32_t out)
             fits = fits && c->home[i] != k; /* taken by another output */
         if (!fits || !random_chance(r, 40))
             continue;
-        /* The output's layout has no element twice: give it to the input. */
+        /* The output's layout repeats no element: use it for the input. */
         free(c->data[k]);
         c->data[k] = c->data[out];
         c->bytes[k] = c->bytes[out];

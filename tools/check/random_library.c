@@ -1,5 +1,5 @@
-/* random_library.c: functions of the kernel language in random programs, so
- * that an executor's own routines for them are compared with their bodies. */
+/* random_library.c: puts functions of the kernel language into random programs,
+ * so that an executor's routines for them are compared with their bodies. */
 #include "random_library.h"
 
 #include <string.h>

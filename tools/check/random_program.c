@@ -1,7 +1,7 @@
 /* random_program.c: see random_program.h. Instructions are generated part by
- * part (uniform, then stage by stage: elements, reductions, row), each taking
- * operands from what is visible there. What no store needs is then left out
- * of `order`, as a lowering would leave it out. */
+ * part: the uniform part, then each stage's elements, reductions and rows. An
+ * instruction's operands are values that are visible in its part. Instructions
+ * that no store needs are then left out of `order`, as lowering does. */
 #include "random_program.h"
 
 #include <stdlib.h>
@@ -11,27 +11,27 @@
 #include "random_library.h"
 #include "random_source.h"
 
-/* What is being built: an instruction list (of the program or of a function)
- * and the values that the next instruction may use. */
+/* The state of generation: an instruction list, of the program or of a
+ * function, and the values that the next instruction may use. */
 typedef struct builder {
     random_source *random;
     random_case *c;
     tn_kernel_ins *ins;
     uint32_t ins_count;
     uint32_t visible[RANDOM_MAX_INS], visible_count;
-    bool used[RANDOM_MAX_INS]; /* an operand of something */
+    bool used[RANDOM_MAX_INS]; /* some instruction uses it */
     uint8_t stage_of[RANDOM_MAX_INS];
     uint32_t region_of[RANDOM_MAX_INS]; /* the outermost LOOP, or TN_NONE */
-    uint32_t region;                    /* where we are */
+    uint32_t region;                    /* the current part */
     int depth;                          /* of loops */
-    int level;                          /* of the part that is generated */
+    int level;                          /* of the current part */
     int stage;
     int fn_count; /* functions that may be called */
     bool is_fn;
     bool has_rows;
     bool may_fault; /* indices may be left unchecked */
     bool rereads;   /* stages use the loads of those before, as softmax does */
-    int room;       /* instructions that this list may still grow by */
+    int room;       /* how many more instructions this list may get */
 } builder;
 
 static tn_dtype random_type(builder *b)
@@ -53,7 +53,7 @@ static uint32_t emit(builder *b, unsigned op, tn_dtype dtype, int level,
                      uint32_t x, uint32_t y, uint32_t z)
 {
     if (b->ins_count == RANDOM_MAX_INS)
-        abort(); /* the limits on `room` are wrong */
+        abort(); /* a limit on `room` is wrong */
     uint32_t number = b->ins_count++;
     b->ins[number] = (tn_kernel_ins){.op = (uint8_t)op,
                                      .dtype = (uint8_t)dtype,
@@ -93,7 +93,7 @@ static uint32_t emit_const_i64(builder *b, int64_t value)
     return number;
 }
 
-/* May the part at hand use value n? */
+/* May the current part use value n? */
 static bool is_ready(const builder *b, uint32_t n)
 {
     if (b->ins[n].level > b->level)
@@ -103,8 +103,8 @@ static bool is_ready(const builder *b, uint32_t n)
            b->ins[n].level != TN_LEVEL_ROW || b->stage_of[n] != b->stage;
 }
 
-/* A visible value of dtype (any for NONE): rather one that nothing uses yet,
- * so that chains grow long, or a recent one; TN_NONE where there is none. */
+/* A visible value of dtype (NONE: of any). Prefers one that nothing uses yet,
+ * so that chains grow long, or a recent one. TN_NONE if there is none. */
 static uint32_t pick_visible(builder *b, tn_dtype dtype, int least_level)
 {
     uint32_t found[RANDOM_MAX_INS], unused[RANDOM_MAX_INS];
@@ -127,8 +127,8 @@ static uint32_t pick_visible(builder *b, tn_dtype dtype, int least_level)
     return found[count - 1 - random_below(b->random, recent)];
 }
 
-/* An operand of dtype: seldom a new constant, mostly a value that varies,
- * converted where none has that dtype. */
+/* An operand of dtype: rarely a new constant, mostly a varying value, converted
+ * if none has that dtype. */
 static uint32_t pick(builder *b, tn_dtype dtype)
 {
     if (random_chance(b->random, 6))
@@ -210,7 +210,7 @@ static void emit_narrow(builder *b)
 
 static void emit_call(builder *b)
 {
-    /* Loops of functions that call functions with loops would take years. */
+    /* Nested loops through function calls would take too long. */
     if (b->fn_count == 0 || (b->is_fn && b->depth > 0))
         return;
     uint32_t f = random_below(b->random, (uint32_t)b->fn_count);
@@ -279,8 +279,8 @@ static void emit_loop(builder *b)
         b->visible[b->visible_count++] = carry[i];
 }
 
-/* An I64 that is often within [0, extent); surely, unless faults are wanted
- * or the load reads zero outside. */
+/* An I64 that is often within [0, extent). It always is, unless faults are
+ * wanted or the load reads zero outside. */
 static uint32_t emit_index(builder *b, int64_t extent, bool checked)
 {
     uint32_t i = pick(b, TN_I64);
@@ -474,7 +474,7 @@ static void generate_stores(builder *b)
     }
 }
 
-/* Takes a load of an earlier stage, as it is, together with another value. */
+/* Combines a load of an earlier stage with another value. */
 static void emit_again(builder *b)
 {
     static const uint8_t ops[] = {TN_K_ADD, TN_K_SUB, TN_K_MUL, TN_K_MAX};
@@ -535,7 +535,7 @@ static void generate_stages(builder *b, bool rows)
 
 /* ---- order -------------------------------------------------------------- */
 
-/* Marks what n needs; with `part`, only what lies in that part of a stage. */
+/* Marks what n needs; with `part`, only what is in that part of a stage. */
 static void mark(const builder *b, bool *needed, uint32_t n, int level)
 {
     if (n == TN_NONE || needed[n] || (level >= 0 && b->ins[n].level != level))
@@ -647,7 +647,8 @@ static random_case *make(uint64_t seed, bool of_chunks)
     b.may_fault = random_chance(b.random, 25);
     c->seed = seed;
     random_layout_extents(&source, c, rows);
-    /* from numbers of its own: the programs of other seeds stay as they are */
+    /* from a random source of its own, so that other seeds' programs do not
+     * change */
     random_source apart = {~seed};
     b.rereads = rows && random_chance(&apart, 15);
     if (of_chunks)

@@ -33,7 +33,7 @@ typedef struct random_case {
     unsigned char *data[RANDOM_MAX_OPERANDS];
     size_t bytes[RANDOM_MAX_OPERANDS];
     uint32_t home[RANDOM_MAX_OPERANDS];
-    bool aligned; /* begins, and rows of contiguous ones, at multiples of 16 */
+    bool aligned; /* operands, and contiguous rows, begin at multiples of 16 */
 
     /* What program and launch point to. */
     tn_kernel_ins ins[RANDOM_MAX_INS];
@@ -57,11 +57,11 @@ random_case *random_case_new(uint64_t seed);
 /* A staged program over few rows of several chunks. */
 random_case *random_case_of_chunks(uint64_t seed);
 void random_case_free(random_case *c);
-/* For a case made by hand: what was put into the arrays becomes a program, its
- * key and its launch. */
+/* Completes a case made by hand: makes the program, its key and its launch from
+ * the arrays. */
 void random_case_finish(random_case *c);
 
-/* The program, its layout and its parameters, as lines of TAP comments. */
+/* Prints the program, its layout and its parameters as TAP comments. */
 void random_case_print(const random_case *c, FILE *out);
 
 /* Compares two states of operand k's memory, all NaNs equal. Returns the

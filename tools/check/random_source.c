@@ -28,7 +28,8 @@ int64_t random_between(random_source *r, int64_t low, int64_t high)
     return low + random_below(r, (uint32_t)(high - low + 1));
 }
 
-/* Where types end, where halves are rounded, what is easily got wrong. */
+/* The limits of types, ties of rounding to half types, and other values that
+ * implementations get wrong. */
 static const double float_corners[] = {0.0,
                                        -0.0,
                                        1.0,

@@ -1,5 +1,5 @@
-/* random_source.h: random numbers that the seed alone decides, with the corners
- * of every type among them, and what a dtype is. */
+/* random_source.h: random numbers that depend only on the seed, among them the
+ * corner cases of every type; properties of dtypes. */
 #ifndef TN_CHECK_RANDOM_SOURCE_H
 #define TN_CHECK_RANDOM_SOURCE_H
 
@@ -17,7 +17,7 @@ int64_t random_between(random_source *r, int64_t low, int64_t high);
 /* Tame ones are small and finite; others may be anything. */
 double random_float(random_source *r, bool tame);
 int64_t random_int(random_source *r, bool tame);
-/* The i-th of the corners, and round again after the last one. */
+/* The i-th corner case, cyclically. */
 double random_float_corner(uint64_t i);
 int64_t random_int_corner(uint64_t i);
 enum { RANDOM_CORNERS = 36 }; /* at least as many as there are of either */

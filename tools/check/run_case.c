@@ -8,12 +8,12 @@
 #include "kernel/kernel.h"
 #include "random_source.h"
 
-/* Bytes before and behind what a buffer is asked for: whoever writes beside
- * his operand is seen even where the case leaves no margin. A multiple of
- * every element's size. */
+/* Guard bytes before and after an operand in its buffer, so that a write beside
+ * the operand is detected even if the case has no margin. A multiple of every
+ * element's size. */
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 
-/* What a run leaves. */
+/* The results of a run. */
 typedef struct outcome {
     tn_status status;
     tn_fault fault;
@@ -67,8 +67,8 @@ static void run_oracle(const random_case *c, outcome *o)
 
 /* ---- the plugin --------------------------------------------------------- */
 
-/* Builds, launches, waits, and fetches all memory. False: a call failed that
- * should not. */
+/* Builds, launches, waits, and copies all memory back. False: a call failed
+ * that must not. */
 static bool run_launch(const by_hand *h, const random_case *c, outcome *o,
                        tn_buffer **buffer, char *why, size_t room)
 {

@@ -6,8 +6,8 @@
 
 /* ---- convolution -------------------------------------------------------- */
 
-/* Of each element that is written: the sum of its products, that of their
- * sizes, and how many they are. */
+/* For each element that is written: the sum of its products, the sum of their
+ * absolute values, and their number. */
 static double sum[OPERAND_POINTS], size[OPERAND_POINTS];
 static int64_t terms[OPERAND_POINTS];
 
@@ -18,7 +18,7 @@ static void add_term(int64_t to, double x)
     terms[to]++;
 }
 
-/* The place along axis a that element k of window i meets; false: outside. */
+/* The position along axis a of element k of window i. False: outside. */
 static bool meets(const tn_conv_args *args, int a, int64_t i, int64_t k,
                   int64_t *at)
 {
@@ -66,9 +66,9 @@ static void filter_image(const tn_conv_args *args, int64_t n, int64_t o,
                     }
 }
 
-/* How far a sum in any order may be off: a unit in the last place of the sum of
- * sizes for each of its terms (Higham, 2002, 4.2, bounds it by half of that),
- * and one of the result for its store. */
+/* The tolerance of a sum in any order: for each term, one unit in the last
+ * place of the sum of absolute values (Higham, 2002, 4.2, proves half of that),
+ * and one unit of the result for its store. */
 static double allowed(tn_dtype dtype, int64_t i)
 {
     double by_sum = (double)(terms[i] + 2) * size[i] *
@@ -119,7 +119,7 @@ static tn_number sum_row(tn_dtype dtype, const tn_number *x, int64_t count)
     return lane[0];
 }
 
-/* Element (y, x) of a plane, as a point; -1: beyond it. */
+/* The point of element (y, x) of a plane; -1: outside. */
 static int64_t in_plane(const tn_pool_args *args, int64_t plane, int64_t y,
                         int64_t x)
 {
@@ -158,7 +158,7 @@ static void max_window(const tn_pool_args *args, int64_t plane, int64_t i,
         index->value[q].i = best % area;
 }
 
-/* By how much a window along an axis divides. */
+/* The divisor of a window along an axis (average pooling). */
 static int64_t counted(const tn_pool_args *args, int a, int64_t i)
 {
     int64_t pad = args->count_pad ? args->pad[a] : 0;

@@ -1,6 +1,6 @@
-/* windows.h: convolution and pooling as plugin.h defines them, by plain loops
- * over values by point. Each sets value[] (and tolerance[]) of what the
- * extension writes. */
+/* windows.h: convolution and pooling as plugin_extensions.h defines them, as
+ * plain loops over value[]. Each sets value[] and tolerance[] of the operands
+ * that the extension writes. */
 #ifndef TN_CHECK_WINDOWS_H
 #define TN_CHECK_WINDOWS_H
 

@@ -1,7 +1,7 @@
 /* lying.c: the reference plugin with one fault, for tests of
- * tenon-plugin-check: it must find each, and say the right thing.
+ * tenon-plugin-check, which must find each fault and report it correctly.
  *
- * Which fault is the plugin's option "lie" (TENON_LYING_LIE); without it, the
+ * The plugin's option "lie" (TENON_LYING_LIE) selects the fault. Without it the
  * plugin is as good as the reference. */
 #define tenon_plugin_v1 reference_entry
 #include "../../../plugins/reference/reference.c"
@@ -46,7 +46,7 @@ static void spoiled_init(spoiled *s, const tn_program *p, const tn_launch *l)
     }
 }
 
-/* Is right at every stride but -1, for which it reads forward. */
+/* Is correct for every stride but -1, for which it reads forward. */
 static void forget_sign(spoiled *s, const tn_program *p)
 {
     uint32_t ndim = s->launch.outer_ndim + s->launch.row_ndim;
@@ -70,7 +70,7 @@ static bool sums_floats(const tn_program *p)
     return sums;
 }
 
-/* Walks rows from their end: the same numbers, folded in another order. */
+/* Reduces rows from their end: the same numbers in another order. */
 static void walk_backward(spoiled *s, const tn_program *p)
 {
     for (uint32_t k = 0; k < p->operand_count; k++)
@@ -81,7 +81,7 @@ static void walk_backward(spoiled *s, const tn_program *p)
         }
 }
 
-/* Writes the element behind the last one of what the launch stores. */
+/* Writes the element after the last one that the launch stores. */
 static void write_beyond(const tn_program *p, const tn_launch *l)
 {
     for (uint32_t k = 0; k < p->operand_count; k++) {
@@ -237,7 +237,7 @@ static void set_all(const tn_strided *x, const int64_t *count,
                              : 0;
 }
 
-/* One product of the sum that a kind of convolution is. */
+/* One product of a convolution's sum, for each kind. */
 static void add_product(const tn_conv_args *c, int64_t n, int64_t o,
                         int64_t i, int64_t j, int64_t tap)
 {
@@ -297,7 +297,7 @@ static tn_status lying_conv(tn_queue *queue, const tn_conv_args *c)
     return with_fpu(&fpu, TN_OK);
 }
 
-/* The fold of a row's lanes; a lie: one after the other. */
+/* Combines a row's lanes; the fault: one after the other. */
 static float sum_lanes(float *lane, int64_t count)
 {
     for (int64_t i = 1; i < count && tells("pool order"); i++)

@@ -1,6 +1,6 @@
-/* threaded.c: a device that works later. Each queue has a thread, which takes
- * its commands in order; what they use stays until they are done. It is as good
- * as the reference, whose loops it runs, and what tests put faults into
+/* threaded.c: an asynchronous device. Each queue has a thread, which runs its
+ * commands in order; what they use stays alive until they are done. It passes
+ * every check, since it runs the reference's loops; tests put faults into it
  * (lies.txt). */
 #include "../../../plugins/reference/reference.h"
 
@@ -459,7 +459,7 @@ static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     return TN_OK;
 }
 
-/* Waits for the commands that use what is counted there. */
+/* Waits until no pending command uses the object of this counter. */
 static void wait_for(const int *uses)
 {
     pthread_mutex_lock(&lock);

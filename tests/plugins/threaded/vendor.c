@@ -1,6 +1,6 @@
-/* vendor.c: a library as drivers have them: opened, it starts a thread of its
- * own and sets a variable. In a folder of its own that is no fault of the
- * plugin's; beside the plugin it is the plugin's own code. */
+/* vendor.c: a library like those of drivers: when it is opened, it starts a
+ * thread and sets a variable. In a folder of its own that is no fault of the
+ * plugin; in the plugin's folder it counts as the plugin's code. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

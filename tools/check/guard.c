@@ -1,6 +1,6 @@
-/* lent.c: see lent.h. Places are taken in turn from a ring; what a call was
- * lent stays out of reach until its place comes round again. */
-#include "lent.h"
+/* guard.c: see guard.h. Arguments are copied to slots of a ring. The arguments of
+ * a call stay inaccessible until the ring returns to their slot. */
+#include "guard.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,20 +17,20 @@
 enum {
     PAGE = 65536, /* no machine's pages are larger */
     PLACES = 64,
-    PLACE = 2 * PAGE, /* arguments; then what cannot be touched */
-    PROGRAMS = 16,    /* places out of turn: programs that are built, */
+    PLACE = 2 * PAGE,         /* for arguments, before the inaccessible page */
+    PROGRAMS = 16,            /* places out of turn: programs that are built, */
     HOST = PLACES + PROGRAMS, /* and the host table */
-    LONGER = 40,      /* bytes that a later version has appended */
-    MARGIN = 64, /* bytes before a struct, that nobody writes */
+    LONGER = 40,              /* bytes that a later version has appended */
+    MARGIN = 64,              /* guard bytes before a struct */
     FILL = 0xa5
 };
 
 /* ---- places ------------------------------------------------------------- */
 
 typedef struct place {
-    const char *call; /* that it is, or was, lent to */
+    const char *call; /* the call that it was last passed to */
     atomic_flag runs; /* the call has not returned */
-    bool is_lent;     /* likewise, for who touches it */
+    bool is_in_call;  /* likewise, for the signal handler */
     uint32_t bytes;   /* as its struct says */
 } place;
 
@@ -52,12 +52,12 @@ static void allow(const place *p, int protection)
 static place *begin(place *p, const char *call)
 {
     p->call = call;
-    p->is_lent = true;
+    p->is_in_call = true;
     allow(p, PROT_READ | PROT_WRITE);
     return p;
 }
 
-/* A place that can be written until lend(). */
+/* Takes the next place, writable until protect(). */
 static place *take(const char *call)
 {
     place *p;
@@ -76,7 +76,7 @@ static void *put(unsigned char **end, const void *from, size_t bytes)
     return *end;
 }
 
-/* A struct that says its size, in some turns a later version's. */
+/* Copies a struct with a size field; in some turns a later version's. */
 static void *put_struct(place *p, unsigned char **end, const void *from,
                         uint32_t bytes)
 {
@@ -89,14 +89,14 @@ static void *put_struct(place *p, unsigned char **end, const void *from,
     return at;
 }
 
-static void lend(const place *p)
+static void protect(const place *p)
 {
     allow(p, PROT_READ);
 }
 
 static tn_status end(place *p, tn_status status)
 {
-    p->is_lent = false;
+    p->is_in_call = false;
     allow(p, PROT_NONE);
     atomic_flag_clear(&p->runs);
     return status;
@@ -108,7 +108,7 @@ static void touched(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const unsigned char *at = info->si_addr;
-    signal(number, SIG_DFL); /* the same touch then ends the process */
+    signal(number, SIG_DFL); /* the repeated access then ends the process */
     if (!area || at < area || at >= area + (HOST + 1) * (size_t)PLACE)
         return;
     const place *p = &places[(size_t)(at - area) / PLACE];
@@ -116,21 +116,21 @@ static void touched(int number, siginfo_t *info, void *context)
     long beyond = (long)(at - start_of(p)) - PAGE;
     if (beyond >= 0) {
         rule("read and fill a struct no further than its size says (TN_HAS)");
-        expect(false, "%s: touches byte %ld of a struct of %u bytes", name,
+        expect(false, "%s: accesses byte %ld of a struct of %u bytes", name,
                p->bytes + beyond, p->bytes);
-    } else if (!p->is_lent) {
-        rule("what a call is given is lent for the call");
-        expect(false, "%s: touches what the call was given, after it returned",
+    } else if (!p->is_in_call) {
+        rule("arguments are valid during the call only");
+        expect(false, "%s: accesses an argument of the call after it returned",
                name);
     } else {
-        rule("what a call is given is const");
-        expect(false, "%s: writes to what the call was given", name);
+        rule("arguments are const");
+        expect(false, "%s: writes to an argument of the call", name);
     }
 }
 
 #if defined(__GLIBC__) && !defined(HAS_SANITIZER)
-/* In front of the C library's: a plugin's threads block all signals, as they
- * are to, but a touch of theirs shall have its name, too. */
+/* Interposes pthread_sigmask: a plugin's threads block all signals, as they
+ * must, but an access of theirs must be reported, too. */
 static int mask_signals(int how, const sigset_t *set, sigset_t *before)
 {
     sigset_t most;
@@ -161,7 +161,7 @@ IN_FRONT int sigprocmask(int how, const sigset_t *set, sigset_t *before)
 }
 #endif
 
-void lent_watch(void)
+void guard_watch(void)
 {
     struct sigaction watch = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
     sigemptyset(&watch.sa_mask);
@@ -179,7 +179,7 @@ static void make_area(void)
         abort();
 }
 
-const tn_host *lent_host(const tn_host *host, uint32_t bytes)
+const tn_host *guard_host(const tn_host *host, uint32_t bytes)
 {
     make_area();
     place *p = begin(&places[HOST], "the host table");
@@ -188,7 +188,7 @@ const tn_host *lent_host(const tn_host *host, uint32_t bytes)
     memset(at, FILL, (bytes + 7) & ~7u);
     memcpy(at, host, bytes < sizeof *host ? bytes : sizeof *host);
     memcpy(at, &bytes, sizeof bytes);
-    lend(p);
+    protect(p);
     return (const tn_host *)at;
 }
 
@@ -197,19 +197,19 @@ const tn_host *lent_host(const tn_host *host, uint32_t bytes)
 static tn_plugin real;
 static _Thread_local uint32_t next_bytes;
 
-void lent_next_bytes(uint32_t bytes)
+void guard_next_bytes(uint32_t bytes)
 {
     next_bytes = bytes;
 }
 
-/* A primitive whose arguments are one flat struct. */
+/* Wraps a primitive whose arguments are one flat struct. */
 #define FLAT(slot, type)                                                       \
-    static tn_status lent_##slot(tn_queue *queue, const type *args)            \
+    static tn_status guard_##slot(tn_queue *queue, const type *args)           \
     {                                                                          \
         unsigned char *at;                                                     \
         place *p = take(#slot);                                                \
         const type *mine = put_struct(p, &at, args, sizeof *args);             \
-        lend(p);                                                               \
+        protect(p);                                                            \
         return end(p, real.slot(queue, mine));                                 \
     }
 FLAT(copy, tn_copy_args)
@@ -219,7 +219,7 @@ FLAT(scan, tn_scan_args)
 FLAT(sort, tn_sort_args)
 #undef FLAT
 
-/* What the plugin built, and of what. */
+/* A built program, and what it was built from. */
 typedef struct built {
     tn_built *real;
     const tn_program *program;
@@ -236,12 +236,12 @@ static const tn_program *keep_program(built *b)
         return b->program;
     const tn_program *kept =
         put_struct(b->place, &at, b->program, sizeof *kept);
-    lend(b->place);
+    protect(b->place);
     return kept;
 }
 
-static tn_status lent_build(tn_plugin_device *device,
-                            const tn_program *program, tn_built **out)
+static tn_status guard_build(tn_plugin_device *device,
+                             const tn_program *program, tn_built **out)
 {
     built *b = malloc(sizeof *b);
     if (!b)
@@ -258,7 +258,7 @@ static tn_status lent_build(tn_plugin_device *device,
     return status;
 }
 
-static void lent_program_free(tn_plugin_device *device, tn_built *what)
+static void guard_program_free(tn_plugin_device *device, tn_built *what)
 {
     built *b = (built *)what;
     real.program_free(device, b->real);
@@ -267,8 +267,8 @@ static void lent_program_free(tn_plugin_device *device, tn_built *what)
     free(b);
 }
 
-static tn_status lent_launch(tn_queue *queue, tn_built *what,
-                             const tn_launch *launch)
+static tn_status guard_launch(tn_queue *queue, tn_built *what,
+                              const tn_launch *launch)
 {
     const built *b = (const built *)what;
     const tn_program *program = b->program;
@@ -288,15 +288,15 @@ static tn_status lent_launch(tn_queue *queue, tn_built *what,
         operand[k].index_stride = put(&at, operand[k].index_stride, bytes);
         operand[k].index_extent = put(&at, operand[k].index_extent, bytes);
     }
-    lend(p);
+    protect(p);
     return end(p, real.launch(queue, b->real, mine));
 }
 
-/* A struct that the plugin fills: what it is before, but for its size. */
+/* Prepares a struct that the plugin fills: its bytes but for the size field. */
 static unsigned char *put_filled(place *p, uint32_t known, int before)
 {
-    const uint32_t bytes = next_bytes ? next_bytes
-                                      : known + ((p - places) % 2 ? LONGER : 0);
+    const uint32_t bytes =
+        next_bytes ? next_bytes : known + ((p - places) % 2 ? LONGER : 0);
     unsigned char *at = start_of(p) + PAGE - ((bytes + 7) & ~7u);
     next_bytes = 0;
     p->bytes = bytes;
@@ -307,16 +307,16 @@ static unsigned char *put_filled(place *p, uint32_t known, int before)
     return at;
 }
 
-/* What became of it. */
+/* Checks what the plugin filled in. */
 static void take_filled(const place *p, const unsigned char *at, void *to,
                         uint32_t known)
 {
     uint32_t size;
     memcpy(&size, at, sizeof size);
-    rule("a struct is filled no further than its size says, which stays, and "
-         "with 0 in fields that are not known");
-    expect(size == p->bytes, "%s: makes the size %u of its struct %u", p->call,
-           p->bytes, size);
+    rule("a struct is filled no further than its size says, the size does not "
+         "change, and unknown fields are 0");
+    expect(size == p->bytes, "%s: changes the size of its struct from %u to %u",
+           p->call, p->bytes, size);
     for (uint32_t i = 1; i <= MARGIN; i++)
         expect(at[-(int)i] == FILL, "%s: writes %u bytes before its struct",
                p->call, i);
@@ -324,15 +324,16 @@ static void take_filled(const place *p, const unsigned char *at, void *to,
         expect(at[i] == FILL, "%s: writes byte %u of a struct of %u bytes",
                p->call, i, p->bytes);
     for (uint32_t i = known; i < p->bytes; i++)
-        expect(at[i] == 0, "%s: byte %u of a struct of %u bytes, which is "
-                           "%u long here, is 0x%02x, not 0",
+        expect(at[i] == 0,
+               "%s: byte %u of a struct of %u bytes, which is "
+               "%u long here, is 0x%02x, not 0",
                p->call, i, p->bytes, known, at[i]);
     rule(NULL);
     memcpy((char *)to + sizeof size, at + sizeof size,
            (p->bytes < known ? p->bytes : known) - sizeof size);
 }
 
-static tn_status lent_info(uint32_t i, tn_device_info *info)
+static tn_status guard_info(uint32_t i, tn_device_info *info)
 {
     place *p = take("device_info");
     unsigned char *at = put_filled(p, sizeof *info, FILL);
@@ -342,7 +343,7 @@ static tn_status lent_info(uint32_t i, tn_device_info *info)
     return end(p, status);
 }
 
-static tn_status lent_sync(tn_queue *queue, tn_fault *fault)
+static tn_status guard_sync(tn_queue *queue, tn_fault *fault)
 {
     if (!fault)
         return real.queue_sync(queue, fault);
@@ -352,8 +353,10 @@ static tn_status lent_sync(tn_queue *queue, tn_fault *fault)
     take_filled(p, at, fault, sizeof *fault);
     if (status == TN_OK)
         for (uint32_t k = sizeof fault->size; k < p->bytes; k++)
-            expect(at[k] == 0, "queue_sync: no failure, but byte %u of "
-                               "tn_fault is 0x%02x", k, at[k]);
+            expect(at[k] == 0,
+                   "queue_sync: no failure, but byte %u of "
+                   "tn_fault is 0x%02x",
+                   k, at[k]);
     return end(p, status);
 }
 
@@ -364,20 +367,19 @@ static tn_status lent_sync(tn_queue *queue, tn_fault *fault)
 
 #define RUN(name)                                                              \
     static tn_##name##_extension real_##name, seen_##name;                     \
-    static tn_status lent_##name(tn_queue *queue,                              \
-                                 const tn_##name##_args *args)                 \
+    static tn_status guard_##name(tn_queue *queue,                             \
+                                  const tn_##name##_args *args)                \
     {                                                                          \
         unsigned char *at;                                                     \
         place *p = take(#name);                                                \
-        const tn_##name##_args *mine =                                         \
-            put_struct(p, &at, args, sizeof *args);                            \
-        lend(p);                                                               \
+        const tn_##name##_args *mine = put_struct(p, &at, args, sizeof *args); \
+        protect(p);                                                            \
         return end(p, real_##name.run(queue, mine));                           \
     }
 EXTENSIONS(RUN)
 #undef RUN
 
-static const void *lent_extension(const char *name, uint32_t version)
+static const void *guard_extension(const char *name, uint32_t version)
 {
     const void *table = real.extension(name, version);
     uint32_t size = 0;
@@ -390,7 +392,7 @@ static const void *lent_extension(const char *name, uint32_t version)
                size < sizeof real_##id ? size : sizeof real_##id);             \
         seen_##id = real_##id;                                                 \
         if (real_##id.run)                                                     \
-            seen_##id.run = lent_##id;                                         \
+            seen_##id.run = guard_##id;                                        \
         return &seen_##id;                                                     \
     }
     EXTENSIONS(DRESS)
@@ -398,13 +400,13 @@ static const void *lent_extension(const char *name, uint32_t version)
     return table;
 }
 
-void lent_dress(tn_plugin *table)
+void guard_wrap(tn_plugin *table)
 {
     make_area();
     real = *table;
 #define DRESS(slot, by)                                                        \
     if (table->slot)                                                           \
-        table->slot = lent_##by;
+        table->slot = guard_##by;
     DRESS(device_info, info)
     DRESS(queue_sync, sync)
     DRESS(copy, copy)
