@@ -119,7 +119,7 @@ function finish_line(    word, rest, at, arg)
         need_word[need_count] = word
         return
     }
-    if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags|autocast|named)$/) {
+    if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags|autocast|named|floats)$/) {
         fail("unknown line: " word)
         return
     }
@@ -264,6 +264,10 @@ function finish_row(    n, sorts, i, parts)
     for (i = 1; i <= n; i++)
         if (parts[i] !~ /^(inplace|view|host|nograd|nonempty|floating|widen|inner|mask|means)$/)
             fail(name ": unknown flag: " parts[i])
+    if (flags ~ / floating / && !("kernel" in field))
+        fail(name ": floating is for kernels; write floats ARG ...")
+    if (("floats" in field) && !("composite" in field))
+        fail(name ": floats is for composites")
     if (flags ~ / widen / && !("composite" in field))
         fail(name ": widen is for composites")
     if (("autocast" in field) && \
@@ -283,6 +287,20 @@ function finish_row(    n, sorts, i, parts)
     if (flags ~ / means /)
         emit_mean()
     reset_row()
+}
+
+# The arguments that must be floating, a bit each: those that a line floats
+# names, or all operands of a kernel with that flag.
+function floats_mask(role,    i, n, parts, mask)
+{
+    mask = 0
+    n = split(field["floats"], parts, " ")
+    for (i = 1; i <= n; i++)
+        mask += 2 ^ (argument_of(parts[i], "floats") - 1)
+    for (i = 1; i <= arg_count && flags ~ / floating /; i++)
+        if (substr(role, i, 1) == "O")
+            mask += 2 ^ (i - 1)
+    return mask
 }
 
 # Adds the row that follows an inner element-wise row: its mean.
@@ -933,7 +951,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
             "true" : "false") ",\n" \
         "        .differentiable = " differentiable \
         ", .nonempty = " (flags ~ / nonempty / ? "true" : "false") \
-        ", .floating = " (flags ~ / floating / ? "true" : "false") ",\n" \
+        ", .floats = " floats_mask(role) ",\n" \
         "        .widen = " (flags ~ / widen / ? "true" : "false") \
         ", .inner = " (flags ~ / inner / ? "true" : "false") \
         ", .mask = " mask \

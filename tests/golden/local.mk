@@ -28,7 +28,11 @@ tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm
 # Operators against themselves, in other layouts and dtypes: of the test
 # programs, since they make views that the public interface cannot.
 check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits \
-	tests/golden/autocast tests/golden/misuse
+	tests/golden/autocast tests/golden/misuse tests/golden/narrow
+tests_golden_narrow_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_golden_narrow_SOURCES = tests/golden/narrow.c tests/golden/narrow.def \
+	$(golden_ops)
+tests_golden_narrow_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
 tests_golden_misuse_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_golden_misuse_SOURCES = tests/golden/misuse.c $(golden_ops) \
 	tests/ops/misuse.c tests/ops/misuse.h \

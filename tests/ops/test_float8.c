@@ -259,8 +259,8 @@ static void test_scaled_mm(void)
     tn_tensor *bias = tn_requires_grad(tn_ones(tn_dims(16)));
     tn_tensor *y = tn_scaled_mm(a, b, half, three, bias, .out_dtype = TN_F32);
     is_int(tn_backward(tn_sum(y)), TN_ERR_UNSUPPORTED, "and its gradient");
-    is_str(tn_error(), "backward of scaled_mm: scaled_mm: it has no gradient; "
-                       "where one is needed use tn_linear or tn_matmul",
+    is_str(tn_error(), "backward of scaled_mm: scaled_mm: it has no gradient: "
+                       "use tn_linear or tn_matmul where one is needed",
            "  in these words");
     ok(!tn_tensor_grad(bias), "  which it has not");
     tn_error_clear();

@@ -162,6 +162,29 @@ static void drop_outputs(tn__call *call)
         tn__unref(call->out[i]);
 }
 
+/* Checks arguments that must be floating, and a mask, which must be bool. */
+static __attribute__((noinline)) tn_status
+check_dtypes(const tn__call *call)
+{
+    const tn_op *op = call->op;
+    const tn_tensor *mask = op->mask ? tn__call_tensor(call, op->mask - 1)
+                                     : NULL;
+    if (mask && mask->dtype != TN_BOOL)
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; convert it to bool with "
+                        "tn_to_dtype", op->name, op->arg[op->mask - 1].name,
+                        tn_dtype_name(mask->dtype));
+    for (int i = 0; op->floats >> i; i++) {
+        const tn_tensor *x =
+            op->floats >> i & 1 ? tn__call_tensor(call, i) : NULL;
+        if (x && !tn_dtype_is_floating(x->dtype))
+            return tn__fail(TN_ERR_DTYPE,
+                            "%s: {%s} is %s; it takes floating tensors: "
+                            "convert it with tn_to_dtype", op->name,
+                            op->arg[i].name, tn_dtype_name(x->dtype));
+    }
+    return TN_OK;
+}
+
 /* Runs a call whose values are in their final kinds. Fills call->out and
  * out_count. */
 static tn_status run_checked(tn__call *call, tn_tensor *const *into,
@@ -170,6 +193,11 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
 {
     const tn_op *op = call->op;
     tn_status status;
+    if (TN__UNLIKELY(op->floats | op->mask)) {
+        status = check_dtypes(call);
+        if (status < 0)
+            return status;
+    }
     if (TN__UNLIKELY(op->inplace)) {
         into = &call->value[0].of.tensor;
         into_count = 1;

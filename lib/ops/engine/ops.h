@@ -76,7 +76,7 @@ struct tn_op {
     bool creates;       /* a new tensor: its rule is `create` */
     bool differentiable;
     bool nonempty;      /* rejects rows without elements */
-    bool floating;      /* rejects integer and bool inputs */
+    uint32_t floats;    /* arguments that must be floating, a bit each */
     bool widen;         /* COMPOSITE: half types are computed in f32 and rounded
                            once, at the end */
     bool inner;         /* internal: has no C function */

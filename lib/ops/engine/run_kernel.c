@@ -465,30 +465,6 @@ static bool can_store(tn_dtype from, tn_dtype to)
 
 /* ---- entry --------------------------------------------------------------- */
 
-/* Checks rows that accept only floating tensors, or a bool mask. */
-static tn_status check_dtypes(const tn__call *call)
-{
-    const tn_op *op = call->op;
-    const tn_tensor *mask = op->mask ? tn__call_tensor(call, op->mask - 1)
-                                     : NULL;
-    if (mask && mask->dtype != TN_BOOL)
-        return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; convert it to bool with "
-                        "tn_to_dtype", op->name, op->arg[op->mask - 1].name,
-                        tn_dtype_name(mask->dtype));
-    if (!op->floating)
-        return TN_OK;
-    for (int i = 0; i < call->op->arg_count; i++) {
-        const tn_tensor *x = tn__call_tensor(call, i);
-        if (x && call->op->role[i] == TN__ROLE_OPERAND &&
-            !tn_dtype_is_floating(x->dtype))
-            return tn__fail(TN_ERR_DTYPE,
-                            "%s: {%s} is %s; it takes floating tensors: "
-                            "convert it with tn_to_dtype", call->op->name,
-                            call->op->arg[i].name, tn_dtype_name(x->dtype));
-    }
-    return TN_OK;
-}
-
 static tn__op_entry *find_entry(const tn__call *call, uint64_t key,
                                 tn_dtype out_dtype)
 {
@@ -506,11 +482,6 @@ tn_status tn__run_kernel(tn__call *call)
         return status;
     if (TN__UNLIKELY(of.count == 0))
         return tn__fail_numbers(call->op);
-    if (TN__UNLIKELY(call->op->floating | call->op->mask)) {
-        status = check_dtypes(call);
-        if (status < 0)
-            return status;
-    }
     if (TN__UNLIKELY(!of.flat && of.count > 1 && !call->into)) {
         int done = run_converted(call, &of);
         if (done != TN_OK)

@@ -187,3 +187,27 @@ tn_status tn__select_clamp_max(tn__call *call)
     return select_clamp(call, TN__OP_ID_CLAMP_MAX_NUMBER,
                         TN__OP_ID_CLAMP_MAX_NUMBER_);
 }
+
+/* Rows softmax and log_softmax: integers need a floating .dtype. */
+tn_status tn__select_softmax(tn__call *call)
+{
+    const tn_tensor *x = call->value[TN__ARG_SOFTMAX_INPUT].of.tensor;
+    if (call->value[TN__ARG_SOFTMAX_DTYPE].kind == TN_VALUE_NONE &&
+        !tn_dtype_is_floating(x->dtype))
+        return tn__fail(TN_ERR_DTYPE,
+                        "%s: {input} is %s; give a floating .dtype or convert "
+                        "it with tn_to_dtype", call->op->name,
+                        tn_dtype_name(x->dtype));
+    return tn__run_kernel(call);
+}
+
+tn_status tn__select_hardtanh(tn__call *call)
+{
+    const tn_tensor *x = call->value[TN__ARG_HARDTANH_INPUT].of.tensor;
+    if (x->dtype == TN_U8 && tn__call_float(call, TN__ARG_HARDTANH_MIN_VAL) < 0)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "hardtanh: {min_val} is %g, and {input} is uint8, which "
+                        "has no such number: use tn_clamp",
+                        tn__call_float(call, TN__ARG_HARDTANH_MIN_VAL));
+    return tn__run_kernel(call);
+}

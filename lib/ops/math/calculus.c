@@ -228,7 +228,7 @@ static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
     tn_tensor *places = NULL;
     double step = 1;
     if (spacing->kind == TN_VALUE_TENSORS)
-        places = spacing->of.tensors[k];
+        places = floating(spacing->of.tensors[k]);
     else if (spacing->kind == TN_VALUE_FLOATS)
         step = spacing->of.floats[k];
     else if (spacing->kind != TN_VALUE_NONE)
