@@ -80,8 +80,10 @@ static void report_rerun(tn_status status)
         tn__error_prefix("recompute: when the function ran again for the "
                          "gradient");
     else
-        tn__fail(status, "recompute: the function failed when it ran again "
-                         "for the gradient");
+        tn__fail(status, "recompute: the function returned %s, without an "
+                         "error message, when it ran again for the gradient: "
+                         "both runs must do the same",
+                 tn_status_name(status));
 }
 
 static tn_status check_run(const struct tn__run *run)

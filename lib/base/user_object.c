@@ -51,8 +51,9 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     size_t bytes;
     if (__builtin_add_overflow(sizeof(user_block) + type->bytes, extra,
                                &bytes))
-        return tn__fail_null(TN_ERR_MEMORY, "object_new: %zu extra bytes",
-                             extra);
+        return tn__fail_null(TN_ERR_MEMORY,
+                             "object_new: {extra} %zu bytes more than the "
+                             "object exceed the address space", extra);
     user_block *block = tn__calloc(1, bytes);
     if (!block)
         return NULL;

@@ -110,8 +110,9 @@ static void start_threads(tn__team *team, int count)
         team->thread_count++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (team->thread_count < count)
-        tn__log(1, "batch_begin: only %d of %d workers could be started",
-                team->thread_count, count);
+        tn__log(1, "batch_begin: only %d of %d worker threads could be "
+                   "started: loading goes on with these, or in the calling "
+                   "thread if there is none", team->thread_count, count);
 }
 
 tn__team *tn__team_start(int count, int64_t begin, int64_t end,

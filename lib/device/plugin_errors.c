@@ -10,7 +10,8 @@ tn_status tn__device_fail(tn_device *device, const char *what, tn_status status,
     tn__error_take(&error);
     if (error.code)
         return tn__fail(status, "%s: %s: %s", what, device->name, error.text);
-    return tn__fail(status, "%s: %s reports %s without a reason", what,
+    return tn__fail(status, "%s: %s failed with %s, and its plugin gave no "
+                            "reason: report this to its author", what,
                     device->name, tn_status_name(status));
 }
 

@@ -117,20 +117,31 @@ unusable(tn__probe *out, const char *format, ...)
              "prints or ends the process");
 }
 
+/* The probe itself could not run: not the plugin's fault. */
+static void not_probed(tn__probe *out, int error)
+{
+    memset(out, 0, sizeof *out);
+    snprintf(out->reason, sizeof out->reason,
+             "no process or pipe to probe it: %s", strerror(error));
+    snprintf(out->remedy, sizeof out->remedy,
+             "raise the limits of processes and open files, then try again");
+}
+
 static void probe_child(tn__plugin *plugin, tn__probe *out)
 {
     int result[2], output[2];
     if (pipe2(result, O_CLOEXEC)) {
-        unusable(out, "could not be probed: %s", strerror(errno));
+        not_probed(out, errno);
         return;
     }
     if (pipe2(output, O_CLOEXEC)) {
-        unusable(out, "could not be probed: %s", strerror(errno));
+        not_probed(out, errno);
         close(result[0]);
         close(result[1]);
         return;
     }
     pid_t pid = fork();
+    const int fork_error = errno;
     if (pid == 0)
         child(plugin, result[1], output[1]);
     close(result[1]);
@@ -148,7 +159,7 @@ static void probe_child(tn__plugin *plugin, tn__probe *out)
     close(result[0]);
     close(output[0]);
     if (pid < 0)
-        unusable(out, "could not be probed: %s", strerror(errno));
+        not_probed(out, fork_error);
     else if (!in_time)
         unusable(out, "gave no answer in %d s while probing",
                  tn__probe_timeout_ms / 1000);

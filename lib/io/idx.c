@@ -41,7 +41,8 @@ static tn_status parse_magic(tn__idx *idx, const unsigned char *bytes,
     if (!idx->dtype)
         return tn__fail(
             TN_ERR_FORMAT,
-            "idx_load: {path:}%s: type %02x is none of 08 09 0b 0c 0d 0e",
+            "idx_load: {path:}%s: element type %02x is none of 08 (uint8), 09 "
+            "(int8), 0b (int16), 0c (int32), 0d (float32), 0e (float64)",
             where, bytes[2]);
     if (bytes[3] > TN_MAX_NDIM)
         return tn__fail(
@@ -67,8 +68,9 @@ tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
     if (count < idx->header_bytes)
         return tn__fail(
             TN_ERR_FORMAT,
-            "idx_load: {path:}%s: ends within its sizes: %zu bytes of %zu",
-            where, count, idx->header_bytes);
+            "idx_load: {path:}%s: the file is cut off: the header of %d "
+            "dimensions has %zu bytes, the file %zu",
+            where, idx->shape.count, idx->header_bytes, count);
     uint64_t want = tn_dtype_bytes(idx->dtype);
     bool fits = true;
     for (int i = 0; i < idx->shape.count; i++) {

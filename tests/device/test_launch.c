@@ -61,7 +61,8 @@ static void test_synchronous(tn_device *device)
     is_int(launch(device, 3, "log", &fault), TN_ERR_INTERNAL,
            "a failure without words");
     is_error(TN_ERR_INTERNAL,
-             "log: fake:0 reports ERR_INTERNAL without a reason",
+             "log: fake:0 failed with ERR_INTERNAL, and its plugin gave no reason: "
+             "report this to its author",
              "a failure without words");
     tn_error_set(TN_ERR_IO, "first");
     is_int(launch(device, 2, "exp", &fault), TN_ERR_DEVICE_LOST,
@@ -84,7 +85,8 @@ static void test_synchronous(tn_device *device)
     tn_sort_args sort = {.size = sizeof sort};
     tn__device_work(device, TN__WORK_SORT, &sort, "topk", NULL, NULL);
     is_error(TN_ERR_UNSUPPORTED,
-             "topk: fake:0 reports ERR_UNSUPPORTED without a reason",
+             "topk: fake:0 failed with ERR_UNSUPPORTED, and its plugin gave no "
+             "reason: report this to its author",
              "a sort");
 }
 

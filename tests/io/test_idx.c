@@ -116,11 +116,12 @@ static void test_mistakes(void)
     refused("PNG.", 4, TN_ERR_FORMAT,
             "begins with 50 4e; an IDX file begins with 00 00");
     refused("\0\0\12\1\0\0\0\0", 8, TN_ERR_FORMAT,
-            "type 0a is none of 08 09 0b 0c 0d 0e");
+            "element type 0a is none of 08 (uint8), 09 (int8), 0b (int16), 0c "
+            "(int32), 0d (float32), 0e (float64)");
     refused("\0\0\10\377", 4, TN_ERR_FORMAT,
             "255 dimensions; at most 12 are supported");
     refused("\0\0\10\2\0\0\0\1\0", 9, TN_ERR_FORMAT,
-            "ends within its sizes: 9 bytes of 12");
+            "the file is cut off: the header of 2 dimensions has 12 bytes, the file 9");
     refused("\0\0\10\1\0\0\0\3ab", 10, TN_ERR_FORMAT,
             "its sizes take 3 bytes of elements, the file has 2");
     refused("\0\0\14\1\0\0\0\1abcdef", 14, TN_ERR_FORMAT,

@@ -119,9 +119,9 @@ static void check_shapes(void)
     refused(tn_eye(1LL << 32), TN_ERR_SHAPE, "eye: shape (4294967296, "
             "4294967296) has more than 2^62 bytes");
     refused(tn_max_pool2d(img, tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
-            "max_pool2d: kernel_size 9223372036854775807 exceeds 2^31");
+            "max_pool2d: kernel_size 9223372036854775807 is outside (-2^31, 2^31)");
     refused(tn_conv2d(img, w, NULL, .padding = INT64_MAX), TN_ERR_ARGUMENT,
-            "conv2d: padding 9223372036854775807 exceeds 2^31");
+            "conv2d: padding 9223372036854775807 is outside (-2^31, 2^31)");
     refused(tn_amax(tn_zeros(tn_dims(2, 0))), TN_ERR_SHAPE,
             "amax: no element to choose from along a dimension of size 0");
     refused(tn_tril(v), TN_ERR_SHAPE,

@@ -106,8 +106,9 @@ static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
         fits = rows->shape[d] == x->shape[d];
     if (fits || rows->ndim == 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s is not "
-                    "1-d and does not have one row for each of {input} %s",
+    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s must "
+                    "be 1-d or have the shape of {input} %s except in the last "
+                    "dimension",
                     tn__shape_text(a, rows->ndim, rows->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }

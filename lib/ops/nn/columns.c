@@ -46,9 +46,9 @@ static tn_status take_window(const tn__call *call, int first, tn__window *w)
                                             : 1;
         for (int a = 0; a < 2; a++)
             if (pair[i][a] < least)
-                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is too small",
+                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is below %lld",
                                 call->op->name, call->op->arg[first + i].name,
-                                (long long)pair[i][a]);
+                                (long long)pair[i][a], (long long)least);
     }
     return TN_OK;
 }

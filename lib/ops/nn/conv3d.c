@@ -29,14 +29,16 @@ static tn_status take_list(const tn__call *call, int arg, int64_t least,
 static tn_status check_volumes(const tn__call *call, const tn_tensor *x,
                                const tn_tensor *w)
 {
-    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
-    if ((x->ndim == 4 || x->ndim == 5) && w->ndim == 5)
-        return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, D, H, W) "
-                    "nor (C, D, H, W), or {weight} %s does not have 5 "
-                    "dimensions",
-                    call->op->name, tn__shape_text(a, x->ndim, x->shape),
-                    tn__shape_text(b, w->ndim, w->shape));
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim != 4 && x->ndim != 5)
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, D, H, "
+                        "W) nor (C, D, H, W)", call->op->name,
+                        tn__shape_text(text, x->ndim, x->shape));
+    if (w->ndim != 5)
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s does not have 5 "
+                        "dimensions", call->op->name,
+                        tn__shape_text(text, w->ndim, w->shape));
+    return TN_OK;
 }
 
 /* x with a batch dimension. */

@@ -21,13 +21,16 @@ static tn_status along(const tn__call *call, int arg, int64_t first,
 static tn_status check_sequences(const tn__call *call, const tn_tensor *x,
                                  const tn_tensor *weight)
 {
-    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
-    if ((x->ndim == 2 || x->ndim == 3) && weight->ndim == 3)
-        return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor (C, "
-                    "L), or {weight} %s does not have 3 dimensions",
-                    call->op->name, tn__shape_text(a, x->ndim, x->shape),
-                    tn__shape_text(b, weight->ndim, weight->shape));
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim != 2 && x->ndim != 3)
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor "
+                        "(C, L)", call->op->name,
+                        tn__shape_text(text, x->ndim, x->shape));
+    if (weight->ndim != 3)
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s does not have 3 "
+                        "dimensions", call->op->name,
+                        tn__shape_text(text, weight->ndim, weight->shape));
+    return TN_OK;
 }
 
 static tn_status check_channels(const tn__call *call, const tn_tensor *x,

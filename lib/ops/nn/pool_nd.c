@@ -24,7 +24,7 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
         if (list[a] == TN_NONE_INT)
             list[a] = KEEP_SIZE; /* so that sums of products do not overflow */
         else if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld exceeds 2^31",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is outside (-2^31, 2^31)",
                             call->op->name, call->op->arg[arg].name,
                             (long long)list[a]);
     }

@@ -75,7 +75,7 @@ tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2])
     for (int i = 0; i < dims->count; i++) /* so that sums of products do not
                                              overflow */
         if (dims->dim[i] > INT32_MAX || dims->dim[i] < -INT32_MAX)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld exceeds 2^31",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is outside (-2^31, 2^31)",
                             tn__op_outer(call->op->name), call->op->arg[arg].name,
                             (long long)dims->dim[i]);
     pair[0] = dims->dim[0];
