@@ -1,121 +1,129 @@
-/* <tenon/plugin.h>: the device plugin ABI, major 1. The only header a plugin
- * includes; a plugin links nothing of Tenon and exports one symbol:
+/* <tenon/plugin.h>: the device plugin ABI, major version 1. A plugin includes
+ * no other header of Tenon and links nothing of Tenon. It exports one symbol:
  *
  *     const tn_plugin *tenon_plugin_v1(const tn_host *host);
  *
- * It returns its table (static, alive as long as the process), or NULL after
- * host->fail(code, "why"), as it does for a host of another major version.
- * plugins/reference is the smallest whole plugin and is there to be copied;
- * tenon-plugin-check tells whether one keeps the rules below.
+ * The function returns the plugin's table, which is static and valid until the
+ * process ends. To fail, it calls host->fail(code, "why") and returns NULL. It
+ * fails if the host has another major version. plugins/reference is the
+ * smallest complete plugin and is meant to be copied. tenon-plugin-check checks
+ * whether a plugin keeps the rules below.
  *
  * Rules
  *
  * Structs
- *  - They grow at their end alone. A struct that crosses begins with `size`,
- *    the bytes that the side which made it knows. Read a field only if TN_HAS
- *    says that it is there, and ignore a tail that you do not know. An absent
- *    slot reads as NULL. TN_..._SIZE_1_0 is the least size that a struct can
- *    have: what it covers is always there, all else (of the host table, what
- *    comes after `extension`) is read behind TN_HAS alone.
+ *  - Structs grow only at their end. A struct that crosses the interface begins
+ *    with `size`: the number of bytes that the side which made it knows. Read a
+ *    field only if TN_HAS says that it is present. Ignore fields beyond those
+ *    that you know. Treat an absent slot (function pointer) as NULL.
+ *  - TN_..._SIZE_1_0 is the minimum size of a struct. The fields that it covers
+ *    are always present. Read all other fields only after TN_HAS; in the host
+ *    table these are the fields after `extension`.
  *  - Never copy or write such a struct whole, by assignment or sizeof: the
  *    other side's may be shorter than yours. tn_struct_copy copies what both
  *    sides know.
- *  - A struct to be filled comes with its size set; the rest of tn_fault and
- *    tn_source is 0, of tn_device_info anything: write all of it. Its filler
- *    writes no byte beyond that size,
- *    leaves `size` as it is, and 0 in fields that it does not know.
- *  - Kinds, flags and directions get new values in later versions. A plugin
- *    refuses those that its header does not have: TN_ERR_UNSUPPORTED, a reason
- *    through host->fail, nothing written. tn_scatter_is_known and its like
- *    answer for each struct. A core that offers a new value does without where
- *    it is refused. The flags of a launch are hints: ignore those you do not
- *    know. What a longer struct adds never changes what its older fields mean.
- *  - A struct without `size` is closed: it does not change within major 1
- *    (tn_kernel_ins, tn_kernel_fn, tn_kernel_operand, tn_kernel_stage,
- *    tn_number, tn_launch_operand, tn_strided). What a later version has to
- *    add stands in a new field of the struct that holds or points to it.
+ *  - A struct to be filled arrives with its size set. The rest of tn_fault and
+ *    tn_source is 0. The rest of tn_device_info may hold anything: write all of
+ *    it. The side that fills a struct writes no byte beyond that size, leaves
+ *    `size` unchanged, and writes 0 to fields that it does not know.
+ *  - Later versions add values of kinds, flags and directions. A plugin refuses
+ *    values that its header does not have: it returns TN_ERR_UNSUPPORTED,
+ *    passes a reason to host->fail, and writes nothing. tn_scatter_is_known and
+ *    similar functions check each struct for this. A core that uses a new value
+ *    works without it where a plugin refuses it. The flags of a launch are
+ *    hints: ignore those that you do not know. The fields that a longer struct
+ *    adds never change the meaning of its older fields.
+ *  - A struct without `size` is closed: it does not change within major 1.
+ *    These are tn_kernel_ins, tn_kernel_fn, tn_kernel_operand, tn_kernel_stage,
+ *    tn_number, tn_launch_operand and tn_strided. A later version extends a
+ *    closed struct by a new field of the struct that contains it or points to
+ *    it.
  *
  * Behaviour
- *  - Errors are a status returned, its text through host->fail. That text is
- *    the calling thread's: `fail` is called before the call returns, on its
- *    thread or within host->parallel_for. On a thread of the plugin's own the
- *    text is lost; keep the failure with the queue and give its text to `fail`
- *    in the queue_sync that reports it.
- *  - A plugin never writes to stdout or stderr (host->log is for that), aborts,
- *    exits, or changes the locale, the environment, the current folder, the
- *    caller's floating-point state or a signal handler.
- *  - It starts no thread before a device is opened: not while its file is
- *    loaded, in tenon_plugin_v1, device_count or device_info. These four may
- *    run in a child process. Threads that it starts block all signals.
- *  - What a library of its vendor does by itself is not the plugin's: such a
- *    library may start threads whenever it is called (CUDA's driver does so
- *    when it is asked for devices) and set environment variables (PoCL does).
- *    Its own are all libraries in the folder of the plugin's file, and what a
- *    language's runtime, such as libstdc++ or OpenMP, does for it.
- *  - device_count and device_info create no context and open no heavy library;
- *    zero devices with a note is success.
- *  - Numbers are computed with rounding to nearest even and with subnormals, as
- *    operands and as results, whatever the calling thread has set. A thread
- *    begins with the mode of the thread that started it: set the mode in each
- *    thread that computes, those of host->parallel_for included.
+ *  - A call reports an error by its status and passes the text to host->fail.
+ *    The text belongs to the calling thread. So call `fail` before the call
+ *    returns, on the calling thread or within host->parallel_for. On a thread
+ *    that the plugin started, the text is lost: store the failure with the
+ *    queue, and pass its text to `fail` in the queue_sync that reports it.
+ *  - A plugin never aborts, exits, or writes to stdout or stderr (use
+ *    host->log). It never changes the locale, the environment, the current
+ *    folder, the caller's floating-point state or a signal handler.
+ *  - A plugin starts no thread before a device is opened: not while its file is
+ *    loaded, and not in tenon_plugin_v1, device_count or device_info. These
+ *    four steps may run in a child process. Threads that a plugin starts block
+ *    all signals.
+ *  - A plugin is not responsible for what a library of its vendor does
+ *    independently. Such a library may start threads in any call (CUDA's driver
+ *    does so when it lists devices) and set environment variables (PoCL does).
+ *    A plugin is responsible for all libraries in the folder of its file, and
+ *    for what a language's runtime, such as libstdc++ or OpenMP, does for it.
+ *  - device_count and device_info create no context and open no heavy library.
+ *    Zero devices is a success: device_count returns TN_OK, and passes the
+ *    reason to host->fail as a note.
+ *  - Arithmetic rounds to nearest even, and supports subnormals as operands and
+ *    as results, whatever mode the calling thread has set. A new thread
+ *    inherits the mode of the thread that started it. So set the mode in each
+ *    thread that computes, including those of host->parallel_for.
  *
  * Life
- *  - A plugin's file is never closed, and an open device, its first queue and
- *    what was built for it live as long as the process. Nothing is called at
- *    the process's end; threads that still run then must not need what exit
- *    handlers destroy. The core calls device_close only where opening failed
- *    after device_open, and need not call program_free; both have to work
- *    (tenon-plugin-check calls them, and looks for what is left).
- *  - What a call points to is the caller's, and may be overwritten as soon as
- *    the call returns: descriptors, and a launch with its extents, operands,
- *    strides and parameters. A device that works later copies them. These live
- *    longer: a tn_program until program_free, memory of the host in a copy
- *    until the next sync of that queue, that of buffer_wrap until buffer_free.
- *  - An object is closed or freed once, and no call with it runs then or
- *    later. Work that was given before is still done: queue_close waits for
- *    it; buffer_free, program_free and event_close may come while such work
- *    uses the object, and wait for it or free later. Then nothing is left of
- *    the object. All of a device's objects go before device_close.
+ *  - A plugin's file is never closed. An open device, its first queue and what
+ *    was built for it exist until the process ends. No function is called at
+ *    the process's end. Threads that still run then must not need what exit
+ *    handlers destroy. The core calls device_close only if opening failed after
+ *    device_open, and it need not call program_free. Both functions must work:
+ *    tenon-plugin-check calls them, and checks what they leave behind.
+ *  - What a call points to belongs to the caller, which may overwrite it as
+ *    soon as the call returns: descriptors, and a launch with its extents,
+ *    operands, strides and parameters. A device that executes later copies
+ *    them. Three things stay valid longer: a tn_program until program_free,
+ *    host memory in a copy until the next sync of that queue, and the host
+ *    memory of buffer_wrap until buffer_free.
+ *  - An object is closed or freed once. No other call uses it at that time or
+ *    later. Work submitted before is still done. queue_close waits for it.
+ *    buffer_free, program_free and event_close may be called while such work
+ *    uses the object: they wait for the work, or free the object later. After
+ *    that nothing is left of the object. All objects of a device are closed or
+ *    freed before device_close.
  *
  * Order
- *  - Work on a queue happens in order. A synchronous device (no TN_CAP_ASYNC)
- *    finishes it before the call returns.
- *  - Work on different queues has no order but that of queue_wait.
+ *  - Work on a queue executes in order. A synchronous device (without
+ *    TN_CAP_ASYNC) completes it before the call returns.
+ *  - Work on different queues has no order, except that of queue_wait.
  *
  * Threads
- *  - Any thread of the program calls, also one that starts later. An object
- *    belongs to no thread: one makes it, others use it, another frees it. What
- *    a vendor's library has for each thread (a current context) is set anew in
- *    each call.
+ *  - Calls come from any thread of the program, also from threads that start
+ *    later. An object belongs to no thread: one thread makes it, others use it,
+ *    another frees it. Set what a vendor's library stores per thread (a current
+ *    context) anew in each call.
  *  - One at a time over all plugins: loading the file, tenon_plugin_v1,
  *    device_count, device_open with the device's first queue_open, and
  *    device_close.
  *  - One at a time for each queue of an asynchronous device: launch, copy and
- *    the other primitives, what an extension does on the queue, event_record,
- *    queue_wait, queue_sync, queue_close. So nothing is given to a queue while
- *    queue_sync waits for it; other queues go on.
- *  - One at a time for each event: event_open, event_record, event_close.
- *    queue_wait, event_query and event_elapsed may run at once, but not beside
- *    these three.
- *  - All else may run at once, on one device too: buffer_..., host_...,
- *    device_info, program_build, program_free, queue_open, extension, all calls
- *    on the queue of a synchronous device, calls on different queues, and any
- *    of these beside a queue_sync. Only the end of an object has no other call
- *    with it beside it (see Life).
- *  - An object is closed or freed by the thread that gives up the last
- *    reference to it; a buffer also by a thread that needs memory. That may
- *    happen while the thread ends, when destructors of its thread-specific
- *    data (pthread_key_create) have run already.
+ *    the other primitives, the work of an extension on the queue, event_record,
+ *    queue_wait, queue_sync and queue_close. So nothing is submitted to a queue
+ *    while queue_sync waits for it. Other queues continue.
+ *  - One at a time for each event: event_open, event_record and event_close.
+ *    queue_wait, event_query and event_elapsed may run concurrently, but not
+ *    during these three.
+ *  - All other calls may run concurrently, also on one device: buffer_...,
+ *    host_..., device_info, program_build, program_free, queue_open, extension,
+ *    all calls on the queue of a synchronous device, calls on different queues,
+ *    and any of these during a queue_sync. Only while an object is closed or
+ *    freed does no other call use it (see Life).
+ *  - The thread that gives up the last reference to an object closes or frees
+ *    it. A thread that needs memory may also free a buffer. This may happen
+ *    while the thread ends, after the destructors of its thread-specific data
+ *    (pthread_key_create) have run.
  *
  * Operands
- *  - Strides, offsets and extents count elements; sizes named bytes count
- *    bytes. Strides may be 0 or negative. The core has checked that whatever
- *    a launch touches lies inside its buffers (indexed loads and scatters
- *    check their own index against its extent).
- *  - An output may be the same memory as an input only element for element
- *    (same offset, strides and width); else they never overlap.
- *  - The core gives operands of dtypes in the device's storage_types alone, and
- *    programs that compute in its register_types alone.
+ *  - Strides, offsets and extents count elements. Sizes named bytes count
+ *    bytes. Strides may be 0 or negative. The core has checked that everything
+ *    that a launch accesses is inside its buffers. Indexed loads and scatters
+ *    check their own index against its extent.
+ *  - An output may share memory with an input only element for element: with
+ *    the same offset, strides and width. Otherwise they never overlap.
+ *  - The core passes only operands with dtypes in the device's storage_types,
+ *    and only programs that compute in its register_types.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -132,9 +140,9 @@ extern "C" {
 #define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
 #define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
 
-/* Copies a struct that begins with `size` as far as both sides know it. What
- * *to has beyond that becomes 0; its size stays, and nothing beyond it is
- * written. */
+/* Copies the fields that both sides know of a struct that begins with `size`.
+ * Sets the rest of *to to 0. Leaves the size of *to unchanged, and writes
+ * nothing beyond it. */
 static inline void tn_struct_copy(void *to, const void *from)
 {
     uint32_t room, known;
@@ -160,26 +168,29 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  *
  * A program runs over `outer` dimensions x `row` dimensions. A row is one
  * point of the outer dimensions with all points of the row dimensions, in
- * row-major order: element k of the row is the k-th of them. Values are
- *   uniform  the same for the whole launch (constants, parameters),
+ * row-major order: element k of the row is the k-th of these points. Values are
+ *   uniform  one for the whole launch (constants, parameters),
  *   row      one per row (results of reductions, loads of row operands),
  *   elem     one per element.
  *
- * Instructions are in SSA form: an operand is the number of an earlier
- * instruction (a loop's carried value names a later one), and each has one
- * register type: F32 F64 I32 I64 BOOL. What is stored narrower is widened by
- * LOAD and narrowed by STORE (f16 bf16 f8 <-> F32, i8 i16 u8 <-> I32).
+ * Instructions are in SSA form. An operand is the number of an earlier
+ * instruction; only a loop's carried value names a later one. Each instruction
+ * has one register type: F32 F64 I32 I64 BOOL. LOAD widens narrower storage
+ * types, and STORE narrows to them (f16 bf16 f8 <-> F32, i8 i16 u8 <-> I32).
  *
- * A program is a list of stages. For each row, for each stage in order: the
- * stage's elem instructions are run for every element of the row, reductions
- * fold, then the stage's row instructions are run once. `order` lists the
- * instructions of each part (a REDUCE stands in the elem part of its stage,
- * after its operand, and has its value in the row part; a region stands whole,
- * from LOOP to ENDLOOP, but for what was moved out of it); an elem instruction
- * may stand in several stages (its value is then recomputed, or kept by an
- * executor that prefers it), a STORE or REDUCE in one.
- * Without row dimensions (row_ndim 0) every row has one element, and a
- * program without a REDUCE has one stage whose elem part does all.
+ * A program is a list of stages. Each row executes the stages in order. A stage
+ * executes its elem instructions for every element of the row, with its
+ * reductions. Then it executes its row instructions once. `order` lists the
+ * instructions of each part:
+ *   - A REDUCE is in the elem part of its stage, after its operand. Its value
+ *     is available in the row part.
+ *   - A region is listed whole, from LOOP to ENDLOOP, without the instructions
+ *     that were moved out of it.
+ *   - An elem instruction may be in several stages. An executor recomputes its
+ *     value there, or stores it if it prefers.
+ *   - A STORE or a REDUCE is in one stage.
+ * Without row dimensions (row_ndim 0) every row has one element. A program
+ * without a REDUCE has one stage, whose elem part does all the work.
  *
  * Total semantics: every instruction is defined for every input.
  * ---------------------------------------------------------------------- */
@@ -268,31 +279,35 @@ enum {
     TN_K_END
 };
 
-/* sub of REDUCE. SUM and PROD keep the fixed order: element k of the row lies
- * in chunk k / 1024 and lane k % TN_LANES; a lane folds in rising k, then
- * lanes by halves (lane i takes lane i + TN_LANES/2, then + TN_LANES/4 ...),
- * then chunks pairwise by index (chunk 2j takes 2j + 1, then 4j takes 4j + 2
- * ...). What is absent is skipped, never folded in as a neutral element (for
- * SUM a lane filled with -0.0, for PROD with 1.0 gives the same bits). The
- * others do not depend on order. Empty rows: SUM 0, PROD 1, MAX the lowest
- * value (-inf, or false), MIN the highest, ARGMAX and ARGMIN 0. */
+/* sub of REDUCE. SUM and PROD have a fixed order. Element k of the row is in
+ * chunk k / TN_CHUNK, and there in lane k % TN_LANES.
+ *   1. Each lane combines its elements in order of rising k.
+ *   2. The lanes of a chunk are combined by halves: lane i with lane
+ *      i + TN_LANES/2, then with lane i + TN_LANES/4, and so on.
+ *   3. The chunks are combined pairwise by index: chunk 2j with 2j + 1, then 4j
+ *      with 4j + 2, and so on.
+ * Absent elements, lanes and chunks are skipped, and not replaced by a neutral
+ * element. (A lane filled with -0.0 for SUM, or with 1.0 for PROD, gives the
+ * same bits.) The other kinds do not depend on the order. Empty rows: SUM 0,
+ * PROD 1, MAX the lowest value (-inf, or false), MIN the highest, ARGMAX and
+ * ARGMIN 0. */
 enum {
     TN_REDUCE_SUM,
     TN_REDUCE_PROD,
     TN_REDUCE_MAX, /* as MAX: NaN wins; BOOL: any */
     TN_REDUCE_MIN, /* as MIN: NaN wins; BOOL: all */
-    TN_REDUCE_ARGMAX, /* I64: k of the first greatest, -0 equal to +0; the
-                       * first NaN wins */
-    TN_REDUCE_ARGMIN, /* I64: k of the first least, likewise */
+    TN_REDUCE_ARGMAX, /* I64: k of the first maximum; -0 equals +0; the first
+                       * NaN wins */
+    TN_REDUCE_ARGMIN, /* I64: k of the first minimum, likewise */
     TN_REDUCE_END
 };
 #define TN_CHUNK 1024
 #define TN_LANES 16
 
 enum { TN_LEVEL_UNIFORM, TN_LEVEL_ROW, TN_LEVEL_ELEM };
-enum { TN_LOAD_ZERO = 1 }; /* sub of LOAD: outside reads 0 and is no fault */
-enum { TN_BITCAST_ANY_NAN = 1 }; /* sub of BITCAST, in functions: their results
-                                    do not show which bits a NaN had */
+enum { TN_LOAD_ZERO = 1 }; /* sub of LOAD: outside reads 0, without a fault */
+enum { TN_BITCAST_ANY_NAN = 1 }; /* sub of BITCAST, in functions: the result
+                                    does not depend on the bits of a NaN */
 
 typedef struct tn_kernel_ins {
     uint8_t op;    /* TN_K_... */
@@ -308,12 +323,12 @@ typedef struct tn_kernel_ins {
 } tn_kernel_ins;
 
 /* A function of one to three arguments, computed per element: exp, erf, ...
- * An executor runs the body, or a routine of its own that gives the same bits
- * for this hash. Bodies hold no LOAD, STORE, OFFSET, PARAM or REDUCE; they may
- * CALL functions with a lower number. */
+ * An executor runs the body, or its own routine for this hash, which must
+ * return the same bits. Bodies contain no LOAD, STORE, OFFSET, PARAM or REDUCE.
+ * They may CALL functions with a lower number. */
 typedef struct tn_kernel_fn {
     const char *name; /* "exp_f32" */
-    uint64_t hash;    /* of the body, functions it calls included */
+    uint64_t hash;    /* of the body, including the functions it calls */
     uint32_t arg_count, ins_count;
     uint8_t arg_dtype[4]; /* register types */
     uint32_t result;      /* the instruction whose value is returned */
@@ -324,9 +339,9 @@ typedef struct tn_kernel_fn {
 enum { TN_OPERAND_READ, TN_OPERAND_WRITE, TN_OPERAND_OFFSET };
 typedef struct tn_kernel_operand {
     uint8_t dtype;  /* of storage; 0 for TN_OPERAND_OFFSET */
-    uint8_t access; /* TN_OPERAND_...: OFFSET has strides but no buffer */
-    uint8_t level;  /* ELEM, or ROW: its strides over row dimensions are 0 */
-    uint8_t index_count; /* how many indices its LOADs use, 0..3 */
+    uint8_t access; /* TN_OPERAND_...; OFFSET has strides but no buffer */
+    uint8_t level;  /* ELEM; or ROW: its strides over row dimensions are 0 */
+    uint8_t index_count; /* number of indices of its LOADs, 0..3 */
 } tn_kernel_operand;
 
 typedef struct tn_kernel_stage {
@@ -338,7 +353,7 @@ typedef struct tn_program {
     uint32_t size;
     uint32_t ins_count, operand_count, param_count;
     uint32_t fn_count, stage_count, order_count;
-    uint32_t uniform_count; /* order[0 .. uniform_count): once a launch */
+    uint32_t uniform_count; /* order[0 .. uniform_count): once per launch */
     const tn_kernel_ins *ins;
     const tn_kernel_operand *operand;
     const uint8_t *param_dtype; /* register types */
@@ -348,8 +363,9 @@ typedef struct tn_program {
     uint64_t key[2]; /* hash of all of the above */
 } tn_program;
 
-/* For plugins that execute programs themselves, in program_build. A device that
- * compiles the core's source need not ask: the core prints what it knows. */
+/* For program_build of plugins that execute programs themselves. A device that
+ * compiles the core's source does not need this check: the core prints only
+ * what it knows. */
 static inline int tn_program_is_known(const tn_program *program)
 {
     for (uint32_t i = 0; i < program->ins_count; i++)
@@ -377,42 +393,42 @@ typedef struct tn_launch_operand {
     const int64_t *index_extent;
 } tn_launch_operand;
 
-/* What is stored is read again at once, so it should stay near: a hint. */
+/* A hint: the outputs are read again at once and should stay in the cache. */
 enum { TN_LAUNCH_SOON = 1 };
 typedef struct tn_launch {
     uint32_t size, outer_ndim, row_ndim, flags; /* TN_LAUNCH_... */
     const int64_t *extent; /* outer_ndim, then row_ndim of them; 0 is legal;
-                              their product is 2^56 at most */
+                              their product is at most 2^56 */
     const tn_launch_operand *operand;
     const tn_number *param;
-    uint64_t tag; /* given back when this launch fails */
+    uint64_t tag; /* returned in tn_fault when this launch fails */
 } tn_launch;
 
-/* What went wrong on a queue: the first failure in its order since the last
- * sync. Of several launches that failed it is the one given first, and of one
- * launch the index fault at the lowest position. Index faults do not stop a
- * queue: the launch writes its outputs all the same, and what comes later runs.
- * After another failure, what was given later may be left undone until the
- * sync. */
+/* The first failure on a queue, in its order, since the last sync. Of several
+ * launches that failed, it is the one submitted first. Of several index faults
+ * of one launch, it is the one at the lowest position. An index fault does not
+ * stop a queue: the launch still writes its outputs, and later work runs. After
+ * any other failure, work submitted later may be left undone until the sync. */
 typedef struct tn_fault {
     uint32_t size;
     tn_status code;
-    uint64_t tag;       /* of the launch or primitive; of a failure other than
-                         *   ERR_INDEX 0 where the device cannot tell */
-    uint32_t operand;   /* ERR_INDEX: of which operand (scatter: 0), */
-    uint32_t dim;       /*   which of its indices, */
-    int64_t index;      /*   its value, */
-    int64_t extent;     /*   the bound, */
-    int64_t position;   /*   at which element of the iteration space: the
-                         *   lowest in row-major order */
+    uint64_t tag;       /* of the launch or primitive. For a failure other than
+                         * ERR_INDEX: 0 if the device cannot determine it */
+    /* for ERR_INDEX: */
+    uint32_t operand;   /* number of the operand (scatter: 0) */
+    uint32_t dim;       /* which of its indices */
+    int64_t index;      /* value of the index */
+    int64_t extent;     /* its bound */
+    int64_t position;   /* element of the iteration space: the lowest one in
+                         * row-major order */
 } tn_fault;
 
 /* ------------------------------------------------------------------------
  * The other primitives. Descriptors are flat. A result in a half type or f8 is
- * rounded as NARROW does.
+ * rounded as by NARROW.
  * ---------------------------------------------------------------------- */
 
-/* A strided operand: rank dimensions, element strides. */
+/* A strided operand: ndim dimensions, element strides. */
 typedef struct tn_strided {
     tn_buffer *buffer;
     int64_t offset;
@@ -422,11 +438,12 @@ typedef struct tn_strided {
 
 /* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c.
  * Strides: batch dimensions, then the two of the matrix (so a transposition
- * is a stride). All three have one dtype; f16 and bf16 sum in f32 and round
- * once; integers wrap; bool is "any of and". k = 0 gives beta * c; beta = 0
- * never reads c. The order of the sum over k is the vendor's. plan_matmul and
- * the reference have the plain one, and so the same bits: from 0 on over rising
- * k, each product added by one fma; then alpha *, + (beta * c), each rounded. */
+ * is a stride). All three have one dtype. f16 and bf16 sum in f32 and round
+ * once. Integers wrap. For bool, the product is "and" and the sum is "any".
+ * k = 0 gives beta * c. beta = 0 never reads c. The device chooses the order of
+ * the sum over k. plan_matmul and the reference plugin use the plain order, and
+ * so have the same bits: start at 0, add each product in order of rising k by
+ * one fma; then compute alpha * sum + (beta * c) and round each operation. */
 typedef struct tn_matmul_args {
     uint32_t size, batch_ndim;
     int64_t batch[TN_MAX_NDIM];
@@ -438,9 +455,9 @@ typedef struct tn_matmul_args {
 
 /* For every point p of extent (in row-major order): let q be p with its
  * coordinate `dim` replaced by index[p]; dst[q] = reduce(dst[q], src[p]).
- * index is I64; one outside [0, dst_extent) raises the index fault and is
- * skipped. Sources of one destination are folded in the order of p. dst does
- * not overlap index or src. */
+ * index is I64. An index outside [0, dst_extent) raises the index fault and is
+ * skipped. Elements of src with the same destination are combined in the order
+ * of p. dst does not overlap index or src. */
 enum {
     TN_SCATTER_SET,
     TN_SCATTER_ADD,
@@ -462,31 +479,36 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
     return args->reduce < TN_SCATTER_END;
 }
 
-/* Inclusive prefix fold along the last dimension, half types in f32 and rounded
- * at each store. MAX and MIN may also give the I64 position of the running
- * extreme (the last one of equals, as PyTorch's cummax; NaN stays).
+/* Inclusive scan along the last dimension: prefix sum, product, maximum or
+ * minimum. Half types are computed in f32 and rounded at each store. MAX and
+ * MIN may also write the I64 position of the running maximum or minimum: the
+ * last one of equal elements, as in PyTorch's cummax. After a NaN the result
+ * stays NaN; only another NaN changes the position.
  *
- * Floating SUM has a fixed order of its own, in which the elements of a vector
- * and the chunks of a line need not wait for each other. A sequence x is
- * summed by blocks so:
- *   - it is cut into blocks of TN_LANES. For h = 1, 2, 4, 8 in turn, each
- *     element whose place j in its block has bit h set becomes
- *     x[(j & ~(2 * h - 1)) + h - 1] + x[j];
- *   - block after block, the elements of all but the first become last + x,
- *     where last is the final element of the block before.
- * A line is cut into chunks of TN_CHUNK and each is summed by blocks; so are,
- * as one sequence, the final elements of all chunks; and the elements of each
- * chunk but the first become before + x, where before is what that gave for
- * the chunk before. What is beyond a line's end is skipped, never folded in as
- * a neutral element (-0.0 gives the same bits).
+ * Floating SUM has its own fixed order, in which the elements of a vector and
+ * the chunks of a line need not wait for each other. A line is one sequence
+ * along the last dimension. A sequence x is summed by blocks as follows:
+ *   1. x is cut into blocks of TN_LANES elements. For h = 1, 2, 4, 8 in turn,
+ *      each element whose position j in its block has bit h set becomes
+ *      x[(j & ~(2 * h - 1)) + h - 1] + x[j].
+ *   2. In block after block, except the first, each element becomes last + x,
+ *      where last is the final element of the block before.
+ * A line is summed as follows:
+ *   1. The line is cut into chunks of TN_CHUNK elements, and each chunk is
+ *      summed by blocks.
+ *   2. The final elements of all chunks are summed by blocks, as one sequence.
+ *   3. In each chunk except the first, each element becomes before + x, where
+ *      before is the result of step 2 for the chunk before.
+ * Elements beyond a line's end are skipped, and not replaced by a neutral
+ * element (-0.0 gives the same bits).
  *
- * Floating PROD is in rising order: the product of a part may overflow where a
- * 0 before it keeps the line's 0, and 0 * inf is NaN. The others do not depend
- * on order. */
+ * Floating PROD multiplies in rising order: in blocks, the product of a part
+ * could overflow where a 0 before it makes the line 0, and 0 * inf is NaN. The
+ * other cases do not depend on the order. */
 typedef struct tn_scan_args {
     uint32_t size, ndim, kind, flags; /* kind: TN_REDUCE_SUM .. MIN */
     int64_t extent[TN_MAX_NDIM];
-    tn_strided in, out, out_index; /* out_index.buffer NULL: not wanted */
+    tn_strided in, out, out_index; /* out_index.buffer NULL: not requested */
     uint64_t tag;
 } tn_scan_args;
 
@@ -496,10 +518,10 @@ static inline int tn_scan_is_known(const tn_scan_args *args)
 }
 
 /* Stable sort along the last dimension; NaN is greatest, -0 equals +0.
- * keep < extent of the last dimension: only the first keep of the order are
- * written (top-k). out_index (I64) holds positions in the input.
- * TN_SORT_LAST: of the keep, the last one alone is looked at; the others may be
- * anything, so a device need not sort them. */
+ * If keep is below the extent of the last dimension, only the first keep
+ * elements in sorted order are written (top-k). out_index (I64) holds positions
+ * in the input. TN_SORT_LAST: the core reads only the last one of these keep
+ * elements. The others may be anything, so a device need not sort them. */
 enum { TN_SORT_DESCENDING = 1, TN_SORT_LAST = 2 };
 typedef struct tn_sort_args {
     uint32_t size, ndim, flags, reserved;
@@ -519,7 +541,8 @@ enum {
     TN_COPY_TO_HOST,
     TN_COPY_ON_DEVICE,
     TN_COPY_PEER /* TN_CAP_PEER: src is a buffer of another device of the
-                  * plugin, whose work is done; the queue is of dst's */
+                  * plugin, whose work is done; the queue belongs to dst's
+                  * device */
 };
 typedef struct tn_copy_args {
     uint32_t size, direction;
@@ -540,9 +563,9 @@ static inline int tn_copy_is_known(const tn_copy_args *args)
  * Programs and primitives as source
  *
  * A plugin whose device compiles source (OpenCL C 1.2 and later, CUDA C
- * through NVRTC, C11) writes no kernel: the core makes the text of one and,
- * launch for launch, says which text that is, how many work-items run it and
- * what its arguments hold. All five primitives go the same way:
+ * through NVRTC, C11) contains no kernels. The core prints their text. For each
+ * launch it says which text to run, with how many work-items, and with which
+ * arguments. All five primitives work the same way:
  *
  *     tn_plan plan = {.size = sizeof plan};
  *     do {
@@ -553,74 +576,80 @@ static inline int tn_copy_is_known(const tn_copy_args *args)
  *             host->print(&target, program, &plan, &source);
  *             ... build source.text, take source.kernel out of it ...
  *             host->print_free(&source);
- *         set the arguments; run plan.group_count groups of plan.group_size
+ *         set the arguments; run plan.group_count work-groups
+ *             of plan.group_size work-items
  *     } while (++plan.step < plan.step_count);
  *
- * The text depends on structure, dtypes and a few classes (dimensions after
- * merging, unit strides, vectors, 32-bit indexing) alone, never on extents, strides or
- * scalars; equal keys mean equal text. Everything is one-dimensional.
+ * The text depends only on structure, dtypes and a few classes (dimensions
+ * after merging, unit strides, vectors, 32-bit indexing), never on extents,
+ * strides or scalars. Equal keys mean equal text. Everything is
+ * one-dimensional.
  *
  * The kernel's arguments, in this order:
  *   1. buffer[0 .. buffer_count): one global pointer each, to the buffer's
- *      first byte (offsets are inside the argument words), which lies at a
- *      multiple of 16 bytes; NULL may occur;
+ *      first byte (offsets are inside the argument words). The pointer is a
+ *      multiple of 16 bytes and may be NULL;
  *   2. with TN_PLAN_SCRATCH, a buffer of scratch_bytes, the same for all
  *      steps, its content undefined;
  *   3. with TN_PLAN_FAULTS, the queue's fault buffer;
  *   4. the argument words: one struct by value of argument_bytes, or, with
  *      TN_PLAN_WORDS_IN_BUFFER, a global pointer to them.
  *
- * In plain C (TN_TARGET_C) source.kernel names a tn_kernel_c, the one function
- * of the text that is not static. It takes these pointers as an array, and
- * plan.argument as it is. It runs the groups of a range; several threads may
- * run ranges of one launch at once. Any compiler of C11 with <math.h> and
- * <stdatomic.h> builds the text, so this is the shortest road to a device with
- * kernels of its own. Compiled by `cc -std=c11 -O2 -ffp-contract=off
- * -fno-strict-aliasing -fPIC -shared ... -lm`, opened by dlopen and dlsym, and
- * run in the mode that numbers are computed in (Behaviour), it has the
- * reference's bits. tests/plugins/compiled.c is such a device.
+ * In plain C (TN_TARGET_C) source.kernel names a tn_kernel_c, the only function
+ * of the text that is not static. It receives these pointers as an array, and
+ * plan.argument unchanged. It runs a range of work-groups. Several threads may
+ * run ranges of one launch concurrently. Any C11 compiler with <math.h> and
+ * <stdatomic.h> builds the text, so this is the shortest way to a device with
+ * its own kernels. The text has the reference plugin's bits if it is compiled
+ * by `cc -std=c11 -O2 -ffp-contract=off -fno-strict-aliasing -fPIC -shared ...
+ * -lm`, opened by dlopen and dlsym, and run in the floating-point mode that
+ * Behaviour requires. tests/plugins/compiled.c is such a device.
  *
- * A queue's fault buffer has TN_FAULT_BYTES(fault_room) and begins as zeros.
- * A launch whose index faults writes it only if no earlier launch on that
- * queue has; so after a sync its first 4 bytes tell whether any failed, and
- * fault_read turns the buffer, copied to the host, into the tn_fault (tag,
- * operand, dim, index, extent, lowest position). Then it is filled with zeros
- * again. Nothing but the core knows what is in it.
+ * A queue's fault buffer has TN_FAULT_BYTES(fault_room) and starts as zeros. A
+ * launch with an index fault writes to it only if no earlier launch on that
+ * queue has. After a sync its first 4 bytes are 0 exactly if no launch failed.
+ * Otherwise copy the buffer to the host: fault_read converts it to the tn_fault
+ * (tag, operand, dim, index, extent, lowest position). Then fill the buffer
+ * with zeros again. Only the core knows its format.
  * ---------------------------------------------------------------------- */
 
 enum {
-    TN_TARGET_F64 = 1,        /* has double precision; else a program that
-                               * needs it is refused (TN_ERR_UNSUPPORTED) */
-    TN_TARGET_CHUNKED = 2,    /* a work-item takes neighbouring elements and
-                               * whole rows (CPUs, where a group of work-items
-                               * is a loop); else neighbouring work-items take
-                               * neighbouring elements, and a group a row, or,
-                               * where there are few long ones, a share of it */
+    TN_TARGET_F64 = 1,        /* has double precision; without it, a program
+                               * that needs it is refused
+                               * (TN_ERR_UNSUPPORTED) */
+    TN_TARGET_CHUNKED = 2,    /* a work-item processes adjacent elements and
+                               * whole rows (CPUs, where a work-group is a
+                               * loop); without it, adjacent work-items process
+                               * adjacent elements, and a work-group processes
+                               * a row or, if there are few long rows, a part
+                               * of one */
     TN_TARGET_EXACT_DIVIDE = 4, /* f32 division and square root are correctly
-                                * rounded: always so in CUDA C built with
-                                * --prec-div=true --prec-sqrt=true, in OpenCL C
+                                * rounded: always in CUDA C built with
+                                * --prec-div=true --prec-sqrt=true; in OpenCL C
                                 * with -cl-fp32-correctly-rounded-divide-sqrt
-                                * where the device knows that. Without it they
-                                * are computed in double or in integers */
+                                * if the device supports it. Without the flag,
+                                * they are computed in double or in integers */
     TN_TARGET_MMA = 8,         /* CUDA C for compute capability 8.0 and later:
                                 * mma.sync multiplies half types */
-    TN_TARGET_PLAIN = 16,      /* C11: only together with the others of */
+    TN_TARGET_PLAIN = 16,      /* C11; only with the rest of TN_TARGET_C */
     TN_TARGET_C = TN_TARGET_PLAIN | TN_TARGET_F64 | TN_TARGET_CHUNKED |
-                  TN_TARGET_EXACT_DIVIDE /* plain C; a group is one
+                  TN_TARGET_EXACT_DIVIDE /* plain C; a work-group is one
                                 * work-item */
 };
 
-/* What texts and launches are made for. A device's flags never change. */
+/* The device for which the core prints texts and plans launches. A device's
+ * flags never change. */
 typedef struct tn_target {
     uint32_t size, flags;
     uint32_t units;         /* compute units */
-    uint32_t group_limit;   /* most work-items of a group */
-    uint32_t argument_room; /* bytes of by-value arguments, buffers' pointers
-                             * included: 1024 in OpenCL, 4096 in CUDA */
-    uint32_t fault_room;    /* records of a fault buffer, and so the most
-                             * groups of a launch that may fault; 4096 at
-                             * least, 65536 is plenty */
-    uint32_t local_bytes;   /* local (shared) memory of a group */
+    uint32_t group_limit;   /* maximum work-items of a work-group */
+    uint32_t argument_room; /* bytes of by-value arguments, including the
+                             * pointers to buffers: 1024 in OpenCL, 4096 in
+                             * CUDA */
+    uint32_t fault_room;    /* number of records of a fault buffer, and so the
+                             * maximum number of work-groups of a launch that
+                             * may fault; at least 4096, 65536 is plenty */
+    uint32_t local_bytes;   /* local (shared) memory of a work-group */
     uint32_t reserved;
 } tn_target;
 
@@ -633,11 +662,11 @@ enum {
 #define TN_PLAN_WORDS 1024
 #define TN_FAULT_BYTES(room) (8 + 40 * (uint64_t)(room))
 
-/* One launch of one kernel. The caller sets size and, 0 at first, step. */
+/* One launch of one kernel. The caller sets size, and step: 0 at first. */
 typedef struct tn_plan {
     uint32_t size, step, step_count, flags;
     uint64_t key[2];  /* of the text, for this target's flags */
-    uint64_t variant; /* the core's own: what `print` reads */
+    uint64_t variant; /* private to the core: `print` reads it */
     uint64_t group_count;
     uint32_t group_size, buffer_count;
     tn_buffer *buffer[TN_PLAN_BUFFERS];
@@ -646,9 +675,9 @@ typedef struct tn_plan {
     uint64_t argument[TN_PLAN_WORDS];
 } tn_plan;
 
-/* A kernel in plain C: runs groups first .. end - 1 of `count`, which is
- * plan.group_count. pointer[]: buffers, scratch memory and fault buffer, those
- * that there are; word: plan.argument. */
+/* A kernel in plain C. Runs work-groups first .. end - 1 of `count`, which is
+ * plan.group_count. pointer[]: buffers, scratch memory and fault buffer, as far
+ * as the plan has them. word: plan.argument. */
 typedef void tn_kernel_c(void *const *pointer, const uint64_t *word,
                          uint64_t first, uint64_t end, uint64_t count);
 
@@ -656,7 +685,7 @@ typedef struct tn_source {
     uint32_t size, reserved;
     const char *text;   /* the whole translation unit, ended by 0 */
     uint64_t text_bytes; /* without that 0 */
-    const char *kernel; /* its one kernel's name */
+    const char *kernel; /* name of its only kernel */
 } tn_source;
 
 /* ------------------------------------------------------------------------
@@ -665,41 +694,42 @@ typedef struct tn_source {
 
 enum { TN_KIND_CPU, TN_KIND_GPU, TN_KIND_ACCELERATOR, TN_KIND_SIMULATED };
 enum {
-    TN_CAP_HOST_VISIBLE = 1, /* buffer_map gives a pointer the CPU may use */
+    TN_CAP_HOST_VISIBLE = 1, /* buffer_map returns a pointer for the CPU */
     TN_CAP_ASYNC = 2,
-    TN_CAP_BIT_EXACT = 4, /* programs give the reference's bits */
+    TN_CAP_BIT_EXACT = 4, /* programs have the reference plugin's bits */
     TN_CAP_PEER = 8 /* copies between the plugin's devices: TN_COPY_PEER */
 };
 
-/* device_info writes all `size` bytes of it, whatever was there: 0 where it has
- * nothing to say, or knows no field. The core asks before it opens the device
- * and later, at any time, for the memory that is free. */
+/* device_info writes all `size` bytes, whatever they were: 0 where it has no
+ * value or knows no field. The core calls it before it opens the device, and
+ * later at any time to read memory_free. */
 typedef struct tn_device_info {
     uint32_t size, kind, caps;
     uint32_t align; /* of buffers, in bytes: a power of two up to 65536 */
-    /* One bit (1 << dtype) each. In register_types programs compute. In
-     * storage_types buffers hold elements: every program and primitive loads,
-     * stores and computes these as this header says; the core makes no tensor
-     * of another dtype. F32 is in both, and the register type of what is
-     * stored (TN_DTYPE_MAP) is in register_types. */
+    /* Masks of one bit (1 << dtype) for each dtype. Programs compute in the
+     * register_types. Buffers contain elements of the storage_types: every
+     * program and primitive loads, stores and computes these as this header
+     * says, and the core makes no tensor of another dtype. F32 is in both
+     * masks. register_types contains the register type (TN_DTYPE_MAP) of each
+     * of the storage_types. */
     uint32_t register_types;
     uint32_t storage_types;
     uint64_t memory_total, memory_free; /* bytes; 0: unknown */
     char name[64]; /* "AMD EPYC 9554, 2 threads, avx512" */
-    char uid[64];  /* PCI address, serial number; stable over runs */
+    char uid[64];  /* PCI address, serial number; the same in each run */
     char note[128]; /* why unusable, or why not bit-exact */
 } tn_device_info;
 
 struct tn_attention_args;
 struct tn_conv_args;
 
-/* What the core gives to a plugin; alive as long as the process. All of it may
- * be called from any thread. */
+/* What the core provides to a plugin, valid until the process ends. Any thread
+ * may call all of its functions. */
 typedef struct tn_host {
     uint32_t size, abi_major, abi_minor, reserved;
     const char *plugin_path; /* this plugin's file */
-    /* Records the text for the calling thread and returns code. Only the text
-     * of a thread on which the core called is read: see Behaviour. */
+    /* Records the text for the calling thread and returns code. The core reads
+     * only the text of a thread on which it called: see Behaviour. */
     tn_status (*fail)(tn_status code, const char *format, ...)
 #if defined(__GNUC__)
         __attribute__((format(printf, 2, 3)))
@@ -710,20 +740,20 @@ typedef struct tn_host {
         __attribute__((format(printf, 2, 3)))
 #endif
         ;
-    /* Calls body(context, i) for i in [0, count) on the core's threads and
-     * returns when all are done. Make the partition from the shape, never
-     * from the number of threads. May not be nested (runs serially then). Each
-     * thread has a floating-point state of its own. */
+    /* Calls body(context, i) for i in [0, count) on the core's threads.
+     * Returns when all calls are done. Partition by the shape, never by the
+     * number of threads. Do not nest calls: a nested call runs serially. Each
+     * thread has its own floating-point state. */
     void (*parallel_for)(int64_t count, void (*body)(void *context, int64_t i),
                          void *context);
-    /* Runs a program over host memory with the reference interpreter:
-     * memory[k] is what the buffer of operand k points to. Returns
-     * TN_ERR_INDEX with *fault filled, up to the size that is set in it, on an
-     * index fault. */
+    /* Runs a program over host memory with the reference interpreter.
+     * memory[k] is what the buffer of operand k points to. On an index fault,
+     * returns TN_ERR_INDEX and fills *fault up to the size that is set in
+     * it. */
     tn_status (*interpret)(const tn_program *program, const tn_launch *launch,
                            void *const *memory, tn_fault *fault);
-    /* A value of TENON_<PLUGIN>_<key> or of "key=value" given after the
-     * device's name; NULL where not set. Copy it: the program may change its
+    /* The value of TENON_<PLUGIN>_<key>, or of "key=value" after the device's
+     * name; NULL if it is not set. Copy it: the program may change its
      * environment. */
     const char *(*option)(const char *key);
     const void *(*extension)(const char *name, uint32_t version);
@@ -739,42 +769,43 @@ typedef struct tn_host {
                            tn_plan *plan);
     tn_status (*plan_sort)(const tn_target *target, const tn_sort_args *sort,
                            tn_plan *plan);
-    /* The text of a plan's kernel; program NULL where the plan is that of a
-     * primitive. */
+    /* Prints the text of a plan's kernel. program is NULL if the plan is that
+     * of a primitive. */
     tn_status (*print)(const tn_target *target, const tn_program *program,
                        const tn_plan *plan, tn_source *source);
     void (*print_free)(tn_source *source);
-    /* TN_OK: no launch failed; else TN_ERR_INDEX and what went wrong, up to
-     * the size that is set in *fault. */
+    /* TN_OK: no launch failed. Otherwise returns TN_ERR_INDEX and fills *fault
+     * up to the size that is set in it. */
     tn_status (*fault_read)(const void *buffer, uint32_t fault_room,
                             tn_fault *fault);
-    /* What the device's compiler made, kept on disk. The key holds all on
-     * which the value depends: the plugin, the device, its driver's version,
-     * options, the whole text. cache_read hands the value to `take`, and
-     * returns what that does; 0 where there is none, or no cache. A value that
-     * is refused (take returns 0) is removed. */
+    /* An on-disk cache of the output of the device's compiler. The key contains
+     * everything on which the value depends: the plugin, the device, its
+     * driver's version, options, the whole text. cache_read passes the value to
+     * `take` and returns its result; 0 if there is no value, or no cache. A
+     * value for which `take` returns 0 is removed. */
     uint32_t (*cache_read)(const void *key, uint64_t key_bytes,
                            uint32_t (*take)(void *context, const void *value,
                                             uint64_t value_bytes),
                            void *context);
     void (*cache_write)(const void *key, uint64_t key_bytes, const void *value,
                         uint64_t value_bytes);
-    /* Waits until no other thread of any process with the same cache holds
-     * the key, and holds it until cache_release, which is given what
-     * cache_hold returned (-1, where there is no cache). What is compiled
-     * under it is compiled once, and compilers that keep files of their own
-     * meet no other at the same text. A thread holds one key at most. */
+    /* Locks the key until cache_release. Waits while another thread holds it,
+     * in any process with the same cache. Returns the argument of cache_release
+     * (-1 if there is no cache). A text that is compiled under the lock is
+     * compiled once, and compilers with files of their own never compile the
+     * same text concurrently. A thread holds at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
-    /* Steps of the extension "attention" as source, as those of primitives.
-     * TN_ERR_UNSUPPORTED, with the reason: there is no kernel for that. */
+    /* The steps of the extension "attention" as source, like those of
+     * primitives. TN_ERR_UNSUPPORTED, with the reason: there is no kernel for
+     * these arguments. */
     tn_status (*plan_attention)(const tn_target *target,
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
     /* The same for the extension "conv", on devices without TN_TARGET_CHUNKED.
-     * The bits are those of the core's way by columns and plan_matmul, but for a
-     * gradient of weights that takes more than 1024 images, or more columns than
-     * that way makes at once. */
+     * The bits are those of the core's method by columns (im2col) with
+     * plan_matmul, except for a gradient of weights over more than 1024 images,
+     * or over more columns than that method makes at once. */
     tn_status (*plan_conv)(const tn_target *target,
                            const struct tn_conv_args *conv, tn_plan *plan);
 } tn_host;
@@ -793,21 +824,21 @@ typedef struct tn_plugin {
     void (*buffer_free)(tn_plugin_device *device, tn_buffer *buffer);
     tn_status (*queue_open)(tn_plugin_device *device, tn_queue **queue);
     void (*queue_close)(tn_queue *queue);
-    /* Waits for all work given to the queue; returns the first failure since
-     * the last sync and fills fault with it (see tn_fault), or TN_OK, and fault
-     * is as it was. The text of a failure is given to host->fail here; that
-     * of TN_ERR_INDEX the core words itself. */
+    /* Waits for all work submitted to the queue. Returns the first failure
+     * since the last sync and fills *fault with it (see tn_fault); or returns
+     * TN_OK and leaves *fault unchanged. Pass the text of a failure to
+     * host->fail here. The core writes the text of TN_ERR_INDEX itself. */
     tn_status (*queue_sync)(tn_queue *queue, tn_fault *fault);
     tn_status (*copy)(tn_queue *queue, const tn_copy_args *copy);
-    /* The program stays as and where it is until program_free of what was
-     * built. */
+    /* *program stays unchanged, at the same address, until program_free of
+     * what was built. */
     tn_status (*program_build)(tn_plugin_device *device,
                                const tn_program *program, tn_built **built);
     void (*program_free)(tn_plugin_device *device, tn_built *built);
-    /* The five compute primitives. queue_sync reports an index fault; a
-     * synchronous device also returns TN_ERR_INDEX at once, and the thread that
-     * called then asks queue_sync for the details of that call, which other
-     * threads' calls do not see. */
+    /* The five compute primitives. queue_sync reports an index fault. A
+     * synchronous device also returns TN_ERR_INDEX at once. The calling thread
+     * then reads the details of that call by queue_sync; the calls of other
+     * threads do not see them. */
     tn_status (*launch)(tn_queue *queue, tn_built *built,
                         const tn_launch *launch);
     tn_status (*matmul)(tn_queue *queue, const tn_matmul_args *matmul);
@@ -815,50 +846,52 @@ typedef struct tn_plugin {
     tn_status (*scan)(tn_queue *queue, const tn_scan_args *scan);
     tn_status (*sort)(tn_queue *queue, const tn_sort_args *sort);
 
-    /* optional: NULL means that the core does without */
+    /* optional: NULL means that the core works without it */
     tn_status (*buffer_map)(tn_plugin_device *device, tn_buffer *buffer,
                             void **pointer); /* TN_CAP_HOST_VISIBLE */
-    /* A buffer over host memory of the caller, who keeps it until
+    /* Makes a buffer over the caller's host memory, which stays valid until
      * buffer_free. */
     tn_status (*buffer_wrap)(tn_plugin_device *device, void *host,
                              uint64_t bytes, tn_buffer **buffer);
-    /* Events: all five slots, or none. An event marks a place in a queue: the
-     * end of what that queue had been given at the event's last event_record.
+    /* Events: all five slots, or none. An event marks a position in a queue:
+     * the end of the work submitted to that queue before the event's last
+     * event_record.
      *   event_query  *done = 1 if all of that work is done, else 0.
-     *   queue_wait   what is given to this queue afterwards starts when that
-     *                work, of whichever queue, is done. It captures the last
-     *                record made before it: a later one does not move it. The
-     *                calling thread does not wait.
+     *   queue_wait   work submitted to this queue afterwards starts when the
+     *                event's work, on whichever queue, is done. It captures the
+     *                last record made before it: a later one does not move it.
+     *                The calling thread does not wait.
      * An event that was never recorded is done, and queue_wait then waits for
-     * nothing. A record that follows another takes its place: event_query tells
-     * of the new one alone. event_close may come while a record or a wait is
-     * pending: they stay in force. See Threads for what may run at once. */
+     * nothing. A new record replaces the one before: event_query then reports
+     * only the new one. event_close may be called while a record or a wait is
+     * pending: they stay in force. Threads says which calls may run
+     * concurrently. */
     tn_status (*event_open)(tn_plugin_device *device, tn_event **event);
     void (*event_close)(tn_event *event);
     tn_status (*event_record)(tn_queue *queue, tn_event *event);
     tn_status (*event_query)(tn_event *event, uint32_t *done);
     tn_status (*queue_wait)(tn_queue *queue, tn_event *event);
     const void *(*extension)(const char *name, uint32_t version);
-    /* Both or none. Memory of the host that the device's copies read and write
-     * by themselves, while other queues work (page-locked). A device with
-     * events whose copies run by themselves from any memory needs neither: its
-     * batches come from ordinary memory. When host_free comes, no copy uses the
-     * memory any more. */
+    /* Both or none. Page-locked host memory, which the device's copies read and
+     * write independently, while other queues work. A device with events whose
+     * copies run independently from any memory needs neither function: its
+     * batches come from ordinary memory. When host_free is called, no copy uses
+     * the memory any more. */
     tn_status (*host_alloc)(tn_plugin_device *device, uint64_t bytes,
                             void **memory);
     void (*host_free)(tn_plugin_device *device, void *memory);
-    /* As event_open, of an event that knows when it was reached. Such events
-     * may cost more. */
+    /* Like event_open, for an event that stores the time when it was reached.
+     * Such events may cost more. */
     tn_status (*event_open_timed)(tn_plugin_device *device, tn_event **event);
     /* The device's time from one such event to another, in nanoseconds. Both
-     * were recorded on queues of one device, and are done; else a failure, and
-     * *ns is as it was. Comes with event_open_timed and the five above, or not
-     * at all. */
+     * were recorded on queues of one device, and are done. Otherwise the call
+     * fails and leaves *ns unchanged. Present with event_open_timed and the
+     * five event slots above, or not at all. */
     tn_status (*event_elapsed)(tn_event *from, tn_event *to, double *ns);
 } tn_plugin;
 
-/* The least sizes there can be, frozen for ever; tests/device/test_abi.c holds
- * the numbers. Those of extensions stand in plugin_extensions.h. */
+/* The minimum sizes, fixed for ever; tests/device/test_abi.c has the numbers.
+ * Those of extensions are in plugin_extensions.h. */
 #define TN_PROGRAM_SIZE_1_0 TN_END(tn_program, key)
 #define TN_LAUNCH_SIZE_1_0 TN_END(tn_launch, tag)
 #define TN_FAULT_SIZE_1_0 TN_END(tn_fault, position)

@@ -10,11 +10,11 @@ extern "C" {
 #endif
 
 /* ------------------------------------------------------------------------
- * An extension is work that a device may do faster than by primitives.
- * plugin->extension(name, version) returns the struct named here, which is
- * valid until the process ends, or NULL. A call may decline: it returns
- * TN_ERR_UNSUPPORTED with the reason through host->fail, and must not have
- * written anything. The core then does the work by primitives.
+ * An extension is an operation that a device may execute faster than by
+ * primitives. plugin->extension(name, version) returns the struct named here,
+ * which is valid until the process ends, or NULL. A call may decline: it
+ * returns TN_ERR_UNSUPPORTED with the reason through host->fail, and must not
+ * have written anything. The core then does the work by primitives.
  * ---------------------------------------------------------------------- */
 
 /* All extensions: identifier and name. Each has version 1. */
@@ -22,8 +22,8 @@ extern "C" {
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
     X(attention, "attention") X(product, "product") X(lapack, "lapack")
 
-/* Names that later versions give a meaning to (docs/abi.md says which). Nobody
- * else takes them: today a plugin returns NULL for them. */
+/* Names reserved for later versions (docs/abi.md describes them). A plugin must
+ * not define them otherwise: today it returns NULL for them. */
 #define TN_EXTENSION_RESERVED_MAP(X)                                          \
     X(quantised_product, "quantised-product") X(fft, "fft")                   \
     X(native_stream, "native-stream")
@@ -42,10 +42,10 @@ extern "C" {
  *   INPUT    writes in: for each element, the sum of out * weight over all
  *            (o, i, j, k, l) that use the element
  *   WEIGHT   writes weight: the sum of out * in over n, i, j
- * If a device declines a call with bias, it is called again without, and the
- * core adds the bias. All tensors have the same floating dtype. Half types
- * accumulate in f32 and round once. The device chooses the order of summation,
- * which must not depend on the number of threads. */
+ * If a device declines a call with bias, the core calls it again without bias
+ * and adds the bias itself. All tensors have the same floating dtype. Half
+ * types accumulate in f32 and round once. The device chooses the order of
+ * summation, which must not depend on the number of threads. */
 enum { TN_CONV_FORWARD, TN_CONV_INPUT, TN_CONV_WEIGHT };
 typedef struct tn_conv_args {
     uint32_t size, kind; /* TN_CONV_... */
@@ -84,10 +84,11 @@ typedef struct tn_conv_extension {
  *   GREATEST  MAX without index, when no gradient is recorded
  * A sum has the order of REDUCE over the elements of a window, in row-major
  * order. For AVG_BACK it is the order over the positions that the element has
- * in its windows, with 0 for positions without a window; each term is rounded
- * to the dtype, then the sum. in and out have the same floating dtype. Windows
- * of AVG and AVG_BACK have dilation 1. Each window of MAX and GREATEST contains
- * an element of the plane. A plugin declines a kind that it does not know. */
+ * in its windows, with 0 for positions without a window. Each term is rounded
+ * to the dtype, and then the sum. in and out have the same floating dtype.
+ * Windows of AVG and AVG_BACK have dilation 1. Each window of MAX and GREATEST
+ * contains an element of the plane. A plugin declines a kind that it does not
+ * know. */
 enum {
     TN_POOL_MAX,
     TN_POOL_MAX_BACK,
@@ -130,14 +131,14 @@ typedef struct tn_recorded tn_recorded;
 typedef struct tn_graph_replay_extension {
     uint32_t size, reserved;
     tn_status (*begin)(tn_queue *queue);
-    /* Ends the recording of begin, in any case. After a failure nothing is
-     * recorded, and *recorded is unchanged. */
+    /* Ends the recording that begin started, also on failure. After a failure
+     * nothing is recorded, and *recorded is unchanged. */
     tn_status (*end)(tn_queue *queue, tn_recorded **recorded);
     tn_status (*run)(tn_queue *queue, tn_recorded *recorded, uint64_t tag);
     /* Called when no run of recorded is in progress. */
     void (*release)(tn_plugin_device *device, tn_recorded *recorded);
-    /* Optional: as end, but replaces the contents of recorded, when no run of
-     * it is in progress. After a failure recorded is unchanged. */
+    /* Optional: like end, but replaces the contents of recorded. Called when no
+     * run of recorded is in progress. After a failure recorded is unchanged. */
     tn_status (*end_into)(tn_queue *queue, tn_recorded *recorded);
 } tn_graph_replay_extension;
 
@@ -204,15 +205,15 @@ typedef struct tn_attention_extension {
  *   KEEP  with an activation: also writes aux, which its derivative needs
  *   BACK  with an activation, without BIAS: c = s times the derivative of the
  *         activation, from the aux that KEEP has written
- *   SUMS  without any of these: also writes bias, bias[m] = sum over k of
- *         a[m, k]; there are no batch dimensions
+ *   SUMS  without any of these: also writes bias[m] = sum over k of a[m, k];
+ *         there are no batch dimensions
  * For both GELU, aux is the argument of the activation, (b.., m, n), in c's
  * dtype. For RELU it is U8 in a format of the device's choice, with
- * TN_PRODUCT_MASK(n) bytes for each row of c; the core only passes it from KEEP
+ * TN_PRODUCT_MASK(n) bytes for each row of c. The core only passes it from KEEP
  * to BACK of the same device.
  *
  * Either a and b have one of the dtypes F64 F32 F16 BF16, and c and bias have
- * the same; or each of a and b is F8E4M3 or F8E5M2, and c and bias are F32, F16
+ * the same. Or each of a and b is F8E4M3 or F8E5M2, and c and bias are F32, F16
  * or BF16. Types narrower than F32 accumulate in F32 and round once, after the
  * epilogue. The scales are one F32 each in the device's memory, for f8 only;
  * buffer NULL: 1. The device chooses the order of summation. c, aux and sums do
@@ -313,8 +314,8 @@ static inline int tn_lapack_is_known(const tn_lapack_args *args)
     return args->kind <= TN_LAPACK_SVD && args->flags < 2 * TN_LAPACK_ALONE;
 }
 
-/* A flag of the extension: a, b and c may also be row-major: strides are
- * (between matrices, 1, between rows). */
+/* A flag of the extension: a, b and c may also be row-major. Their strides are
+ * then (between matrices, 1, between rows). */
 enum { TN_LAPACK_BY_ROWS = 1 };
 
 typedef struct tn_lapack_extension {

@@ -82,8 +82,8 @@ enum {
     X(C32, 18, "complex32", 4)
 
 /* Block-quantised storage: name, code, GGUF's name, elements and bytes of a
- * block. A code is TN_BLOCK plus the type number that GGUF files have for it.
- * Only operands whose description names block storage may have such a code: it
+ * block. A code is TN_BLOCK plus the type number that GGUF files use for it.
+ * Only operands whose description names block storage may have such a code. It
  * has no bit in a mask, and kernels never load it. */
 #define TN_BLOCK 64
 #define TN_BLOCK_MAP(X)                                                       \
