@@ -190,7 +190,8 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  *     value there, or stores it if it prefers.
  *   - A STORE or a REDUCE is in one stage.
  * Without row dimensions (row_ndim 0) every row has one element. A program
- * without a REDUCE has one stage, whose elem part does all the work.
+ * without a REDUCE and without results of level ROW has one stage, whose elem
+ * part does all the work.
  *
  * Total semantics: every instruction is defined for every input.
  * ---------------------------------------------------------------------- */
@@ -439,7 +440,8 @@ typedef struct tn_strided {
 /* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c.
  * Strides: batch dimensions, then the two of the matrix (so a transposition
  * is a stride). All three have one dtype. f16 and bf16 sum in f32 and round
- * once. Integers wrap. For bool, the product is "and" and the sum is "any".
+ * once. Integers wrap; alpha and beta are converted to int64. For bool, the
+ * product is "and", the sum is "any", and alpha and beta mean "is not 0".
  * k = 0 gives beta * c. beta = 0 never reads c. The device chooses the order of
  * the sum over k. plan_matmul and the reference plugin use the plain order, and
  * so have the same bits: start at 0, add each product in order of rising k by
@@ -735,6 +737,7 @@ typedef struct tn_host {
         __attribute__((format(printf, 2, 3)))
 #endif
         ;
+    /* Writes to the log, if its level (TENON_LOG) is at least `level`. */
     void (*log)(int level, const char *format, ...)
 #if defined(__GNUC__)
         __attribute__((format(printf, 2, 3)))
@@ -781,8 +784,9 @@ typedef struct tn_host {
     /* An on-disk cache of the output of the device's compiler. The key contains
      * everything on which the value depends: the plugin, the device, its
      * driver's version, options, the whole text. cache_read passes the value to
-     * `take` and returns its result; 0 if there is no value, or no cache. A
-     * value for which `take` returns 0 is removed. */
+     * `take` and returns its result; 0 if there is no value, or no cache. It
+     * removes a damaged value, and one for which `take` returns 0.
+     * cache_write stores a value; a failure is not reported. */
     uint32_t (*cache_read)(const void *key, uint64_t key_bytes,
                            uint32_t (*take)(void *context, const void *value,
                                             uint64_t value_bytes),
@@ -791,7 +795,8 @@ typedef struct tn_host {
                         uint64_t value_bytes);
     /* Locks the key until cache_release. Waits while another thread holds it,
      * in any process with the same cache. Returns the argument of cache_release
-     * (-1 if there is no cache). A text that is compiled under the lock is
+     * (-1 if nothing is locked: there is no cache, or the file cannot be
+     * locked). A text that is compiled under the lock is
      * compiled once, and compilers with files of their own never compile the
      * same text concurrently. A thread holds at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);

@@ -212,8 +212,8 @@ typedef struct tn_attention_extension {
  * TN_PRODUCT_MASK(n) bytes for each row of c. The core only passes it from KEEP
  * to BACK of the same device.
  *
- * Either a and b have one of the dtypes F64 F32 F16 BF16, and c and bias have
- * the same. Or each of a and b is F8E4M3 or F8E5M2, and c and bias are F32, F16
+ * Either a and b have the same dtype, one of F64 F32 F16 BF16, and c and bias
+ * have it too. Or each of a and b is F8E4M3 or F8E5M2, and c and bias are F32, F16
  * or BF16. Types narrower than F32 accumulate in F32 and round once, after the
  * epilogue. The scales are one F32 each in the device's memory, for f8 only;
  * buffer NULL: 1. The device chooses the order of summation. c, aux and sums do
