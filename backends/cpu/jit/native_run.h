@@ -4,9 +4,9 @@
 
 #include "../run/task.h"
 
-/* Runs the machine code of a segment on the current block. The second function
- * returns whether the code also computes the segment's reductions: it does if
- * blocks are rows. */
+/* Runs the machine code of a segment on the current block. native_folds()
+ * returns whether that code also computes the segment's reductions, which is so
+ * where operations run row by row. */
 void tn__cpu_run_native(cpu_task *task, const cpu_op *op);
 bool tn__cpu_native_folds(const cpu_task *task);
 /* Returns whether all stages of a program can read the contiguous subrows of a
