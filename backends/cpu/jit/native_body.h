@@ -78,6 +78,7 @@ typedef struct cpu_native_options {
     /* Bit i: result i is written by non-temporal stores. Its rows begin at
      * multiples of 64 bytes. */
     uint32_t streamed;
+    /* Number of rows or chunks that the code processes at the same time. */
     uint8_t copies;
     /* The code computes the folds. It does not store results that only folds
      * read. */
@@ -94,6 +95,7 @@ typedef struct cpu_native_options {
 typedef struct cpu_native_variant {
     struct cpu_native_variant *next;
     cpu_native_run *run;
+    /* The memory of the code, and its size. */
     void *pages;
     size_t bytes;
     cpu_native_options options;

@@ -96,22 +96,23 @@ bool tn__jit_is_single(const emitter *m, uint32_t node);
 /* Returns whether instruction n reads `node`. */
 bool tn__jit_reads(const cpu_node *n, uint32_t node);
 
-/* The number of pointers of a copy in cpu_native_call.at, and the address of
- * pointer `number` of a copy. */
+/* per_copy() returns the number of pointers of a copy in cpu_native_call.at.
+ * argument() returns the address of pointer `number` of a copy. */
 uint32_t tn__jit_per_copy(const emitter *m);
 x86_memory tn__jit_argument(const emitter *m, uint32_t copy, uint32_t number);
 /* Returns the register that holds a pointer. If the pointer has no register of
  * its own, loads it to SCRATCH_POINTER. */
 unsigned tn__jit_pointer(emitter *m, uint32_t copy, uint32_t number);
-/* The memory of the current vector of operand or result `number`; a constant of
- * the pool; the memory of a single value; a register. */
+/* Sources of instructions. block() is the current vector of operand or result
+ * `number` in memory, constant() an entry of the constant pool, single_of() the
+ * memory of a single value, and in() a register. */
 x86_source tn__jit_block(emitter *m, uint32_t number, unsigned type);
 x86_source tn__jit_constant(emitter *m, uint64_t bits);
 x86_source tn__jit_single_of(emitter *m, uint32_t node);
 x86_source tn__jit_in(unsigned reg);
 
-/* Instructions by opcode: of floats, with the suffix PS or PD; and with prefix
- * 66 and EVEX.W as the body's width requires. */
+/* Instructions by opcode. floats() has the suffix PS or PD, packed() has the
+ * prefix 66. EVEX.W is set as the width of the body requires. */
 x86_op tn__jit_floats(const emitter *m, unsigned opcode);
 x86_op tn__jit_packed(const emitter *m, unsigned map, unsigned opcode);
 void tn__jit_emit(emitter *m, x86_op op, unsigned to, unsigned second,
@@ -129,8 +130,8 @@ void tn__jit_compare(emitter *m, unsigned mask, unsigned a, x86_source b,
 void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
                     bool greater);
 
-/* Allocates a register for a node and evicts the value that is read latest if
- * no register is free. The registers of the nodes in keep are not evicted. */
+/* Allocates a register for a node. If none is free, evicts the value whose next
+ * use is furthest away. The registers of the nodes in keep are not evicted. */
 unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* need() returns a register with the node's value and loads it if necessary.
  * source_of() returns the memory of a single value that has no register,

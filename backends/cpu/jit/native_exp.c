@@ -11,12 +11,13 @@
 /* Floats, given by their bits, and counts. */
 enum {
     LOG2_E = 0x3fb8aa3b,
-    ROUNDER = 0x4b400000, /* 1.5 * 2^23: adding it removes the fraction */
+    /* 1.5 * 2^23: adding this number removes the fraction. */
+    ROUNDER = 0x4b400000,
     MINUS_LN_2 = (int)0xbf317218,
     LN_2_REST = 0x3102e308,
     HALF = 0x3f000000,
     ONE = 0x3f800000,
-    WIDEST = 0x42ae0000,      /* 87 */
+    WIDEST = 0x42ae0000,      /* 87: the greatest |x| of the common case */
     LOWEST = (int)0xc2d00000, /* -104: exp(x) is 0 for smaller x */
     HIGHEST = 0x42b20000,     /* 89: exp(x) is infinite for greater x */
     FRACTION_BITS = 23

@@ -283,7 +283,7 @@ static cpu_part find_part(native_finder *f, cpu_part part)
             f->waiting[f->waiting_count++] = i;
             if (op->out != TN_CPU_NONE)
                 f->deferred[op->out] = true;
-            if (op->where != TN_CPU_NONE) /* PAIR has two results */
+            if (op->where != TN_CPU_NONE) /* PAIR writes a second slot */
                 f->deferred[op->where] = true;
         } else {
             f->rebuilt[f->rebuilt_count++] = *op;

@@ -97,7 +97,8 @@ bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from)
     case TN_K_BITCAST:
         return type != CPU_BOOL && from != CPU_BOOL;
     case TN_K_CAST:
-        /* F32 to I32 and other pairs of one width. */
+        /* The casts with code: no change of type, from and to BOOL, between F32
+         * and I32, and I64 to F64. */
         return type == from || type == CPU_BOOL || from == CPU_BOOL ||
                (type == CPU_F32 && from == CPU_I32) ||
                (type == CPU_I32 && from == CPU_F32) ||

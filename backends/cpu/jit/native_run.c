@@ -1,8 +1,12 @@
 /* native_run.c: runs a segment's machine code over a block. The code runs row
  * by row if an operand has one value for each row, or the same row for all
  * rows. Code with folds (reductions, native_body.h) processes COPIES rows, or
- * COPIES chunks of one row, at once, which hides the latency of the
- * additions. */
+ * COPIES chunks of one row, at once, which hides the latency of the additions.
+ *
+ * A chunk is TN_CHUNK consecutive elements of a row, which a fold reduces to
+ * one partial result. A subrow is one of the contiguous segments of equal
+ * length of which a row consists. The parts of a chunk are in different
+ * subrows. */
 #include <string.h>
 
 #include "../run/plan.h"
@@ -14,10 +18,12 @@ enum { PIECE = 1024 }; /* elements processed between two prefetches */
 /* The block of a segment as `count` rows of `length` elements. The arrays are
  * indexed by operand, then by result. */
 typedef struct row_layout {
-    char *at[TN_CPU_NATIVE_POINTERS];      /* address of the first row */
-    int64_t next[TN_CPU_NATIVE_POINTERS];  /* stride of rows in bytes */
+    char *at[TN_CPU_NATIVE_POINTERS];     /* address of the first row */
+    int64_t next[TN_CPU_NATIVE_POINTERS]; /* stride of rows in bytes */
     /* Element size in bytes; 0: one value for a row. */
     int64_t bytes[TN_CPU_NATIVE_POINTERS];
+    /* pointers: number of operands and results. single and streamed are options
+     * of the code (cpu_native_options). */
     uint32_t pointers, single, streamed;
     int64_t count, length;
     /* In subrows: position of the block's first element within its subrow.
@@ -213,8 +219,8 @@ static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
            t->code->stage_count > 1 && most_ahead(t);
 }
 
-/* Prefetches the next block while the current one is processed: the bytes that
- * correspond to `elements` processed elements. */
+/* Prefetches part of the next block: as many bytes as `elements` processed
+ * elements have, divided by the number of stages. */
 static void work_beside(cpu_task *t, int64_t elements)
 {
     enum { BYTES = 4, LINE = 64 };
@@ -330,10 +336,11 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
 }
 
 /* Points copy j of a call at n elements of chunk `chunk` of a row. If the chunk
- * spans two subrows, `parts` is allowed and the first subrow ends at a vector
- * boundary, returns the number of elements in the first subrow. Other chunks
- * that span subrows are copied. Returns 0 for all chunks but those in two
- * parts. */
+ * spans two subrows, `parts` is set and the first subrow ends at a vector
+ * boundary, the chunk is processed in two parts. The function then returns the
+ * number of elements of the first part. Other chunks that span subrows are
+ * copied to contiguous memory. The function then returns 0, as for chunks in
+ * one subrow. */
 static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                            int64_t row, int64_t chunk, int64_t n, bool parts)
 {

@@ -48,9 +48,9 @@ typedef struct x86_op {
 enum { X86_128, X86_256, X86_512 };
 enum { X86_NO_IMM = -1, X86_NO_REG = 0 };
 
-/* How an instruction executes. The other lanes than those of `mask` (0: all
- * lanes) become 0 if `zero`, otherwise they stay. length is X86_128, X86_256 or
- * X86_512. unit is the scale of a short displacement, in bytes. */
+/* How an instruction executes. Lanes outside `mask` (0: no mask) become 0 if
+ * `zero` is set, otherwise they keep their values. length is X86_128, X86_256
+ * or X86_512. unit is the scale of a short displacement in bytes. */
 typedef struct x86_form {
     uint8_t mask, length;
     bool zero;

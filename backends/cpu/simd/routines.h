@@ -45,8 +45,8 @@ typedef void tn_cpu_load(void *out, const void *memory, int64_t stride,
                          int64_t n);
 typedef void tn_cpu_store(void *memory, const void *in, int64_t stride,
                           int64_t n);
-/* out[i * columns + j] = memory[i * row + j * column], read column by column,
- * for memory in which rows are closer together than columns. */
+/* out[i * columns + j] = memory[i * row + j * column]. Reads column by column,
+ * for memory in which the stride of rows is smaller than that of columns. */
 typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
                               int64_t columns, int64_t row, int64_t column);
 /* out[i] = memory[offset[i]]; 0 if the offset is TN_CPU_OUTSIDE. */
@@ -83,7 +83,7 @@ typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes,
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride, int64_t ahead);
 /* One factor of the products below: element k of sequence i is at[i * step + k]
- * - center[i * center_step]. Without the subtraction if center is NULL. */
+ * - center[i * center_step]. If center is NULL, nothing is subtracted. */
 typedef struct tn_cpu_factor {
     const void *at, *center;
     int64_t step, center_step;
@@ -131,8 +131,9 @@ typedef struct tn_cpu_scan_kept {
 typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
 /* Part of a running maximum or minimum (torch.cummax, torch.cummin). Returns
- * how many elements from x[0] on do not change *extreme, in whole vectors.
- * These elements of x become *extreme, and their places become `at`. */
+ * how many elements from x[0] on, in whole vectors, do not change *extreme. For
+ * these elements x[i] becomes *extreme and place[i] becomes `at`, the position
+ * of *extreme. */
 typedef int64_t tn_cpu_scan_unchanged(void *x, int64_t *place, int64_t n,
                                       const void *extreme, int64_t at);
 /* Updates an argmax or argmin with n elements: if one of them is better than
@@ -303,8 +304,8 @@ typedef struct tn_cpu_pool_routines {
 } tn_cpu_pool_routines;
 
 /* Windows of float32 with at least WIDE columns use the loops of
- * tn_cpu_window_routines if a row of windows covers at least WIDE_LEAST
- * columns. That is a vector of every instruction set. */
+ * tn_cpu_window_routines if the widths of all windows of a row add up to at
+ * least WIDE_LEAST. That is a vector of every instruction set. */
 #define TN_CPU_WIDE 4
 #define TN_CPU_WIDE_LEAST 16
 /* One row of adjacent windows of a plane. Element (k, l) of window j is in[from
@@ -451,13 +452,15 @@ typedef struct tn_cpu_family {
 const tn_cpu_family *tn__cpu_family_here(void);
 
 typedef struct tn_cpu_routines {
+    /* A comment such as "F32, F64" lists the register types that have an entry.
+     * The entries of other types are NULL. */
     const char *isa;
     /* The JIT compiler complements this set (native_body.h). */
     int native;
     const tn_cpu_family *family;
     /* The processor has fast string instructions (ERMS). */
     int strings;
-    /* [operation][type of the operands]. */
+    /* op[operation][type of the operands]. */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT];
     /* pair[F32, F64][t = a + b, a - b, a * b][t + c, t - c, c - t, t * c]: two
      * operations in one pass. Each of the three operands may be one value. */
@@ -479,8 +482,8 @@ typedef struct tn_cpu_routines {
      * ends. */
     void (*taps)(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
                  int64_t entries, int depth, uint32_t leaves);
-    /* The same for sums of whole rows: tap t of row r is the row from in[at[r *
-     * taps + t]] on, times weight[r * taps + t], where taps is the number of
+    /* The same for sums of whole rows: tap t of row r is the row that begins at
+     * in[at[r * taps + t]], times weight[r * taps + t]. taps is the number of
      * bits of `leaves` that are set. */
     void (*tap_lines)(const tn_cpu_tap_rows *rows, const int64_t *at,
                       const float *weight, int depth, uint32_t leaves);
@@ -583,7 +586,8 @@ const tn_cpu_routines *tn__cpu_routines_for(const char *name);
 const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
                                            uint64_t hash);
 
-/* Returns which operands may be one value (tn_cpu_run), as bits. */
+/* Returns which operands of an operation may be one value (tn_cpu_run): bits 0,
+ * 1, 2 are a, b, c. */
 static inline unsigned tn__cpu_scalar_allowed(unsigned op)
 {
     switch (op) {

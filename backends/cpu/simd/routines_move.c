@@ -31,7 +31,7 @@
 #define HIGH_16_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
 
 /* Exchanges groups between row i and row i + width of a square of N rows. After
- * all widths the square is transposed. */
+ * the exchanges of all widths the square is transposed. */
 #define EXCHANGE(V, I, N, width)                                              \
     _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & width))    \
     {                                                                         \
@@ -63,9 +63,9 @@
 
 /* pairs() interleaves two rows (apart == 0), or splits one row into its even
  * and odd elements (apart == 1), N elements of each at a time. The last vectors
- * overlap the vectors before them. Rows of fewer than N elements are left
- * alone, and the function returns 0. Shuffles are written out because a
- * compiler makes 2 KiB of code of each such loop. */
+ * overlap the vectors before them. Rows of fewer than N elements are not
+ * changed, and the function returns 0. It uses explicit shuffles, because a
+ * compiler generates 2 KiB of code from each such loop. */
 #define LACE_4 0, 4, 1, 5
 #define LACE_4_HIGH 2, 6, 3, 7
 #define EVENS_4 0, 2, 4, 6
@@ -314,7 +314,7 @@ static void fence(void)
 /* stream_edged() assembles each cache line of contiguous rows in a register.
  * The end of a row and the beginning of the next row are partial vectors. */
 #ifdef TN_CPU_LOADS_BITS
-enum { LANES = TN_CPU_VECTOR / 4, AHEAD = 4096 /* bytes */ };
+enum { LANES = TN_CPU_VECTOR / 4, AHEAD = 4096 /* prefetch distance, bytes */ };
 
 static int32_t edge_of(const tn_cpu_edge *edge, int64_t row)
 {
@@ -339,7 +339,7 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
         for (int64_t i = 0; i < 4 * count; i += 64)
             __builtin_prefetch(from + AHEAD + i, 0, 3);
         for (; at < row + (there ? a : 0); at += LANES) {
-            /* Elements of earlier rows in this vector. */
+            /* k: number of elements of earlier rows in this vector. */
             const int64_t k = row - at;
             vec_i32 x = {0};
             if (r > 0 && k > 0) {

@@ -324,7 +324,8 @@ FOLD_BOOL(fold_all, 1, &=)
  * many rows are in L2. These are four streams, and each ends after a row, so
  * the hardware prefetches them too late. Where family.c says so, the next four
  * are prefetched STRIP elements at a time (0: never). */
-static bool prefetches_columns; /* set before the table is used */
+/* Copied from family.c when the table is filled. */
+static bool prefetches_columns;
 #ifdef TN_CPU_PLAIN
 enum { PREFETCH_STRIP = 0 };
 #else

@@ -119,8 +119,9 @@ static inline vec_i32 bits_of(int32_t x, uint32_t bits)
 
 /* Gathers out[i] = memory[offset[i]] for `count` elements, TN_CPU_NEAR or 16,
  * as a permutation of two vectors. Returns 0 without doing so if an offset is
- * not between the first and the last one, or if these are further apart than
- * two vectors. Reads only memory between these two offsets. */
+ * not between the first and the last one, or if the first and the last one are
+ * further apart than two vectors. Reads only memory between these two
+ * offsets. */
 #if defined(__AVX512F__)
 #define TN_CPU_NEAR 8
 static inline _Bool gather_near(void *out, const uint32_t *memory,
@@ -215,9 +216,10 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     const __m256i *given = (const __m256i *)offset;
     __m256i a = _mm256_sub_epi64(_mm256_loadu_si256(given), from);
     __m256i b = _mm256_sub_epi64(_mm256_loadu_si256(given + 1), from);
+    /* An offset is out of range if its difference exceeds `end` or is
+     * negative. */
     __m256i beyond = _mm256_or_si256(
         _mm256_or_si256(_mm256_cmpgt_epi64(a, end), _mm256_cmpgt_epi64(b, end)),
-        /* negative: the offset is below the lower bound. */
         _mm256_or_si256(a, b));
     if (_mm256_movemask_pd(_mm256_castsi256_pd(beyond)))
         return 0;
