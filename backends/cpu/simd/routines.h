@@ -2,22 +2,24 @@
  * instruction set.
  *
  * All tables are compiled from the same sources (routines_*.c) with different
- * flags. Their loops return the same bits, except products, convolutions and
- * factorisations, whose sums use fma where the set has it. A symbol of such a
- * file ends in two underscores and the name of the set: tn__cpu_arith__v3. An
- * output may be the same memory as an operand unless a comment says otherwise.
- * Non-temporal stores fall back to ordinary stores where the set has none.
+ * flags. Their loops return the same bits, except products, convolutions,
+ * attention and factorisations, whose sums use fma where the set has it. A
+ * symbol of such a file ends in two underscores and the name of the set:
+ * tn__cpu_arith__v3. An output may be the same memory as an operand unless a
+ * comment says otherwise. Non-temporal stores fall back to ordinary stores
+ * where the set has none.
  *
  * A tap is one element of a weighted sum over a window, as in convolution and
- * interpolation: its position in the window and its weight. */
+ * interpolation: its position in the window and its weight. A plane is one
+ * channel of one image. */
 #ifndef TN_CPU_ROUTINES_H
 #define TN_CPU_ROUTINES_H
 
 #include <stdint.h>
 #include <tenon/plugin.h>
 
-/* Number of products that are summed before the sum is added to the sum of the
- * products before them. */
+/* Float products add this many products to one sum, then add that sum to the
+ * result so far (float_product.c). */
 #define TN_CPU_DEPTH 192
 
 /* Register types: the types of a block's elements, numbered from 0. */
@@ -117,11 +119,14 @@ typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
                          const void *before, void *total, int stream);
 /* Arguments of prefix sums of n adjacent sequences, in whole vectors. A call
  * computes four rows: elements k to k + 3 of all sequences, where k is a
- * multiple of 4. The other arrays are rows too. low is the sum of the preceding
- * four elements, high that of the preceding eight, carry that of all preceding
- * blocks, and first is added to all. The routine writes the row `keep` for
- * later calls: the sum of the four elements and low, and with `whole` also high
- * and carry. */
+ * multiple of 4. The other arrays are rows too:
+ *
+ *   low: the sums of the preceding four elements
+ *   high: the sums of the preceding eight elements
+ *   carry: the sums of all preceding blocks
+ *   first: values that are added to all sums
+ *   keep: written for later calls; the sum of the four elements and low, and
+ *     with `whole` also high and carry */
 typedef struct tn_cpu_scan_kept {
     const void *low, *high, *carry, *first;
     void *keep;

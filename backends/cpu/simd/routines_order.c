@@ -98,8 +98,8 @@ static int32_t greatest_of(const ranked *r, int32_t wanted)
 }
 
 /* Returns an upper bound of the first `wanted` keys. The keys are divided into
- * TN_CPU_PARTS interleaved parts. The bound is the minimum of a part that is
- * the `wanted`-th smallest of these minima. */
+ * TN_CPU_PARTS interleaved parts, and the bound is the `wanted`-th smallest of
+ * the minima of these parts. */
 static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
 {
     ranked part;
@@ -165,9 +165,9 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 }
 
 /* Returns the key at a rank, and sets *less to the number of smaller keys. Two
- * keys of a sample are bounds, few keys are between them, and usually the
- * wanted key is. If the wanted key is outside the bounds, the search goes on
- * there. If all keys are between the bounds, the midpoint divides them. */
+ * keys of a sample become bounds, so that few keys are between them, usually
+ * the wanted one too. If the wanted key is outside the bounds, the search goes
+ * on there. If all keys are between the bounds, the midpoint divides them. */
 static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                       int32_t *room, int64_t *less)
 {

@@ -186,7 +186,7 @@ philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
 }
 
 /* Returns how many indices philox_any processes next: one, to reach the next
- * counter, or LANES if they form no run. */
+ * counter, or up to LANES if they form no run. */
 static int64_t unordered_count(const uint64_t *a, int64_t n)
 {
     return n < LANES ? n : a[1] - a[0] - 1 < 2 ? 1 : LANES;
