@@ -1,5 +1,6 @@
-/* cpu.h: the device, its buffers and queue, and per-thread state. README.md
- * explains how the folders depend on each other. */
+/* cpu.h: the CPU device, its buffers and queue, and per-thread state. All files
+ * of the plugin include it. README.md explains how the folders depend on each
+ * other. */
 #ifndef TN_CPU_H
 #define TN_CPU_H
 
@@ -13,7 +14,8 @@
 
 extern const tn_host *tn__cpu_host;
 
-/* Refuses a kind or a flag of a later version. */
+/* Fails with the message that `call` was given a kind or flag of a later
+ * version of the plugin interface. Returns the error. */
 tn_status tn__cpu_unknown(const char *call);
 
 #define TN_CPU_ALIGN 64
@@ -22,8 +24,9 @@ tn_status tn__cpu_unknown(const char *call);
 
 /* ---- devices, buffers, queues (cpu_device.c) ----------------------------- */
 
-/* Winograd convolution (conv_winograd.c). The option "winograd" is absent, 0 or
- * 1. */
+/* When convolution uses Winograd's algorithm (conv_winograd.c): if an estimate
+ * of the cost says so, never, or wherever possible. The option "winograd" is
+ * absent, 0 or 1. */
 typedef enum conv_choice {
     CONV_BY_COST,
     CONV_DIRECT,
@@ -32,45 +35,48 @@ typedef enum conv_choice {
 
 struct tn_plugin_device {
     const tn_cpu_routines *routines;
-    int64_t stream_bytes; /* bytes written from which on stores are
-                             non-temporal */
+    /* Results of at least this many bytes are written by non-temporal
+     * stores. */
+    int64_t stream_bytes;
     conv_choice conv;
 };
 
 struct tn_buffer {
-    char *memory; /* aligned to 64 where owned */
+    char *memory; /* aligned to 64 bytes unless wrapped */
     uint64_t bytes;
-    bool wrapped; /* the memory belongs to the program */
+    bool wrapped; /* the memory belongs to the user's program */
 };
 
 struct tn_queue {
     const tn_cpu_routines *routines;
-    int64_t stream_bytes; /* the device's */
-    conv_choice conv;     /* likewise */
+    int64_t stream_bytes; /* the device's stream_bytes */
+    conv_choice conv;     /* the device's choice */
 };
 
-/* The first failure of the calling thread since its last queue_sync. Calls of
- * this synchronous plugin may run concurrently on one queue. The thread that
- * made a call also asks for its failure. */
+/* raise() records a fault of the calling thread unless one is pending. take()
+ * returns the pending fault and clears it (queue_sync). Faults belong to
+ * threads, because calls of this synchronous plugin may run concurrently on one
+ * queue, and the thread that made a call also asks for its fault. */
 tn_status tn__cpu_fault_raise(const tn_fault *fault);
 tn_status tn__cpu_fault_take(tn_fault *fault);
 
-/* Returns at least `bytes` of scratch memory of the calling thread, valid until
- * the thread asks again. NULL: out of memory. */
+/* Returns at least `bytes` of scratch memory of the calling thread, or NULL if
+ * out of memory. The memory is valid until the thread's next call of this
+ * function. */
 void *tn__cpu_scratch(size_t bytes);
 
-/* Memory that all tasks of one call share. A thread holds one such block at a
- * time and releases it before the call returns. The block is cached for the
- * next call: fresh memory of the system costs a page fault for each 4 KiB.
- * NULL: out of memory. */
+/* Returns memory that all tasks of one call share, or NULL if out of memory. A
+ * thread holds one such block at a time and releases it before the call
+ * returns. The block is cached for the next call, because fresh memory from the
+ * system costs a page fault for each 4 KiB. */
 void *tn__cpu_memory_acquire(size_t bytes);
 void tn__cpu_memory_release(void *memory);
 
-/* Sets the floating-point state that programs need: round to nearest,
- * subnormals kept. Restore sets the thread's previous state. */
+/* fpu_set() sets the floating-point state that programs need: round to nearest,
+ * subnormals kept. It returns the thread's previous state for fpu_restore(). */
 unsigned tn__cpu_fpu_set(void);
 void tn__cpu_fpu_restore(unsigned state);
-/* Rounds x to float in that state. */
+/* Rounds x to float in the state that fpu_set() sets. */
 float tn__cpu_round_f32(double x);
 
 static inline char *tn__cpu_at(const tn_buffer *buffer, int64_t offset,
@@ -95,7 +101,8 @@ static inline void tn__cpu_prefetch(const void *from, int64_t bytes)
 extern const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END];
 /* Stores a number as a register value of `type`. Writes 8 bytes. */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
-/* Is a register block of this dtype laid out as in memory? */
+/* Returns whether elements of this dtype have the same bytes in a register
+ * block as in memory. */
 static inline bool tn__cpu_is_as_stored(unsigned dtype)
 {
     return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I32 ||

@@ -1,5 +1,5 @@
-/* cpu_device.c: the one CPU device, its memory and its queue. Every call is
- * complete when it returns, so a queue holds no work. */
+/* cpu_device.c: the single CPU device, its memory and its queue. Every call is
+ * complete when it returns, so a queue never holds work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +8,18 @@
 
 #include "cpu_device.h"
 
-/* From this size on, a buffer asks for huge pages. The first touch of 64 MiB
- * costs 18 ms with small pages and 3 ms with huge ones. */
+/* Buffers of at least this size ask the system for huge pages. The first access
+ * to all of 64 MiB costs 18 ms with small pages and 3 ms with huge ones. */
 #define HUGE_BYTES (2u << 20)
 
-/* A result of this size would evict everything else from the caches, and would
- * itself be evicted before it is read. An ordinary store also reads each line
- * before it overwrites it. Measured on an AMD EPYC (Zen 4, 32 MiB of L3), one
- * thread, addition: 64 MiB take 4.4 ms with ordinary stores and 3.2 ms with
- * non-temporal ones; 16 MiB take 0.40 and 0.78 ms. The size of the last-level
- * cache that the system reports often belongs to a machine that many users
- * share. */
+/* Results of at least this size are written by non-temporal stores. Such a
+ * result would evict everything else from the caches, and would itself be
+ * evicted before it is read. An ordinary store also reads each cache line
+ * before it overwrites it. Measured for an addition on an AMD EPYC (Zen 4, 32
+ * MiB of L3), one thread: 64 MiB take 4.4 ms with ordinary and 3.2 ms with
+ * non-temporal stores; 16 MiB take 0.40 and 0.78 ms. The size is a constant,
+ * because the last-level cache that the system reports often belongs to a
+ * machine that many users share. */
 #define STREAM_BYTES (24 << 20)
 
 tn_status tn__cpu_device_count(uint32_t *count)
@@ -27,7 +28,8 @@ tn_status tn__cpu_device_count(uint32_t *count)
     return TN_OK;
 }
 
-/* "AMD EPYC 9554 64-Core Processor", where the system reports it. */
+/* Writes the processor's name, such as "AMD EPYC 9554 64-Core Processor", if
+ * the system reports one, else "CPU". */
 static void processor_name(char *name, size_t room)
 {
     char line[256];

@@ -1,4 +1,5 @@
-/* cpu_host.c: the core's services, which all files here call. */
+/* cpu_host.c: the pointer to the core's services, which all files of the plugin
+ * use. */
 #include "cpu.h"
 
 const tn_host *tn__cpu_host;

@@ -1,4 +1,5 @@
-/* cpu_plugin.c: the table that the core sees, and the one exported symbol. */
+/* cpu_plugin.c: the plugin's table of functions, which the core calls, and the
+ * plugin's only exported symbol. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* cpu_programs.c: compiles a program and finds its shortcuts. A launch takes
- * the first shortcut that accepts it, else it runs by blocks. */
+/* cpu_programs.c: compiles a program and finds its shortcuts (paths/). A launch
+ * uses the first shortcut that accepts it. If none does, the program runs by
+ * blocks (run/). */
 #include "cpu_programs.h"
 
 #include "run/plan.h"

@@ -1,4 +1,5 @@
-/* cpu_programs.h: the functions of the plugin's table for programs. */
+/* cpu_programs.h: the functions of the plugin's table that build and launch
+ * programs. */
 #ifndef TN_CPU_PROGRAMS_H
 #define TN_CPU_PROGRAMS_H
 

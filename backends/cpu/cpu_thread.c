@@ -1,7 +1,7 @@
-/* cpu_thread.c: per-thread state: scratch memory, memory for a call's tasks,
- * the pending fault and the floating-point state. Memory is cached from launch
- * to launch, so a launch allocates nothing. It is freed when the thread
- * ends. */
+/* cpu_thread.c: per-thread state: scratch memory, memory for the tasks of a
+ * call, the pending fault and the floating-point state. Memory is cached from
+ * launch to launch, so most launches allocate nothing. It is freed when the
+ * thread ends. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +12,17 @@
 #include <xmmintrin.h>
 #endif
 
-enum {
-    MAX_CACHED = 16 << 20
-}; /* bytes of a call's memory that are cached: the sums of a convolution's
-      weights are up to 8 MiB and one share */
+/* Greatest block of a call's memory that is cached, in bytes. The sums of a
+ * convolution's weight gradients are the largest common block: up to 8 MiB, and
+ * one task's sums in addition. */
+enum { MAX_CACHED = 16 << 20 };
 
 typedef struct thread_state {
     char *scratch; /* owned, aligned to 64 */
     size_t bytes;
-    char *cached; /* the same for a call's memory */
+    char *cached; /* memory of a call (tn__cpu_memory_acquire), owned */
     size_t cached_bytes;
-    tn_fault fault; /* code TN_OK: none pending */
+    tn_fault fault; /* pending fault; none if its code is TN_OK */
 } thread_state;
 
 static pthread_key_t key;
@@ -58,7 +58,8 @@ static thread_state *state_here(void)
     return state;
 }
 
-/* Grows *memory, of *room bytes, to at least `bytes`. */
+/* Grows *memory, which has *room bytes, to at least `bytes`. Its contents are
+ * lost. Returns it, or NULL if out of memory. */
 static void *grow_to(char **memory, size_t *room, size_t bytes)
 {
     if (bytes > *room) {
@@ -118,8 +119,8 @@ tn_status tn__cpu_fault_take(tn_fault *fault)
 
 #if defined(__x86_64__)
 
-/* All exceptions masked, round to nearest, subnormals kept; the low six bits
- * are sticky flags. */
+/* MXCSR: all exceptions masked, round to nearest, subnormals kept. The low six
+ * bits are sticky exception flags. */
 #define FPU_NORMAL 0x1f80u
 
 unsigned tn__cpu_fpu_set(void)
@@ -138,7 +139,7 @@ void tn__cpu_fpu_restore(unsigned state)
 
 #elif defined(__aarch64__)
 
-/* FPCR is 0 for round to nearest, subnormals kept, no traps. */
+/* FPCR 0: round to nearest, subnormals kept, no traps. */
 unsigned tn__cpu_fpu_set(void)
 {
     uint64_t state;
@@ -175,8 +176,8 @@ float tn__cpu_round_f32(double x)
     float same = (float)x;
     if ((double)same == x)
         return same;
-    volatile double from = x; /* volatile: the conversion stays between the two
-                                 calls */
+    /* Volatile keeps the conversion between the two calls. */
+    volatile double from = x;
     unsigned fpu = tn__cpu_fpu_set();
     volatile float single = (float)from;
     tn__cpu_fpu_restore(fpu);

@@ -1,4 +1,5 @@
-/* cpu_types.c: sizes of dtypes, and numbers as register values. */
+/* cpu_types.c: sizes of dtypes and register types, and storing a number as a
+ * register value. */
 #include <string.h>
 
 #include "cpu.h"

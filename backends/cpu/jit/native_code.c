@@ -1,10 +1,12 @@
-/* native_code.c: from the nodes of a body to machine code.
+/* native_code.c: generates the machine code of a variant from the nodes of its
+ * body (native_body.h).
  *
- * A loop over vectors of 64 bytes. Each value is in a register from its
- * definition to its last use, or on the stack if registers run out. One value
- * for all elements is in a register for the whole loop, or is read with an
- * operand's broadcast. Results are stored last, because they may overwrite
- * operands. The last elements run under a mask. */
+ * The code is a loop over vectors of 64 bytes. A value stays in a register from
+ * its definition to its last use, or is spilled to the stack if no register is
+ * free. A value that is the same for a whole row has a register during the
+ * whole loop, or instructions broadcast it from memory. Results are stored
+ * last, because they may overwrite operands. The last elements are processed
+ * under a mask. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,7 +26,8 @@ static bool is_made(const emitter *m, uint32_t result)
     return !(m->options->folds && m->native->folded[result]);
 }
 
-/* Finds the last reader of each node. Nodes without readers are left out. */
+/* Finds the last reader of each node. No code is generated for nodes without
+ * readers. */
 static void find_last(emitter *m)
 {
     const cpu_native *n = m->native;
@@ -45,7 +48,9 @@ static void find_last(emitter *m)
     }
 }
 
-/* Values of single values only are computed once a row; masks are not. */
+/* Finds the nodes that have one value for a whole row: single values and, if
+ * m->hoists, instructions that read only such nodes. Such instructions run once
+ * for each row. Masks are never among these nodes. */
 static void find_fixed(emitter *m)
 {
     for (uint32_t i = 0; i < m->native->node_count; i++) {
@@ -60,14 +65,16 @@ static void find_fixed(emitter *m)
     }
 }
 
-/* Is the value of a node computed ahead of the loop? */
+/* Returns whether a node is computed once for each row, before the loop over
+ * elements. */
 static bool is_ahead(const emitter *m, uint32_t node)
 {
     return m->fixed[node] && !tn__jit_is_single(m, node) &&
            m->last[node] != TN_NONE;
 }
 
-/* Does the loop read it? */
+/* Returns whether the loop over elements reads the node, or the node is a
+ * result or a fold. */
 static bool is_wanted(const emitter *m, uint32_t node)
 {
     bool wanted = m->last[node] == m->native->node_count;
@@ -128,8 +135,8 @@ static int32_t lanes_of(const emitter *m)
     return m->wide ? 8 : 16;
 }
 
-/* Nodes of a copy: those ahead of the loop, or the others, for that many
- * vectors. */
+/* Generates the nodes of one copy: either those before the loop, or those in
+ * the loop for `turns` vectors. */
 static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;
@@ -156,7 +163,8 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 
 enum { LINE = 64 };
 
-/* Prefetches a vector for each vector that is computed. */
+/* Prefetches 64 bytes of cpu_native_call.prefetch for each vector that is
+ * computed. */
 static void emit_prefetch(emitter *m, int32_t disp)
 {
     int32_t copies = m->options->copies;
@@ -166,7 +174,8 @@ static void emit_prefetch(emitter *m, int32_t disp)
     tn__x86_prefetch(&m->x, X86_SECOND, &prefetch);
 }
 
-/* Prefetches operands, some vectors of the current copy. */
+/* Prefetches the operands of options->prefetch_operands for `turns` vectors of
+ * the current copy. */
 static void emit_operand_prefetches(emitter *m, uint32_t turns)
 {
     int32_t disp = m->disp;
@@ -184,7 +193,8 @@ static void emit_operand_prefetches(emitter *m, uint32_t turns)
     m->disp = disp;
 }
 
-/* All nodes, for some vectors of each copy. */
+/* Generates the body of the loop: all nodes, folds and results for `turns`
+ * vectors of each copy. disp: elements from INDEX to the first vector. */
 static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
 {
     const cpu_native *n = m->native;
@@ -211,9 +221,9 @@ static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
     }
 }
 
-/* Loads the constants of exponentials into registers, as many as possible: two
- * can be read from memory in a cycle, and an exponential would read
- * fourteen. */
+/* Loads the constants of exp into the `left` free registers below register
+ * `next`. Without registers an exp would read fourteen operands from memory,
+ * and the processor can read two in a cycle. */
 static void pin_exp(emitter *m, uint32_t left, uint32_t next)
 {
     bool any = false;
@@ -228,9 +238,10 @@ static void pin_exp(emitter *m, uint32_t left, uint32_t next)
     }
 }
 
-/* Reserves registers for the loop: for everything computed ahead of it, then as
- * far as they last for constants (which serve all rows) and numbers of a row.
- * False: too few registers. */
+/* Reserves registers for the whole loop: first for nodes computed before the
+ * loop, then for constants, then for operands with one value for each row.
+ * Returns false if the registers do not suffice for the nodes computed before
+ * the loop. */
 static bool make_pins(emitter *m)
 {
     const cpu_native *n = m->native;
@@ -261,7 +272,8 @@ static bool make_pins(emitter *m)
     return enough;
 }
 
-/* Loads those of a row. */
+/* Generates the code that loads a row's operands with one value into their
+ * pinned registers, and computes the nodes before the loop. */
 static void load_pins(emitter *m)
 {
     m->tail = false;
@@ -278,7 +290,7 @@ static void load_pins(emitter *m)
     }
 }
 
-/* rax + lanes to rcx; compared with the count. */
+/* Generates RCX = INDEX + lanes, and compares RCX with COUNT. */
 static void make_compare(emitter *m, int32_t lanes)
 {
     enum { CMP = 0x39 };
@@ -318,7 +330,7 @@ static void make_loop(emitter *m, uint32_t unroll)
         if (u == 1)
             break;
     }
-    tn__x86_alu(x, SUB, COUNT, INDEX); /* remaining elements */
+    tn__x86_alu(x, SUB, COUNT, INDEX); /* COUNT = remaining elements */
     size_t done = tn__x86_jump(x, JE);
     static const uint8_t bits[] = {
         0xba, 0xff, 0xff, 0xff, 0xff,  /* mov edx, -1 */
@@ -338,7 +350,8 @@ static void load_pointers(emitter *m)
     }
 }
 
-/* Advances to the next row; jumps to top if there is one. */
+/* Generates the code that advances all pointers to the next row, and jumps to
+ * top if a row is left. */
 static void make_next(emitter *m, size_t top)
 {
     enum { JNE = 0x85 };
@@ -366,7 +379,8 @@ static void make_next(emitter *m, size_t top)
     tn__x86_jump_back(x, JNE, top);
 }
 
-/* Advances to the next part; jumps to top if there is one. */
+/* Generates the code that goes to the next cpu_native_call of an array (option
+ * `parts`), and jumps to top if a call is left. */
 static void make_next_part(emitter *m, size_t top)
 {
     enum { JE = 0x84, JNE = 0x85 };
@@ -377,13 +391,16 @@ static void make_next_part(emitter *m, size_t top)
     size_t done = tn__x86_jump(x, JE);
     tn__x86_add(x, ARGUMENTS, sizeof(cpu_native_call));
     load_pointers(m);
-    tn__x86_jump_back(x, JNE, top); /* an address is never 0 */
+    /* Always taken: the sum, an address, is not 0. */
+    tn__x86_jump_back(x, JNE, top);
     tn__x86_jump_here(x, done);
 }
 
-enum { FREE_POINTERS = 3 }; /* whose registers need not be saved */
+/* The first pointers are in registers that a callee need not save. */
+enum { FREE_POINTERS = 3 };
 
-/* False: too few registers for what is computed ahead of the loop. */
+/* Generates the whole function. Returns false if the registers do not suffice
+ * for the nodes computed before the loop. */
 static bool make_all(emitter *m, uint32_t unroll)
 {
     x86 *x = &m->x;
@@ -451,7 +468,8 @@ static bool make_all(emitter *m, uint32_t unroll)
     return true;
 }
 
-/* The memory is first writable, then executable, never both. */
+/* Copies the code to pages of its own. These are first writable, then
+ * executable, never both. */
 static bool place(const x86 *x, cpu_native_variant *variant)
 {
     variant->bytes = x->count;
@@ -468,8 +486,10 @@ static bool place(const x86 *x, cpu_native_variant *variant)
     return true;
 }
 
-/* A body for two vectors: an instruction of one, then the same of the other,
- * which hides latency. Single values are computed once. */
+/* Builds a body that computes two vectors, in `both`: each instruction follows
+ * for the first vector, then for the second one, which hides latency. Nodes
+ * with one value for a row appear once. map: space for two entries for each
+ * node of `one`. */
 static void pair(emitter *m, cpu_native *both, const cpu_native *one,
                  uint32_t *map)
 {
@@ -502,8 +522,9 @@ static void pair(emitter *m, cpu_native *both, const cpu_native *one,
     both->result_count = 2 * one->result_count;
 }
 
-/* Reserves as many registers for constants as leave enough for values. False:
- * fewer than `least`. */
+/* Generates the code with as many pinned registers as possible: halves their
+ * number until no value spills. Returns false if that needs fewer than
+ * `least`. */
 static bool make_code(emitter *m, uint32_t unroll, uint32_t least)
 {
     enum { PINS = 18 };

@@ -1,23 +1,25 @@
-/* native_exp.c: exp of float32 (elementary.def) as machine code. Nearly always
- * all results of a vector are normal numbers. Then the power of two is added to
- * the exponent without special cases, in half the instructions. The bits are
- * the same (math_table.c does this by blocks). Other vectors jump to code
- * behind the loop and back. */
+/* native_exp.c: generates exp of float32 (elementary.def). Nearly always all
+ * results of a vector are normal numbers. The code then adds the power of two
+ * to the exponent without special cases, in half the instructions. Other
+ * vectors jump to code after the loop and back. The results have the same bits
+ * as the routine's (math_table.c), which makes the same distinction for
+ * blocks. */
 #include <stdlib.h>
 
 #include "native_code.h"
 
-/* Floats by their bits. */
+/* Floats, given by their bits, and counts. */
 enum {
     LOG2_E = 0x3fb8aa3b,
-    ROUNDER = 0x4b400000, /* 1.5 * 2^23: adding it removes the fraction */
+    /* 1.5 * 2^23: adding this number removes the fraction. */
+    ROUNDER = 0x4b400000,
     MINUS_LN_2 = (int)0xbf317218,
     LN_2_REST = 0x3102e308,
     HALF = 0x3f000000,
     ONE = 0x3f800000,
-    WIDEST = 0x42ae0000,      /* 87 */
-    LOWEST = (int)0xc2d00000, /* -104: below, exp is 0 */
-    HIGHEST = 0x42b20000,     /* 89: above, infinite */
+    WIDEST = 0x42ae0000,      /* 87: the greatest |x| of the common case */
+    LOWEST = (int)0xc2d00000, /* -104: exp(x) is 0 for smaller x */
+    HIGHEST = 0x42b20000,     /* 89: exp(x) is infinite for greater x */
     FRACTION_BITS = 23
 };
 enum {
@@ -32,14 +34,15 @@ enum {
     BY_213 = 0xa8,
     BY_231 = 0xb8
 };
-enum { SCALE = SCRATCH, OTHER, RESULT }; /* registers */
+enum { SCALE = SCRATCH, OTHER, RESULT }; /* scratch registers */
 
-/* Constants of the common case, in registers if there are enough. */
+/* Constants of the common case. They are in registers if enough are free. */
 static const uint32_t usual[EXP_NUMBERS] = {
     INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
     LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
     0x3e2aaaaa, HALF,       ONE,        FRACTION_BITS};
-enum { FIRST = 6, LAST = 11 }; /* of the polynomial, except its last two */
+/* Coefficients of the polynomial, in usual[], except the last two. */
+enum { FIRST = 6, LAST = 11 };
 
 uint32_t tn__jit_exp_number(int i)
 {
@@ -88,8 +91,9 @@ static void shift(emitter *m, unsigned opcode, unsigned to, unsigned a,
                  X86_NO_IMM);
 }
 
-/* to: x, then the remainder; SCALE: ROUNDER + log2(e) x, whose low bits are the
- * power of two; RESULT: exp of the remainder. */
+/* Generates exp of the remainder of x. Register `to` holds x, then the
+ * remainder. SCALE becomes ROUNDER + log2(e) x, whose low bits are the power of
+ * two. RESULT becomes exp of the remainder. */
 static void make_polynomial(emitter *m, unsigned to)
 {
     x86_source rest = tn__jit_in(to);
@@ -137,8 +141,8 @@ void tn__jit_make_exp(emitter *m, unsigned to, unsigned from)
     add_rare(m, there, to, from);
 }
 
-/* Any x: the power of two is split into two factors, since it may exceed the
- * normal range. */
+/* Generates exp of any x. The power of two is split into two factors, since it
+ * may exceed the exponents of normal numbers. */
 static void make_any(emitter *m, unsigned to, unsigned from)
 {
     enum {

@@ -1,12 +1,12 @@
-/* native_find.c: finds operations of a part that can run as one piece of
- * machine code.
+/* native_find.c: finds operations of a program that can run as one segment of
+ * machine code (native_body.h).
  *
  * Operations are visited in order. An operation that machine code supports
- * joins the segment if it depends on no operation outside that reads the
- * segment's results. What reads its results is placed behind it, and so are
- * stores and reductions; everything else goes before it. Where rows are long,
- * the segment also computes sums, products, minima and maxima of values that it
- * makes or reads. */
+ * joins the current segment if none of its operands comes from an operation
+ * that must follow the segment. Operations that read the segment's results
+ * follow it, and so do stores and reductions. All other operations precede it.
+ * Where rows are long, the segment also computes sums, products, minima and
+ * maxima of its values and operands. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static bool begin(native_finder *f)
     return true;
 }
 
-/* A function may still contain an unsupported instruction. */
+/* Returns whether machine code may support an operation. A function may still
+ * contain an unsupported instruction. */
 static bool is_known(const cpu_op *op)
 {
     return op->code == CPU_MATH ||
@@ -39,7 +40,8 @@ static bool is_known(const cpu_op *op)
             tn__cpu_native_supports(op->kernel, op->type, op->from));
 }
 
-/* Makes the operation part of the segment if possible. */
+/* Adds operation `number` to the current segment. Returns false if that is not
+ * possible. */
 static bool join(native_finder *f, uint32_t number)
 {
     const cpu_op *op = &f->code->op[number];
@@ -85,7 +87,8 @@ static bool is_joined(const native_finder *f, uint32_t number)
     return false;
 }
 
-/* The node that a waiting reduction reads, if the segment has its value. */
+/* Returns the node that a reduction of floats reads, if the segment computes or
+ * loads its operand, else TN_NONE. */
 static uint32_t folded_node(const native_finder *f, const cpu_op *op)
 {
     const cpu_native *n = &f->current->native;
@@ -119,7 +122,7 @@ static int readers(const native_finder *f, uint32_t slot)
     return by;
 }
 
-/* Has a value exactly one reader? */
+/* Returns whether exactly one operation reads a slot. */
 static bool is_read_once(const cpu_code *code, uint32_t slot)
 {
     uint32_t reads = 0;
@@ -132,8 +135,8 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     return reads == 1;
 }
 
-/* Is a value only stored? With non-temporal stores, code stores it as it
- * computes it. */
+/* Returns whether a slot is only stored. With non-temporal stores, machine code
+ * stores it directly to memory. */
 static bool is_stored_alone(const native_finder *f, uint32_t slot)
 {
     const cpu_code *code = f->code;
@@ -145,10 +148,11 @@ static bool is_stored_alone(const native_finder *f, uint32_t slot)
            is_read_once(code, slot);
 }
 
-/* Streamed rows: makes the input of a reduction part of a segment, so that all
- * reductions run the same way over subrows (native_run.c). For rows that fit a
- * block a routine is faster if there is nothing but the reduction: layer_norm
- * of 2048 x 512 takes 157 us with code, 147 with routines (Zen 5). */
+/* Adds the operand of a reduction to a segment if rows are longer than a block,
+ * so that all reductions run the same way over subrows (native_run.c). For rows
+ * that fit a block a routine is faster if the segment has nothing but the
+ * reduction: layer_norm of 2048 x 512 takes 157 us with machine code and 147 us
+ * with routines (Zen 5). */
 static void join_fold(native_finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
@@ -168,8 +172,9 @@ static uint32_t work_of(const cpu_native *n)
     return work;
 }
 
-/* Finds the results that are read outside the segment, and its folds. False:
- * too many, or not worth it. */
+/* Finds the segment's folds and the results that operations outside read.
+ * Returns false if there are too many results, or if the segment is not faster
+ * than routines. */
 static bool find_results(native_finder *f)
 {
     cpu_segment *s = f->current;
@@ -197,13 +202,14 @@ static bool find_results(native_finder *f)
     }
     n->wide = f->width == 8;
     s->work = work_of(n);
-    /* A single operation is as fast by its routine. */
+    /* The routine of a single operation is as fast as machine code. */
     return f->joined_count + n->fold_count > 1 || f->joined_count == 0 ||
            f->code->op[f->joined[0]].code == CPU_MATH ||
            is_stored_alone(f, f->code->op[f->joined[0]].out);
 }
 
-/* Ends the current segment: appends it and the operations behind it. */
+/* Ends the current segment: appends it and the operations that follow it to the
+ * new list. */
 static void end(native_finder *f)
 {
     cpu_code *code = f->code;
@@ -239,7 +245,9 @@ static void end(native_finder *f)
     f->current = NULL;
 }
 
-/* Does an operation read what the segment makes, or what is behind it? */
+/* Finds out whether an operation reads a value of the current segment (made),
+ * and whether it reads a value of an operation that follows the segment
+ * (deferred). */
 static void classify_reads(const native_finder *f, const cpu_op *op, bool *made,
                            bool *deferred)
 {
@@ -275,7 +283,7 @@ static cpu_part find_part(native_finder *f, cpu_part part)
             f->waiting[f->waiting_count++] = i;
             if (op->out != TN_CPU_NONE)
                 f->deferred[op->out] = true;
-            if (op->where != TN_CPU_NONE) /* PAIR has two results */
+            if (op->where != TN_CPU_NONE) /* PAIR writes a second slot */
                 f->deferred[op->where] = true;
         } else {
             f->rebuilt[f->rebuilt_count++] = *op;
@@ -298,8 +306,8 @@ static cpu_part keep_part(native_finder *f, cpu_part part)
     return rebuilt;
 }
 
-/* Updates flags: broadcast and filled values have fewer readers, and stores
- * other makers. */
+/* Updates flags: slots of BROADCAST and FILL now have fewer readers, and
+ * machine code now computes some slots that are stored. */
 static void update_flags(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
@@ -347,15 +355,16 @@ tn_status tn__cpu_find_native(const tn_program *program,
                               const tn_cpu_routines *routines, bool keep,
                               cpu_code *code)
 {
-    if (code->loop_depth > 0) /* jumps count operations */
+    /* The new list would change the distances of jumps. */
+    if (code->loop_depth > 0)
         return TN_OK;
     size_t slots = code->slot_count + 1u, ops = code->op_count + 1u;
     native_finder f = {.code = code,
                        .program = program,
                        .exp = hash_of(routines, "exp_f32"),
                        .keep = keep};
-    /* a segment that only reduces is an additional operation; there is at most
-     * one for each reduction */
+    /* A segment that only reduces is an additional operation. There is at most
+     * one such segment for each reduction. */
     f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
     f.deferred = calloc(slots, sizeof *f.deferred);

@@ -1,6 +1,7 @@
-/* native_find.h: a segment of machine code under construction, shared by
- * native_find.c (which operations join) and native_find_nodes.c (their
- * nodes). */
+/* native_find.h: the state of the search for operations that become machine
+ * code, shared by native_find.c (which operations join) and native_find_nodes.c
+ * (their nodes). A segment is a list of operations that one body
+ * (native_body.h) computes. */
 #ifndef TN_CPU_NATIVE_FIND_H
 #define TN_CPU_NATIVE_FIND_H
 
@@ -11,35 +12,45 @@ typedef struct native_finder {
     const tn_program *program;
     cpu_op *rebuilt; /* the new list of operations */
     uint32_t rebuilt_count;
-    uint32_t *maker;                  /* of each slot: 1 + the operation that
-                                         broadcasts or fills it */
-    uint32_t *node;                   /* of each slot that a segment computes */
-    uint32_t *segment;                /* of each slot: 1 + its segment */
-    bool *deferred;                   /* of each slot: computed behind the
-                                         current segment */
-    uint32_t *joined, joined_count;   /* operations, in order */
-    uint32_t *waiting, waiting_count; /* operations behind it */
+    /* maker[slot]: 1 + the index of the BROADCAST or FILL operation that writes
+     * it, or 0. */
+    uint32_t *maker;
+    /* node[slot]: the node of a slot that a segment computes. */
+    uint32_t *node;
+    /* segment[slot]: 1 + the index of the segment that computes it, or 0. */
+    uint32_t *segment;
+    /* deferred[slot]: an operation that follows the current segment computes
+     * it. */
+    bool *deferred;
+    /* Operations of the current segment, in order. */
+    uint32_t *joined, joined_count;
+    /* Operations that follow the current segment. */
+    uint32_t *waiting, waiting_count;
     cpu_segment *current;
     size_t node_room;
-    uint64_t exp;  /* hash of the function that has its own code; 0 */
-    uint8_t width; /* bytes of the segment's registers; 0: unknown */
-    bool keep;     /* code for groups of whole rows */
+    /* Hash of exp_f32, which has its own machine code; 0 if there is no such
+     * function. */
+    uint64_t exp;
+    uint8_t width; /* bytes of a value in the segment; 0 if not known yet */
+    bool keep;     /* a block holds whole rows (plan "kept") */
     tn_status status;
 } native_finder;
 
 void tn__cpu_find_no_memory(native_finder *f);
-/* Is a value of this type as wide as the others of the segment? */
+/* Returns whether a value of this type has the width of the current segment.
+ * The first value that is not BOOL fixes that width. */
 bool tn__cpu_find_fits(native_finder *f, unsigned type);
-/* The nodes of a slot's value, an instruction and a call; TN_NONE: there is no
- * code for it, or out of memory. */
+/* These return the node of a slot's value, of an instruction, and of a
+ * function's result, and add nodes as needed. They return TN_NONE if machine
+ * code does not support the operation, or if out of memory. */
 uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot);
 uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                        unsigned type, unsigned from,
                                        const uint32_t operand[3]);
 uint32_t tn__cpu_find_function_node(native_finder *f, const tn_kernel_fn *fn,
                                     const uint32_t argument[3]);
-/* The number of operands of an instruction; the type of an operation's
- * operand. */
+/* The number of operands of an instruction, and the register type of operand i
+ * of an operation. */
 uint32_t tn__cpu_find_operand_count(unsigned op);
 unsigned tn__cpu_find_operand_type(const native_finder *f, const cpu_op *op,
                                    uint32_t i);

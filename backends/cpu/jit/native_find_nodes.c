@@ -31,7 +31,6 @@ static uint32_t add_node(native_finder *f, cpu_node node)
     return n->node_count++;
 }
 
-/* Has a value of this type the width of the segment's others? */
 bool tn__cpu_find_fits(native_finder *f, unsigned type)
 {
     uint8_t bytes = tn__cpu_type_bytes[type];
@@ -81,7 +80,6 @@ static uint32_t operand_node(native_finder *f, unsigned type, uint32_t wide,
                                   .number = n->operand_count++});
 }
 
-/* The node of a slot's value. */
 uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot)
 {
     const cpu_code *code = f->code;
@@ -100,7 +98,6 @@ uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot)
     return operand_node(f, type, slot, TN_CPU_NONE);
 }
 
-/* The number of operands of an instruction. */
 uint32_t tn__cpu_find_operand_count(unsigned op)
 {
 #define COUNT(name, operands, text) [TN_K_##name] = operands,
@@ -109,9 +106,9 @@ uint32_t tn__cpu_find_operand_count(unsigned op)
     return count[op];
 }
 
-/* where(a < b, a, b) and where(a < b, b, a) are one instruction each: for two
- * zeros, and for NaN and a number, both forms return the second. 0: neither
- * form. */
+/* where(a < b, a, b) is one MINPS, and where(a < b, b, a) one MAXPS: for two
+ * zeros, and for NaN and a number, both forms return the second operand.
+ * Returns TN_K_MIN, TN_K_MAX, or 0 if a SELECT has neither form. */
 static unsigned minmax_of(const native_finder *f, const uint32_t operand[3])
 {
     const cpu_node *less = &f->current->native.node[operand[0]];
@@ -150,7 +147,8 @@ uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                   .c = count > 2 ? operand[2] : TN_NONE});
 }
 
-/* Inlines the body of a function whose arguments are nodes. */
+/* Inlines the body of a function whose arguments are nodes. exp_f32 becomes one
+ * CALL node. */
 uint32_t tn__cpu_find_function_node(native_finder *f, const tn_kernel_fn *fn,
                                     const uint32_t argument[3])
 {
@@ -205,7 +203,6 @@ uint32_t tn__cpu_find_function_node(native_finder *f, const tn_kernel_fn *fn,
     return result;
 }
 
-/* The type of an operation's operand i. */
 unsigned tn__cpu_find_operand_type(const native_finder *f, const cpu_op *op,
                                    uint32_t i)
 {

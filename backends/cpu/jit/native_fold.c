@@ -1,6 +1,6 @@
-/* native_fold.c: sums, products, minima and maxima of a body's values. Each
- * copy has a register for each. Their lanes are combined at the end of a
- * row. */
+/* native_fold.c: generates folds: sums, products, minima and maxima of a row of
+ * a body's values. Each fold of each copy has its own vector register. Its
+ * lanes are combined at the end of the row. */
 #include "native_code.h"
 
 static unsigned fold_register(const emitter *m, uint32_t fold)
@@ -31,7 +31,8 @@ void tn__jit_make_fold(emitter *m, uint32_t fold, const uint32_t keep[3])
 {
     unsigned kind = m->native->fold_kind[fold];
     unsigned by = tn__jit_need(m, m->native->fold[fold], keep);
-    if (m->tail) { /* lanes beyond the end */
+    /* Lanes beyond the end of the row get the neutral element. */
+    if (m->tail) {
         unsigned passing = SCRATCH + 1;
         tn__jit_broadcast(m, passing, neutral(m, kind));
         tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), TAIL, false, passing,

@@ -1,9 +1,11 @@
-/* native_nodes.c: the instructions of a body. */
+/* native_nodes.c: generates the x86 instructions of each node of a body. */
 #include "native_code.h"
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Binary operations. real, whole: opcodes; turned: commutative. */
+/* Binary operations. real and whole are the opcodes for floats and integers,
+ * whole_wide that for 8-byte integers; 0: no such instruction. turned: the
+ * operation is commutative. */
 static const struct binary {
     uint8_t op, real, map, whole, whole_wide;
     bool turned;
@@ -31,8 +33,9 @@ static const struct binary *binary_of(unsigned op)
     return NULL;
 }
 
-/* Comparison predicates: the same numbers for floats and integers, except that
- * floats' must be quiet. */
+/* Immediates of VCMPPS and VPCMPD. They are equal for floats and integers,
+ * except that LT and LE of floats need the quiet forms, which raise no
+ * exception for NaN. */
 static int predicate_of(unsigned op, bool real)
 {
     switch (op) {
@@ -94,7 +97,8 @@ bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from)
     case TN_K_BITCAST:
         return type != CPU_BOOL && from != CPU_BOOL;
     case TN_K_CAST:
-        /* F32 to I32 and other pairs of one width. */
+        /* The casts with code: no change of type, from and to BOOL, between F32
+         * and I32, and I64 to F64. */
         return type == from || type == CPU_BOOL || from == CPU_BOOL ||
                (type == CPU_F32 && from == CPU_I32) ||
                (type == CPU_I32 && from == CPU_F32) ||
@@ -125,16 +129,17 @@ static uint64_t sign_bit(const emitter *m)
     return m->wide ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
 }
 
-/* Is the current node the last reader of a, in a register that it may
- * overwrite? */
+/* Returns whether the current node is the last reader of a, and may overwrite
+ * its register. */
 static bool ends(const emitter *m, uint32_t a, uint32_t b, uint32_t c)
 {
     return a != b && a != c && m->last[a] <= m->at &&
            m->reg[a] != NO_REGISTER && !m->pinned[m->reg[a]];
 }
 
-/* The result takes the register of an operand whose last use this is. A number
- * may be read from memory if it is another operand. */
+/* Generates a fused multiply-add. The result takes the register of an operand
+ * that is not read later. A single value that is another operand may be read
+ * from memory. */
 static void make_fma(emitter *m, const cpu_node *n)
 {
     enum { BY_132 = 0x98, BY_213 = 0xa8, BY_231 = 0xb8 };
@@ -215,7 +220,10 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
     } else if (n->type == CPU_F64) {
         tn__jit_emit(m, (x86_op){1, 2, 0xe6, true}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
-    } else { /* F32 to I32: too large values and NaN give INT32_MIN */
+    } else {
+        /* F32 to I32. The instruction returns INT32_MIN for values out of range
+         * and NaN. Values above the range then become INT32_MAX, and NaN
+         * becomes 0. */
         tn__jit_emit(m, (x86_op){1, 2, 0x5b, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
         tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_constant(m, 0x4f000000),
@@ -231,7 +239,7 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
     }
 }
 
-/* One vector operand. */
+/* Generates an instruction with one operand. */
 static void make_unary(emitter *m, const cpu_node *n)
 {
     const uint32_t keep[3] = {n->a, TN_NONE, TN_NONE};
@@ -279,7 +287,7 @@ static void make_unary(emitter *m, const cpu_node *n)
                      tn__jit_in(from), rounding_of(n->op));
 }
 
-/* Operations on masks only. */
+/* Generates an operation on BOOL operands, which are in mask registers. */
 static void make_logic(emitter *m, const cpu_node *n)
 {
     enum { KAND = 0x41, KANDN, KNOT = 0x44, KOR, KXNOR, KXOR };

@@ -1,5 +1,5 @@
-/* native_registers.c: where the values of a body are: memory, registers or the
- * stack, and moves between them. */
+/* native_registers.c: register allocation. A node's value is in memory, in a
+ * register or on the stack. The functions here move it between them. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -112,7 +112,7 @@ void tn__jit_move(emitter *m, unsigned to, unsigned from)
 
 void tn__jit_broadcast(emitter *m, unsigned to, x86_source source)
 {
-    source.is_broadcast = false; /* the instruction broadcasts by itself */
+    source.is_broadcast = false; /* VBROADCASTSS needs no EVEX broadcast */
     x86_form form = {0, X86_512, false, (uint8_t)(m->wide ? 8 : 4)};
     tn__x86_vector(&m->x, tn__jit_packed(m, 2, m->wide ? 0x19 : 0x18), form, to,
                    0, &source, X86_NO_IMM);

@@ -1,25 +1,36 @@
-/* native_run.c: runs a segment's machine code over a block. Row by row if an
- * operand has one value for each row, or the same row for all. With folds, some
- * rows or chunks of one at once, which hides the latency of the sums. */
+/* native_run.c: runs a segment's machine code over a block. The code runs row
+ * by row if an operand has one value for each row, or the same row for all
+ * rows. Code with folds (reductions, native_body.h) processes COPIES rows, or
+ * COPIES chunks of one row, at once, which hides the latency of the additions.
+ *
+ * A chunk is TN_CHUNK consecutive elements of a row, which a fold reduces to
+ * one partial result. A subrow is one of the contiguous segments of equal
+ * length of which a row consists. The parts of a chunk are in different
+ * subrows. */
 #include <string.h>
 
 #include "../run/plan.h"
 #include "native_run.h"
 
 enum { COPIES = TN_CPU_NATIVE_COPIES };
-enum { PIECE = 1024 }; /* elements between prefetches */
+enum { PIECE = 1024 }; /* elements processed between two prefetches */
 
-/* A segment's block as rows of `length` elements. */
+/* The block of a segment as `count` rows of `length` elements. The arrays are
+ * indexed by operand, then by result. */
 typedef struct row_layout {
-    char *at[TN_CPU_NATIVE_POINTERS];      /* of the first row: operands,
-                                              results */
-    int64_t next[TN_CPU_NATIVE_POINTERS];  /* bytes from row to row */
-    int64_t bytes[TN_CPU_NATIVE_POINTERS]; /* of an element; 0: one value */
+    char *at[TN_CPU_NATIVE_POINTERS];     /* address of the first row */
+    int64_t next[TN_CPU_NATIVE_POINTERS]; /* stride of rows in bytes */
+    /* Element size in bytes; 0: one value for a row. */
+    int64_t bytes[TN_CPU_NATIVE_POINTERS];
+    /* pointers: number of operands and results. single and streamed are options
+     * of the code (cpu_native_options). */
     uint32_t pointers, single, streamed;
     int64_t count, length;
-    int64_t first;     /* in subrows: first element within its subrow; next[] is
-                          then the stride of subrows */
-    uint32_t prefetch; /* operand whose next row is prefetched; NONE */
+    /* In subrows: position of the block's first element within its subrow.
+     * next[] is then the stride of subrows. */
+    int64_t first;
+    /* Operand whose next row is prefetched, or TN_CPU_NONE. */
+    uint32_t prefetch;
 } row_layout;
 
 bool tn__cpu_native_folds(const cpu_task *t)
@@ -27,7 +38,9 @@ bool tn__cpu_native_folds(const cpu_task *t)
     return !t->columns && t->by_rows;
 }
 
-/* Is everything that a stage computes stored or reduced at once? */
+/* Returns whether machine code can run a stage over subrows in place: operands
+ * are read from their memory, each result goes directly to its destination, and
+ * reductions are folds. */
 static bool takes_subrows(const cpu_code *code, const cpu_stage *stage)
 {
     enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
@@ -124,7 +137,7 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, row_layout *l)
     }
 }
 
-/* Contiguous rows are joined to one. */
+/* Joins the rows to one if they are contiguous. */
 static void join_lines(row_layout *l)
 {
     for (uint32_t i = 0; i < l->pointers; i++)
@@ -134,7 +147,8 @@ static void join_lines(row_layout *l)
     l->count = 1;
 }
 
-/* Points a call at `copies` rows, from element `element` of each. */
+/* Points a call at element `element` of rows line .. line + copies - 1. each:
+ * number of pointers of a copy. */
 static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
                   int64_t copies, int64_t line, int64_t element)
 {
@@ -146,8 +160,8 @@ static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
     }
 }
 
-/* The memory of the next block to prefetch: the operand with the most bytes
- * left; NULL: none. */
+/* Returns the operand of the next block with the most bytes left to prefetch,
+ * or NULL if nothing is left. */
 static cpu_prefetch_range *most_ahead(cpu_task *t)
 {
     cpu_prefetch_range *most = NULL;
@@ -160,8 +174,9 @@ static cpu_prefetch_range *most_ahead(cpu_task *t)
     return most;
 }
 
-/* Points the code's prefetches there, for the number of vectors of the call; if
- * nothing is left, at what it reads anyway. */
+/* Points the code's prefetches at the next block, and marks the memory as
+ * prefetched that the vectors of the call prefetch. If nothing is left, points
+ * them at an operand that the code reads anyway. */
 static void point_prefetch(cpu_task *t, const cpu_segment *s,
                            cpu_native_call *call, int64_t copies)
 {
@@ -178,23 +193,25 @@ static void point_prefetch(cpu_task *t, const cpu_segment *s,
         ahead->at = ahead->end;
 }
 
-/* Are more streams read than the hardware prefetcher follows? Otherwise
- * prefetches cost: rms_norm of 2048 x 512 takes 160 us with them and 112
- * without (Zen 5). */
+/* Returns whether rows are processed PIECE elements at a time, with prefetches
+ * between them. This pays for updates in place that read more streams than the
+ * hardware prefetcher follows. Other programs lose: rms_norm of 2048 x 512
+ * takes 160 us with these prefetches and 112 us without (Zen 5). */
 static bool is_chunked(const cpu_task *t)
 {
     return t->plan->traffic.bytes_per_op > 0 && t->plan->traffic.ahead &&
            t->plan->in_place;
 }
 
-/* With several stages over rows memory would idle while code works in the
- * cache: softmax of 4096 x 4096 takes 7.1 ms, and 4.9 if the code prefetches
- * the next rows; layer_norm 4.7 and 3.6. Without non-temporal stores only code
- * that spends longer on a vector than the last-level cache on a line
- * prefetches: softmax of 2048 x 512 with its gradients takes 725 us and 520,
- * alternating with other work. If all code did, layer_norm alone would take 177
- * us instead of 165 (Zen 5). Prefetches between calls would come too many at
- * once. */
+/* Returns whether the code prefetches the next rows. With several stages over
+ * rows memory would idle while code works in the cache: softmax of 4096 x 4096
+ * takes 7.1 ms, and 4.9 ms with prefetches; layer_norm takes 4.7 and 3.6 ms.
+ *
+ * Without non-temporal stores the code prefetches only if it spends longer on a
+ * vector than the last-level cache on a cache line. softmax of 2048 x 512 with
+ * its gradients then takes 520 instead of 725 us, alternating with other work.
+ * If all code prefetched, layer_norm alone would take 177 instead of 165 us
+ * (Zen 5). Prefetches between calls would come too many at once. */
 static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
@@ -202,7 +219,8 @@ static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
            t->code->stage_count > 1 && most_ahead(t);
 }
 
-/* Overlaps memory with `elements` of a block that were processed. */
+/* Prefetches part of the next block: as many bytes as `elements` processed
+ * elements have, divided by the number of stages. */
 static void work_beside(cpu_task *t, int64_t elements)
 {
     enum { BYTES = 4, LINE = 64 };
@@ -212,7 +230,7 @@ static void work_beside(cpu_task *t, int64_t elements)
             (elements * BYTES / t->code->stage_count + LINE - 1) / LINE * LINE);
 }
 
-/* How many of `left` rows to process at once. */
+/* Returns how many of `left` rows one call processes. */
 static int64_t some_lines(const cpu_task *t, const row_layout *l, int64_t left)
 {
     int64_t some = is_chunked(t) ? PIECE / l->length : left;
@@ -223,17 +241,19 @@ typedef struct runner {
     cpu_task *t;
     const cpu_segment *s;
     const row_layout *l;
-    cpu_native_run *one, *some; /* of COPIES */
-    cpu_native_run *parts;      /* of COPIES, in parts; NULL: not needed */
+    cpu_native_run *one, *some; /* some: code for COPIES copies */
+    /* Code for COPIES copies with the option `parts`, or NULL. */
+    cpu_native_run *parts;
     bool prefetch;
-    int64_t line;  /* elements of a subrow if subrows are not contiguous; else
-                      0 */
-    int64_t first; /* first chunk of the current batch */
+    /* Elements of a subrow if subrows are not contiguous, else 0. */
+    int64_t line;
+    int64_t first; /* index of the current batch's first chunk */
 } runner;
 
-/* Prefetches the next row's data in the layout of this one: while results are
- * stored to memory, little is read. batch_norm of 8 x 64 x 56 x 56 with cold
- * caches takes 0.37 ms instead of 0.40 (Zen 5). */
+/* Points the code's prefetches at the next row, which has the layout of this
+ * one. While results are stored to memory, the code reads little. batch_norm of
+ * 8 x 64 x 56 x 56 with cold caches takes 0.37 ms with and 0.40 ms without
+ * these prefetches (Zen 5). */
 static void point_next_row(const runner *f, cpu_native_call *call)
 {
     enum { VECTOR = 64 };
@@ -273,7 +293,7 @@ static const cpu_reduce *reduce_of(const runner *f, uint32_t fold)
     return &f->t->code->reduce[f->s->reduce[fold]];
 }
 
-/* Reduces whole rows no longer than a chunk. */
+/* Reduces whole rows of at most TN_CHUNK elements. */
 static void fold_rows(const runner *f)
 {
     const row_layout *l = f->l;
@@ -302,7 +322,9 @@ static void fold_rows(const runner *f)
 
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
-/* Copies a chunk that spans several subrows. */
+/* Copies n elements that span several subrows to contiguous memory. They begin
+ * at element `first` of the first subrow. Subrows have `length` elements of
+ * `bytes` bytes, and their stride is `next` bytes. */
 static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
                        int64_t first, int64_t n, int64_t length)
 {
@@ -313,9 +335,12 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
     }
 }
 
-/* Points copy j of a call at a chunk of n elements of a row. If the chunk spans
- * two subrows, returns the elements in the first one, if these are whole
- * vectors and parts are allowed; otherwise copies the chunk and returns 0. */
+/* Points copy j of a call at n elements of chunk `chunk` of a row. If the chunk
+ * spans two subrows, `parts` is set and the first subrow ends at a vector
+ * boundary, the chunk is processed in two parts. The function then returns the
+ * number of elements of the first part. Other chunks that span subrows are
+ * copied to contiguous memory. The function then returns 0, as for chunks in
+ * one subrow. */
 static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                            int64_t row, int64_t chunk, int64_t n, bool parts)
 {
@@ -324,7 +349,8 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
     int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
-    if (length > 0) { /* the row is one subrow */
+    /* line: index of the subrow with the chunk's first element. */
+    if (length > 0) {
         line = (l->first + first) / length;
         first = (l->first + first) % length;
     }
@@ -346,8 +372,9 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     return 0;
 }
 
-/* Runs chunks that continue in the next subrow after cut[] elements, if not 0,
- * in parts. A part ends at each cut. */
+/* Runs COPIES chunks with the option `parts`. If cut[j] is not 0, chunk j
+ * continues in the next subrow after cut[j] elements. A part ends at each cut
+ * of any chunk. */
 static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
                       const int64_t cut[COPIES])
 {
@@ -376,8 +403,9 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     f->parts(part);
 }
 
-/* How many calls of COPIES chunks, the first of which begins with chunk c of
- * row r, can be one: along a row, or over whole rows. */
+/* Returns how many calls of COPIES chunks can be joined to one, and sets its
+ * strides. The first call begins with chunk c of row r. The joined chunks are
+ * adjacent in one row, or are those of whole rows. */
 static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
                           int64_t count, int64_t c, int64_t from, int64_t to)
 {
@@ -404,11 +432,11 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
     return calls;
 }
 
-/* Reduces chunks [from, to) of each of `count` rows, all of one length, COPIES
- * at a time, which hides the latency of the sums. Chunks left over are grouped
- * with some that are done already, if the code has no other results, which
- * might overwrite its operands. value: of the first chunk of all rows, then of
- * the next one. */
+/* Reduces chunks [from, to) of `count` rows, COPIES chunks at a time. All
+ * chunks have n elements. If fewer than COPIES chunks remain, the call repeats
+ * the last of them, unless the code has other results, which might overwrite
+ * its operands. value[fold][(c - f->first) * count + r] is the result for chunk
+ * c of row r. */
 static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {
@@ -481,7 +509,8 @@ static void fold_chunks(runner *f)
     }
 }
 
-/* Bits: operands in memory whose rows are not all the same. */
+/* Returns a bit for each operand that is read from its own memory and whose
+ * rows differ. */
 static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;
@@ -494,16 +523,20 @@ static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 
 /* Chooses what the code prefetches.
  *
- * Results: a core waits for a line to store to as for one to read, and the
- * hardware prefetcher follows fewer of them. layer_norm of 4096 x 1024 with
- * cold caches takes 0.90 ms with 2048 bytes and 1.05 with 3584. One result of
- * one stage needs no prefetch: exp of 16 MiB takes 0.65 ms without and 0.69
- * with it. In-place updates prefetch what they read, which they then write:
- * four tensors of 4 MiB by SGD with momentum and by Adam take 1.19 and 1.65 ms
- * with 4096 bytes, 1.21 and 1.65 with 3072, 1.27 and 1.89 with 6144, and 1.28
- * and 1.81 if they prefetch what they write 3584 bytes ahead (Zen 5).
+ * Results: storing to a cache line waits for memory as reading does, and the
+ * hardware prefetcher follows fewer streams of stores. layer_norm of 4096 x
+ * 1024 with cold caches takes 0.90 ms with a distance of 2048 bytes and 1.05 ms
+ * with 3584. One result of one stage needs no prefetch: exp of 16 MiB takes
+ * 0.65 ms without and 0.69 ms with it.
+ *
+ * Updates in place prefetch their operands, which they then overwrite. SGD with
+ * momentum and Adam on four tensors of 4 MiB take 1.19 and 1.65 ms with a
+ * distance of 4096 bytes, 1.21 and 1.65 ms with 3072, 1.27 and 1.89 ms with
+ * 6144. They take 1.28 and 1.81 ms if they prefetch their results 3584 bytes
+ * ahead (Zen 5).
+ *
  * With non-temporal stores the hardware may prefetch a single input stream too
- * late: simd/family.c has the distances. */
+ * late. simd/family.c has the distances for that case. */
 static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
                             const cpu_segment *s, const row_layout *l)
 {
@@ -528,8 +561,9 @@ static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
     }
 }
 
-/* Folds process contiguous subrows as one. Returns the length of subrows that
- * are not contiguous, else 0. */
+/* Prepares folds over subrows. Returns the length of the subrows if they are
+ * not contiguous. Otherwise returns 0, and the subrows are processed as one
+ * row. */
 static int64_t subrow_length(const cpu_task *t, const cpu_segment *s,
                              row_layout *l)
 {

@@ -1,5 +1,6 @@
-/* native_variants.c: variants of a body's machine code, generated when first
- * needed, and whether code can be generated at all. */
+/* native_variants.c: caches the variants of a body's machine code, which are
+ * generated when first needed, and tests whether the system allows such
+ * code. */
 #include "native_body.h"
 
 #include <pthread.h>
@@ -24,8 +25,8 @@ bool tn__cpu_native_available(void)
 #endif
 }
 
-/* Held while a variant is generated. A fork waits for it, so that the child can
- * generate code. */
+/* This lock is held while a variant is generated. A fork waits for it, so that
+ * the child can generate code. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 

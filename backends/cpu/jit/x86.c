@@ -1,5 +1,5 @@
-/* x86.c: instruction encodings: EVEX for vectors, VEX for masks, REX for the
- * few integer instructions. */
+/* x86.c: encodes instructions: EVEX for vectors, VEX for masks, REX for the few
+ * integer instructions. */
 #include "x86.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void tn__x86_word(x86 *x, uint32_t word)
         tn__x86_byte(x, word >> 8 * i & 255);
 }
 
-/* ModRM, SIB and displacement; unit: scale of a short displacement, in
+/* Emits ModRM, SIB and displacement. unit: scale of a short displacement in
  * bytes. */
 static void address(x86 *x, unsigned reg, const x86_memory *m, unsigned unit)
 {
@@ -77,7 +77,8 @@ void tn__x86_vector(x86 *x, x86_op op, x86_form form, unsigned first,
         tn__x86_byte(x, (unsigned)imm & 255);
 }
 
-/* The two-byte VEX prefix for map 0F without another prefix. */
+/* Emits the two-byte VEX prefix for opcode map 0F without a mandatory
+ * prefix. */
 static void vex(x86 *x, unsigned second, unsigned length)
 {
     tn__x86_byte(x, 0xc5);

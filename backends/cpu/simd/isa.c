@@ -1,4 +1,5 @@
-/* isa.c: chooses the instruction set's routines. */
+/* isa.c: finds the instruction sets that this machine supports, and fills their
+ * tables of routines. */
 #include <pthread.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -9,7 +10,7 @@
 #include "../jit/native_body.h"
 #include "math_table.h"
 
-enum { FILLS = 14 }; /* files of routines */
+enum { FILLS = 14 }; /* number of routines_*.c files */
 
 typedef struct set {
     const char *name, *needs;
@@ -30,14 +31,14 @@ typedef struct set {
       tn__cpu_order__##isa, tn__cpu_lapack__##isa},                           \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
-/* From plain to best: the last available one is the default. */
+/* Ordered from the plainest set to the best one. The last available set is the
+ * default. */
 static set sets[] = {
     SET(generic, "nothing"),
 #if defined(__x86_64__)
     SET(v3, "AVX2, FMA and F16C"),
     SET(v4, "AVX-512 F, BW, CD, DQ and VL"),
-    /* The same, complemented by machine code generated for each program
-     * (native_body.h). */
+    /* v4, complemented by the JIT compiler (native_body.h). */
     NAMED("jit", v4, "AVX-512 F, BW, CD, DQ and VL, or a system that runs "
                      "code made at run time"),
 #endif
@@ -45,7 +46,8 @@ static set sets[] = {
 enum { SET_COUNT = sizeof sets / sizeof *sets };
 static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
 
-/* CPUID: enhanced REP MOVSB and STOSB. */
+/* Returns whether the processor has enhanced REP MOVSB and STOSB (CPUID leaf 7,
+ * EBX bit 9). */
 #if defined(__x86_64__)
 static bool has_strings(void)
 {
@@ -75,12 +77,14 @@ static void detect(void)
 #endif
     for (int i = 0; i < SET_COUNT; i++)
         sets[i].table.family = tn__cpu_family_here();
-    /* The code that fills a table is compiled for its set and may use it. */
+    /* A function that fills a table is compiled for that set and may use its
+     * instructions, so tables of sets that are not available stay empty. */
     for (int i = 0; i < SET_COUNT; i++) {
         if (!sets[i].available)
             continue;
         int native = sets[i].table.native;
-        if (i > 1) { /* v4: see TN_CPU_SPARE */
+        /* v4 and jit start as copies of v3's table (TN_CPU_SPARE). */
+        if (i > 1) {
             sets[i].table = sets[1].table;
             sets[i].table.narrower = &sets[1].table;
         }

@@ -1,19 +1,21 @@
-/* isa.h: for files that are compiled once for each instruction set, with
+/* isa.h: macros for files that are compiled once for each instruction set, with
  * -DTN_CPU_SET=v3 and the like. */
 #ifndef TN_CPU_ISA_H
 #define TN_CPU_ISA_H
 
-/* The user's -O2 follows our -O3 on the command line, and gcc's -O2 vectorises
- * few loops. -O0 is respected: someone is debugging. TN_CPU_PLAIN: a set for
- * completeness, small rather than fast. */
+/* A user's -O2 follows this plugin's -O3 on the command line, and gcc's -O2
+ * vectorises few loops, so this pragma asks for O3 again. -O0 stays in force
+ * for debugging. TN_CPU_PLAIN is defined for the set `generic`, which is built
+ * for small size rather than speed. */
 #if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(TN_CPU_PLAIN)
 #pragma GCC optimize("O3")
 #endif
 
-/* TN_CPU_SPARE: a set that machine code complements. Its table starts as a copy
- * of the next narrower set's. What machine code does better (pairs of
- * operations, functions of float32 only) and rare loops stay as copied and are
- * not compiled. */
+/* TN_CPU_SPARE is defined for a set that the JIT compiler complements (v4). Its
+ * table starts as a copy of the next narrower set's. Entries for rare loops,
+ * and for what machine code does better (pairs of operations, functions of
+ * float32 alone), stay copies and are not compiled again. RARE(loop) marks such
+ * loops. */
 #ifdef TN_CPU_SPARE
 enum { TN_CPU_IS_SPARE = 1 };
 #else
@@ -34,8 +36,9 @@ enum { TN_CPU_IS_SPARE = 0 };
 #define TN_CPU_JOIN(a, b) TN_CPU_JOIN_(a, b)
 #define TN_CPU_NAME(name) TN_CPU_JOIN(name, TN_CPU_SET)
 
-/* A loop whose iterations touch only element i of each array. An output may be
- * an input, which must not prevent vectorisation. */
+/* A loop whose iterations access only element i of each array. An output may be
+ * an input, so the compiler is told that this does not prevent
+ * vectorisation. */
 #if defined(__clang__)
 #define EACH(i, n)                                                            \
     _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < n; \

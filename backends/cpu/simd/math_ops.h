@@ -1,6 +1,7 @@
-/* math_ops.h: the vocabulary of the printed functions (math_routines.inc)
- * besides C's operators: the instructions of TN_KERNEL_MAP that C leaves
- * undefined or spells differently. */
+/* math_ops.h: the functions and macros that the generated mathematical
+ * functions (math_routines.inc) use besides C's operators. They are the
+ * instructions of TN_KERNEL_MAP that C leaves undefined or spells
+ * differently. */
 #ifndef TN_CPU_MATH_OPS_H
 #define TN_CPU_MATH_OPS_H
 
@@ -10,12 +11,15 @@
 
 #include "scalar.h"
 
-/* Always inlined: a call would prevent vectorisation of the loop around it. */
+/* Functions are always inlined: a call would prevent vectorisation of the loop
+ * around it. */
 #define FN static inline __attribute__((always_inline, unused))
-/* A loop that the table may leave out. */
+/* The loop of a mathematical function. The table may leave it out, so it may be
+ * unused. */
 #define RUN static __attribute__((unused))
 
-/* Every NaN gives the bits of the positive quiet NaN. */
+/* Reinterpret the bits of a value. Every NaN gives the bits of the positive
+ * quiet NaN. */
 FN int32_t bitcast_i32(float x)
 {
     return x != x ? 0x7fc00000 : (int32_t)bits_f32(x);
@@ -36,8 +40,8 @@ FN double bitcast_f64(int64_t i)
     return double_of((uint64_t)i);
 }
 
-/* Float to integer saturates; NaN gives 0. The bounds of the comparison are
- * floats: 2^31, 2^63. */
+/* Casts of floats to integers saturate, and NaN gives 0. x is compared with
+ * 2^31 or 2^63 as floats, which are exact. */
 #define TN_CPU_SATURATE(R, T, suffix, from, low, high, two_to)                \
     FN R suffix##_of_##from(T x)                                              \
     {                                                                         \

@@ -1,6 +1,6 @@
-/* math_table.h: the mathematical functions, printed as C from their definitions
- * at build time. They are compiled once for each instruction set (math_table.c)
- * and return the bits of the definitions. */
+/* math_table.h: the tables of mathematical functions. Their C is generated from
+ * their definitions at build time and compiled once for each instruction set
+ * (math_table.c). Results have the same bits as the definitions'. */
 #ifndef TN_CPU_MATH_TABLE_H
 #define TN_CPU_MATH_TABLE_H
 

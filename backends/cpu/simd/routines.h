@@ -1,52 +1,63 @@
-/* routines.h: the loops over blocks, once for each instruction set.
+/* routines.h: the table of loops over blocks of elements, one table for each
+ * instruction set.
  *
- * All are compiled from the same sources (routines_*.c) with different flags.
- * They return the same bits, except products and convolutions, whose sums use
- * fma where it exists. Symbols of such a file end in two underscores and the
- * set: tn__cpu_arith__v3. An output may be an operand (element for element)
- * unless stated otherwise. "Non-temporal" stores fall back to ordinary ones
- * where the set has none. */
+ * All tables are compiled from the same sources (routines_*.c) with different
+ * flags. Their loops return the same bits, except products, convolutions,
+ * attention and factorisations, whose sums use fma where the set has it. A
+ * symbol of such a file ends in two underscores and the name of the set:
+ * tn__cpu_arith__v3. An output may be the same memory as an operand unless a
+ * comment says otherwise. Non-temporal stores fall back to ordinary stores
+ * where the set has none.
+ *
+ * A tap is one element of a weighted sum over a window, as in convolution and
+ * interpolation: its position in the window and its weight. A plane is one
+ * channel of one image. */
 #ifndef TN_CPU_ROUTINES_H
 #define TN_CPU_ROUTINES_H
 
 #include <stdint.h>
 #include <tenon/plugin.h>
 
-/* Products that are summed before the sum is added to the previous ones. */
+/* Float products add this many products to one sum, then add that sum to the
+ * result so far (float_product.c). */
 #define TN_CPU_DEPTH 192
 
-/* Register types, dense. */
+/* Register types: the types of a block's elements, numbered from 0. */
 enum { CPU_F32, CPU_F64, CPU_I32, CPU_I64, CPU_BOOL, CPU_TYPE_COUNT };
 
-/* out[i] = f(a[i], b[i], c[i]). Bits 0, 1, 2 of scalar: a, b, c is one value
- * (tn__cpu_scalar_allowed says which an operation accepts). A BOOL is one byte,
- * 0 or 1. */
+/* out[i] = f(a[i], b[i], c[i]). If bit 0, 1 or 2 of scalar is set, then a, b or
+ * c is one value for all i. tn__cpu_scalar_allowed says which bits an operation
+ * accepts. A BOOL is one byte, 0 or 1. */
 typedef void tn_cpu_run(void *out, const void *a, const void *b,
                         const void *c, int64_t n, unsigned scalar);
 
-/* A function printed from its definition; out must not overlap an operand. */
+/* A mathematical function, whose C is generated from its definition. out must
+ * not overlap an operand. */
 typedef void tn_cpu_math(void *out, const void *a, const void *b,
                          const void *c, int64_t n);
 
-/* out = PHILOX of a, next = PHILOX of a + 1; b and c are one value each. */
+/* out[i] = PHILOX of a[i], next[i] = PHILOX of a[i] + 1. b (the key) and c are
+ * one value each. */
 typedef void tn_cpu_pair(void *out, void *next, const void *a, const void *b,
                          const void *c, int64_t n);
 
-/* Copies between a register block and memory with a stride in elements. */
+/* Copies from memory to a block and back. Memory has the storage type and a
+ * stride in elements, the block has the register type. */
 typedef void tn_cpu_load(void *out, const void *memory, int64_t stride,
                          int64_t n);
 typedef void tn_cpu_store(void *memory, const void *in, int64_t stride,
                           int64_t n);
-/* out[i * columns + j] = memory[i * row + j * column], read column by column:
- * for memory that is denser along columns. */
+/* out[i * columns + j] = memory[i * row + j * column]. Reads column by column,
+ * for memory in which the stride of rows is smaller than that of columns. */
 typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
                               int64_t columns, int64_t row, int64_t column);
 /* out[i] = memory[offset[i]]; 0 if the offset is TN_CPU_OUTSIDE. */
 typedef void tn_cpu_gather(void *out, const void *memory,
                            const int64_t *offset, int64_t n);
 #define TN_CPU_OUTSIDE INT64_MIN
-/* where[i] += index[i] * stride; OUTSIDE if index[i] is not in [0, extent).
- * Returns whether there is such an index. */
+/* where[i] += index[i] * stride. where[i] becomes TN_CPU_OUTSIDE if index[i] is
+ * not in [0, extent), and stays TN_CPU_OUTSIDE if it is already. Returns
+ * whether an index is not in [0, extent). */
 typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
                          int64_t extent, int64_t n);
 /* out[j * out_step + i] = memory[i * in_step + j] for i < rows, j < columns.
@@ -54,90 +65,104 @@ typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
 typedef void tn_cpu_transpose(void *out, int64_t out_step, const void *memory,
                               int64_t in_step, int64_t rows, int64_t columns,
                               int stream);
-/* Four bytes beside a copied row: position relative to the row's beginning,
- * source for the first row, and stride of the source. */
+/* Four bytes that are copied beside each row. at: offset from the beginning of
+ * the row in bytes. from: source for the first row. step: stride of the source
+ * in bytes. */
 typedef struct tn_cpu_edge {
     int64_t at;
     const char *from;
     int64_t step;
 } tn_cpu_edge;
-/* Copies a block to memory by non-temporal stores and prefetches its source
- * `later` bytes ahead; 0: no prefetch. A fence must follow before another
- * thread may read (tn_cpu_routines.fence). */
+/* Copies a block to memory by non-temporal stores. Prefetches the source
+ * `later` bytes ahead, or not at all if later is 0. A fence must follow
+ * (tn_cpu_routines.fence) before another thread may read the memory. */
 typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes,
                            int64_t later);
 
-/* out[i] = reduction of x[i * stride .. + n), 0 < n <= TN_CHUNK, by lanes, for
- * count sequences. Prefetches x `ahead` bytes ahead. */
+/* out[i] = reduction of the n elements from x[i * stride] on, for i < count and
+ * 0 < n <= TN_CHUNK, in the order by lanes that plugin.h defines. Prefetches x
+ * `ahead` bytes ahead. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride, int64_t ahead);
-/* A factor of products: at[i * step + k], minus center[i * center_step] if
- * center is not NULL. */
+/* One factor of the products below: element k of sequence i is at[i * step + k]
+ * - center[i * center_step]. If center is NULL, nothing is subtracted. */
 typedef struct tn_cpu_factor {
     const void *at, *center;
     int64_t step, center_step;
 } tn_cpu_factor;
-/* Sums of products of two factors, each product rounded. */
+/* out[i] = sum over k < n of factor[0] * factor[1], for sequence i < count.
+ * Each product is rounded. */
 typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
                                   int64_t n, int64_t count);
-/* Products of columns: element i of column c is ((x - center) * y) * scale,
- * with x[i * x_step + c] and y likewise, center[i * center_step] and scale
- * likewise. */
+/* Products in columns: element i of column c is ((x[i * x_step + c] - center[i
+ * * center_step]) * y[i * y_step + c]) * scale[i * scale_step]. */
 typedef struct tn_cpu_column_products {
     const void *x, *y, *center, *scale;
     int64_t x_step, y_step, center_step, scale_step;
 } tn_cpu_column_products;
-/* Like tn_cpu_columns, for the sum of n elements of products. */
+/* Adds n elements of such products to the lanes of their columns, as
+ * tn_cpu_columns does with elements of memory. */
 typedef void tn_cpu_columns_products(void *lanes,
                                      const tn_cpu_column_products *lines,
                                      int64_t open, int64_t n, int64_t rows);
-/* Adds n more elements of `rows` adjacent rows (columns in memory) to their
- * lanes, TN_LANES x rows values: element k of row r is x[k * step + r]. open:
- * elements already in the lanes, a multiple of TN_LANES. */
+/* Reduces `rows` adjacent rows whose elements are strided in memory: element k
+ * of row r is x[k * step + r]. Combines n more elements of each row with
+ * lanes[TN_LANES][rows]: element k belongs to lane k % TN_LANES. open: number
+ * of elements that the lanes already hold, a multiple of TN_LANES. */
 typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
-/* out = prefix sums of in[0 .. n) by blocks (plugin.h), plus *before (NULL:
- * none). *total: the last sum without *before, if n is a multiple of TN_LANES.
- * stream: use non-temporal stores if out is aligned. */
+/* out = prefix sums of in[0 .. n) in the order by blocks of TN_LANES that
+ * plugin.h defines, plus *before unless that is NULL. If n is a multiple of
+ * TN_LANES, *total becomes the last sum without *before. stream: use
+ * non-temporal stores if out is aligned. */
 typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
                          const void *before, void *total, int stream);
-/* Prefix sums of n adjacent sequences, in whole vectors: elements k to k + 3 of
- * each, k a multiple of 4, are four rows. Rows hold the partial sums: low, of
- * the four elements before; high, of the eight before; carry, of all blocks
- * before; first, a value added to all. The routine writes row keep for later
- * rows: the last element with low added, and with high and carry too if whole
- * is 1. */
+/* Arguments of prefix sums of n adjacent sequences, in whole vectors. A call
+ * computes four rows: elements k to k + 3 of all sequences, where k is a
+ * multiple of 4. The other arrays are rows too:
+ *
+ *   low: the sums of the preceding four elements
+ *   high: the sums of the preceding eight elements
+ *   carry: the sums of all preceding blocks
+ *   first: values that are added to all sums
+ *   keep: written for later calls; the sum of the four elements and low, and
+ *     with `whole` also high and carry */
 typedef struct tn_cpu_scan_kept {
     const void *low, *high, *carry, *first;
     void *keep;
     int whole;
-    int64_t in_next, out_next; /* bytes to the next four rows */
+    int64_t in_next, out_next; /* distance to the next four rows in bytes */
 } tn_cpu_scan_kept;
 typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
-/* A running maximum (minimum): how many of x[0 .. n), in whole vectors from the
- * first on, do not change *extreme. These elements become *extreme, and their
- * place `at`. */
+/* Part of a running maximum or minimum (torch.cummax, torch.cummin). Returns
+ * how many elements from x[0] on, in whole vectors, do not change *extreme. For
+ * these elements x[i] becomes *extreme and place[i] becomes `at`, the position
+ * of *extreme. */
 typedef int64_t tn_cpu_scan_unchanged(void *x, int64_t *place, int64_t n,
                                       const void *extreme, int64_t at);
-/* Updates best[0] and *place if x holds a better value. x[0] has position k.
- * fresh: there is no best yet. */
+/* Updates an argmax or argmin with n elements: if one of them is better than
+ * best[0], it becomes best[0], and its position becomes *place. x[0] has
+ * position k. fresh: best[0] holds no value yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
                         int64_t k, int fresh);
-/* The same for element k of n adjacent rows. */
+/* The same for n adjacent rows: x[i] is element k of row i. best[i] and
+ * place[i] belong to row i. */
 typedef void tn_cpu_arg_columns(void *best, int64_t *place, const void *x,
                                 int64_t n, int64_t k, int fresh);
 
-/* c[m, n] = alpha * a[m, k] b[k, n] + beta * c, each with two strides. Sums run
- * over rising k, in the register type. */
+/* c = alpha * a @ b + beta * c with a of m x k, b of k x n and c of m x n
+ * elements, each with a stride for rows and one for columns. Sums run over
+ * rising k, in the register type. */
 typedef void tn_cpu_gemm(int64_t m, int64_t n, int64_t k, const void *a,
                          int64_t a_row, int64_t a_column, const void *b,
                          int64_t b_row, int64_t b_column, void *c,
                          int64_t c_row, int64_t c_column, const void *alpha,
                          const void *beta);
 
-/* The loops of float products, for one type (float_product.c). Tiles are those
- * of convolution. With beta 0, c is not read. */
+/* The loops of float products, for one type (float_product.c), besides
+ * tn_cpu_conv_routines.tiles, which products use too. With beta 0, c is not
+ * read. */
 typedef struct tn_cpu_product_routines {
     /* c[j * c_step] = alpha * (sum over p < k of x[p] * rows[j * row + p]) +
      * beta * c[j * c_step], for j < count */
@@ -149,61 +174,67 @@ typedef struct tn_cpu_product_routines {
                   int64_t rows, int64_t columns, double beta);
 } tn_cpu_product_routines;
 
-/* TN_CPU_TILE_PREFETCH: the sums are not in the caches; prefetch them before
- * they are needed. */
+/* Flags of tiles. ADD: add to the sums instead of overwriting them. PREFETCH:
+ * the sums are not in the caches, so prefetch them before they are needed. */
 enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_PREFETCH = 2 };
 
-/* The loops of convolution, for one type (cpu_conv.c uses them). Sums and
- * panels are rows of `vectors` (1 or 2) vectors of `lanes` elements. */
+/* The loops of convolution, for one type (cpu_conv.c uses them). The sums and
+ * weights of a position are `vectors` (1 or 2) vectors of `lanes` elements.
+ * Steps and rows are strides in elements. "(+)=" overwrites or, with `add` or
+ * TN_CPU_TILE_ADD, adds. */
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
-    int64_t strip; /* pixels of a tile when pixels are lanes */
-    /* sums[i][..] (TN_CPU_TILE_ADD: +)= alpha * sum over p < depth of
-     * x[i][at[p]] * w[p][..], for i < count. w_row and sums_row are row strides
-     * in elements. */
+    /* Pixels of a tile in the loops that process one pixel in each lane. */
+    int64_t strip;
+    /* sums[i][..] (+)= alpha * sum over p < depth of x[i][at[p]] * w[p][..],
+     * for i < count. w_row and sums_row are the strides of w and sums in
+     * elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
                   int how);
-    /* sums[q][..] = sum over r < rows, p < depth and t < 3 of x[at[i] + q + t]
-     * * w[i * lanes + t * tap ..] with i = 3 r depth + p, for q < count, count
-     * >= min_columns: adjacent pixels, one vector each. NULL for float64 and
-     * plain sets, where it is not worth its size. */
+    /* Windows of three columns over adjacent pixels, one vector for each:
+     * sums[q][..] = sum over r < rows, p < depth and t < 3 of x[at[i] + q + t]
+     * * w[i * lanes + t * tap ..] with i = 3 * r * depth + p, for q < count.
+     * tap is the stride of the three taps in w. count is at least min_columns.
+     * NULL for float64 and the generic set, where the loop is not worth its
+     * size. */
     void (*filter_rows)(int64_t count, int64_t rows, int64_t depth,
                         const void *x, const int64_t *at, const void *w,
                         int64_t tap, void *sums);
     int64_t min_columns;
-    /* Its adjoint, or NULL: sums[i * lanes + t * tap ..] (add: +)= sum over r <
-     * rows and q < columns, columns >= 2, of x[i][at[r] + q + t] * w[(r *
-     * columns + q) * lanes ..], for i < count and t < 3. */
+    /* The adjoint of filter_rows, or NULL: sums[i * lanes + t * tap ..] (+)=
+     * sum over r < rows and q < columns of x[i][at[r] + q + t] * w[(r * columns
+     * + q) * lanes ..], for i < count and t < 3. columns is at least 2. */
     void (*correlate_rows)(int64_t count, int64_t rows, int64_t columns,
                            const void *const *x, const int64_t *at,
                            const void *w, int64_t tap, void *sums, int add);
-    /* Pixels of a plane as lanes, or NULL: out[q] = bias + sum over i < rows
-     * and j < 3 of x[q + i * row + j] * w[3 * i + j], for q < count. For j = 0
-     * and 2 only where the bits of mask[j * mask_step + q + j] are set. Reads x
-     * up to 5 vectors beyond the end, mask one vector before the beginning as
-     * well. */
+    /* Windows of three columns with one pixel of a plane in each lane, or NULL:
+     * out[q] = bias + sum over i < rows and j < 3 of x[q + i * row + j] * w[3 *
+     * i + j], for q < count. Products with j = 0 and j = 2 count only where the
+     * bits of mask[j * mask_step + q + j] are set. Reads up to 5 vectors beyond
+     * the end of x, and one vector before the beginning of mask. */
     void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
                          const void *x, const void *w, const void *mask,
                          int64_t mask_step, void *out, double bias);
-    /* Its adjoint, or NULL: sums[3 * i + j] += sum over p < count, in vectors,
-     * of x[p + i * row] * y[p - j] where the bits of mask[j * mask_step + p]
-     * are set (elsewhere y is 0). Each sum is a vector, whose lanes the caller
-     * adds. There are rows of them rounded up to a multiple of three. */
+    /* The adjoint of filter_plane, or NULL: sums[3 * i + j] += sum over p <
+     * count of x[p + i * row] * y[p - j] where the bits of mask[j * mask_step +
+     * p] are set (elsewhere y is 0). count is a multiple of lanes. A sum is a
+     * vector, whose lanes the caller adds. sums has space for `rows` rounded up
+     * to a multiple of three. */
     void (*correlate_plane)(int64_t count, int64_t rows, int64_t row,
                             const void *x, const void *y, const void *mask,
                             int64_t mask_step, void *sums);
-    /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) + sum
-     * over p < depth of x[q + at[p]] * w[p * vectors + v], for v < vectors <= 4
-     * and q < count, a multiple of strip. */
+    /* One pixel in each lane: sums[v * next + q] = bias[v * bias_step] (0 if
+     * bias is NULL) + sum over p < depth of x[q + at[p]] * w[p * vectors + v],
+     * for v < vectors <= 4 and q < count. count is a multiple of strip. */
     void (*filter_strip)(int64_t count, int64_t vectors, int64_t depth,
                          const void *x, const int64_t *at, const void *w,
                          void *sums, int64_t next, const void *bias,
                          int64_t bias_step);
-    /* sums[t * sums_step] += sum over q < count, a multiple of lanes, of x[q +
-     * at[t]] * y[q] where the bits of mask[q] are set (elsewhere y[q] is 0 and
-     * x may be anything). */
+    /* sums[t * sums_step] += sum over q < count of x[q + at[t]] * y[q] where
+     * the bits of mask[q] are set, for t < taps. count is a multiple of lanes.
+     * Elsewhere y[q] is 0 and x may be anything. */
     void (*correlate_strip)(int64_t taps, int64_t count, const void *x,
                             const int64_t *at, const void *y, const void *mask,
                             void *sums, int64_t sums_step);
@@ -213,40 +244,47 @@ typedef struct tn_cpu_conv_routines {
     void (*add_to)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
 } tn_cpu_conv_routines;
 
-/* The transforms of conv_winograd.c, for tiles of one row or of two. A plane
- * holds one of the 4 or 16 elements of all tiles; `plane` is the stride between
- * planes in elements. */
+/* The transforms of Winograd convolution (conv_winograd.c) for tiles of two
+ * pixels in one row, or of 2 x 2 pixels. Transformed data are 4 or 16 planes.
+ * Plane p holds element p of all tiles; `plane` is the stride of planes in
+ * elements. */
 typedef struct tn_cpu_winograd_routines {
     /* Splits rows into even and odd columns: out[2 * half * i + half * (k % 2)
-     * + k / 2] = in[i][j] for k = first + j. */
+     * + k / 2] = in[i][j] with k = first + j. */
     void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first);
-    /* The windows, 4 x 4 or 4, of `count` adjacent tiles, from split rows.
-     * Reads and writes up to 15 more. */
+    /* Transforms the windows (4 or 4 x 4 elements of split rows) of `count`
+     * adjacent tiles. Reads and writes up to 15 tiles more. */
     void (*windows)(float *out, int64_t plane, const float *in, int64_t half,
                     int64_t count);
-    /* rows (at most a tile's) x columns of out, plus bias. Reads as many
-     * more. */
+    /* Transforms tiles back to rows x columns elements of out and adds bias.
+     * `rows` is at most the rows of a tile. Reads up to 15 tiles more. */
     void (*results)(float *out, int64_t out_row, int64_t rows,
                     int64_t columns, const float *in, int64_t plane,
                     float bias);
-    /* Eight adjacent filters; step: stride between taps. */
+    /* Transforms the weights of eight adjacent filters: tap t of filter f is
+     * in[t * step + f]. */
     void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
-    /* A tile's rows of 2 * count pixels of `width` channels, in whole vectors,
-     * as count tiles. */
+    /* Transforms gradients of the results: the rows of count tiles, 2 * count
+     * pixels of `width` channels each. width is a multiple of the vector
+     * length. The result is out[p * plane + tile * width + channel]. */
     void (*cotangents)(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count);
-    /* The gradients of the taps of `width` filters, one row for each tap. */
+    /* Transforms sums of products to the gradients of the weights of `width`
+     * filters: out[tap * width + filter]. */
     void (*taps)(float *out, int64_t width, const float *in, int64_t plane);
 } tn_cpu_winograd_routines;
 
-/* The loops of pooling, for one type, over rows x columns of a plane. */
+/* The loops of pooling, for one type. rows and columns are those of a part of a
+ * plane (one channel of one image). */
 typedef struct tn_cpu_pool_routines {
-    /* If in[j] is greater than best[j], or the first NaN, takes it and its
-     * index first + place[j]. Of equal values best becomes MAX of both (+0). */
+    /* If in[j] is greater than best[j] or is the first NaN, best[j] becomes
+     * in[j] and at[j] becomes first + place[j]. Of two zeros, best[j] becomes
+     * +0 if one of them is +0, as MAX does. */
     void (*max_update)(void *best, int32_t *at, const void *in,
                        const int32_t *place, int32_t first, int64_t n);
-    /* out[..] = in[..], or += with add */
+    /* out[i * out_row + j * out_step] = in[i * in_row + j * in_step], or +=
+     * with add. */
     void (*copy)(void *out, int64_t out_row, int64_t out_step, const void *in,
                  int64_t in_row, int64_t in_step, int64_t rows,
                  int64_t columns, int add);
@@ -254,14 +292,14 @@ typedef struct tn_cpu_pool_routines {
     void (*divide)(void *out, int64_t out_row, const void *in, int64_t in_row,
                    int64_t rows, int64_t columns, const int64_t *row_count,
                    const int64_t *column_count);
-    /* The means of rows x columns windows of `lines` x width elements, width 1
-     * or 2. Windows of consecutive rows are in_step apart, and all have `count`
-     * elements. room: memory for as many rows. */
+    /* The means of rows x columns windows of `lines` x `width` elements each,
+     * where width is 1 or 2. Windows of consecutive rows are in_step elements
+     * apart. The divisor is `count`. room: memory for `lines` rows of sums. */
     void (*mean)(void *out, const void *in, int64_t in_row, int64_t in_step,
                  int64_t lines, int64_t width, int64_t rows, int64_t columns,
                  void *room, int64_t count);
-    /* Its gradient, all of out, for windows of any width that cover out
-     * exactly. */
+    /* The gradient of the mean. The windows may have any width and must cover
+     * out exactly. */
     void (*mean_backward)(void *out, int64_t lines, int64_t width,
                           const void *in, int64_t in_row, int64_t rows,
                           int64_t columns, int64_t count);
@@ -270,62 +308,71 @@ typedef struct tn_cpu_pool_routines {
                         int64_t n);
 } tn_cpu_pool_routines;
 
-/* Windows of float32 are wide from WIDE columns on, if all of a row together
- * have at least WIDE_LEAST columns, a vector of any set. */
+/* Windows of float32 with at least WIDE columns use the loops of
+ * tn_cpu_window_routines if the widths of all windows of a row add up to at
+ * least WIDE_LEAST. That is a vector of every instruction set. */
 #define TN_CPU_WIDE 4
 #define TN_CPU_WIDE_LEAST 16
-/* One row of adjacent windows of a plane. Element (k, l) of window j is at from
- * + k * in_row + j * step + l * apart. Memory may be read from `low` up to
- * `there`. The image column of window 0 is `column`; it is within the image
- * from 0 up to size. */
+/* One row of adjacent windows of a plane. Element (k, l) of window j is in[from
+ * + k * in_row + j * step + l * apart]. Elements [low, there) of `in` may be
+ * read. */
 typedef struct tn_cpu_pool_row {
-    const float *in; /* the plane */
+    /* in: the plane. lines, width: rows and columns of a window. line_places:
+     * difference of the indices of two consecutive rows of a window. */
+    const float *in;
     int64_t low, there, from, in_row, lines, line_places, width, apart;
-    int64_t step; /* 1 or 2 */
+    int64_t step; /* stride of windows in elements, 1 or 2 */
+    /* column: column of the image at which window 0 begins; the image has
+     * columns [0, size). n: number of windows. */
     int64_t column, size, n;
-    const int32_t *first; /* of each window: column of its first element within
-                             the image */
-    int32_t row, place;   /* index of the image row; and of element (0, 0) */
+    /* first[j]: the column of the first element of window j that is in the
+     * image. */
+    const int32_t *first;
+    /* row: index of the first element of the image row. place: index of element
+     * (0, 0) of window 0. */
+    int32_t row, place;
 } tn_cpu_pool_row;
 typedef struct tn_cpu_window_routines {
-    /* out[j] = the maximum of window j, index[j] = its index (NULL: not
-     * wanted). NULL: the set has no such loop. */
+    /* out[j] = the maximum of window j, and index[j] = its index unless index
+     * is NULL. NULL: the set has no such loop. */
     void (*max_windows)(float *out, int64_t *index, const tn_cpu_pool_row *row);
-    /* best[j] = the maximum of column j of `lines` rows; at[j] = the number of
-     * the first row that has it, times step */
+    /* best[j] = the maximum of column j of `lines` rows. at[j] = step * the
+     * first row that has this maximum. */
     void (*max_columns)(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n);
-    /* Merges these with others, whose indices are place[j] + first. */
+    /* Merges best and at with the maxima in[j], whose indices are place[j] +
+     * first. */
     void (*merge_max)(float *best, int32_t *at, const float *in,
                       const int32_t *place, int32_t first, int64_t n);
-    /* out[j] = the sum of column j; row k belongs to lane k % lanes */
+    /* out[j] = the sum of column j of `lines` rows. Row k belongs to lane k %
+     * lanes. */
     void (*sum_columns)(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n);
 } tn_cpu_window_routines;
 
-/* Scores of `rows` queries and `width` keys, `row` elements from one query to
- * the next, a multiple of 16. Query i sees the first `first + i` keys; the
- * scores of the others do not count and become 0. */
+/* Scores of `rows` queries and `width` keys: s[query * row + key], where row is
+ * a multiple of 16. Query i attends to the keys before key first + i. Its
+ * scores for other keys are ignored and become 0. */
 typedef struct tn_cpu_scores {
     float *s;
     int64_t row, rows, width, first;
 } tn_cpu_scores;
 
-/* The loops of attention, of float32. */
+/* The loops of attention (scaled_dot_product_attention), for float32. */
 typedef struct tn_cpu_attention_routines {
-    /* s[j] = -inf if mask[j * step] is false (is_bool); otherwise s[j] +=
-     * mask[j * step]. */
+    /* Applies an attention mask. If is_bool, s[j] = -inf where mask[j * step]
+     * is false. Otherwise s[j] += mask[j * step]. */
     void (*apply_mask)(float *s, const void *mask, int64_t step, int is_bool,
                        int64_t n);
-    /* Online softmax: most[i] = max(most[i], max of the row); s = exp(s -
-     * most[i]). Rescales sum[i] and the row of out to the new most[i], then
-     * adds the row of s to sum[i]. */
+    /* Online softmax for query i: most[i] = max(most[i], max of its scores), s
+     * = exp(s - most[i]). Rescales sum[i] and row i of out, `values` elements,
+     * to the new most[i]. Then adds the new s to sum[i]. */
     void (*softmax_block)(const tn_cpu_scores *scores, float *most, float *sum,
                           float *out, int64_t out_row, int64_t values);
-    /* out /= sum; 0 if sum is 0 */
+    /* out[i][..] /= sum[i]; 0 if sum[i] is 0 */
     void (*normalize)(float *out, int64_t out_row, int64_t rows, int64_t values,
                       const float *sum);
-    /* s = exp(s - lse), d = s * (d - mean) */
+    /* For query i: s = exp(s - lse[i]), then d = s * (d - mean[i]). */
     void (*softmax_backward)(const tn_cpu_scores *scores, float *d,
                              const float *lse, const float *mean);
     /* out[i] = sum over j < n of x[i][j] * y[i][j] */
@@ -333,9 +380,10 @@ typedef struct tn_cpu_attention_routines {
                      int64_t y_row, int64_t rows, int64_t n, float *out);
 } tn_cpu_attention_routines;
 
-/* Factorisations of small matrices, one in each lane of a vector. row and
- * column are strides in vectors. plugin.h defines the operations. Pivots (here
- * from 0) and info are stored lane by lane. */
+/* Factorisations of small matrices, one matrix in each lane of a vector.
+ * plugin.h defines the operations. Element (i, j) of all matrices is the vector
+ * at[i * row + j * column]. Pivots, here counted from 0, and info are stored
+ * lane by lane. */
 typedef struct tn_cpu_lanes {
     void *at;
     int64_t row, column;
@@ -344,35 +392,42 @@ typedef struct tn_cpu_lapack_work {
     uint32_t kind, flags; /* TN_LAPACK_... */
     int m, n, sides;
     tn_cpu_lanes a, b, c;
-    void *values, *room; /* n; and n x n, for EIGH with VECTORS */
+    /* values: n vectors. room: memory for min(m, n) vectors in QR and SVD, for
+     * n x n vectors in EIGH with VECTORS. */
+    void *values, *room;
     int32_t *pivots, *info;
 } tn_cpu_lapack_work;
 typedef void tn_cpu_lapack(const tn_cpu_lapack_work *work);
-#define TN_CPU_LAPACK_MOST 32 /* most rows and columns */
+#define TN_CPU_LAPACK_MOST 32 /* greatest number of rows or columns */
 
 typedef struct tn_cpu_math_entry {
-    uint64_t hash; /* of the definition that the routine was printed from */
+    /* Hash of the definition from which the routine was generated. */
+    uint64_t hash;
     const char *name;
     tn_cpu_math *run;
 } tn_cpu_math_entry;
 
-#define TN_CPU_PARTS 64 /* partial results of a sequence of keys */
+/* Number of interleaved parts of a sequence of keys (routines_order.c). */
+#define TN_CPU_PARTS 64
 
-/* One tap of a sum, for up to a vector of points (taps_blocks.c): point i reads
- * in[low + at[i]] times weight[i]. From low on `there` elements may be read, at
- * most two vectors. All taps of a sum have the same low, there and number of
- * points. */
-#define TN_CPU_TAPS 12     /* most taps of a sum: 26 operands */
-#define TN_CPU_TAP_DEPTH 4 /* depth of the tree of additions: 16 leaves */
+/* One tap of weighted sums (interpolation), for up to a vector of results
+ * ("points", taps_blocks.c). The tap of point i is in[low + at[i]] * weight[i].
+ * `there` elements from in[low] on may be read, at most two vectors. All taps
+ * of a sum have the same low, there and points. */
+/* Greatest number of taps of a sum, which then has 26 operands. */
+#define TN_CPU_TAPS 12
+/* Greatest depth of the tree of additions, which then has 16 leaves. */
+#define TN_CPU_TAP_DEPTH 4
 typedef struct tn_cpu_tap {
     float weight[16];
     uint8_t at[16];
     int64_t low, points;
     uint32_t there;
 } tn_cpu_tap;
-/* Rows of n sums each, from rows of `from` elements; steps in elements. Memory
- * before `end` may be read. Prefetches as many rows from `next` on, and their
- * destinations from `next_out` on, unless NULL. */
+/* The arguments of `count` rows of n sums each. An input row has `from`
+ * elements. in_step and out_step are strides of rows in elements. Memory before
+ * `end` may be read. Prefetches `count` input rows from `next` on and output
+ * rows from `next_out` on, unless these are NULL. */
 typedef struct tn_cpu_tap_rows {
     float *out;
     const float *in, *end, *next, *next_out;
@@ -380,89 +435,105 @@ typedef struct tn_cpu_tap_rows {
 } tn_cpu_tap_rows;
 
 /* Constants that depend on the processor family (family.c). Distances are in
- * bytes; 0: no prefetch. */
+ * bytes; 0 means no prefetch. */
 typedef struct tn_cpu_family {
     const char *name;
-    int wide;                 /* sums and products of two operands use 64-byte
-                                 vectors if the set has them */
-    int prefetches_in_place;  /* one-stage updates in place prefetch */
-    int prefetches_columns;   /* reductions of columns prefetch */
-    int64_t reduce_ahead;     /* prefetch distance of reductions of rows, */
-    int64_t reduce_far_ahead; /* and of those that exceed the last-level
-                                 cache */
-    int64_t copy_ahead;       /* of copies by non-temporal stores */
-    int64_t stream_ahead;     /* of machine code with one input stream and
-                                 non-temporal stores: the hardware prefetches
-                                 that stream too late */
+    /* Sums and products of two operands use 64-byte vectors if the set has
+     * them. */
+    int wide;
+    /* Programs of one stage that update a tensor in place prefetch. */
+    int prefetches_in_place;
+    int prefetches_columns; /* reductions of columns prefetch their input */
+    int64_t reduce_ahead;   /* prefetch distance of reductions of rows */
+    /* Prefetch distance of reductions of rows that exceed the last-level
+     * cache. */
+    int64_t reduce_far_ahead;
+    /* Prefetch distance of copies by non-temporal stores. */
+    int64_t copy_ahead;
+    /* Prefetch distance of machine code with one input stream and non-temporal
+     * stores, for which the hardware prefetches too late. */
+    int64_t stream_ahead;
 } tn_cpu_family;
 const tn_cpu_family *tn__cpu_family_here(void);
 
 typedef struct tn_cpu_routines {
+    /* A comment such as "F32, F64" lists the register types that have an entry.
+     * The entries of other types are NULL. */
     const char *isa;
-    int native;                               /* machine code complements this
-                                                 set (native_body.h) */
+    /* The JIT compiler complements this set (native_body.h). */
+    int native;
     const tn_cpu_family *family;
-    int strings;                              /* it has fast string instructions
-                                                 (ERMS) */
-    tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
-    /* [F32, F64][t = a + b, a - b, a * b][t + c, t - c, c - t, t * c]; each of
-     * the three operands may be one value. */
+    /* The processor has fast string instructions (ERMS). */
+    int strings;
+    /* op[operation][type of the operands]. */
+    tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT];
+    /* pair[F32, F64][t = a + b, a - b, a * b][t + c, t - c, c - t, t * c]: two
+     * operations in one pass. Each of the three operands may be one value. */
     tn_cpu_run *const (*pair[2])[4];
-    tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* from, to */
+    tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* [from][to] */
     tn_cpu_pair *philox_pair;
     tn_cpu_run *narrow[TN_DTYPE_END];
     tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
     tn_cpu_load *load[TN_DTYPE_END];
     tn_cpu_store *store[TN_DTYPE_END];
-    tn_cpu_load_tile *load_tile[TN_DTYPE_END]; /* NULL: load run by run */
+    /* NULL: there is none, use load. */
+    tn_cpu_load_tile *load_tile[TN_DTYPE_END];
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
-    /* Sums of taps in rows that all use the same entries. Entries follow each
-     * other, except that the last one ends where a row ends. The taps of an
-     * entry are the leaves of a tree of additions whose bits are set.
-     * tap_points: points of a vector; 0: no such routines. */
+    /* Weighted sums in rows that all use the same taps. An entry is the taps of
+     * one vector of points: one tn_cpu_tap for each bit of `leaves` that is
+     * set. These taps are the leaves of a tree of additions of the given depth.
+     * Entries follow each other, except that the last one ends where a row
+     * ends. */
     void (*taps)(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
                  int64_t entries, int depth, uint32_t leaves);
-    /* The same if row r reads whole rows, from in + at[r * count + t] on, times
-     * weight[r * count + t]. */
+    /* The same for sums of whole rows: tap t of row r is the row that begins at
+     * in[at[r * taps + t]], times weight[r * taps + t]. taps is the number of
+     * bits of `leaves` that are set. */
     void (*tap_lines)(const tn_cpu_tap_rows *rows, const int64_t *at,
                       const float *weight, int depth, uint32_t leaves);
+    /* Number of points of an entry; 0 if the set has no such routines. */
     int64_t tap_points;
-    /* Is one of n indices not in [0, extent)? */
+    /* Returns whether one of n indices is not in [0, extent). */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);
-    /* Copies rows of that many bytes; the steps are strides in bytes. */
+    /* Copies rows of `bytes` bytes. Steps are strides in bytes. */
     void (*copy_rows)(char *to, int64_t to_step, const char *from,
                       int64_t from_step, int64_t rows, int64_t bytes);
-    /* The same for rows of at least 16 bytes, with two edges. */
+    /* Copies rows of at least 16 bytes, and two edges beside each of them. */
     void (*copy_edged)(char *to, int64_t to_step, const char *from,
                        int64_t from_step, int64_t rows, int64_t bytes,
                        const tn_cpu_edge edge[2]);
-    /* Non-temporal stores of contiguous rows: an element or none, `count`
-     * floats, at least 16, and an element or none. NULL: not available. */
+    /* Writes contiguous rows by non-temporal stores. A row is the element
+     * `before` unless that is NULL, `count` floats, at least 16, and the
+     * element `after` unless that is NULL. NULL: not available. */
     void (*stream_edged)(char *to, const char *from, int64_t from_step,
                          int64_t rows, int64_t count,
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
-    tn_cpu_transpose *transpose[9]; /* by bytes of an element: 1, 2, 4, 8 */
-    tn_cpu_stream *stream;          /* NULL: not available */
+    /* Indexed by the element size in bytes: 1, 2, 4, 8. */
+    tn_cpu_transpose *transpose[9];
+    tn_cpu_stream *stream; /* NULL: not available */
     void (*fence)(void);
-    /* Keys of n floats or int32, n a multiple of TN_CPU_PARTS: signed integers
-     * in the order of the values, NaN greatest, -0 as +0. flip: XORed to the
-     * keys. */
+    /* Computes sort keys of n floats or int32: signed integers in the order of
+     * the values. NaN has the greatest key, -0 that of +0. The keys are XORed
+     * with flip. n is a multiple of TN_CPU_PARTS. */
     void (*keys)(int32_t *key, const void *block, int64_t n, int is_float,
                  int32_t flip);
-    /* Of n keys, a multiple of TN_CPU_PARTS, collects all that may be among the
-     * first `wanted` < TN_CPU_PARTS: for each, the key with its highest bit
-     * flipped, above its index. Returns their number, at least wanted. */
+    /* Collects all of n keys that may be among the `wanted` smallest. An item
+     * is the key with its highest bit flipped in the upper 32 bits, and its
+     * index in the lower. Returns the number of items, at least wanted. n is a
+     * multiple of TN_CPU_PARTS, and wanted < TN_CPU_PARTS. */
     int64_t (*firsts)(uint64_t *items, const int32_t *key, int64_t n,
                       int32_t wanted);
-    /* The index of the element at `rank` in the stable order of n keys, a
-     * multiple of TN_CPU_PARTS; room: twice as many. */
+    /* Returns the index of the element at position `rank` in the stable order
+     * of n keys. n is a multiple of TN_CPU_PARTS. room: space for 2 * n
+     * keys. */
     int64_t (*place_at)(const int32_t *key, int64_t n, int64_t rank,
                         int32_t *room);
-    /* The indices of bytes that are not 0 (is_zero: are 0), at most `room`.
-     * Returns their number. */
+    /* Writes the indices of bytes that are not 0, or are 0 with is_zero, at
+     * most `room` of them. Returns their number. */
     int64_t (*places)(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
                       int is_zero);
+    /* out[i] = first + i * step */
     void (*ramp)(int64_t *out, int64_t first, int64_t step, int64_t n);
     tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_fold_products *fold_products[CPU_TYPE_COUNT]; /* F32, F64 */
@@ -470,28 +541,27 @@ typedef struct tn_cpu_routines {
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_scan *scan[CPU_TYPE_COUNT];           /* F32, F64 */
     tn_cpu_scan_rows *scan_rows[CPU_TYPE_COUNT]; /* F32, F64 */
-    tn_cpu_scan_unchanged *unchanged[2][CPU_TYPE_COUNT]; /* [of MAX, of MIN];
-                                                            NULL: not
-                                                            available */
+    /* [0 for MAX, 1 for MIN][type]; NULL: not available. */
+    tn_cpu_scan_unchanged *unchanged[2][CPU_TYPE_COUNT];
     tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
-    const tn_cpu_winograd_routines *winograd[2]; /* of F32, by rows of a tile -
-                                                    1, or NULL */
+    /* For F32, indexed by the rows of a tile - 1; NULL: not available. */
+    const tn_cpu_winograd_routines *winograd[2];
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_window_routines *windows;
     const tn_cpu_attention_routines *attention;
     tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL: not available */
-    int64_t lapack_lanes[CPU_TYPE_COUNT];  /* matrices of one call */
+    int64_t lapack_lanes[CPU_TYPE_COUNT];  /* number of matrices of one call */
     const tn_cpu_math_entry *math;
     uint32_t math_count;
-    const struct tn_cpu_routines *narrower; /* has functions that are not in
-                                               this set; NULL */
+    /* A narrower set with functions that this set does not have, or NULL. */
+    const struct tn_cpu_routines *narrower;
 } tn_cpu_routines;
 
-/* Each fills its part of the table. */
+/* Each function fills the entries of the table whose loops its file defines. */
 #define TN_CPU_ISA(isa)                                                       \
     void tn__cpu_arith__##isa(tn_cpu_routines *table);                        \
     void tn__cpu_random__##isa(tn_cpu_routines *table);                       \
@@ -512,16 +582,17 @@ TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)
 TN_CPU_ISA(v4)
 
-/* The routines of a set by name; NULL: the best set of this machine. Returns
- * NULL, with the reason reported through the host, if it is not available
- * (isa.c). */
+/* Returns the routines of an instruction set by its name, or of the best set of
+ * this machine if name is NULL. If the set is not available, reports the reason
+ * through the host and returns NULL (isa.c). */
 const tn_cpu_routines *tn__cpu_routines_for(const char *name);
 
-/* The function with that definition; NULL: there is none. */
+/* Returns the function whose definition has this hash, or NULL. */
 const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
                                            uint64_t hash);
 
-/* Operands that may be one value at once, as bits. */
+/* Returns which operands of an operation may be one value (tn_cpu_run): bits 0,
+ * 1, 2 are a, b, c. */
 static inline unsigned tn__cpu_scalar_allowed(unsigned op)
 {
     switch (op) {
@@ -541,10 +612,10 @@ static inline unsigned tn__cpu_scalar_allowed(unsigned op)
     case TN_K_SHL:
     case TN_K_SHR:
     case TN_K_SHRL:
-        return 1 | 2; /* one of the two */
+        return 1 | 2; /* a or b, but not both at once */
     case TN_K_FMA:
     case TN_K_SELECT:
-        return 2 | 4; /* either or both */
+        return 2 | 4; /* b, c, or both */
     case TN_K_PHILOX:
         return 2 | 4;
     default:

@@ -1,6 +1,6 @@
-/* routines_arith.c: the arithmetic instructions of TN_KERNEL_MAP: one loop for
- * each instruction and register type. Small functions define the scalar
- * meaning. They select on bits instead of branching, so that a compiler can
+/* routines_arith.c: the arithmetic instructions of TN_KERNEL_MAP, one loop for
+ * each instruction and register type. Small functions define an instruction for
+ * one value. They select bits instead of branching, so that a compiler can
  * vectorise the loops. */
 #include <math.h>
 #include <stdbool.h>
@@ -86,7 +86,8 @@ INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
         }                                                                     \
     }
 
-/* A is the first operand's type; b and c may be one value each. */
+/* An instruction with three operands. A is the type of the first one. b and c
+ * may be one value each. */
 #define TERNARY_LOOP(A, T, R, yi, zi, expression)                             \
     EACH(i, n)                                                                \
     {                                                                         \
@@ -134,12 +135,13 @@ INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
 FLOATS(f32, float, f)
 FLOATS(f64, double, )
 
-/* Many x divided by one y, by multiplications. With r = 1 / y rounded and q a
- * neighbour of x / y, q + (x - q y) r is the correctly rounded x / y
- * (Markstein, doi:10.1147/rd.341.0111); x times 1 / y in two parts is such a
- * neighbour. Zeros get their sign. Between the bounds no step leaves the normal
- * numbers; blocks with an x outside are divided. 16 floats take 10 cycles of
- * Golden Cove's divider and 5 like this. */
+/* Divides many x by one y with multiplications. r is 1 / y, rounded. If q is
+ * next to x / y, then q + (x - q y) r is x / y correctly rounded (Markstein,
+ * doi:10.1147/rd.341.0111). x times 1 / y in two parts is such a q. Zeros get
+ * their sign. Between the bounds all intermediate results are normal numbers.
+ * The function returns false for a block with an x outside the bounds, which is
+ * divided. 16 floats take 5 cycles this way, and 10 cycles of Golden Cove's
+ * divider. */
 #if defined __FMA__ || defined __aarch64__
 #define QUOTIENT(suffix, T, U, f, of, SIGN, X_LOW, X_HIGH, Y_LOW, Y_HIGH)     \
     static bool multiply_##suffix(T *o, const T *a, T y, int64_t n)           \
@@ -149,7 +151,7 @@ FLOATS(f64, double, )
         {                                                                     \
             U u = bits_##suffix(a[i]) & ~SIGN, v = u - 1;                     \
             most = u > most ? u : most;                                       \
-            least = v < least ? v : least; /* zero: the greatest */           \
+            least = v < least ? v : least; /* 0 is not the least */           \
         }                                                                     \
         if (least < X_LOW || most > X_HIGH)                                   \
             return false;                                                     \
@@ -228,13 +230,13 @@ COMPARES(i32, int32_t)
 COMPARES(i64, int64_t)
 COMPARES(bool, uint8_t)
 
-/* A select moves bits: floats use the integers of their width. */
+/* SELECT moves bits, so floats use the loops of integers of their width. */
 TERNARY(select_1, uint8_t, uint8_t, uint8_t, x ? y : z)
 TERNARY(select_4, uint8_t, uint32_t, uint32_t, x ? y : z)
 TERNARY(select_8, uint8_t, uint64_t, uint64_t, x ? y : z)
 
-/* Every NaN reads as the positive quiet NaN: which NaN an operation returns
- * depends on the processor. */
+/* BITCAST of floats to integers. Every NaN becomes the positive quiet NaN,
+ * since which NaN an operation returns depends on the processor. */
 UNARY(bits_of_f32, uint32_t, uint32_t,
       (x & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : x)
 UNARY(bits_of_f64, uint64_t, uint64_t,

@@ -1,6 +1,7 @@
-/* routines_attention.c: the loops of attention (cpu_attention.c), over rows of
- * scores that stay in L1. A row is PAD elements or a multiple, which all
- * vectors divide. Loops may overwrite what is behind its end. */
+/* routines_attention.c: the loops of scaled_dot_product_attention
+ * (cpu_attention.c), over rows of scores that stay in L1. The length of a row
+ * is a multiple of 16 elements, which whole vectors of each set divide. Loops
+ * may overwrite the elements after the `width` keys of a row. */
 #include <math.h>
 
 #include "routines.h"
@@ -22,7 +23,8 @@ static inline vec_f32 splat(float x)
     return (vec_f32){0} + x;
 }
 
-/* exp, 0 below exp(-87): as in math_table.c if there is fma. */
+/* exp(x), but 0 for x < -87. With fma it has the bits of exp_f32
+ * (math_table.c). */
 #if FUSED
 static inline vec_f32 exp_flushed(vec_f32 x)
 {
@@ -55,14 +57,14 @@ static inline int64_t min_i64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The number of keys that row i sees. */
+/* Returns the number of keys that query i attends to. */
 static inline int64_t visible_keys(int64_t i, int64_t first, int64_t width)
 {
     return first + i < 0 ? 0 : min_i64(first + i, width);
 }
 
-/* Sets the elements behind the visible ones to x, up to the next vector.
- * Returns the number of vectors. */
+/* Sets the elements after these keys to x, up to the end of the vector. Returns
+ * the number of vectors of the row. */
 static inline int64_t pad_row(float *s, int64_t i, int64_t first,
                               int64_t width, float x)
 {
@@ -73,7 +75,7 @@ static inline int64_t pad_row(float *s, int64_t i, int64_t first,
     return vectors;
 }
 
-/* Clears the rest of the row. */
+/* Sets the elements [from, width) of a row to 0. */
 static inline void clear_tail(float *s, int64_t from, int64_t width)
 {
     for (int64_t j = from; j < width; j++)
@@ -86,7 +88,8 @@ static inline float row_max(const float *s, int64_t vectors, float least_of)
     vec_f32 m = splat(least_of), other = m;
     int64_t v = 0;
     for (; v + 2 <= vectors; v += 2) {
-        m = greater_vec_f32(x[v], m); /* a NaN shows up in its exp */
+        /* NaN is ignored here, but its exp is NaN. */
+        m = greater_vec_f32(x[v], m);
         other = greater_vec_f32(x[v + 1], other);
     }
     if (v < vectors)
@@ -99,7 +102,7 @@ static inline float row_max(const float *s, int64_t vectors, float least_of)
     return m[0];
 }
 
-/* s = exp(s - base); returns their sum. */
+/* s = exp(s - base). Returns the sum of the new elements. */
 static inline float exp_and_sum(float *s, int64_t vectors, float base)
 {
     loose_f32 *x = (loose_f32 *)s;
@@ -193,15 +196,16 @@ static void softmax_backward(const tn_cpu_scores *scores, float *d,
             p[v] = w;
             g[v] = w * (g[v] - mean[i]);
         }
-        /* If the base is a NaN, hidden elements must still be 0, up to any
-         * vector. */
+        /* If base is NaN, exp is NaN for hidden keys too. These must be 0 for
+         * the loops that follow, whatever their vectors. */
         clear_tail(s, visible_keys(i, first, width), width);
         clear_tail(d, visible_keys(i, first, width), width);
     }
 }
 
-/* Sums like a product (float_product.c), so that a row of weights 0 and one 1
- * has no gradient of its scores. Several rows at once. */
+/* Sums in the order of matrix products (float_product.c). The gradient of the
+ * scores of a row with one weight 1, the others 0, is then exactly 0. Several
+ * rows are summed at once. */
 static void row_dots(const float *x, int64_t x_row, const float *y,
                      int64_t y_row, int64_t rows, int64_t n, float *out)
 {

@@ -1,6 +1,7 @@
-/* routines_conv.c: the loops of convolution (cpu_conv.c): tiles of a product
- * whose left operand is read through offsets, with channels or pixels as lanes,
- * and the loops that arrange its operands. */
+/* routines_conv.c: the loops of convolution (cpu_conv.c). The main loop is the
+ * tile of a matrix product that reads its left operand through offsets. The
+ * lanes of a vector are channels or pixels. Other loops arrange the
+ * operands. */
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* routines_convert.c: conversions between register types, and the narrow
- * storage types: loads that widen, stores that narrow. All is branch-free bit
- * arithmetic, which vectorises. */
+/* routines_convert.c: conversions between register types, loads and stores of
+ * all storage types (narrow types are widened and narrowed), gathers, and
+ * weighted sums of a few elements (taps, routines.h). Conversions are bit
+ * arithmetic without branches, which a compiler can vectorise. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +12,9 @@
 
 /* ---- narrow floating types ----------------------------------------------- */
 
-/* Normal numbers: the exponent moves by the difference of the biases. Below:
- * the mantissa times a power of two. */
+/* float16 to float32. For normal numbers the exponent changes by the difference
+ * of the biases. For subnormal numbers the value is the mantissa times a power
+ * of two. */
 static inline float f16_widen(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, u = h & 0x7fff;
@@ -22,9 +24,9 @@ static inline float f16_widen(uint16_t h)
     return float_of(sign | (u < 0x0400 ? small : normal));
 }
 
-/* Rounds to nearest even: adds half of the last place kept, minus one if that
- * place is even. Subnormal results: a float addition of the number with the
- * same last place rounds. */
+/* float32 to float16, rounded to nearest even. Adds half of the last place that
+ * stays, minus one if that place is even. For subnormal results, a float
+ * addition of a number with the same last place rounds. */
 static inline uint16_t f16_narrow(float x)
 {
     uint32_t b = bits_f32(x), sign = b >> 16 & 0x8000, u = b & 0x7fffffff;
@@ -66,7 +68,7 @@ static inline uint8_t f8e4m3_narrow(float x)
     uint32_t normal = ((u + 0x7ffff + (u >> 20 & 1)) >> 20) - (120u << 3);
     uint32_t small = bits_f32(float_of(u) + 0x1p14f) - bits_f32(0x1p14f);
     uint32_t r = u < 0x3c800000 ? small : normal;
-    r = u >= 0x43e00000 ? 0x7e : r; /* from 448 on: the largest */
+    r = u >= 0x43e00000 ? 0x7e : r; /* saturates at 448 */
     r = u > 0x7f800000 ? 0x7f : r;
     return (uint8_t)(sign | r);
 }
@@ -82,7 +84,7 @@ static inline uint8_t f8e5m2_narrow(float x)
     uint32_t normal = ((u + 0xfffff + (u >> 21 & 1)) >> 21) - (112u << 2);
     uint32_t small = bits_f32(float_of(u) + 0x1p7f) - bits_f32(0x1p7f);
     uint32_t r = u < 0x38800000 ? small : normal;
-    r = u >= 0x47600000 ? 0x7b : r; /* from 57344 on: the largest */
+    r = u >= 0x47600000 ? 0x7b : r; /* saturates at 57344 */
     r = u == 0x7f800000 ? 0x7c : r;
     r = u > 0x7f800000 ? 0x7e : r;
     return (uint8_t)(sign | r);
@@ -105,7 +107,7 @@ PLAIN(i16, int16_t, int32_t)
 PLAIN(i8, int8_t, int32_t)
 PLAIN(u8, uint8_t, int32_t)
 
-/* Memory written by others may hold any byte for true. */
+/* Every byte but 0 is true: memory of a program may hold any byte. */
 static inline uint8_t bool_widen(uint8_t x)
 {
     return x != 0;
@@ -116,8 +118,8 @@ static inline uint8_t bool_narrow(uint8_t x)
     return x;
 }
 
-/* Values as after a store and a load, chunk by chunk. Both in one loop would be
- * a seventh of this file's code. */
+/* Rounds values to a storage type by storing and loading PIECE elements at a
+ * time. Both conversions in one loop would be a seventh of this file's code. */
 #if defined(__clang__)
 __attribute__((noinline))
 #else
@@ -139,8 +141,8 @@ static void round_trip(void *out, const void *in, size_t bytes, int64_t n,
     }
 }
 
-/* S is the storage type, T the register type. Unit strides have their own
- * loops, which vectorise. */
+/* Defines the load, store, gather and rounding of a storage type S with
+ * register type T. Unit strides have their own loops, which are vectorised. */
 #define STORAGE(name, S, T)                                                   \
     static void load_##name(void *out, const void *memory, int64_t stride,    \
                             int64_t n)                                        \
@@ -191,8 +193,8 @@ STORAGE(i8, int8_t, int32_t)
 STORAGE(u8, uint8_t, int32_t)
 STORAGE(bool, uint8_t, uint8_t)
 
-/* Elements of a gather that are tested together: if contiguous, they are a
- * vector. */
+/* A gather tests RUN elements together. If these are contiguous, they are
+ * copied as a vector. */
 #define RUN 16
 #define GATHER_RUNS(name, T)                                                  \
     static void gather_##name(void *out, const void *memory,                  \
@@ -211,10 +213,11 @@ STORAGE(bool, uint8_t, uint8_t)
         gather_each_##name(o, memory, offset, n);                             \
     }
 #ifdef TN_CPU_NEAR
-/* If the elements between the first and the last are close, as for adjacent
- * rows or the taps of an interpolation, a gather is a permutation of a few
- * vectors. Stops testing once a third of the tests fail: each failure is a
- * branch misprediction. */
+/* Gathers 4-byte elements. If the first and the last offset of some elements
+ * are close, as for adjacent rows or the taps of an interpolation, the gather
+ * is a permutation of two vectors (gather_near). Stops testing for that when
+ * about a third of the tests fail, since each failure is a branch
+ * misprediction. */
 static void gather_w4(void *out, const void *memory, const int64_t *offset,
                       int64_t n)
 {
@@ -236,7 +239,8 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
     gather_each_w4(o, memory, offset, n);
 }
 
-/* Adds a leaf to a tree of sums: half[k] is the last subtree of 2^k leaves. */
+/* Adds a leaf to a tree of additions. half[k] is the last complete subtree of
+ * 2^k leaves. */
 static inline __attribute__((always_inline)) void
 add_leaf(vec_f32 *half, int leaf, vec_f32 x)
 {
@@ -246,11 +250,13 @@ add_leaf(vec_f32 *half, int leaf, vec_f32 x)
     half[k] = x;
 }
 
-/* Trees of 2^depth leaves; depth is constant, so that all of it stays in
- * registers except for large trees. A missing leaf is -0, which adds nothing.
- * An entry is used for all rows. It writes a whole vector, and the next entries
- * overwrite the rest. */
-enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 }; /* has its own loops */
+/* Weighted sums by trees of additions with 2^depth leaves. Trees of 8 leaves
+ * have loops of their own if vectors have 64 bytes. depth is a constant where
+ * this is inlined, so all values but those of large trees stay in registers. A
+ * missing leaf is -0, which adds nothing. The taps of an entry serve all rows.
+ * A store writes a whole vector, and the next entry overwrites what exceeds the
+ * entry's points. */
+enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 };
 #define HAS_LEAF(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void
 sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
@@ -259,7 +265,8 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     const int64_t in_step = rows->in_step, out_step = rows->out_step;
     const int64_t line = 64 / sizeof(float);
-    /* elements to prefetch of the next rows, for each row and entry */
+    /* elements of the next input and output rows to prefetch; share, share_out:
+     * the part of them for each entry */
     const int64_t row = rows->next ? rows->from : 0;
     const int64_t row_out = rows->next_out ? rows->n : 0;
     const int64_t share = (row / entries + line - 1) / line * line;
@@ -336,7 +343,8 @@ static void taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
         sum_taps(rows, tap, entries, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 
-/* The last vector of a row repeats some elements of the one before. */
+/* Weighted sums of whole rows. The last vector of a row overlaps the one
+ * before. */
 static inline __attribute__((always_inline)) void sum_rows_of_taps(
     const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
     const int depth, const uint32_t leaves, const int whole)
@@ -394,7 +402,8 @@ GATHER_RUNS(w4, uint32_t)
 #endif
 GATHER_RUNS(w8, uint64_t)
 
-/* Eight columns at once: reads and writes stay within few cache lines. */
+/* Loads a tile, eight columns at a time. Then reads and writes stay within few
+ * cache lines. */
 #define TILE(name, S, T)                                                      \
     static void load_tile_##name(void *out, const void *memory, int64_t rows, \
                                  int64_t columns, int64_t row,                \
@@ -414,8 +423,8 @@ GATHER_RUNS(w8, uint64_t)
 TILE(w4, uint32_t, uint32_t)
 TILE(w8, uint64_t, uint64_t)
 
-/* Half types: collects the bits of 32 x 8 elements, then widens them
- * together. */
+/* Loads a tile of a half-precision type: collects the bits of 32 x 8 elements,
+ * then widens them together. */
 static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
                            int64_t columns, int64_t row, int64_t column,
                            tn_cpu_load *widen)
@@ -424,8 +433,8 @@ static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
     float wide[256];
     for (int64_t j = 0; j < columns; j += 8) {
         int64_t broad = columns - j < 8 ? columns - j : 8, at[8];
-        for (int64_t q = 0; q < 8; q++) /* missing columns: the last one
-                                           again */
+        /* Repeats the last column in place of missing ones. */
+        for (int64_t q = 0; q < 8; q++)
             at[q] = (j + (q < broad ? q : broad - 1)) * column;
         for (int64_t i = 0; i < rows; i += 32) {
             int64_t high = rows - i < 32 ? rows - i : 32;
@@ -466,8 +475,9 @@ TILE_HALF(bf16)
         }                                                                     \
     }
 
-/* Truncates; out of range gives the bound, NaN 0. The conversion itself sees
- * only defined input. limit, a power of two, is exact. */
+/* Casts floats to integers: truncates, clamps to the range, and turns NaN into
+ * 0. The C conversion gets only values in range. limit is a power of two and
+ * therefore exact. */
 #define SATURATE(name, A, R, limit, MIN, MAX)                                 \
     static inline R name(A x)                                                 \
     {                                                                         \
@@ -552,7 +562,7 @@ void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
     SET(I32, w4)
     SET(U8, u8)
     SET(BOOL, bool)
-    if (!TN_CPU_IS_SPARE) { /* rare */
+    if (!TN_CPU_IS_SPARE) { /* rare types */
         SET(F8E4M3, f8e4m3)
         SET(F8E5M2, f8e5m2)
         SET(I16, i16)

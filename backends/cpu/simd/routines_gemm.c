@@ -1,9 +1,11 @@
 /* routines_gemm.c: matrix products of integers and bool, and the loops of float
- * products (float_product.c) besides the tiles of convolution.
+ * products (float_product.c) except the tiles, which convolution shares
+ * (conv_loops.inc).
  *
- * Integers: b is packed into panels of PANEL columns and at most DEPTH rows,
- * which stay in L1. ROWS rows of a run along a panel, and their ROWS x PANEL
- * sums stay in registers. A deeper product adds panel after panel to c. */
+ * Integers: b is copied to panels of PANEL columns and at most DEPTH rows,
+ * which stay in L1. The loop multiplies ROWS rows of a by a panel, and the ROWS
+ * x PANEL sums stay in registers. A deeper product adds the product of one
+ * panel after another to c. */
 #include <string.h>
 
 #include "isa.h"
@@ -17,7 +19,8 @@ enum { ROWS = 4, DEPTH = 256 };
 #define EITHER(x, y) ((x) | (y))
 #define BOTH(x, y) ((x) & (y))
 
-/* A panel has WIDE vectors of columns. */
+/* TILE multiplies ROWS rows of a by a panel, which has WIDE vectors of
+ * columns. */
 #define TILE(name, T, WIDE, plus, times)                                      \
     typedef T name##_vec __attribute__((vector_size(TN_CPU_VECTOR)));         \
     enum { name##_panel = WIDE * TN_CPU_VECTOR / sizeof(T) };                 \
@@ -63,7 +66,7 @@ enum { ROWS = 4, DEPTH = 256 };
                 for (int64_t i0 = 0; i0 < m; i0 += ROWS) {                    \
                     const T *row[ROWS];                                       \
                     int64_t rows = m - i0 < ROWS ? m - i0 : ROWS;             \
-                    /* Missing rows: the last one again. */                   \
+                    /* The last row replaces missing rows. */                 \
                     for (int64_t i = 0; i < ROWS; i++)                        \
                         row[i] = a + p0 * a_column +                          \
                                  (i0 + (i < rows ? i : rows - 1)) * a_row;    \
@@ -94,7 +97,7 @@ TILE(gemm_i32, uint32_t, 2, PLUS, TIMES)
 TILE(gemm_i64, uint64_t, 2, PLUS, TIMES)
 TILE(gemm_bool, uint8_t, 1, EITHER, BOTH)
 
-/* The code around the tiles is not worth vectorised variants for all
+/* The code around the tiles would gain little from vectorised variants for all
  * strides. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC push_options
@@ -107,7 +110,7 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
 #pragma GCC pop_options
 #endif
 
-/* Floats: stores rows of sums to c. */
+/* Stores rows of sums of a float product to c. */
 #define STORE(name, T)                                                        \
     static void name(void *pc, int64_t c_row, const void *psums,              \
                      int64_t sums_row, int64_t rows, int64_t columns,         \
@@ -127,12 +130,14 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
 STORE(store_f32, float)
 STORE(store_f64, double)
 
-/* Dot products of one vector with row after row in memory, with four vectors of
- * sums each; the rest of a row one by one. If the vector leaves no space in L1,
- * several rows at once: 128 rows of 9216 floats take 50 us, and 66 one by one.
- * For 784 floats one stream of memory is faster (2.1 us, 3.0). */
+/* Dot products of one vector x with rows of memory. Each sum uses four vectors;
+ * the elements after the last four vectors are added one by one. If x is so
+ * long that it leaves no space in L1, several rows are processed at once: 128
+ * rows of 9216 floats then take 50 us instead of 66 us. For 784 floats one row
+ * at a time is faster (2.1 instead of 3.0 us). */
 enum {
-    DOTS_ROWS = TN_CPU_TILE_ROWS == 8 ? 4 : 2, /* sums stay in registers */
+    /* Number of rows whose sums stay in registers. */
+    DOTS_ROWS = TN_CPU_TILE_ROWS == 8 ? 4 : 2,
     DOTS_BYTES = 16384
 };
 

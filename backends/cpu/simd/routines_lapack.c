@@ -1,7 +1,7 @@
-/* routines_lapack.c: factorisations of small matrices, one in each lane of a
- * vector. Square roots, quotients and the ends of short columns, which dominate
- * a single matrix, are shared by 4 to 16 of them, and nothing is summed across
- * lanes. */
+/* routines_lapack.c: factorisations of small matrices (torch.linalg), with one
+ * matrix in each lane of a vector. So 4 to 16 matrices share the square roots,
+ * the quotients and the ends of short columns, which dominate the time of a
+ * single matrix. Nothing is summed across lanes. */
 #include <float.h>
 #include <tenon/plugin.h>
 
@@ -9,8 +9,8 @@
 #include "vector.h"
 #include "vector_ops.h"
 
-/* Each type is about 8 KB. With AVX-512 the float64 code of v3 serves, for half
- * as many lanes. */
+/* The code for a type has about 8 KB. With AVX-512 the float64 code of the set
+ * v3 is used, for half as many lanes. */
 #if !defined(TN_CPU_PLAIN)
 #define WITH_F32 1
 #if !defined(__AVX512F__)
@@ -18,7 +18,7 @@
 #endif
 #endif
 
-/* A few loops do all the work; the rest is optimised for size. */
+/* A few loops do nearly all the work (HOT). The rest is optimised for size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #define HOT __attribute__((optimize("O2")))
@@ -27,7 +27,8 @@
 #endif
 #define ALWAYS inline __attribute__((always_inline))
 
-/* Jacobi's methods converge after 6 to 10. */
+/* greatest number of sweeps of Jacobi's methods, which converge after 6 to
+ * 10 */
 enum { SWEEPS = 40 };
 
 #if defined(__AVX512F__)

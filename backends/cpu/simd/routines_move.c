@@ -1,12 +1,14 @@
-/* routines_move.c: loops that only move data: matrix transposition by squares
- * in registers, and non-temporal stores. */
+/* routines_move.c: loops that only move data: transposition of matrices by
+ * square blocks in registers, copies of rows, and non-temporal stores. */
 #include <string.h>
 
 #include "routines.h"
 #include "vector_ops.h"
 
-/* Vectors of N elements exchange groups of `width`: where i & width is 0, low
- * takes x[i], else y[i - width]; high takes x[i + width], else y[i]. */
+/* Indices of shuffles that exchange groups of `width` elements between two
+ * vectors x and y of N elements. LOW_N_width: element i is x[i] if i & width is
+ * 0, else y[i - width]. HIGH_N_width: element i is x[i + width] if i & width is
+ * 0, else y[i]. */
 #define LOW_2_1 0, 2
 #define HIGH_2_1 1, 3
 #define LOW_4_2 0, 1, 4, 5
@@ -28,7 +30,8 @@
 #define LOW_16_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
 #define HIGH_16_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
 
-/* Rows of a square of N exchange with those `width` further. */
+/* Exchanges groups between row i and row i + width of a square of N rows. After
+ * the exchanges of all widths the square is transposed. */
 #define EXCHANGE(V, I, N, width)                                              \
     _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & width))    \
     {                                                                         \
@@ -58,9 +61,11 @@
 #define MAY_STREAM 0
 #endif
 
-/* Interleaves two rows, or splits one into even and odd elements, N elements of
- * each at a time. The last ones repeat some before; nothing is done for fewer
- * than N. A compiler makes 2 KiB of each such loop. */
+/* pairs() interleaves two rows (apart == 0), or splits one row into its even
+ * and odd elements (apart == 1), N elements of each at a time. The last vectors
+ * overlap the vectors before them. Rows of fewer than N elements are not
+ * changed, and the function returns 0. It uses explicit shuffles, because a
+ * compiler generates 2 KiB of code from each such loop. */
 #define LACE_4 0, 4, 1, 5
 #define LACE_4_HIGH 2, 6, 3, 7
 #define EVENS_4 0, 2, 4, 6
@@ -107,7 +112,8 @@ pairs(uint32_t *o, const uint32_t *m, int64_t step, int64_t n, const int apart)
     return i > 0;
 }
 
-/* Transposes two rows or columns; false: it is another shape. */
+/* Transposes two contiguous rows or columns. Returns 0 without doing so for
+ * other shapes. */
 static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                       int64_t in_step, int64_t rows, int64_t columns)
 {
@@ -116,13 +122,15 @@ static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
     return columns == 2 && in_step == 2 && pairs(o, m, out_step, rows, 1);
 }
 
-/* A strip of N columns at a time becomes N contiguous rows: whole lines, as
- * non-temporal stores need. The last square of a strip, and the last strip,
- * repeat some of the one before. Fewer than N columns are loaded as partial
- * vectors where possible. No processor predicts a line of each row, so
- * streaming transposes prefetch the next strip: 4096 x 1024 floats take 0.56
- * ms, 2048 x 2048 0.45, and with prefetches 64 rows further in the same strip
- * 0.65 and 0.54 (Zen 5). */
+/* Transposes a matrix by strips of N columns. A strip becomes N contiguous
+ * rows, which are written in whole cache lines as non-temporal stores need. The
+ * last square of a strip and the last strip overlap the ones before. Fewer than
+ * N columns are loaded as partial vectors where the set has these.
+ *
+ * No hardware prefetcher follows one cache line of each row, so transpositions
+ * with non-temporal stores prefetch the next strip. 4096 x 1024 floats take
+ * 0.56 ms and 2048 x 2048 floats 0.45 ms. Prefetches 64 rows ahead in the same
+ * strip would give 0.65 and 0.54 ms (Zen 5). */
 #if defined(__AVX512F__)
 #define HAS_PARTS 1
 #define LOAD_PART(bits, V, x, m, n) x = (V)load_part_##bits(m, n)
@@ -176,7 +184,7 @@ static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                 o[c * out_step + r] = m[c + r * in_step];                     \
     }
 
-/* Narrow elements are moved one by one. */
+/* Elements of 1 and 2 bytes are moved one by one. */
 #define TRANSPOSE_NARROW(name, T)                                             \
     static void name(void *out, int64_t out_step, const void *memory,         \
                      int64_t in_step, int64_t rows, int64_t columns,          \
@@ -203,9 +211,11 @@ TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 4)
 TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 2)
 #endif
 
-enum { MOVED = 1024 /* bytes of a row: longer ones use memmove */ };
+/* Greatest row in bytes that is copied inline; longer rows use memmove. */
+enum { MOVED = 1024 };
 
-/* Rows of at least W bytes; the last W overlap. */
+/* Copies rows of at least W bytes in pieces of W bytes. The last piece may
+ * overlap the one before. */
 #define ROWS(W)                                                               \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -243,7 +253,8 @@ static void copy_rows(char *to, int64_t to_step, const char *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-/* In the same pass: a pass for each edge takes half as long as the copy. */
+/* The same, with the edges copied in the same pass. Another pass for each edge
+ * would take half as long as the copy. */
 #define EDGED_ROWS(W)                                                         \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -300,10 +311,10 @@ static void fence(void)
 }
 #endif
 
-/* Contiguous rows: every line is assembled in a register; the end of a row and
- * the beginning of the next are partial vectors. */
+/* stream_edged() assembles each cache line of contiguous rows in a register.
+ * The end of a row and the beginning of the next row are partial vectors. */
 #ifdef TN_CPU_LOADS_BITS
-enum { LANES = TN_CPU_VECTOR / 4, AHEAD = 4096 /* bytes */ };
+enum { LANES = TN_CPU_VECTOR / 4, AHEAD = 4096 /* prefetch distance, bytes */ };
 
 static int32_t edge_of(const tn_cpu_edge *edge, int64_t row)
 {
@@ -319,7 +330,8 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
     const uint32_t all = (uint32_t)((1ull << LANES) - 1);
     const int64_t a = before != NULL, b = after != NULL;
     const int64_t length = a + count + b;
-    /* beginning of the line and of the row, relative to memory */
+    /* at, row: where the cache line and the row begin, in elements relative to
+     * memory */
     int64_t at = -(int64_t)((uintptr_t)memory % TN_CPU_VECTOR / 4), row = 0;
     int32_t *to = (int32_t *)(void *)memory;
     for (int64_t r = 0; r <= rows; r++, row += length, from += from_step) {
@@ -327,8 +339,8 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
         for (int64_t i = 0; i < 4 * count; i += 64)
             __builtin_prefetch(from + AHEAD + i, 0, 3);
         for (; at < row + (there ? a : 0); at += LANES) {
-            const int64_t k = row - at; /* elements of earlier rows in this
-                                           vector */
+            /* k: number of elements of earlier rows in this vector. */
+            const int64_t k = row - at;
             vec_i32 x = {0};
             if (r > 0 && k > 0) {
                 x = load_bits(from - from_step + 4 * (count + b - k),

@@ -1,6 +1,7 @@
-/* routines_order.c: 32-bit keys, signed integers in the requested order: which
- * may be among the first of a sequence, and which one is at a rank; and the
- * indices of bytes that are not 0. */
+/* routines_order.c: selection by 32-bit keys, which are signed integers in the
+ * requested order. It finds the keys that may be among the first of a sequence
+ * (torch.topk), the key at a rank (torch.kthvalue, torch.median), and the
+ * indices of bytes that are not 0 (torch.nonzero). */
 #include <string.h>
 
 #include "isa.h"
@@ -15,7 +16,7 @@ static inline vec_i32 select_by(vec_i32 mask, vec_i32 x, vec_i32 y)
     return (x & mask) | (y & ~mask);
 }
 
-/* -0 as +0, NaN greatest. */
+/* Keys order -0 like +0, and NaN after all numbers. */
 static void keys(int32_t *key, const void *block, int64_t n, int is_float,
                  int32_t flip)
 {
@@ -35,7 +36,7 @@ static void keys(int32_t *key, const void *block, int64_t n, int is_float,
     }
 }
 
-/* Bit i: x[i] <= bound. */
+/* Returns a mask: bit i is set if x[i] <= bound. */
 static inline unsigned mask_at_most(vec_i32 x, int32_t bound)
 {
 #if defined(__AVX512F__)
@@ -52,7 +53,7 @@ static inline unsigned mask_at_most(vec_i32 x, int32_t bound)
 #endif
 }
 
-/* Bit i: x[i] == key. */
+/* Returns a mask: bit i is set if x[i] == key. */
 static inline unsigned mask_equal(vec_i32 x, int32_t key)
 {
 #if defined(__AVX512F__)
@@ -67,7 +68,7 @@ static inline unsigned mask_equal(vec_i32 x, int32_t key)
 #endif
 }
 
-/* TN_CPU_PARTS keys, and for each the number of smaller ones. */
+/* TN_CPU_PARTS keys, and for each of them the number of smaller keys. */
 typedef struct ranked {
     vec_i32 key[PARTS], less[PARTS];
 } ranked;
@@ -82,7 +83,7 @@ static __attribute__((noinline)) void rank_all(ranked *r)
             r->less[v] -= each[i] < r->key[v];
 }
 
-/* The largest key that has fewer than `wanted` smaller ones. */
+/* Returns the largest key that has fewer than `wanted` smaller ones. */
 static int32_t greatest_of(const ranked *r, int32_t wanted)
 {
     vec_i32 most = (vec_i32){0} + INT32_MIN;
@@ -96,9 +97,9 @@ static int32_t greatest_of(const ranked *r, int32_t wanted)
     return bound;
 }
 
-/* An upper bound of the first `wanted` keys: the keys are cut into TN_CPU_PARTS
- * interleaved parts, and the bound is the `wanted`-th smallest of their
- * minima. */
+/* Returns an upper bound of the first `wanted` keys. The keys are divided into
+ * TN_CPU_PARTS interleaved parts, and the bound is the `wanted`-th smallest of
+ * the minima of these parts. */
 static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
 {
     ranked part;
@@ -130,8 +131,8 @@ static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
     return have;
 }
 
-/* Copies the keys in [low, high], in order; returns their number, and in *less
- * the number of keys below low. */
+/* Copies the keys in [low, high] in their order. Returns their number, and sets
+ * *less to the number of keys below low. */
 static __attribute__((noinline)) int64_t
 keep_between(int32_t *to, const int32_t *from, int64_t n,
              int32_t low, int32_t high, int64_t *less)
@@ -154,7 +155,7 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 #else
     for (int64_t k = 0; k < n; k++) {
         const int32_t x = from[k];
-        to[have] = x; /* stays unless the next one overwrites it */
+        to[have] = x; /* the next one overwrites it if it is not wanted */
         have += (x >= low) & (x <= high);
         below += x < low;
     }
@@ -163,13 +164,15 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
     return have;
 }
 
-/* The key at rank. Two keys of a sample bound it, with few keys between. If it
- * is outside, the search continues on that side; if all keys are between, the
- * midpoint splits them. *less: the number of smaller keys. */
+/* Returns the key at a rank, and sets *less to the number of smaller keys. Two
+ * keys of a sample become bounds, so that few keys are between them, usually
+ * the wanted one too. If the wanted key is outside the bounds, the search goes
+ * on there. If all keys are between the bounds, the midpoint divides them. */
 static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                       int32_t *room, int64_t *less)
 {
-    enum { MARGIN = 6 }; /* of 64: 1.5 standard deviations of the median */
+    /* Of 64 samples: 1.5 standard deviations of the rank of the median. */
+    enum { MARGIN = 6 };
     int32_t *to = room, *other = room + n;
     ranked part;
     int32_t sample[TN_CPU_PARTS];
@@ -260,7 +263,7 @@ static int64_t places(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
         }
 #else
         for (int64_t i = k; i < k + STEP; i++) {
-            out[have] = i; /* stays unless the next one overwrites it */
+            out[have] = i; /* the next one overwrites it if it is not wanted */
             have += (x[i] == 0) == is_zero;
         }
 #endif

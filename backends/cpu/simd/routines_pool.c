@@ -1,13 +1,13 @@
-/* routines_pool.c: the loops of pooling (cpu_pool.c): one element of all
- * windows of a plane at a time. */
+/* routines_pool.c: the loops of max and mean pooling (cpu_pool.c). They process
+ * one element of all windows of a plane at a time. */
 #include <string.h>
 
 #include "routines.h"
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* out[2 * j] = in[j]. Other tasks own the gaps, so they are not written. One by
- * one it takes four times as long. */
+/* out[2 * j] = in[j]. Other tasks write the elements between, so the store is
+ * masked. Storing one element at a time takes four times as long. */
 #if defined(__AVX512VL__)
 #define HAS_STORE_EVENS 1
 static void store_evens(void *out, const void *in, int64_t n)
@@ -63,7 +63,8 @@ typedef struct running_max {
     vec_i32 of;
 } running_max;
 
-/* As in pool_max_update: the first NaN wins, +0 of equal zeros. */
+/* Updates maxima as pool_max_update does: the first NaN wins, and of two zeros
+ * +0. */
 static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
 {
     vec_i32 better = ~(vec_i32)(x <= w.most) & (vec_i32)(w.most == w.most);
@@ -73,9 +74,9 @@ static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
                          (better & number) | (~better & w.of)};
 }
 
-/* Two vectors of columns stay in registers for all rows, because each maximum
- * waits for the previous one. If fewer columns remain, the last vector repeats
- * some. */
+/* Two vectors of maxima stay in registers for all rows. They are independent,
+ * which hides the latency of each maximum. If fewer columns remain, the last
+ * vectors overlap the ones before. */
 static void max_columns(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n)
 {
@@ -100,8 +101,9 @@ static void max_columns(float *best, int32_t *at, const float *in,
     }
 }
 
-/* Rows k, k + lanes and so on are added one after the other, then these sums by
- * halves: the fixed order for a column. */
+/* Adds rows k, k + lanes, k + 2 * lanes and so on one after the other. Then
+ * adds these sums by halves. This is the order of summation that plugin.h fixes
+ * for a column. */
 static void sum_columns(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n)
 {
@@ -158,7 +160,7 @@ static inline vec_f32 least_unless(vec_i32 at, int32_t size, vec_f32 x)
     return (vec_f32)_mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()),
                                        within, (__m512)x);
 }
-/* Was there a NaN, or is a maximum -0? */
+/* Returns whether there was a NaN or a maximum is -0. */
 static inline int is_special(seen_f32 seen, vec_f32 x)
 {
     return (seen | _mm512_cmpeq_epi32_mask((__m512i)x,
@@ -185,7 +187,7 @@ static inline int is_special(seen_f32 seen, vec_f32 x)
 }
 #endif
 
-/* Lanes whose element may not be read are left out. */
+/* Loads only the elements that may be read. The other lanes are 0. */
 static __attribute__((noinline)) vec_f32
 load_within(const tn_cpu_pool_row *row, int64_t at)
 {
@@ -196,10 +198,11 @@ load_within(const tn_cpu_pool_row *row, int64_t at)
     return x;
 }
 
-/* The maximum of a vector of windows from j on: all their elements are visited
- * in order. w->of holds the indices of their first elements. Columns outside
- * the image are -inf, which no maximum takes. Returns whether there was no NaN
- * and no maximum is -0; otherwise the caller repeats with `exact`. */
+/* Computes the maxima of one vector of windows from window j on, visiting the
+ * elements of all windows in order. On entry w->of holds the indices of the
+ * windows' first elements. Columns outside the image count as -inf, which never
+ * becomes a maximum. Without `exact`, returns 0 if there was a NaN or a maximum
+ * is -0. The caller then repeats the call with `exact`. */
 static inline __attribute__((always_inline)) int
 vector_of_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane,
                   running_max *w, const int plain, const int indexed,
@@ -261,7 +264,8 @@ pool_windows(float *out, int64_t *index, const tn_cpu_pool_row *row,
                                    8, 9, 10, 11, 12, 13, 14, 15};
     const int64_t n = row->n, step = row->step;
     const vec_i32 lane = *(const loose_i32 *)ramp * (int32_t)step;
-    /* from a vector's first element to its last */
+    /* number of elements from the first to the last one that a vector of
+     * windows reads */
     const int64_t reach = (row->lines - 1) * row->in_row +
                           (row->width - 1) * row->apart +
                           (step == 2 ? 2 * L - 1 : L);

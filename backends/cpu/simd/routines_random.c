@@ -1,7 +1,8 @@
-/* routines_random.c: PHILOX over blocks: Philox4x32-10 (Salmon et al., SC 2011,
- * doi:10.1145/2063384.2063405). A counter yields four words: those of four
- * consecutive numbers a, or of two if every other one is needed. Runs of such
- * numbers process a vector of counters at once. */
+/* routines_random.c: the instruction PHILOX over blocks: Philox4x32-10 (Salmon
+ * et al., SC 2011, doi:10.1145/2063384.2063405). Element i is random word a[i]
+ * % 4 of counter a[i] / 4. A run is a sequence of consecutive indices a, or of
+ * every other index. Its words come from consecutive counters, a vector of
+ * which is processed at once. */
 #include <string.h>
 
 #include "isa.h"
@@ -11,7 +12,8 @@
 enum { LANES = TN_CPU_VECTOR / 8 };
 #define LOW UINT64_C(0xffffffff)
 
-/* The product of the low halves: one instruction for 32 bits, three for 64. */
+/* Returns the 64-bit products of the low halves. That is one instruction, where
+ * a product of 64-bit factors takes three. */
 static inline vec_u64 times(vec_u64 x, uint32_t y)
 {
 #if defined(__AVX512F__)
@@ -27,7 +29,7 @@ static inline vec_u64 times(vec_u64 x, uint32_t y)
 #endif
 }
 
-/* The round keys. */
+/* The keys of the ten rounds. */
 typedef struct keys {
     uint64_t low[10], high[10];
 } keys;
@@ -43,8 +45,9 @@ static inline void keys_of(uint64_t key, keys *out)
     }
 }
 
-/* The words of each counter, in the low halves; the high halves are undefined.
- * Two vectors hide the latency of the products. */
+/* Computes the four words of each counter. They are in the low halves; the high
+ * halves are undefined. Two vectors at once hide the latency of the
+ * products. */
 static inline __attribute__((always_inline)) void
 words(const vec_u64 *counter, const int vectors, const keys *key,
       uint64_t call, vec_u64 (*word)[4])
@@ -70,7 +73,7 @@ words(const vec_u64 *counter, const int vectors, const keys *key,
     }
 }
 
-/* Two words in memory order. */
+/* Joins two 32-bit words in memory order. */
 static inline vec_u64 join(vec_u64 first, vec_u64 second)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -94,7 +97,8 @@ static inline vec_u64 join(vec_u64 first, vec_u64 second)
 #define INTERLEAVE_HIGH 1, 3
 #endif
 
-/* The counters of a, a + 4, a + 8 and so on: two vectors. */
+/* Fills two vectors with the counters of the indices a, a + 4, a + 8 and so
+ * on. */
 static inline void counters_from(uint64_t a, vec_u64 counter[2])
 {
     const vec_u64 lane = FIRST_LANES;
@@ -102,8 +106,8 @@ static inline void counters_from(uint64_t a, vec_u64 counter[2])
     counter[1] = (a + 4 * LANES + 4 * lane) >> 2;
 }
 
-/* How many of n numbers form a run: a constant distance apart, beginning with
- * the first words of a counter; 0 or 1: no run. */
+/* Returns how many of n indices form a run with the given step. A run begins
+ * with the first words of a counter. 0 or 1 means that there is no run. */
 static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
 {
     const vec_u64 lane = FIRST_LANES;
@@ -124,8 +128,8 @@ static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
     return k;
 }
 
-/* A run of n from a on, consecutive or every other one. Unless o1 is NULL, it
- * gets the number after each. */
+/* Computes the n words of a run that begins at index a, with step 1 or 2.
+ * Unless o1 is NULL, o1[i] becomes the word after that of o[i]. */
 static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
                        int64_t n, uint64_t key, uint64_t call)
 {
@@ -162,7 +166,7 @@ static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
     }
 }
 
-/* Any numbers, at most LANES. */
+/* Computes the words of any `count` indices, at most LANES. */
 static __attribute__((noinline)) void
 philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
            int64_t count)
@@ -181,8 +185,8 @@ philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
         out[k] = (int32_t)chosen[k];
 }
 
-/* How many numbers run through philox_any: one, to reach the next counter, or
- * those that form no run. */
+/* Returns how many indices philox_any processes next: one, to reach the next
+ * counter, or up to LANES if they form no run. */
 static int64_t unordered_count(const uint64_t *a, int64_t n)
 {
     return n < LANES ? n : a[1] - a[0] - 1 < 2 ? 1 : LANES;
@@ -208,7 +212,8 @@ static void philox(void *out, const void *pa, const void *pb, const void *pc,
     }
 }
 
-/* Those of a and of a + 1: usually words of the same counters. */
+/* Computes the words of the indices a[i] and a[i] + 1, which are usually words
+ * of the same counters. */
 static void philox_pair(void *out, void *next, const void *pa, const void *pb,
                         const void *pc, int64_t n)
 {

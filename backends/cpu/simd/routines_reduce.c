@@ -1,5 +1,6 @@
-/* routines_reduce.c: reductions of contiguous rows, by TN_LANES lanes in
- * plugin.h's order, and of columns, whose lanes are vectors of rows. */
+/* routines_reduce.c: reductions of contiguous rows by TN_LANES lanes in
+ * plugin.h's order, and of columns, where lane l of all rows is a vector. Also
+ * argmax and argmin. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -7,8 +8,9 @@
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* One instruction, where a compiler generates a comparison and a select of
- * several cycles each; reductions are chains of them. */
+/* Integer maximum and minimum in one instruction. A compiler generates a
+ * comparison and a select of several cycles each, and a reduction is a chain of
+ * these. */
 #if defined(__AVX512F__)
 #define INT_MINMAX(name, V, op, instruction)                                  \
     static inline V name(V x, V y)                                            \
@@ -31,16 +33,18 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 #define PLUS(x, y) ((x) + (y))
 #define TIMES(x, y) ((x) * (y))
 
-/* V holds PER lanes of T; `many` combines vectors, `single` elements. `none` is
- * the neutral element, for lanes that a row's end does not reach. A reduction
- * is a chain of dependent operations, one for TN_LANES elements; the processor
- * begins the next sequence before it ends. One stream of memory at a time, with
- * prefetches: two sequences at once take 2.1 ms for 16 M elements instead of
- * 1.65 (Zen 5). */
+/* FOLD defines the reduction of rows. A vector V holds PER elements of T.
+ * `many` combines vectors, `single` combines elements. `none` is the neutral
+ * element, for lanes beyond the end of a row. A reduction is a chain of
+ * dependent operations, one for TN_LANES elements. The processor begins the
+ * next row before the chain ends. Rows are read one after the other, with
+ * prefetches: reading two rows at once takes 2.1 ms for 16 M elements instead
+ * of 1.65 ms (Zen 5). */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
-enum { ROUNDS = 3 }; /* unrolled; a chunk has 63 after the first */
+/* Unrolled three times: a chunk has 63 rounds after the first one. */
+enum { ROUNDS = 3 };
 #endif
 #define FOLD(name, T, V, bits, many, single, none)                            \
     static inline __attribute__((always_inline)) void name##_lanes(           \
@@ -119,10 +123,10 @@ enum { ROUNDS = 3 }; /* unrolled; a chunk has 63 after the first */
             name##_short(o + i, m + i * stride, n);                           \
     }
 
-/* Minimum and maximum do not depend on the order, so floats use more
- * accumulators and a cheaper comparison that ignores NaN and the sign of 0. If
- * there was a NaN, or the result is 0, the row is read again: for the first
- * NaN, or for the zero that wins. */
+/* Minimum and maximum do not depend on the order. So the loops for floats use
+ * more accumulators, and a cheaper comparison that ignores NaN and the sign of
+ * 0. If there was a NaN, or the result is 0, the row is read again to find the
+ * first NaN, or the zero that wins. */
 #define FLOAT_MINMAX(name, suffix, T, many, op, single, zero)                 \
     static T name##_one(const T *m, int64_t n, int64_t ahead)                 \
     {                                                                         \
@@ -202,10 +206,10 @@ FOLD(fold_prod_i64, uint64_t, vec_u64, 64, TIMES, TIMES, 1)
 INT_FOLDS(i32, int32_t, 32)
 INT_FOLDS(i64, int64_t, 64)
 
-/* sums[i] = sum of x[k] * y[k] of sequence i, each product rounded. The factors
- * are in the caches, so several sequences run at once, which hides the latency
- * of the additions. A factor without a center has center 0, which changes no
- * bit. */
+/* out[i] = sum over k of (x[k] - p) * (y[k] - q) of row i, with each product
+ * rounded. The factors are in the caches, so several rows are summed at once,
+ * which hides the latency of the additions. A factor without a center gets
+ * center 0, which changes no bit. */
 #define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static __attribute__((noinline)) void name##_end(                         \
         T *out, const void *lanes, const T *x, T p, const T *y, T q,          \
@@ -315,11 +319,13 @@ FOLD_BOOL(fold_all, 1, &=)
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* Adds elements from `open` on to the lanes of all rows, four rounds at a time,
- * because the lanes of many rows are in L2. These are four streams, each left
- * after a row, which the hardware prefetches too late: the next four are
- * prefetched STRIP elements at a time (0: not), where family.c says so. */
-static bool prefetches_columns; /* set before there is a table */
+/* COLUMNS adds elements to the lanes of all rows, from element `open` on. It
+ * processes four rounds of TN_LANES elements at a time, because the lanes of
+ * many rows are in L2. These are four streams, and each ends after a row, so
+ * the hardware prefetches them too late. Where family.c says so, the next four
+ * are prefetched STRIP elements at a time (0: never). */
+/* Copied from family.c when the table is filled. */
+static bool prefetches_columns;
 #ifdef TN_CPU_PLAIN
 enum { PREFETCH_STRIP = 0 };
 #else
@@ -392,7 +398,7 @@ COLUMNS(columns_min_i64, int64_t, min_i64, 0)
 COLUMNS(columns_any, uint8_t, OR, 0)
 COLUMNS(columns_all, uint8_t, AND, 0)
 
-/* Adds products, each rounded, to their lanes. */
+/* Adds products, each rounded, to the lanes of their columns. */
 static void columns_products(void *lanes, const tn_cpu_column_products *lines,
                              int64_t open, int64_t n, int64_t rows)
 {
@@ -412,13 +418,14 @@ static void columns_products(void *lanes, const tn_cpu_column_products *lines,
     }
 }
 
-/* ---- positions of extremes ----------------------------------------------- */
+/* ---- argmax and argmin --------------------------------------------------- */
 
-/* Is x better than best: beyond it, or the first NaN? */
+/* Tells whether x is better than best: greater or less, or the first NaN. */
 #define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))
 
-/* The reduction finds the value fast. Only if it is better than the known one
- * is its first position searched. -0 and +0 are equal here. */
+/* ARG defines argmax or argmin. A fast reduction finds the best value. Only if
+ * it is better than the known one does a search find its first position. -0 and
+ * +0 are equal here. */
 #define ARG(name, T, op, fold)                                                \
     static void name(void *best, int64_t *place, const void *memory,          \
                      int64_t n, int64_t k, int fresh)                         \

@@ -1,13 +1,15 @@
-/* routines_scan.c: prefix sums of floats by blocks of TN_LANES, in plugin.h's
- * order: of one sequence, a few vectors for a block, or of adjacent sequences;
- * and running minima and maxima while they do not change. */
+/* routines_scan.c: prefix sums of floats (torch.cumsum) by blocks of TN_LANES,
+ * in plugin.h's order, of one sequence or of adjacent sequences. Also running
+ * minima and maxima (torch.cummin, torch.cummax) while they do not change. */
 #include <string.h>
 
 #include "routines.h"
 #include "vector_ops.h"
 
-/* The source of element i in step h: of two vectors of P, the first is x, the
- * second is added where nothing is to be added. */
+/* A prefix sum within a vector of P elements adds, in step h = 1, 2, 4 ..., the
+ * last element of each h elements to the following h elements. FROM(i, h, P) is
+ * the source of what is added to element i: an element of x, or element i of a
+ * vector that adds nothing. */
 #define FROM(i, h, P) ((i) & (h) ? ((i) & ~(2 * (h) - 1)) + (h) - 1 : (P) + (i))
 #define STEP_2(V, I, x, none, h)                                              \
     x = SHUFFLE(V, I, x, none, FROM(0, h, 2), FROM(1, h, 2)) + x
@@ -32,7 +34,8 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
-/* With masked additions a block takes 1.07 ns instead of 1.19 (Zen 5). */
+/* Masked additions add only to the elements that change: a block takes 1.07 ns
+ * instead of 1.19 ns (Zen 5). */
 #define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
 #define MASKED_16(V, x, h, mask)                                              \
     x = (V)_mm512_mask_add_ps(                                                \
@@ -76,12 +79,13 @@
 #define LAST_64(V, x) LAST_2(V, vec_i64, x)
 #endif
 
-/* The last elements of blocks form a chain of one addition each; everything
- * else is computed before. The input is prefetched: 16 MiB that other work
- * evicted take 0.52 ms with 2 KiB, 0.47 with 4 and 0.44 with 8 or 12 (Zen 5).
- * Without *before, whole blocks save one of seven additions: 256 KiB in the
- * caches take 5.3 us instead of 6.1. */
-#define AHEAD 8192 /* bytes */
+/* SCAN defines prefix sums of one sequence. Only the sums of whole blocks form
+ * a chain, of one addition for each block; everything else is computed before.
+ * The input is prefetched: for 16 MiB that other work evicted, sums take 0.52
+ * ms with a distance of 2 KiB, 0.47 ms with 4 and 0.44 ms with 8 or 12 KiB (Zen
+ * 5). Without *before, whole blocks need six instead of seven additions: 256
+ * KiB in the caches take 5.3 us instead of 6.1 us. */
+#define AHEAD 8192 /* prefetch distance in bytes */
 #ifdef TN_CPU_STREAMS
 #define STREAM(to, x) stream_vector(to, (vec_i32)(x))
 #else
@@ -114,7 +118,7 @@
                      const void *before, void *total, int stream)             \
     {                                                                         \
         enum { PER = name##_per, COUNT = name##_count };                      \
-        const vec_##V none = -(vec_##V){0}; /* keeps -0.0, as - 0 does */     \
+        const vec_##V none = -(vec_##V){0}; /* x + none keeps -0 */           \
         const T *from = in;                                                   \
         T *to = out, part[TN_LANES] = {0};                                    \
         stream = stream && (uintptr_t)out % TN_CPU_VECTOR == 0;               \
@@ -159,9 +163,10 @@
 SCAN(scan_f32, float, f32, 32)
 SCAN(scan_f64, double, f64, 64)
 
-/* Rows of adjacent sequences, four at a time: more would exceed the ways of an
- * L1 set if rows are a page apart. The next four are prefetched: 4096 x 1024
- * floats take 0.84 ms instead of 1.11 (Zen 5). */
+/* ROWS defines prefix sums of adjacent sequences, four rows at a time. More
+ * rows would exceed the ways of an L1 set if rows are a page apart. The next
+ * four rows are prefetched: 4096 x 1024 floats take 0.84 ms instead of 1.11 ms
+ * (Zen 5). */
 #define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
 #define ROWS(name, T, B, V)                                                   \
@@ -173,7 +178,7 @@ SCAN(scan_f64, double, f64, 64)
         const T *low = kept->low, *high = kept->high;                         \
         const T *carry = kept->carry, *first = kept->first;                   \
         T *keep = kept->keep;                                                 \
-        const B whole = (B){0} - kept->whole; /* a mask */                    \
+        const B whole = (B){0} - kept->whole; /* all bits or none */          \
         for (int64_t i = 0; i < n; i += (int64_t)(sizeof(V) / sizeof(T))) {   \
             PREFETCH_NEXT(x0 + i, kept->in_next, 0)                           \
             PREFETCH_NEXT(x1 + i, kept->in_next, 0)                           \
@@ -198,8 +203,8 @@ SCAN(scan_f64, double, f64, 64)
 ROWS(rows_f32, float, vec_i32, loose_f32)
 ROWS(rows_f64, double, vec_i64, loose_f64)
 
-/* A running minimum or maximum that seldom changes, a vector at a time. A NaN
- * counts as a change, and so does everything after one. */
+/* UNCHANGED defines a running minimum or maximum that seldom changes, one
+ * vector at a time. A NaN is a change, and so is everything after it. */
 #if TN_CPU_VECTOR == 64
 #define ALL_f32(x, y, is)                                                     \
     (_mm512_cmp_ps_mask((__m512)(x), (__m512)(y), is) == 0xffff)

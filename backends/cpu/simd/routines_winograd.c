@@ -1,5 +1,6 @@
-/* routines_winograd.c: the transforms of conv_winograd.c, with the tiles of a
- * row as lanes. Rows of tiles are short, so there are three vector widths. */
+/* routines_winograd.c: the transforms of Winograd convolution
+ * (conv_winograd.c), with one tile of a row in each lane. Rows of tiles are
+ * short, so there are loops for three vector widths. */
 #include <stdbool.h>
 
 #include "routines.h"
@@ -39,7 +40,9 @@ typedef float loose_16
 
 enum { WIDEST = TN_CPU_VECTOR / sizeof(float) };
 
-/* The widest vector that `left` tiles fill; the narrowest that holds them. */
+/* width_within() returns the lanes of the widest vector that `left` tiles fill,
+ * at least 4. width_around() returns the lanes of the narrowest vector that
+ * holds `left` tiles, or of the widest vector. */
 static inline int64_t width_within(int64_t left)
 {
     return WIDEST >= 16 && left >= 16 ? 16 : WIDEST >= 8 && left >= 8 ? 8 : 4;
@@ -50,7 +53,7 @@ static inline int64_t width_around(int64_t left)
     return left <= 4 || WIDEST == 4 ? 4 : left <= 8 || WIDEST == 8 ? 8 : 16;
 }
 
-/* The last step of a row repeats pixels of the one before. */
+/* The last vectors of a row overlap the vectors before them. */
 static void split(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first)
 {
@@ -84,8 +87,9 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
     }
 }
 
-/* B^T d B with rows (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
- * of B^T; of one row, d B. */
+/* The transform of windows: B^T d B, where the rows of B^T are (1, 0, -1, 0),
+ * (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1). For windows of one row it is d
+ * B. */
 #define WINDOWS(width)                                                        \
     static inline __attribute__((always_inline)) void row_##width(            \
         loose_##width h[4], const float *in, int64_t half)                    \
@@ -121,7 +125,8 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
         }                                                                     \
     }
 
-/* A^T m A with rows (1, 1, 1, 0), (0, 1, -1, -1) of A^T; of one row, m A. */
+/* The transform to results: A^T m A, where the rows of A^T are (1, 1, 1, 0),
+ * (0, 1, -1, -1). For tiles of one row it is m A. */
 #define RESULTS(width)                                                        \
     static inline __attribute__((always_inline)) void pixels_##width(         \
         float *out, const loose_##width s[4], float bias)                     \
@@ -201,7 +206,7 @@ static void line_windows(float *out, int64_t plane, const float *in,
     }
 }
 
-/* Stores only the results that are needed. */
+/* Stores rows x columns results of a tile or of a row of tiles. */
 static void store_some(float *out, int64_t out_row, int64_t rows,
                        int64_t columns, const float *in, int64_t in_row)
 {
@@ -218,7 +223,8 @@ results_of(const int high, float *out, int64_t out_row, int64_t rows,
     const int64_t count = (columns + 1) / 2;
     for (int64_t q = 0, width; q < count; q += width) {
         width = width_within(count - q);
-        if (count - q < 4 && q > 0) /* repeats results of the step before */
+        /* Computes some results of the previous step again. */
+        if (count - q < 4 && q > 0)
             q = count - 4;
         const int64_t left = columns - 2 * q;
         const bool whole = left >= 2 * width && rows == high;
@@ -249,7 +255,8 @@ static void results(float *out, int64_t out_row, int64_t rows,
     results_of(2, out, out_row, rows, columns, in, plane, bias);
 }
 
-/* G g with the rows below, for eight adjacent filters of one row. */
+/* The transform of eight adjacent filters of one row: G g, with the rows of G
+ * below. */
 static void line_filters(float *out, int64_t plane, const float *in,
                          int64_t step)
 {
@@ -262,8 +269,8 @@ static void line_filters(float *out, int64_t plane, const float *in,
     *(loose_8 *)(out + 3 * plane) = g2;
 }
 
-/* G g G^T with rows (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1) of
- * G, for eight adjacent filters. */
+/* The transform of eight adjacent filters of 3 x 3: G g G^T, where the rows of
+ * G are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
 static void filters(float *out, int64_t plane, const float *in, int64_t step)
 {
     loose_8 h[4][3];
@@ -285,7 +292,8 @@ static void filters(float *out, int64_t plane, const float *in, int64_t step)
     }
 }
 
-/* A dy of two adjacent pixels, channels as lanes. */
+/* The transform of gradients of the results: A dy for two adjacent pixels, with
+ * one channel in each lane. */
 static void line_cotangents(float *out, int64_t plane, const float *in,
                             int64_t in_row, int64_t width, int64_t count)
 {
@@ -302,7 +310,8 @@ static void line_cotangents(float *out, int64_t plane, const float *in,
         }
 }
 
-/* A dY A^T of two by two pixels, likewise. */
+/* The transform of gradients of the results: A dY A^T for 2 x 2 pixels, with
+ * one channel in each lane. */
 static void cotangents(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count)
 {
@@ -328,7 +337,8 @@ static void cotangents(float *out, int64_t plane, const float *in,
         }
 }
 
-/* G^T s, channels as lanes: three rows of out. */
+/* The gradients of the weights of filters of one row: G^T s, with one filter in
+ * each lane. Writes three rows of out. */
 static void line_taps(float *out, int64_t width, const float *in,
                       int64_t plane)
 {
@@ -342,7 +352,8 @@ static void line_taps(float *out, int64_t width, const float *in,
     }
 }
 
-/* G^T s G, channels as lanes: nine rows of out. */
+/* The gradients of the weights of filters of 3 x 3: G^T s G, with one filter in
+ * each lane. Writes nine rows of out. */
 static void taps(float *out, int64_t width, const float *in, int64_t plane)
 {
     for (int64_t o = 0; o < width; o += WIDEST) {

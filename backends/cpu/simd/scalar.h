@@ -1,5 +1,5 @@
-/* scalar.h: bits of floats, and minimum and maximum, written so that a compiler
- * can vectorise them. */
+/* scalar.h: the bits of floats, and minimum and maximum of two values, in forms
+ * that a compiler can vectorise. */
 #ifndef TN_CPU_SCALAR_H
 #define TN_CPU_SCALAR_H
 
@@ -34,8 +34,9 @@ static inline double double_of(uint64_t u)
     return x;
 }
 
-/* Equal values have the same bits, except -0 and +0: for these "and" gives +0
- * and "or" gives -0. x + y with a NaN is NaN. */
+/* Maximum and minimum with -0 < +0. Equal values have the same bits, except -0
+ * and +0: the AND of their bits is +0, the OR is -0. If x or y is NaN, x + y is
+ * NaN. */
 static inline float max_f32(float x, float y)
 {
     float equal = float_of(bits_f32(x) & bits_f32(y));

@@ -1,7 +1,7 @@
-/* vector.h: the widest float and double vectors of the instruction set, for
- * loops that keep many of them in registers, where a compiler's own
- * vectorisation spills. Included by files that are compiled once for each
- * set. */
+/* vector.h: types and operations of the widest float and double vectors of an
+ * instruction set. Loops that keep many vectors in registers use them, because
+ * a compiler's own vectorisation spills. Files that are compiled once for each
+ * set include this header. */
 #ifndef TN_CPU_VECTOR_H
 #define TN_CPU_VECTOR_H
 
@@ -15,7 +15,8 @@
 
 typedef float vec_f32 __attribute__((vector_size(TN_CPU_VECTOR)));
 typedef double vec_f64 __attribute__((vector_size(TN_CPU_VECTOR)));
-/* In memory: aligned as elements are, may alias any type. */
+/* Vectors in memory: they are aligned only as their elements are, and may alias
+ * any type. */
 typedef float loose_f32 __attribute__((vector_size(TN_CPU_VECTOR),
                                        aligned(4), may_alias));
 typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
@@ -36,7 +37,7 @@ typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
 #define TN_CPU_FMA_F64(x, y, z) ((x) * (y) + (z))
 #endif
 
-/* The sum of the lanes, by halves. */
+/* The sum of the lanes: adds lane i + half to lane i, then halves again. */
 #if defined(__AVX512F__)
 #define TN_CPU_SUM_F32(x) _mm512_reduce_add_ps(x)
 #define TN_CPU_SUM_F64(x) _mm512_reduce_add_pd(x)
@@ -58,8 +59,8 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_SUM_F64(x) tn_cpu_sum_f64(x)
 #endif
 
-/* Forces one load of x: otherwise gcc loads it at each use, and a load that
- * crosses cache lines costs two. */
+/* Makes the compiler load x once, to a register. Otherwise gcc loads it at each
+ * use, and a load that crosses cache lines costs as much as two. */
 #if defined(__x86_64__)
 #define TN_CPU_HOLD(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -71,24 +72,27 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 /* Hides a pointer's origin, so that the compiler increments it. */
 #define TN_CPU_STEP(p) __asm__("" : "+r"(p))
 
-/* Rows of a tile whose sums, two vectors each, stay in registers. */
+/* Number of rows of a tile. The sums of a row are two vectors, and all sums of
+ * a tile stay in registers. */
 #if defined(__AVX512F__) || defined(__aarch64__)
-#define TN_CPU_TILE_ROWS 8 /* of 32 registers */
+#define TN_CPU_TILE_ROWS 8 /* the set has 32 vector registers */
 #else
-#define TN_CPU_TILE_ROWS 6 /* of 16 */
+#define TN_CPU_TILE_ROWS 6 /* the set has 16 vector registers */
 #endif
 
-/* Vectors of a plane at once, with three sums each. */
+/* Number of vectors of a plane that a loop processes at once. Each vector has
+ * three sums. */
 #define TN_CPU_PLANE_LINES (TN_CPU_TILE_ROWS / 2)
 
-/* Every second element of 2 L - 1, where a holds the first L and b the last L:
- * nothing beyond the last one needed is read. Not available if the compiler has
- * no shuffles. */
+/* TN_CPU_EVENS_...(a, b) takes every second one of 2 * L - 1 elements, where L
+ * is the number of lanes, a holds the first L elements and b the last L. So
+ * nothing beyond the last element needed is read. TN_CPU_EVENS is not defined
+ * if the compiler has no shuffles. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define TN_CPU_EVENS 1
 #if TN_CPU_VECTOR == 64
-/* And of half vectors. */
+/* The same for vectors of half the width. */
 typedef float half_f32 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double half_f64 __attribute__((vector_size(32), aligned(8),
                                        may_alias));

@@ -1,5 +1,5 @@
-/* vector_ops.h: vector operations that plain C cannot express: one-instruction
- * comparisons and non-temporal stores. */
+/* vector_ops.h: vector operations that plain C cannot express: shuffles,
+ * partial loads, comparisons in one instruction, and non-temporal stores. */
 #ifndef TN_CPU_VECTOR_OPS_H
 #define TN_CPU_VECTOR_OPS_H
 
@@ -20,7 +20,8 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
     __builtin_shuffle(x, y, (I){__VA_ARGS__})
 #endif
 
-/* Rotates a vector of 4-byte (8-byte) elements: element i is v[i + h]. */
+/* Rotates a vector of 4-byte or 8-byte elements: element i of the result is
+ * v[(i + h) % lanes]. */
 #define ROTATE_2(V, I, v, h) SHUFFLE(V, I, v, v, (0 + h) % 2, (1 + h) % 2)
 #define ROTATE_4(V, I, v, h)                                                  \
     SHUFFLE(V, I, v, v, (0 + h) % 4, (1 + h) % 4, (2 + h) % 4, (3 + h) % 4)
@@ -44,9 +45,10 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
 #define ROTATE_64(V, v, h) ROTATE_2(V, vec_i64, v, h)
 #endif
 
-/* Loads the first n elements, 0 < n <= a vector's; the others are 0 and their
- * memory is not accessed. (Adding the last elements of a row one by one in
- * memory makes the next load wait for those stores.) */
+/* Loads the first n elements of a vector, 0 < n <= lanes. The other elements
+ * are 0, and their memory is not accessed. (If the last elements of a row were
+ * instead assembled one by one in memory, the next load would wait for those
+ * stores.) */
 #if defined(__AVX512F__)
 static inline vec_i32 load_part_32(const void *memory, int64_t n)
 {
@@ -84,8 +86,9 @@ TN_CPU_LOAD_PART(32)
 TN_CPU_LOAD_PART(64)
 #endif
 
-/* Loads the elements whose bits are set; the others are 0 and their memory is
- * not accessed. And x in such elements. */
+/* load_bits() loads the elements whose bits are set. The other elements are 0,
+ * and their memory is not accessed. bits_of() returns x in the elements whose
+ * bits are set, and 0 in the others. */
 #if defined(__AVX512F__)
 #define TN_CPU_LOADS_BITS 1
 static inline vec_i32 load_bits(const void *memory, uint32_t bits)
@@ -114,9 +117,11 @@ static inline vec_i32 bits_of(int32_t x, uint32_t bits)
 }
 #endif
 
-/* out[i] = memory[offset[i]] for `count` elements, TN_CPU_NEAR or 16, if all
- * are between the first and the last of them and these are close; otherwise
- * returns false. Reads nothing beyond these two. */
+/* Gathers out[i] = memory[offset[i]] for `count` elements, TN_CPU_NEAR or 16,
+ * as a permutation of two vectors. Returns 0 without doing so if an offset is
+ * not between the first and the last one, or if the first and the last one are
+ * further apart than two vectors. Reads only memory between these two
+ * offsets. */
 #if defined(__AVX512F__)
 #define TN_CPU_NEAR 8
 static inline _Bool gather_near(void *out, const uint32_t *memory,
@@ -143,8 +148,9 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm512_mask_storeu_epi32(out, (__mmask16)((1 << count) - 1), x);
     return 1;
 }
-/* Two adjacent vectors, of which the first `there` elements are read, and
- * permutations x[at[i]] of them. */
+/* Two adjacent vectors in registers. load_window_part() loads only the first
+ * `there` elements of the two. permute_window() returns x[at[i]] for each lane
+ * i. */
 typedef struct window_f32 {
     __m512 low, high;
 } window_f32;
@@ -168,7 +174,9 @@ static inline vec_i32 widen_places(const uint8_t *at)
     return (vec_i32)_mm512_cvtepu8_epi32(
         _mm_loadu_si128((const __m128i *)at));
 }
-/* Which weights are not 0, and x times such weights; 0 for the others. */
+/* nonzero_weights() returns which weights are not 0. multiply_masked() returns
+ * x * w in these lanes and 0 in the others, so that an infinity or NaN with
+ * weight 0 has no effect. */
 typedef __mmask16 lane_mask_f32;
 static inline lane_mask_f32 nonzero_weights(vec_f32 w)
 {
@@ -178,7 +186,8 @@ static inline vec_f32 multiply_masked(vec_f32 x, vec_f32 w, lane_mask_f32 which)
 {
     return (vec_f32)_mm512_maskz_mul_ps(which, (__m512)x, (__m512)w);
 }
-/* The first n lanes, within a vector. */
+/* head_mask() returns a mask of the first n lanes of a vector, which
+ * load_first() and store_first() access. */
 typedef __mmask16 head_mask_f32;
 static inline head_mask_f32 head_mask(int64_t n)
 {
@@ -207,9 +216,11 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     const __m256i *given = (const __m256i *)offset;
     __m256i a = _mm256_sub_epi64(_mm256_loadu_si256(given), from);
     __m256i b = _mm256_sub_epi64(_mm256_loadu_si256(given + 1), from);
+    /* An offset is out of range if its difference exceeds `end` or is
+     * negative. */
     __m256i beyond = _mm256_or_si256(
         _mm256_or_si256(_mm256_cmpgt_epi64(a, end), _mm256_cmpgt_epi64(b, end)),
-        _mm256_or_si256(a, b)); /* negative: below the first */
+        _mm256_or_si256(a, b));
     if (_mm256_movemask_pd(_mm256_castsi256_pd(beyond)))
         return 0;
     __m256i at = _mm256_permute4x64_epi64(
@@ -275,7 +286,8 @@ static inline vec_f32 load_first(const float *memory, head_mask_f32 which)
 {
     return (vec_f32)_mm256_maskload_ps(memory, which);
 }
-/* Masked stores are slow on AMD's processors. */
+/* A full vector is stored without the mask: masked stores are slow on AMD's
+ * processors. */
 static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 {
     if (_mm256_movemask_epi8(which) == -1)
@@ -285,7 +297,8 @@ static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 }
 #endif
 
-/* The first n elements of x, and `none` in place of the others. */
+/* KEEP_PART: the first n elements of x, with `none` in place of the other
+ * elements. */
 #define TN_CPU_PART_MASK(bits, ...)                                           \
     static inline vec_i##bits part_mask_##bits(int64_t n)                     \
     {                                                                         \
@@ -300,7 +313,8 @@ TN_CPU_PART_MASK(64, 0, 1, 2, 3, 4, 5, 6, 7)
     (V)((part_mask_##bits(n) & (vec_i##bits)(x)) |                            \
         (~part_mask_##bits(n) & (vec_i##bits)((none) - (V){0})))
 
-/* greater: x > y ? x : y; lesser: x < y ? x : y. An unordered pair gives y. */
+/* greater_vec_...: x > y ? x : y. lesser_vec_...: x < y ? x : y. If x or y is
+ * NaN, the result is y. */
 #if defined(__AVX512F__)
 #define TN_CPU_PICK(name, suffix, letter, op, N)                              \
     static inline vec_##suffix name##_vec_##suffix(vec_##suffix x,            \
@@ -346,8 +360,8 @@ TN_CPU_PICK(lesser, f32, s, min, TN_CPU_NATIVE_F32)
 TN_CPU_PICK(greater, f64, d, max, TN_CPU_NATIVE_F64)
 TN_CPU_PICK(lesser, f64, d, min, TN_CPU_NATIVE_F64)
 
-/* Has any pair of vectors contained a NaN? One comparison tests both: they are
- * unordered if either is a NaN. */
+/* see_nan_...() adds to `seen` whether x or y contains a NaN. One comparison
+ * tests both vectors: two values are unordered if either is a NaN. */
 #if defined(__AVX512F__)
 typedef __mmask16 seen_f32;
 typedef __mmask8 seen_f64;
@@ -386,7 +400,7 @@ static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x, vec_f64 y)
 #endif
 #endif
 
-/* A non-temporal store of one vector to aligned memory. */
+/* Stores one vector to aligned memory by a non-temporal store. */
 #if defined(__AVX512F__)
 #define TN_CPU_STREAMS 1
 static inline void stream_vector(void *to, vec_i32 x)
