@@ -298,7 +298,7 @@ static void test_memory(void)
     setenv("TENON_SIM_MEMORY", "0x10000000", 1);
     is_str(scene(NULL, 0, print_retry),
            "there; then not there, zeros: out of memory on cuda:0: 160.00 MiB "
-           "asked for; then 7",
+           "requested; then 7",
            "cached memory is released first; a request that still does not fit "
            "is an error, and the device is usable after it");
     unsetenv("TENON_SIM_MEMORY");

@@ -55,7 +55,7 @@ static void test_missing(void)
     setenv("OCL_ICD_VENDORS", path, 1);
     is_str(in_child(print_report),
            "crashed while probing (signal 6); remedy: remove it, or tell its "
-           "maker: a plugin reports errors, it never prints or ends the "
+           "author: a plugin reports errors, it never prints or ends the "
            "process",
            "a driver that aborts is a line of the report");
     unsetenv("OCL_ICD_VENDORS");
