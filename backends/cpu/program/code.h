@@ -7,6 +7,8 @@
  * - A group is the set of adjacent rows that a thread processes together. A
  *   block is the set of elements that one operation processes at once: a whole
  *   group, or a piece of a row.
+ * - Columns are adjacent rows for which the elements of equal index are
+ *   contiguous in memory, as in a sum over the first dimension.
  * - A slot is the storage of one value of the program.
  * - A stage is one pass over the rows. Its elem part holds the operations on
  *   elements, including reductions. Its row part then computes scalars per row
