@@ -9,11 +9,12 @@
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_BYTES (256 << 10)
+#define TASK_BYTES (256 << 10) /* bytes of the output of a task */
 /* Least number of repeats of one element: shorter ones run by blocks. */
 #define MIN_REPEAT 256
 #define STRIP 256 /* elements of an output row that are written together */
 
+/* Is the program a LOAD without an index and a STORE of the loaded value? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -28,8 +29,8 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A load normalises a bool to 0 or 1. */
     built->copy = (cpu_copy){(uint32_t)load->imm.i, (uint32_t)store->imm.i};
+    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
 

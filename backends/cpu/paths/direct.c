@@ -7,8 +7,8 @@
 
 #include "../program/program.h"
 
-#define TASK_ELEMENTS 65536
-#define MIN_ROW 64 /* least elements of a row that are worth a call */
+#define TASK_ELEMENTS 65536 /* elements of the output of a task */
+#define MIN_ROW 64          /* least elements of a row that are worth a call */
 
 /* Stores the register type of a dtype whose values have the same bits in
  * registers as in memory. Returns false for other dtypes. */
@@ -55,6 +55,8 @@ static bool read_input(cpu_direct *direct, uint32_t i,
     return ins->op == TN_K_CONST || ins->op == TN_K_PARAM;
 }
 
+/* Is the program one instruction of the list below, or none, on loads,
+ * parameters and constants, and a STORE of the result? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *store = NULL, *work = NULL;

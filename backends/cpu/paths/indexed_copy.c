@@ -12,14 +12,16 @@
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_BYTES (128 << 10)
+#define TASK_BYTES (128 << 10) /* bytes of the output of a task */
 /* Bytes of the rows that are copied together: they and their source fit in
  * L1. */
 #define NEAR (16 << 10)
-#define MAX_RUNS 32
+#define MAX_RUNS 32 /* most runs along one dimension */
 /* Least elements of a run on average: shorter runs are faster by blocks. */
 #define MIN_RUN 8
 
+/* Is the program a LOAD by affine indices or tables, and a STORE of the loaded
+ * value? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -54,8 +56,8 @@ static bool recognise(tn_built *built, const tn_program *program)
     copy.out = (uint32_t)store->imm.i;
     copy.zero = load->sub & TN_LOAD_ZERO;
     uint8_t dtype = program->operand[copy.in].dtype;
-    /* A load normalises a bool to 0 or 1. */
     built->indexed_copy = copy;
+    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
     return copy.count > 0 && others == copy.count &&
            dtype != TN_BOOL && dtype == program->operand[copy.out].dtype;
 }

@@ -6,12 +6,14 @@
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_ELEMENTS 32768
+#define TASK_ELEMENTS 32768 /* elements of the output of a task */
 #define BLOCK 256  /* indices that are checked, and then gathered, together */
 #define GROUP 16   /* elements that are gathered between prefetches */
 #define AHEAD 1536 /* prefetch distance of the index, in elements */
 #define LINE 64    /* bytes of a cache line */
 
+/* Is the program a LOAD of an index, a LOAD by this index, and a STORE of the
+ * loaded value? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *index = NULL, *load = NULL, *store = NULL;
@@ -34,11 +36,11 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A load normalises a bool to 0 or 1. */
     built->take = (cpu_take){.in = (uint32_t)load->imm.i,
                              .index = (uint32_t)index->imm.i,
                              .out = (uint32_t)store->imm.i,
                              .zero = load->sub & TN_LOAD_ZERO};
+    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL &&
            program->operand[index->imm.i].dtype == TN_I64;
 }

@@ -8,6 +8,7 @@
  * - If the tap dimension is the last one, all rows use the same table of
  *   offsets and weights (taps_blocks.c). An entry of the table stays in
  *   registers while all rows pass.
+ *
  * A unit is a few rows of results that one call of a routine computes. */
 #include "taps.h"
 
@@ -15,9 +16,9 @@
 /* Most elements of a unit's rows if a table is used: the prefetched rows of the
  * next unit need L1, too. */
 #define MAX_ROW_INPUT 2048
-#define MIN_LINE 4  /* least contiguous results that are worth a row */
+#define MIN_LINE 4  /* least elements of a row of results (first case) */
 #define TASK 131072 /* results of a task */
-#define MIN_ROWS 4  /* least rows that are worth a table */
+#define MIN_ROWS 4  /* least rows that are worth a table (second case) */
 /* Results of at least this many bytes are prefetched for writing, since no near
  * cache holds them yet. Without prefetches Zen 5 takes 5 % longer. */
 #define PREFETCH_OUT_BYTES (4 << 20)
@@ -44,7 +45,6 @@ typedef struct along {
 } along;
 
 /* Returns the number of points of the dimensions outside of rows. */
-
 static int64_t product_of(const along *a)
 {
     return tn__cpu_numel(a->extent, a->ndim);
@@ -208,6 +208,7 @@ static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
     return rows;
 }
 
+/* Computes the results of a unit. */
 static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -227,7 +228,7 @@ static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
                          0);
 }
 
-/* Computes the units of a task. */
+/* Computes the units of task number `task`. */
 static void run_units(void *context, int64_t task)
 {
     const along *a = context;

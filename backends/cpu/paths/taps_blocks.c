@@ -21,8 +21,9 @@ int64_t tn__cpu_taps_block(const tn_built *built)
 }
 
 /* Returns the most entries of a table: three for each vector of points. A
- * vector needs more than one entry if its offsets are far apart (in rows of 24
- * elements, every other vector). With more entries a table is not worth it. */
+ * vector needs more than one entry if its offsets are far apart, as when it
+ * crosses the end of a row: with rows of 24 elements every other vector does.
+ * With more entries a table is not worth it. */
 static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);

@@ -51,7 +51,8 @@ enum {
     CPU_ROWLEN,    /* out = the number of elements of a row */
     CPU_LOAD,      /* out = the elements of operand number `index`. If a, b, c
                       are present, they are I64 indices (a gather) */
-    CPU_OFFSET,    /* out = the offsets of operand number `index` */
+    CPU_OFFSET,    /* out = the offset of each element of operand number
+                      `index`: an affine function of its coordinates */
     CPU_STORE,     /* writes slot a to operand number `index` */
     CPU_REDUCE,    /* reduction number `index` over the values in slot a. If
                       these are the products b * c, a reduction of contiguous

@@ -19,14 +19,16 @@
  * many operations on a block in L1. */
 #define FUNCTION_WORK 8
 
-/* Does the slot hold one scalar where the current part has rows or elements? */
+/* Does the slot hold one scalar for the launch, while the current part has rows
+ * or elements? */
 static bool is_single(const compiler *c, uint32_t slot)
 {
     return c->level != CPU_UNIFORM &&
            c->code->slot[slot].space <= CPU_UNIFORM;
 }
 
-/* Does the slot hold one scalar per row where the current part has elements? */
+/* Does the slot hold one scalar per row, while the current part has
+ * elements? */
 static bool is_row(const compiler *c, uint32_t slot)
 {
     return c->level == CPU_ELEM && c->code->slot[slot].space == CPU_ROW;
@@ -34,6 +36,8 @@ static bool is_row(const compiler *c, uint32_t slot)
 
 /* ---- instructions -------------------------------------------------------- */
 
+/* Adds an operation whose result is the value of instruction `number`, and the
+ * slot of this result. */
 static cpu_op *result_add(compiler *c, frame *f, uint32_t number,
                           unsigned code)
 {
@@ -48,6 +52,7 @@ static cpu_op *result_add(compiler *c, frame *f, uint32_t number,
     return op;
 }
 
+/* Returns the routine that computes an instruction, or NULL. */
 static tn_cpu_run *routine_for(const compiler *c, const frame *f,
                                const tn_kernel_ins *ins)
 {
@@ -123,7 +128,8 @@ static void compile_run(compiler *c, frame *f, uint32_t number)
             single |= (unsigned)is_single(c, slot[i]) << i;
             row |= (unsigned)is_row(c, slot[i]) << i;
         }
-    if (ins->op == TN_K_FMA && ((single | row) & 3) == 1) { /* xy = yx */
+    if (ins->op == TN_K_FMA && ((single | row) & 3) == 1) {
+        /* Exchanges a and b: only b may be a scalar. */
         uint32_t swap = slot[0];
         slot[0] = slot[1];
         slot[1] = swap;
@@ -198,7 +204,7 @@ static void compile_store(compiler *c, frame *f, uint32_t number)
             (by->code == CPU_LOAD && by->a != TN_CPU_NONE))
             op->flags = by->code == CPU_MATH ? STORE_DIRECT | STORE_CHUNKED
                                              : STORE_DIRECT;
-        c->producer[slot] = 0; /* one store only */
+        c->producer[slot] = 0; /* one STORE_DIRECT for each value */
     }
 }
 

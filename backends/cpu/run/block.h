@@ -16,9 +16,9 @@ typedef struct cpu_span {
 
 /* Runs a LOAD (block_load.c). */
 void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s);
-/* Returns the address of the operand's subrow that contains point `at`, and in
- * *step the stride from one subrow to the next, in elements. The operand must
- * consist of subrows (subrows.c). */
+/* Returns the address of the operand's subrow that contains point `at`. Stores
+ * in *step the stride from one subrow to the next, in elements. The operand
+ * must consist of subrows (subrows.c). */
 char *tn__cpu_find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
                           int64_t *step);
 

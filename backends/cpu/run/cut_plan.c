@@ -354,7 +354,9 @@ static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads && !plan->overlap;
 }
 
-/* Can reductions of columns read all operands in place? */
+/* Are columns processed without blocks of intermediate values? They are if the
+ * code only loads and reduces, or if its reductions read the factors of
+ * products in place. Then groups and blocks may be larger. */
 static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++)

@@ -228,7 +228,7 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
         fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
-        if (chunks > 1) /* else memory would idle while the tree is updated */
+        if (chunks > 1) /* memory would idle while the tree is updated */
             tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
     }

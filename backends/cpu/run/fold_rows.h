@@ -53,10 +53,10 @@ void tn__cpu_fold_column_products(cpu_fold *fold,
 void tn__cpu_fold_push(cpu_fold *fold, int64_t rows, void *value,
                        int64_t chunks);
 #define TN_CPU_FOLD_BATCH 64 /* most chunks of one call of fold_push */
-/* Adds the results part_value[row] of the next segment of the rows. All
- * segments have the same power of two of chunks (the last one may have fewer),
- * so the result is the same as that of one pass. ARGMAX and ARGMIN: part->tree
- * and part->place hold the values and indices. */
+/* Adds the results part_value[row] of the next segment of the rows
+ * (split_rows.c). All segments have the same power of two of chunks (the last
+ * one may have fewer), so the result is the same as that of one pass. ARGMAX
+ * and ARGMIN: part->tree and part->place hold the values and indices. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
                        int64_t rows);
 /* Writes the results out[row]. */

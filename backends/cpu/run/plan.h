@@ -46,7 +46,8 @@ struct cpu_plan {
                                 memory by non-temporal stores */
         bool ahead;          /* prefetch: the launch reads more than an L2
                                 holds */
-        /* Bytes of each operand to prefetch before each operation. */
+        /* Before each operation, so many bytes of each operand are prefetched,
+         * and so many bytes of deferred stores are issued. */
         int64_t bytes_per_op;
         /* Number and bytes of the buffers for blocks of results whose stores
          * are deferred. */

@@ -1,8 +1,8 @@
 /* split_rows.c: runs a launch of a few very long rows, such as a sum over a
  * whole tensor. Each row (or set of columns) is cut into segments, which the
- * threads reduce. Then the calling thread combines the segments' results in
- * order. A segment has a power of two of chunks, so the tree of additions, and
- * the result, are the same as in one pass. */
+ * threads process. Then the calling thread combines the results of reductions
+ * in the order of the segments. A segment has a power of two of chunks, so the
+ * tree of additions, and the result, are the same as in one pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static char *part_at(const split *s, int64_t segment, uint32_t reduce)
                s->plan->group_rows;
 }
 
-/* Reduces segment number i of the current group. */
+/* Runs the current stage over segment number i of the current group. */
 static void run_segment(void *context, int64_t i)
 {
     split *s = context;

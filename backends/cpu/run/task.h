@@ -32,7 +32,7 @@ typedef struct cpu_stream_block {
     char *at, *end, *to; /* [at, end) is still to be stored to `to` */
     char *room;          /* the block's memory */
 } cpu_stream_block;
-#define TN_CPU_STREAM_BLOCKS 8
+#define TN_CPU_STREAM_BLOCKS 8 /* most such blocks of a task */
 
 /* Indices and weights of a block's sums, prepared once for all blocks that
  * share them (taps_blocks.c). */

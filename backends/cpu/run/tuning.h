@@ -19,7 +19,7 @@
 #define TN_CPU_SHORT_ROW 32
 /* Least number of adjacent rows for which a group of columns is worth it. */
 #define TN_CPU_LEAST_COLUMNS 16
-#define TN_CPU_MOST_TASKS 512
+#define TN_CPU_MOST_TASKS 512 /* most tasks of a launch with rows */
 /* Most tasks with non-temporal stores: a task must wait for its stores at its
  * end. */
 #define TN_CPU_STREAM_TASKS 64
@@ -43,25 +43,26 @@
 #define TN_CPU_NATIVE_ROWS 4
 /* Elements of a block of contiguous rows that are only reduced, in place. */
 #define TN_CPU_FOLD_BLOCK 32768
-/* Bytes of each operand to prefetch before an operation of a program with
- * several stages: memory would idle while a stage works on rows in L1. With 384
- * bytes, layer_norm of 4096 x 1024 takes 2.6 ms instead of 4.8, group_norm with
- * its gradients 13.5 ms instead of 16 (Sapphire Rapids). With 512 bytes,
- * softmax of 4096 x 4096 takes 6.6 ms instead of 8.4 with 384, log_softmax of
- * 4096 x 1024 1.73 ms instead of 2.1 (Zen 5). 768 and 1024 bytes gain no more
- * and slow group_norm down. In a program of one stage the hardware prefetcher
- * is enough: prefetches take batch_norm of 16 x 64 x 56 x 56 from 0.68 to
- * 1.2 ms (Zen 5). */
+/* Bytes of each operand to prefetch, and of deferred stores to issue, before an
+ * operation of a program with several stages. Memory would idle while a stage
+ * works on rows in L1.
+ * - With 384 bytes, layer_norm of 4096 x 1024 takes 2.6 ms instead of 4.8,
+ *   group_norm with its gradients 13.5 ms instead of 16 (Sapphire Rapids).
+ * - With 512 bytes, softmax of 4096 x 4096 takes 6.6 ms instead of 8.4 ms with
+ *   384, log_softmax of 4096 x 1024 1.73 ms instead of 2.1 (Zen 5).
+ * - 768 and 1024 bytes gain no more and slow group_norm down.
+ * In a program of one stage the hardware prefetcher is enough: prefetches take
+ * batch_norm of 16 x 64 x 56 x 56 from 0.68 to 1.2 ms (Zen 5). */
 #define TN_CPU_STAGED_BYTES 512
-/* Bytes of deferred stores to issue before an operation of a program with one
- * stage. */
+/* The same number of bytes for a program of one stage that uses non-temporal
+ * stores. */
 #define TN_CPU_STREAM_STEP_BYTES 128
 /* Launches of at least this many elements are prefetched: the data exceeds what
  * an L2 holds beside other data. */
 #define TN_CPU_PREFETCH_FROM 131072
 /* Rows of fewer elements are still in L2 when the next stage reads them. */
 #define TN_CPU_REREAD 65536
-/* Bytes of results whose stores may be deferred at once. */
+/* Most bytes of results whose stores are deferred at once. */
 #define TN_CPU_STREAM_BLOCK_BYTES 32768
 
 #endif

@@ -53,7 +53,7 @@ typedef struct walk {
     int64_t offset;
 } walk;
 
-/* Begins at point p. */
+/* Sets the walk to point p. */
 static void walk_begin(walk *w, const cpu_view *view, int64_t p)
 {
     w->offset = 0;

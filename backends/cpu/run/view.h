@@ -1,13 +1,14 @@
-/* view.h: a view: an operand with strides, indexed by the row-major position
- * of its elements. Blocks load and store runs of positions. */
+/* view.h: views of operands, like PyTorch's strided views. A view numbers its
+ * elements in row-major order, and blocks load and store ranges of these
+ * numbers. */
 #ifndef TN_CPU_VIEW_H
 #define TN_CPU_VIEW_H
 
 #include "../cpu.h"
 
-/* An operand as a linear sequence of points. Point p has the coordinates c[]
- * of row-major position p in extent[]. Its element is number
- * sum of c[d] * stride[d], counted from base. */
+/* An operand as a linear sequence of points. Point p has the coordinates c[] of
+ * row-major position p in extent[]. Its element is base[sum of
+ * c[d] * stride[d]], where strides count elements. */
 typedef struct cpu_view {
     char *base;
     int64_t offset; /* of the first point; for OFFSET operands, which have no
