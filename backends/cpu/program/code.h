@@ -9,7 +9,9 @@
  *   group, or a piece of a row.
  * - Columns are adjacent rows for which the elements of equal index are
  *   contiguous in memory, as in a sum over the first dimension.
- * - A slot is the storage of one value of the program.
+ * - A value is the result of one instruction of the program: a scalar for the
+ *   launch, one scalar per row, or one scalar per element. A slot stores a
+ *   value.
  * - A stage is one pass over the rows. Its elem part holds the operations on
  *   elements, including reductions. Its row part then computes scalars per row
  *   from the reductions' results. The uniform part runs once per launch.
@@ -54,12 +56,13 @@ enum {
     CPU_OFFSET,    /* out = the offset of each element of operand number
                       `index`: an affine function of its coordinates */
     CPU_STORE,     /* writes slot a to operand number `index` */
-    CPU_REDUCE,    /* reduction number `index` over the values in slot a. If
-                      these are the products b * c, a reduction of contiguous
-                      rows may read the factors b and c instead, and subtract
-                      the scalars per row narrow[1] from b and narrow[2] from c
-                      if present. If column_form is set, a reduction of columns
-                      may read the operands of the preceding operations */
+    CPU_REDUCE,    /* reduction number `index` of slot a. If slot a holds
+                      products of two factors, a reduction of contiguous rows
+                      may read the factors from slots b and c instead, and
+                      subtract the scalars per row in slot narrow[1] from b and
+                      narrow[2] from c if present. If column_form is set, a
+                      reduction of columns may read the operands of the
+                      preceding operations instead of slot a */
     CPU_LOOP,      /* begins a loop: out = the iteration number, a = the upper
                       bound, b = the mask of active elements. If the bound is
                       not positive, `jump` operations are skipped */
@@ -79,9 +82,9 @@ enum {
      * stride, so the value stays in place. */
     LOAD_FOLDED = 1 << 1,
     /* A lent load. Only operations that can run row by row read the value, so
-     * the stride between its rows may be any: 0 if all rows are the same
-     * memory. With LOAD_FOLDED, reductions read the value too; they accept
-     * blocks of columns in place. */
+     * its rows may have any stride: 0 if all rows are the same memory. With
+     * LOAD_FOLDED, reductions read the value too, and accept blocks of columns
+     * in place. */
     LOAD_LENT = 1 << 2,
     /* A lent load, all of whose readers also accept a scalar. If the value is
      * the same for the whole block, its slot points to that one element. */

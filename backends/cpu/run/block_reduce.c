@@ -5,7 +5,7 @@
 /* Finds operand i of an operation as an operand of a reduction of columns: its
  * address and the stride between element indices. is_each: the operand must be
  * scalar[element], the same for all columns. Otherwise it must be
- * value[element][column]. Returns false if it is the other. */
+ * value[element][column]. Returns false if the layout is another. */
 static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
                                bool is_each, const void **at, int64_t *step)
 {
