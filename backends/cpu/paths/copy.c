@@ -1,17 +1,20 @@
-/* copy.c: programs that store what they load: contiguous copies of views, the
- * parts of a concatenation, transpositions. The order of elements does not
- * matter, so the dimensions are sorted by the output's strides and merged. What
- * remains is contiguous rows, a repeated value, or a transposed matrix. */
+/* copy.c: copies between operands of any strides, such as contiguous, expand,
+ * cat (one copy for each input) and the copy of a transposed matrix. The order
+ * in which elements are copied does not matter, so the dimensions are sorted by
+ * the output's strides and merged. What remains are contiguous rows, one
+ * element repeated along a row, or a transposed matrix. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_BYTES (256 << 10)
-#define MIN_REPEAT 256 /* of one value: shorter repeats run by blocks */
+#define TASK_BYTES (256 << 10) /* bytes of the output of a task */
+/* Least number of repeats of one element: shorter ones run by blocks. */
+#define MIN_REPEAT 256
 #define STRIP 256 /* elements of an output row that are written together */
 
+/* Is the program a LOAD without an index and a STORE of the loaded value? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -26,32 +29,39 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A load normalises a bool to 0 or 1. */
     built->copy = (cpu_copy){(uint32_t)load->imm.i, (uint32_t)store->imm.i};
+    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
 
+/* A dimension. in and out are the strides of the source and the output, in
+ * elements. */
 typedef struct dimension {
-    int64_t extent, in, out; /* strides in elements */
+    int64_t extent, in, out;
 } dimension;
 
 typedef struct copy {
     const tn_cpu_routines *routines;
     char *out;
     const char *in;
-    int64_t bytes; /* of an element */
+    int64_t bytes; /* element size */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim;           /* at least 1; the last dimension is dense in
-                                out */
-    uint32_t across;         /* the dimension that is dense in in, if not the
-                                last one */
-    int64_t strips, strip;   /* along the last dimension */
-    int64_t bands, band;     /* along `across` */
-    int64_t tasks, per_task; /* pieces: outer points x strips x bands */
-    bool stream;
-    int64_t prefetch_distance; /* bytes by which non-temporal copies prefetch
-                                  their source */
-    tn_cpu_run *fill;          /* stores a repeated value; or NULL */
+    /* At least 1. The output is contiguous along the last dimension. */
+    uint32_t ndim;
+    /* The dimension along which the source is contiguous, if that is not the
+     * last one. Otherwise ndim. */
+    uint32_t across;
+    /* The last dimension is cut into strips of `strip` elements, dimension
+     * `across` into bands of `band` elements. A piece is one strip of one band
+     * at one point of the other dimensions. */
+    int64_t strips, strip;
+    int64_t bands, band;
+    int64_t tasks, per_task; /* number of pieces; pieces of a task */
+    bool stream;             /* use non-temporal stores */
+    /* Bytes by which non-temporal copies prefetch their source. */
+    int64_t prefetch_distance;
+    /* Repeats one element along a row; NULL if rows are copied. */
+    tn_cpu_run *fill;
 } copy;
 
 /* Sorts the dimensions by falling strides of the output and merges them. */
@@ -85,12 +95,15 @@ static void order_dimensions(copy *c, const tn_launch *launch,
     c->ndim = last + 1;
 }
 
-/* Coordinates of an outer point, incremented from piece to piece. Computed by
- * division, rows of 224 bytes take half as long again (Zen 5). */
+/* A point of the dimensions other than the last one and `across`: coordinates,
+ * and offsets in the source and the output. They are incremented from point to
+ * point: if they were computed by division, copying rows of 224 bytes would
+ * take 1.5 times as long (Zen 5). */
 typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
 
+/* Sets the position to a point, given by its row-major number. */
 static void position_begin(position *p, const copy *c, int64_t point)
 {
     p->in = p->out = 0;
@@ -104,6 +117,8 @@ static void position_begin(position *p, const copy *c, int64_t point)
     }
 }
 
+/* Advances the position by `steps` points, at most to the end of the innermost
+ * of its dimensions. */
 static void position_advance(position *p, const copy *c, int64_t steps)
 {
     for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {
@@ -147,8 +162,8 @@ static void copy_piece(const copy *c, const position *p, int64_t piece)
         memmove(to, from, (size_t)(count * c->bytes));
 }
 
-/* Copies pieces that are whole rows of the last dimension, as many as the
- * dimension before it has left, at most `most`. Returns their number. */
+/* Copies up to `most` rows, each the whole last dimension, but not past the end
+ * of the second last dimension. Returns the number of rows copied. */
 static int64_t copy_rows(const copy *c, const position *p, int64_t most)
 {
     const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
@@ -169,6 +184,7 @@ static int64_t copy_rows(const copy *c, const position *p, int64_t most)
     return rows;
 }
 
+/* Copies the pieces of task number i. */
 static void run_pieces(void *context, int64_t i)
 {
     const copy *c = context;
@@ -194,9 +210,9 @@ static void run_pieces(void *context, int64_t i)
         c->routines->fence();
 }
 
-/* Bytes from the first line written to the last. If lines between them are left
- * out, others will write them: a part of a concatenation has the cache
- * footprint of the whole. */
+/* Returns the bytes from the first element written to the last. If the copy
+ * leaves out memory in between, other copies will write that: one input of cat
+ * counts as the whole output. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;
@@ -235,10 +251,13 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
         return false;
     c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
     c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
-    /* Scattered rows of 16 MiB take 2.5 ms, and 1.3 by non-temporal stores (Zen
-     * 4, one thread). Two contiguous tensors of 16 MiB joined between other
-     * work take 1.35 and 0.87 ms (Zen 5). What is read again soon stays in the
-     * caches: index_add of 4096 x 1024 takes 1.24 ms instead of 1.44. */
+    /* Non-temporal stores pay from half of stream_bytes on. Copying scattered
+     * rows of 16 MiB in all takes 2.5 ms by ordinary stores and 1.3 ms by
+     * non-temporal ones (Zen 4, one thread), cat of two contiguous tensors of
+     * 16 MiB 1.35 and 0.87 ms (Zen 5, with other work between). Results that
+     * are read again soon (TN_LAUNCH_SOON) are better left in the caches up to
+     * stream_bytes: index_add of 4096 x 1024 then takes 1.24 ms instead of
+     * 1.44. */
     c.stream = c.in != c.out &&
                (c.across < c.ndim ? total * c.bytes : written_span(&c)) >=
                    built->stream_bytes /
@@ -252,8 +271,8 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        c.band = (TASK_BYTES / each / 64 + 1) * 64; /* rows of narrow
-                                                       matrices */
+        /* Bands are long if the strips are narrow. */
+        c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;
         each *= tn__cpu_min(c.band, extent);
     }

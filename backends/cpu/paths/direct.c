@@ -1,15 +1,17 @@
-/* direct.c: programs of one instruction over contiguous operands, such as the
- * addition of two tensors. An operand may also be one row for all rows, one
- * number for each row, or one number, and a program may fill a tensor. They run
- * at memory speed, without blocks, and for a few elements without set-up: that
- * is most of what eager code does. */
+/* direct.c: programs of one instruction over contiguous operands, such as
+ * a + b, and programs that fill a tensor with a scalar. An input may also be a
+ * scalar, one row that is broadcast to all rows, or one scalar per row. Such
+ * programs are most of what eager code runs. They run at memory speed, without
+ * blocks, and small ones start fast. */
 #include <string.h>
 
 #include "../program/program.h"
 
-#define TASK_ELEMENTS 65536
-#define MIN_ROW 64 /* elements that are worth a call */
+#define TASK_ELEMENTS 65536 /* elements of the output of a task */
+#define MIN_ROW 64          /* least elements of a row that are worth a call */
 
+/* Stores the register type of a dtype whose values have the same bits in
+ * registers as in memory. Returns false for other dtypes. */
 static bool type_as_stored(tn_dtype dtype, uint8_t *type)
 {
     switch (dtype) {
@@ -30,8 +32,8 @@ static bool type_as_stored(tn_dtype dtype, uint8_t *type)
     }
 }
 
-/* Fills input i from a value. False: it is no plain load, parameter or
- * constant. */
+/* Fills direct->in[i] with the instruction that computes `value`. Returns false
+ * unless that is a load without an index, a parameter or a constant. */
 static bool read_input(cpu_direct *direct, uint32_t i,
                        const tn_program *program, uint32_t value)
 {
@@ -53,6 +55,8 @@ static bool read_input(cpu_direct *direct, uint32_t i,
     return ins->op == TN_K_CONST || ins->op == TN_K_PARAM;
 }
 
+/* Is the program one instruction of the list below, or none, on loads,
+ * parameters and constants, and a STORE of the result? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *store = NULL, *work = NULL;
@@ -129,7 +133,8 @@ static bool recognise(tn_built *built, const tn_program *program)
     return direct.run != NULL;
 }
 
-/* 1: contiguous in row-major order; 0: one value for all; -1: neither. */
+/* Returns 1 if the operand is contiguous in row-major order, 0 if it is one
+ * scalar (all strides are 0), else -1. */
 static int shape_of(const tn_launch *launch, const int64_t *stride)
 {
     int64_t expected = 1;
@@ -145,8 +150,8 @@ static int shape_of(const tn_launch *launch, const int64_t *stride)
     return flat ? 1 : single ? 0 : -1;
 }
 
-/* Elements of a row if an operand is one row for all rows, or has a number for
- * each row; 0: neither. */
+/* Returns the length of a row if an operand is one row for all rows, or, with
+ * *is_number set, one scalar per row. Returns 0 if it is neither. */
 static int64_t row_of(const tn_launch *launch, const int64_t *stride,
                       bool *is_number)
 {
@@ -173,15 +178,18 @@ typedef struct pass {
     tn_cpu_run *run;
     char *out;
     const char *in[3];
-    size_t out_bytes, bytes[3]; /* 0 for a single value */
-    int64_t count, length;      /* of a row; 0: operands are contiguous or
-                                   single */
-    size_t row_bytes[3];        /* stride between rows */
-    unsigned scalar;
-    tn_cpu_stream *stream; /* NULL: ordinary stores */
+    /* Bytes from one element to the next; 0 for a scalar. */
+    size_t out_bytes, bytes[3];
+    /* Elements of the launch; elements of a row, or 0 if all inputs are
+     * contiguous or scalars. */
+    int64_t count, length;
+    size_t row_bytes[3];   /* bytes from one row of an input to the next */
+    unsigned scalar;       /* bits: inputs that are scalars within a row */
+    tn_cpu_stream *stream; /* non-temporal stores; NULL for ordinary stores */
     void (*fence)(void);
 } pass;
 
+/* Computes elements [first, first + count) to out. */
 static void run_some(const pass *p, void *out, int64_t first, int64_t count)
 {
     size_t at = (size_t)first;
@@ -202,8 +210,9 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
     }
 }
 
-/* Non-temporal stores without machine code, in blocks of 4 KiB: adding 2^24
- * floats takes 3.6 ms, 4.3 in blocks of 8 KiB and 4.0 of 2 KiB (Zen 5). */
+/* Computes elements [first, end) and writes them by non-temporal stores,
+ * through a buffer of 4 KiB. Adding 2^24 floats takes 3.6 ms, with a buffer of
+ * 8 KiB 4.3 ms and with one of 2 KiB 4.0 ms (Zen 5). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -217,6 +226,7 @@ static void run_streamed(const pass *p, int64_t first, int64_t end)
     p->fence();
 }
 
+/* Computes the elements of task number i. */
 static void run_pass(void *context, int64_t i)
 {
     const pass *p = context;
@@ -230,8 +240,9 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Describes the operands of a pass as rows, some of which are one row for all
- * or one number each; false: not all fit. shape: results of shape_of. */
+/* Describes the inputs of a pass as rows: some are one row for all rows or one
+ * scalar per row. shape[i]: result of shape_of for input i. Returns false if
+ * the inputs have no common row length, or if rows are short. */
 static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
                      const int shape[3])
 {
@@ -257,10 +268,12 @@ static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
     return true;
 }
 
-/* Are results large enough for non-temporal stores? For machine code, which
- * stores as it computes, half the size is enough (cut_plan.c): adding 2^24
- * floats takes 7.8 ms, and 12.5 through blocks; adding a row to 4096 x 1024
- * 0.75 ms, and 1.4 by ordinary stores (Zen 4, with other work between). */
+/* Is the result large enough for non-temporal stores? If the program has
+ * machine code, half the size is enough, since machine code stores as it
+ * computes (cut_plan.c): such a launch is left to it. Adding 2^24 floats takes
+ * 7.8 ms by machine code and 12.5 ms through a buffer. Adding a row to
+ * 4096 x 1024 floats takes 0.75 ms by machine code and 1.4 ms by ordinary
+ * stores (Zen 4, with other work between). */
 static bool is_streamed(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;

@@ -1,20 +1,27 @@
-/* indexed_copy.c: programs that store what they load by indices that form
- * contiguous runs: padded images, the columns of windows (unfold). For such an
- * index a row consists of a few runs of the source, and zeros. Adjacent rows
- * have the same runs, so a run is copied for many rows at once. An index is
- * affine (a sum of coordinates) or a table. Along each of the last two
- * dimensions one index may vary; if it is a table, it varies along that
+/* indexed_copy.c: copies by indices that form contiguous runs, such as pad and
+ * unfold.
+ *
+ * A row of the output then consists of a few runs of the source and of zeros.
+ * Adjacent rows have the same runs, so each run is copied for many rows at
+ * once. An index is either an affine function of the coordinates or a table (a
+ * loaded operand). Along each of the last two dimensions ("rows" and "columns")
+ * at most one index may vary. If this index is a table, it must vary along that
  * dimension only. Along the outer dimensions any index may vary. */
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_BYTES (128 << 10)
-#define NEAR (16 << 10) /* bytes of a piece: it and its source fit in L1 */
-#define MAX_RUNS 32
-#define MIN_RUN 8 /* elements on average: shorter runs are faster by blocks */
+#define TASK_BYTES (128 << 10) /* bytes of the output of a task */
+/* Bytes of the rows that are copied together: they and their source fit in
+ * L1. */
+#define NEAR (16 << 10)
+#define MAX_RUNS 32 /* most runs along one dimension */
+/* Least elements of a run on average: shorter runs are faster by blocks. */
+#define MIN_RUN 8
 
+/* Is the program a LOAD by affine indices or tables, and a STORE of the loaded
+ * value? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -49,18 +56,20 @@ static bool recognise(tn_built *built, const tn_program *program)
     copy.out = (uint32_t)store->imm.i;
     copy.zero = load->sub & TN_LOAD_ZERO;
     uint8_t dtype = program->operand[copy.in].dtype;
-    /* A load normalises a bool to 0 or 1. */
     built->indexed_copy = copy;
+    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
     return copy.count > 0 && others == copy.count &&
            dtype != TN_BOOL && dtype == program->operand[copy.out].dtype;
 }
 
+/* A dimension of the launch. in, out and index[] are the strides of the source,
+ * the output and the indices, in elements. */
 typedef struct dimension {
-    int64_t extent, in, out, index[3]; /* strides in elements */
+    int64_t extent, in, out, index[3];
 } dimension;
 
-/* Positions [at, at + count) of a dimension: elements `from`, from + step and
- * so on of the source, or zeros. */
+/* A run: coordinates [at, at + count) of a dimension. Coordinate at + i gets
+ * source element from + i * step, or zeros. */
 typedef struct run {
     int64_t at, count, from, step;
     bool zero;
@@ -68,7 +77,8 @@ typedef struct run {
 
 /* The runs of one of the last two dimensions. */
 typedef struct axis {
-    uint32_t index; /* the index that varies along it; TN_CPU_NONE */
+    uint32_t index; /* number of the index that varies along the dimension, or
+                       TN_CPU_NONE */
     uint32_t run_count;
     run run[MAX_RUNS];
 } axis;
@@ -79,28 +89,35 @@ typedef struct work {
     const tn_cpu_routines *routines;
     const char *in;
     char *out;
-    int64_t bytes; /* of an element */
+    int64_t bytes; /* element size */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim;         /* at least 2 */
-    axis rows, columns;    /* runs of tables; of affine indices: found for each
-                              outer point */
-    int64_t piece, pieces; /* rows of a piece; pieces of all rows */
-    int64_t count, per_task;
-    bool stream;        /* non-temporal stores, through a block */
-    bool streams_edged; /* non-temporal stores of edged rows: from half as much
-                           on */
+    uint32_t ndim; /* at least 2 */
+    /* The runs along the last two dimensions. run_count is 0 if the index is
+     * affine: such runs are found for each outer point. */
+    axis rows, columns;
+    /* A piece is a few rows that are copied together: number of its rows, and
+     * number of pieces of one outer point. */
+    int64_t piece, pieces;
+    int64_t count, per_task; /* all pieces; pieces of a task */
+    bool stream;             /* use non-temporal stores, through a buffer */
+    /* Use non-temporal stores for edged rows (copy_edged), without a buffer.
+     * They pay from half as many bytes on. */
+    bool streams_edged;
 } work;
 
+/* The second last dimension. */
 static const dimension *rows_of(const work *w)
 {
     return &w->dim[w->ndim - 2];
 }
 
+/* The last dimension. */
 static const dimension *columns_of(const work *w)
 {
     return &w->dim[w->ndim - 1];
 }
 
+/* The operand of an index. */
 static const tn_launch_operand *operand_of(const work *w, uint32_t index)
 {
     return &w->launch->operand[w->built->indexed_copy.index[index].operand];
@@ -116,7 +133,7 @@ static bool is_affine(const work *w, uint32_t index)
     return w->built->indexed_copy.index[index].affine;
 }
 
-/* The value of an index `at` elements from its beginning. */
+/* Returns the value of an index at offset `at` from its first element. */
 static int64_t value(const work *w, uint32_t index, int64_t at)
 {
     const tn_launch_operand *of = operand_of(w, index);
@@ -125,13 +142,14 @@ static int64_t value(const work *w, uint32_t index, int64_t at)
                : *((const int64_t *)tn__cpu_at(of->buffer, of->offset, 8) + at);
 }
 
+/* Is a value of the index out of range? */
 static bool is_outside(const work *w, uint32_t index, int64_t value)
 {
     return (uint64_t)value >= (uint64_t)source(w)->index_extent[index];
 }
 
-/* The runs of a dimension with an affine index that begins at element
- * `first`. */
+/* Finds the runs of a dimension along which an affine index varies. first:
+ * offset of the index at coordinate 0. */
 static void find_affine_runs(const work *w, const dimension *d, axis *l,
                              int64_t first)
 {
@@ -156,9 +174,10 @@ static void find_affine_runs(const work *w, const dimension *d, axis *l,
             (run){.at = high, .count = d->extent - high, .zero = true};
 }
 
-/* The runs of a table. Along columns a run's elements are contiguous. False:
- * there are too many, or an index is out of range; the path that goes element
- * by element reports which. */
+/* Finds the runs of a dimension along which a table varies. Along columns the
+ * elements of a run must be contiguous. Returns false if the dimension is long,
+ * if there are more than MAX_RUNS runs, or if an index is out of range: then
+ * the launch goes element by element, which reports the index. */
 static bool find_table_runs(const work *w, const dimension *d, axis *l,
                             bool is_columns)
 {
@@ -190,7 +209,8 @@ static bool find_table_runs(const work *w, const dimension *d, axis *l,
     return true;
 }
 
-/* The longest first: the other runs' memory lines are then in the cache. */
+/* Moves the longest run to the front: once it is copied, most cache lines of
+ * the other runs are in the cache. */
 static void longest_first(axis *l)
 {
     for (uint32_t i = 1; i < l->run_count; i++)
@@ -201,8 +221,9 @@ static void longest_first(axis *l)
         }
 }
 
-/* Finds the index of a dimension, and its runs if they are the same for all
- * others. False: it has more than one index. */
+/* Finds the index that varies along dimension d, and the runs along it unless
+ * the index is affine. Returns false if more than one index varies along d, if
+ * a table varies along another dimension too, or if there are too many runs. */
 static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
 {
     const dimension *x = &w->dim[d];
@@ -231,8 +252,8 @@ static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
     return true;
 }
 
-/* Finds the runs of the columns. False: their elements are not contiguous, or
- * are few. */
+/* Finds the runs along the last dimension. Returns false if the elements of a
+ * run are not contiguous, or if runs are short. */
 static bool find_columns(work *w)
 {
     axis *l = &w->columns;
@@ -247,6 +268,8 @@ static bool find_columns(work *w)
     return d->in + d->index[l->index] * source(w)->index_stride[l->index] == 1;
 }
 
+/* Finds the runs along the last two dimensions. Returns false if this file does
+ * not support the launch. */
 static bool find_runs(work *w)
 {
     const cpu_indexed_copy *copy = &w->built->indexed_copy;
@@ -255,10 +278,10 @@ static bool find_runs(work *w)
         counts = counts || is_affine(w, k);
     if (!find_columns(w) || (w->columns.index == TN_CPU_NONE && !counts) ||
         !find_axis(w, w->ndim - 2, &w->rows, false))
-        return false; /* rows are copied by take.c */
+        return false; /* take.c copies whole rows */
     for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
         if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
-            return false; /* it may be out of range, which nothing checks */
+            return false; /* nothing here reports an index out of range */
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
 
@@ -273,13 +296,15 @@ static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
     }
 }
 
-/* `count` rows of the output and their sources; steps in bytes. */
+/* `count` rows of the output and their sources. The steps are strides between
+ * rows, in bytes. */
 typedef struct rows_at {
     char *to;
     const char *from;
     int64_t to_step, from_step, count;
 } rows_at;
 
+/* Copies one run of columns for many rows. */
 static void copy_run(const work *w, const run *r, const rows_at *rows)
 {
     char *to = rows->to + r->at * w->bytes;
@@ -291,8 +316,9 @@ static void copy_run(const work *w, const run *r, const rows_at *rows)
                                rows->count, r->count * w->bytes);
 }
 
-/* Copies a run and, in the same pass, one or two elements beside it. Separate
- * passes would access lines again that are on their way to memory. */
+/* Copies edged rows: one long run and, in the same pass, one or two elements
+ * beside it, as in padding by 1. Separate passes would access cache lines again
+ * that are already on their way to memory. */
 static void copy_edged(const work *w, const axis *columns, bool streamed,
                        const rows_at *r)
 {
@@ -318,7 +344,7 @@ static void copy_edged(const work *w, const axis *columns, bool streamed,
                                 edge);
 }
 
-/* Does the shape suit copy_edged? */
+/* Are the rows edged (copy_edged)? */
 static bool is_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -328,8 +354,8 @@ static bool is_edged(const work *w, const axis *columns)
            (columns->run_count == 2 || r[2].count == 1);
 }
 
-/* May edged rows use non-temporal stores? There is at most one edge on each
- * side. */
+/* May edged rows use non-temporal stores? They may if there is at most one edge
+ * on each side. */
 static bool can_stream_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -338,14 +364,14 @@ static bool can_stream_edged(const work *w, const axis *columns)
             (r[1].at < r[0].at) != (r[2].at < r[0].at));
 }
 
-/* The rows of an outer point. */
+/* The rows of one point of the outer dimensions. */
 typedef struct point_rows {
     const axis *rows, *columns;
     bool streamed;  /* edged rows use non-temporal stores */
-    const char *in; /* first element of the source; NULL: zeros */
+    const char *in; /* first element of the source; NULL for zeros */
 } point_rows;
 
-/* Stores rows [low, high) of a point. */
+/* Stores rows [low, high) of an outer point. */
 static void copy_point(const work *w, const point_rows *p, char *out,
                        int64_t out_step, int64_t low, int64_t high)
 {
@@ -376,9 +402,9 @@ static void copy_point(const work *w, const point_rows *p, char *out,
     }
 }
 
-/* The beginning of an outer point: source, destination and first elements of
- * the indices. NULL: an index that is constant for the point is out of
- * range. */
+/* Returns where the source of an outer point begins, in *out where its
+ * destination begins, and in first[] the offsets of the indices. Returns NULL
+ * if an index that is constant for the point is out of range. */
 static const char *point_begin(const work *w, int64_t point, char **out,
                                int64_t first[3])
 {
@@ -406,6 +432,7 @@ static const char *point_begin(const work *w, int64_t point, char **out,
     return w->in + in * w->bytes;
 }
 
+/* Copies the pieces of task number i. */
 static void run_task(void *context, int64_t i)
 {
     const work *w = context;
@@ -437,7 +464,9 @@ static void run_task(void *context, int64_t i)
         w->routines->fence();
 }
 
-/* Merges the dimensions where all operands allow; leaves two or more. */
+/* Merges adjacent dimensions where the strides of all operands allow it, but
+ * leaves at least two. Returns the number of elements, or 0 if there is none or
+ * only one. */
 static int64_t merge_dimensions(work *w)
 {
     const tn_launch *l = w->launch;
@@ -495,8 +524,9 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
     w.count = total / columns_of(&w)->extent / rows_of(&w)->extent * w.pieces;
     w.per_task = TASK_BYTES / (w.piece * length);
     w.per_task = w.per_task > 0 ? w.per_task : 1;
-    /* Padded images of 56 x 56, 13 MiB: 480 us row by row by ordinary stores,
-     * 370 us by non-temporal ones (Zen 5, other work between). */
+    /* Padding images of 56 x 56, 13 MiB in all, takes 480 us by ordinary stores
+     * row by row and 370 us by non-temporal stores (Zen 5, with other work
+     * between). */
     w.streams_edged = total * w.bytes >= built->stream_bytes / 2 &&
                       rows_of(&w)->out * w.bytes == length &&
                       w.routines->stream_edged;

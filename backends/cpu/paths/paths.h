@@ -1,93 +1,115 @@
-/* paths.h: shortcuts for programs that need no blocks: one table of {recognise,
- * launch}. */
+/* paths.h: shortcuts for simple programs, such as one addition, a copy or a
+ * gather, which run without the general machinery of blocks. Each shortcut is a
+ * pair of functions: recognise looks at a program once, launch runs it. */
 #ifndef TN_CPU_PATHS_H
 #define TN_CPU_PATHS_H
 
 #include "../cpu.h"
 
-/* A program of one instruction over loaded values: o = x op y. */
+/* What direct.c needs of a program of one instruction over loaded values, such
+ * as out = x + y. Operands are numbers of the program's operands. */
 typedef struct cpu_direct {
-    tn_cpu_run *run;     /* NULL: the program is of another kind */
-    tn_cpu_run *convert; /* converts the one value that run fills with; NULL:
-                            none */
-    bool fills;          /* run stores one value in all elements */
-    unsigned allowed;    /* bits: operands that may be one value */
-    uint32_t out;        /* operand number */
+    tn_cpu_run *run; /* the routine; NULL if the program is of another kind */
+    /* Converts the scalar with which run fills the output; NULL if the scalar
+     * already has the output's type. */
+    tn_cpu_run *convert;
+    bool fills;       /* run stores one scalar in all elements (full, zeros) */
+    unsigned allowed; /* bits: inputs that may be a scalar */
+    uint32_t out;     /* output operand */
     uint32_t in_count;
     struct {
-        uint32_t operand; /* NONE: the parameter or constant `number` */
+        /* Input operand. NONE: the input is parameter `number`, or a
+         * constant. */
+        uint32_t operand;
         bool is_param;
-        uint8_t type;
-        uint32_t number;
-        uint64_t constant; /* its first bytes */
+        uint8_t type;      /* register type */
+        uint32_t number;   /* number of the parameter */
+        uint64_t constant; /* the constant, in its register type */
     } in[3];
 } cpu_direct;
 
-/* A program that sums a few taps. A tap is a load by an index times a weight
- * (taps_find.c). */
+/* A tap is one term of a short sum, as in interpolation: in[index] * weight, or
+ * 0 if the weight is 0. What taps_along.c and taps_blocks.c need of a program
+ * whose output is a sum of a few taps (taps_find.c). */
 typedef struct cpu_taps {
-    uint32_t count;   /* 0: the program is of another kind */
+    uint32_t count;   /* number of taps; 0 if the program is of another kind */
     uint32_t in, out; /* operand numbers */
-    uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS]; /* likewise */
-    /* Numbers of operations of the hoisted code. */
+    /* Operand numbers of each tap's index and weight. */
+    uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS];
+    /* Numbers of the operations of hoisted code that load each tap's element
+     * and weight. */
     uint32_t load[TN_CPU_TAPS], weight_load[TN_CPU_TAPS];
-    int depth;       /* of the tree of additions */
-    uint32_t leaves; /* bits: leaves of the tree that are taps, left to right */
+    int depth;       /* depth of the binary tree of additions */
+    uint32_t leaves; /* bits: which leaves of the tree, from left to right, are
+                        taps */
 } cpu_taps;
 
-/* A program whose rows are such sums, and the programs with a given number of
- * taps written out, built when first needed. */
+/* What taps_rows.c needs of a program that sums the taps of each row. For rows
+ * of a few taps it is replaced by a program without a reduction, in which the
+ * sum is unrolled. */
 typedef struct cpu_row_taps {
-    uint32_t in, index, weight, out, flags; /* operands; flags of the load */
+    /* Operand numbers; TN_LOAD_... flags of the load of `in`. */
+    uint32_t in, index, weight, out, flags;
+    /* written[n]: the unrolled program for rows of n taps, compiled when first
+     * needed, or NULL. */
     _Atomic(tn_built *) written[TN_CPU_TAPS + 1];
 } cpu_row_taps;
 
-/* A program that stores what it loads by up to three indices
- * (indexed_copy.c). */
+/* What indexed_copy.c needs of a program that stores what it loads by up to
+ * three indices. */
 typedef struct cpu_indexed_copy {
-    uint32_t count; /* indices; 0: the program is of another kind */
-    uint32_t in, out;
+    uint32_t count;   /* number of indices; 0 if the program is of another
+                         kind */
+    uint32_t in, out; /* operand numbers */
     struct {
         uint32_t operand;
-        bool affine; /* an OFFSET, affine in the coordinates; else a load */
+        bool affine; /* the index is an affine function of the coordinates (an
+                        OFFSET operand); otherwise it is loaded */
     } index[3];
-    bool zero; /* an index out of range is no fault */
+    bool zero; /* an index out of range reads 0 and is no error */
 } cpu_indexed_copy;
 
-/* A program that stores what it loads, bit by bit (copy.c). */
+/* What copy.c needs of a program that stores what it loads, unchanged. */
 typedef struct cpu_copy {
     uint32_t in, out; /* operand numbers */
 } cpu_copy;
 
-/* A program that stores what it loads by one index (take.c). */
+/* What take.c needs of a program that stores what it loads by one index. */
 typedef struct cpu_take {
-    bool zero; /* an index out of range is no fault */
-    uint32_t in, index, out;
+    bool zero;               /* an index out of range reads 0 and is no error */
+    uint32_t in, index, out; /* operand numbers */
 } cpu_take;
 
-/* A shortcut. recognise: is the program of its kind? If so, it stores in built
- * what launch needs. launch: false if it does not support this launch, which is
- * then untouched; otherwise *status, initially TN_OK, is the result. */
+/* A shortcut. */
 typedef struct cpu_path {
     const char *name;
+    /* Returns whether the shortcut can run the program, and stores in `built`
+     * what launch needs. */
     bool (*recognise)(tn_built *built, const tn_program *program);
+    /* Runs a launch and returns true. *status is TN_OK before the call and the
+     * result afterwards. Returns false, with nothing done, if the shortcut does
+     * not support the launch's shapes or strides. */
     bool (*launch)(tn_built *built, const tn_launch *launch,
                    tn_status *status);
 } cpu_path;
 
-/* One instruction over contiguous operands (direct.c); copies of views
- * (copy.c); copies by indices that form contiguous runs (indexed_copy.c);
- * gathers by one index (take.c); sums of taps in each row (taps_rows.c) and
- * along one dimension (taps_along.c). */
+/* - direct: one instruction over contiguous operands (direct.c)
+ * - copy: copies between any strides (copy.c)
+ * - indexed_copy: copies by indices that form contiguous runs, such as padding
+ *   and unfold (indexed_copy.c)
+ * - take: gathers by one index (take.c)
+ * - row_taps: sums of taps over each row (taps_rows.c)
+ * - taps_along: sums of taps along one dimension (taps_along.c) */
 extern const cpu_path tn__cpu_path_direct, tn__cpu_path_copy,
     tn__cpu_path_indexed_copy, tn__cpu_path_take, tn__cpu_path_row_taps,
     tn__cpu_path_taps_along;
 enum { CPU_PATHS = 6 };
-/* Stores in built the shortcuts that recognise the program, in the order in
+/* Fills built->path: the shortcuts that recognise the program, in the order in
  * which a launch tries them, then NULL. */
 void tn__cpu_paths_find(tn_built *built, const tn_program *program);
 
-/* A loop that stores one value in `count` elements or fewer (fill.c). */
+/* Returns the fastest routine that stores one scalar of `bytes` bytes in
+ * `count` elements (fill.c). */
 tn_cpu_run *tn__cpu_fill_for(const tn_cpu_routines *routines, int64_t bytes,
                              int64_t count);
 

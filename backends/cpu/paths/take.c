@@ -1,17 +1,19 @@
-/* take.c: programs that store what they load by one index: gather,
- * index_select, embedding. If the index is constant along a contiguous row, a
- * row is one copy. */
+/* take.c: copies by one index: gather, index_select, embedding. If the index is
+ * constant along contiguous rows, as in embedding, each row is one copy.
+ * Otherwise elements are gathered one by one. */
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_ELEMENTS 32768
-#define BLOCK 256 /* elements that are checked, then gathered */
-#define GROUP 16  /* elements between prefetches */
+#define TASK_ELEMENTS 32768 /* elements of the output of a task */
+#define BLOCK 256  /* indices that are checked, and then gathered, together */
+#define GROUP 16   /* elements that are gathered between prefetches */
 #define AHEAD 1536 /* prefetch distance of the index, in elements */
-#define LINE 64
+#define LINE 64    /* bytes of a cache line */
 
+/* Is the program a LOAD of an index, a LOAD by this index, and a STORE of the
+ * loaded value? */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *index = NULL, *load = NULL, *store = NULL;
@@ -34,17 +36,19 @@ static bool recognise(tn_built *built, const tn_program *program)
         load->c != TN_NONE)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
-    /* A load normalises a bool to 0 or 1. */
     built->take = (cpu_take){.in = (uint32_t)load->imm.i,
                              .index = (uint32_t)index->imm.i,
                              .out = (uint32_t)store->imm.i,
                              .zero = load->sub & TN_LOAD_ZERO};
+    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL &&
            program->operand[index->imm.i].dtype == TN_I64;
 }
 
+/* A dimension. in, index and out are the strides of the source, the index and
+ * the output, in elements. */
 typedef struct dimension {
-    int64_t extent, in, index, out; /* strides in elements */
+    int64_t extent, in, index, out;
 } dimension;
 
 typedef struct take {
@@ -53,16 +57,22 @@ typedef struct take {
     const char *in;
     const int64_t *index;
     char *out;
-    int64_t bytes, step, extent; /* of an element; of the index */
+    /* Element size; stride of the source, in elements, and extent of the
+     * dimension that the index selects from. */
+    int64_t bytes, step, extent;
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim;            /* at least 1 */
-    int64_t blocks, block;    /* along the last dimension */
-    int64_t pieces, per_task; /* rows x blocks */
+    uint32_t ndim; /* at least 1 */
+    /* The last dimension is cut into `blocks` blocks of `block` elements. A
+     * piece is one block of one row. */
+    int64_t blocks, block;
+    int64_t pieces, per_task; /* all pieces; pieces of a task */
+    /* by_rows: a row is one copy. stream: use non-temporal stores. */
     bool by_rows, stream;
     atomic_flag lock;
-    tn_fault fault;
+    tn_fault fault; /* the first index out of range */
 } take;
 
+/* Records an index that is out of range, unless such an index reads 0. */
 static void raise_fault(take *t, int64_t index, int64_t position)
 {
     if (t->built->take.zero)
@@ -80,15 +90,17 @@ static void raise_fault(take *t, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&t->lock, memory_order_release);
 }
 
-/* Offsets of the first element of a piece, and its position. If the next piece
- * reads elements nearby, they are prefetched: no hardware predicts their
- * order. */
+/* Where a piece begins: offsets in the source, the index and the output, and
+ * the row-major position in the launch, all in elements. */
 typedef struct place {
     int64_t in, index, out, position;
-    const char *next; /* or NULL */
+    /* Memory of the source that the next piece reads, to be prefetched, since
+     * no hardware predicts the order of its elements; or NULL. */
+    const char *next;
     int64_t next_bytes;
 } place;
 
+/* Copies n elements of a row with one index. */
 static void take_row(take *t, place p, int64_t n)
 {
     int64_t at = t->index[p.index];
@@ -106,11 +118,12 @@ static void take_row(take *t, place p, int64_t n)
         memcpy(to, from, bytes);
 }
 
-/* Contiguous indices are checked block by block, then gathered if all are in
- * range. The next block's source is prefetched a little at a time, since a
- * processor waits for few lines at once: gather of 4096 x 1024 takes 1.8 ms,
- * and 2.0 with all prefetches before each block or the index prefetched only
- * 512 elements ahead (Zen 5). */
+/* Gathers n elements of a piece. If the indices are contiguous, BLOCK of them
+ * are checked together, and the elements are then gathered without checks.
+ * Meanwhile the source of the next piece is prefetched a little at a time,
+ * since a processor can wait for only a few cache lines at once. gather of
+ * 4096 x 1024 takes 1.8 ms, and 2.0 ms if everything is prefetched before each
+ * piece, or if the index is prefetched only 512 elements ahead (Zen 5). */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -152,6 +165,7 @@ TAKE(take_2, uint16_t)
 TAKE(take_4, uint32_t)
 TAKE(take_8, uint64_t)
 
+/* Copies or gathers n elements of a piece. */
 static void take_one(take *t, place p, int64_t n)
 {
     if (t->by_rows)
@@ -166,8 +180,8 @@ static void take_one(take *t, place p, int64_t n)
         take_1(t, p, n);
 }
 
-/* Prefetches a row: rows are anywhere, and a row is copied before the next
- * index is read. */
+/* Prefetches the beginning of the source of output row `row`. Source rows may
+ * be anywhere, so hardware does not prefetch them. */
 static void prefetch_row(const take *t, int64_t row)
 {
     enum { MOST = 8 * LINE };
@@ -180,8 +194,9 @@ static void prefetch_row(const take *t, int64_t row)
         __builtin_prefetch(from + i, 0, 2);
 }
 
-/* Copies elements [first, first + n) of `count` rows from `row` on. Coordinates
- * are incremented, not divided: rows may be short. */
+/* Computes elements [first, first + n) of `count` rows from `row` on. The
+ * coordinates are incremented from row to row: rows may be short, and divisions
+ * would take long. */
 static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
@@ -227,6 +242,7 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
     }
 }
 
+/* Computes the pieces of task number i. */
 static void run_pieces(void *context, int64_t i)
 {
     take *t = context;
@@ -244,7 +260,8 @@ static void run_pieces(void *context, int64_t i)
         t->built->routines->fence();
 }
 
-/* Merges the dimensions where all operands allow. */
+/* Merges adjacent dimensions where the strides of all operands allow it.
+ * Returns the number of elements. */
 static int64_t merge_dimensions(take *t)
 {
     const tn_launch *l = t->launch;
@@ -270,7 +287,7 @@ static int64_t merge_dimensions(take *t)
     return total;
 }
 
-/* The number of distinct elements of the index. */
+/* Returns the number of elements of the index in memory. */
 static int64_t distinct_indices(const take *t)
 {
     int64_t own = 1;
@@ -279,8 +296,8 @@ static int64_t distinct_indices(const take *t)
     return own;
 }
 
-/* Do many rows share their indices? Then blocks that share offsets are faster
- * (hoist.c): each index is checked once. */
+/* Are the indices the same for many rows? Then blocks that share indices are
+ * faster (hoist.c), because they check each index once. */
 static bool shares_indices(const take *t, int64_t total)
 {
     return t->dim[t->ndim - 1].index != 0 && total / distinct_indices(t) >= 16;
@@ -306,9 +323,9 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     if (shares_indices(&t, total))
         return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
-    /* Random reads leave memory idle, so half the size suffices for
-     * non-temporal stores. index_select of 4096 x 1024: 0.58 ms instead of
-     * 0.88, gather 2.7 instead of 3.0 (Zen 5). */
+    /* Random reads leave memory idle, so non-temporal stores pay from half of
+     * stream_bytes on. index_select of 4096 x 1024 takes 0.58 ms instead of
+     * 0.88, gather 2.7 ms instead of 3.0 (Zen 5). */
     t.stream = last->out == 1 && total * t.bytes >= built->stream_bytes / 2;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
     t.blocks = (last->extent + t.block - 1) / t.block;

@@ -1,43 +1,57 @@
-/* taps_along.c: sums of taps whose indices and weights depend on one dimension
- * only, such as an image resized along it. The indices are checked once. Along
- * any dimension but the last a row of results is a weighted sum of whole rows,
- * without an index for each element. Along the last dimension the table entries
- * of one row (taps_blocks.c) stay in registers while all rows pass. */
+/* taps_along.c: interpolation along one dimension, as in interpolate (resizing
+ * an image): weighted sums of a few elements whose indices and weights depend
+ * on one dimension only, here called the tap dimension. taps.h defines a tap.
+ *
+ * The indices are checked once. There are two cases:
+ * - If contiguous dimensions follow the tap dimension, a row of results is a
+ *   weighted sum of whole rows of the input. No element needs an index.
+ * - If the tap dimension is the last one, all rows use the same table of
+ *   offsets and weights (taps_blocks.c). An entry of the table stays in
+ *   registers while all rows pass.
+ *
+ * A unit is a few rows of results that one call of a routine computes. */
 #include "taps.h"
 
-#define UNIT 4096          /* results computed together: a quarter of an L1 */
-#define MAX_ROW_INPUT 2048 /* elements of rows: leaves room for the next ones */
-#define MIN_LINE 4         /* contiguous results that are worth a row */
-#define TASK 131072        /* results of a task */
-#define MIN_ROWS 4         /* rows that are worth the table entries */
-/* Bytes of results that no near cache holds yet: without prefetches Zen 5 takes
- * 5 % longer. */
+#define UNIT 4096 /* most results of a unit: a quarter of an L1 */
+/* Most elements of a unit's rows if a table is used: the prefetched rows of the
+ * next unit need L1, too. */
+#define MAX_ROW_INPUT 2048
+#define MIN_LINE 4  /* least elements of a row of results (first case) */
+#define TASK 131072 /* results of a task */
+#define MIN_ROWS 4  /* least rows that are worth a table (second case) */
+/* Results of at least this many bytes are prefetched for writing, since no near
+ * cache holds them yet. Without prefetches Zen 5 takes 5 % longer. */
 #define PREFETCH_OUT_BYTES (4 << 20)
 
 typedef struct along {
     const tn_built *built;
     const float *in;
     float *out;
-    uint32_t ndim; /* dimensions outside of rows; 0 is the outermost */
+    uint32_t ndim; /* dimensions outside of `rows`; dimension 0 is outermost */
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
-    tn_cpu_tap_rows rows; /* all rows of one call */
-    int64_t unit_rows;    /* of these: rows of a unit */
-    int64_t parts;        /* units of them */
-    int64_t units, per_task;
-    int64_t entries; /* table entries of a row; 0: sums of whole rows */
-    tn_cpu_tap *tap; /* the entries; this and the arrays below are acquired */
-    int64_t *at;     /* offsets of taps, of each row or of each result */
-    float *weight;   /* their weights */
-    bool stream;         /* results: non-temporal stores */
-    bool prefetches_out; /* or prefetched for writing */
+    tn_cpu_tap_rows rows;    /* all rows of one point of these dimensions */
+    int64_t unit_rows;       /* rows of a unit */
+    int64_t parts;           /* units of one point */
+    int64_t units, per_task; /* all units; units of a task */
+    int64_t entries; /* entries of a row's table; 0 for sums of whole rows */
+    tn_cpu_tap *tap; /* the table, tap[entry][tap number] */
+    /* Offset in `in` and weight of each tap of each result, or of each row of
+     * results. These arrays and the table are one allocation. */
+    int64_t *at;
+    float *weight;
+    bool stream;         /* results use non-temporal stores */
+    bool prefetches_out; /* results are prefetched for writing */
 } along;
 
+/* Returns the number of points of the dimensions outside of rows. */
 static int64_t product_of(const along *a)
 {
     return tn__cpu_numel(a->extent, a->ndim);
 }
 
+/* Adds an innermost dimension, merged with the former innermost dimension if
+ * the strides allow it. */
 static void push(along *a, int64_t extent, int64_t in, int64_t out)
 {
     const uint32_t last = a->ndim - 1;
@@ -51,8 +65,8 @@ static void push(along *a, int64_t extent, int64_t in, int64_t out)
     a->out_stride[a->ndim++] = out;
 }
 
-/* The one dimension on which indices and weights depend; ndim: there is no
- * such. */
+/* Returns the tap dimension: the one dimension on which indices and weights
+ * depend. Returns the number of dimensions if there is none or several. */
 static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
 {
     const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
@@ -71,7 +85,8 @@ static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
     return own;
 }
 
-/* Finds dimensions and rows. False: the layout does not suit. */
+/* Finds the rows and the dimensions outside of them. own: the tap dimension.
+ * Returns false if the layout does not suit either case. */
 static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -101,7 +116,7 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
         in->index_stride[0] != 1 || out->stride[own] != 1)
         return false;
     a->ndim--;
-    a->entries = 1; /* counted later */
+    a->entries = 1; /* a table is used; fill_entries counts its entries */
     a->rows = (tn_cpu_tap_rows){.count = a->extent[a->ndim],
                                 .n = launch->extent[own],
                                 .from = in->index_extent[0],
@@ -110,8 +125,10 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Reads offsets and weights: at[t * n + k] for tap t of result k; for whole
- * rows at[k * count + t]. False: an index is out of range. */
+/* Reads the offsets and weights of the taps. Tap t of result k is
+ * at[t * n + k], where n is the extent of the tap dimension. For sums of whole
+ * rows, tap t of row k is at[k * count + t]. Returns false if an index is out
+ * of range. */
 static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -136,13 +153,15 @@ static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
+/* Most entries of a row's table. */
 static int64_t max_entries(const along *a)
 {
     return 3 * (a->rows.n / a->built->routines->tap_points + 1);
 }
 
-/* Fills the entries of a row. The last one begins earlier if that makes it a
- * whole vector. False: there are more than are worth it (taps_blocks.c). */
+/* Fills the table of a row. The last entry may overlap the one before if it is
+ * then a whole vector of results. Returns false if there would be so many
+ * entries that a table is not worth it (taps_blocks.c). */
 static bool fill_entries(along *a)
 {
     const int64_t n = a->rows.n, lanes = a->built->routines->tap_points;
@@ -170,7 +189,7 @@ static bool fill_entries(along *a)
     return true;
 }
 
-/* The rows of a unit. */
+/* Returns the rows of a unit. */
 static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
 {
     const int64_t first = unit % a->parts * a->unit_rows;
@@ -189,6 +208,7 @@ static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
     return rows;
 }
 
+/* Computes the results of a unit. */
 static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -208,6 +228,7 @@ static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
                          0);
 }
 
+/* Computes the units of task number `task`. */
 static void run_units(void *context, int64_t task)
 {
     const along *a = context;
@@ -229,6 +250,7 @@ static void run_units(void *context, int64_t task)
     tn__cpu_fpu_restore(fpu);
 }
 
+/* Cuts the rows into units and the units into tasks, and runs the tasks. */
 static void run_all(along *a)
 {
     a->unit_rows =

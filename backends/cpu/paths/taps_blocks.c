@@ -1,14 +1,17 @@
-/* taps_blocks.c: sums of taps, such as an interpolation. Blocks that share
- * indices (hoist.c) share weights too. The first of them fills a table: for
- * each vector of points and each tap, where its elements begin, which of them
- * each point reads, and the weights. All others compute a vector of results at
- * once, in registers. */
+/* taps_blocks.c: weighted sums of a few elements, as in grid_sample and
+ * interpolate. taps.h defines a tap; a point is one result.
+ *
+ * Blocks that share indices (hoist.c) share the weights too. The first of these
+ * blocks fills a table. The table has an entry for each vector of points. For
+ * each tap, the entry says where in the input the vector's elements begin,
+ * which of them each point reads, and with which weight. The later blocks
+ * compute a vector of results at a time, in registers. */
 #include <string.h>
 
 #include "taps.h"
 
-#define TABLE_BYTES 24576 /* half an L1 */
-#define MAX_POINTS 2048
+#define TABLE_BYTES 24576 /* bytes of a block's table: half an L1 */
+#define MAX_POINTS 2048   /* most points of a block */
 
 int64_t tn__cpu_taps_block(const tn_built *built)
 {
@@ -17,8 +20,10 @@ int64_t tn__cpu_taps_block(const tn_built *built)
     return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MAX_POINTS);
 }
 
-/* Most entries of a table: offsets may be too far apart for whole vectors (in
- * rows of 24 elements, every other vector). More are not worth it. */
+/* Returns the most entries of a table: three for each vector of points. A
+ * vector needs more than one entry if its offsets are far apart, as when it
+ * crosses the end of a row: with rows of 24 elements every other vector does.
+ * With more entries a table is not worth it. */
 static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);
@@ -41,7 +46,7 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     return shared;
 }
 
-/* A tap with weight 0 reads nothing. */
+/* A tap with weight 0 reads nothing, so its offset is ignored. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most)
 {
@@ -85,9 +90,10 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
     }
 }
 
-/* Fills the table for blocks like the current one: whole blocks have one table,
- * shorter ones at the end of a dimension another. No entries: there can be
- * none. */
+/* Fills the table for blocks of the current size. Whole blocks have one table,
+ * and shorter blocks at the end of a dimension another. The number of entries
+ * stays 0 if no table is possible: an index is out of range, or there would be
+ * too many entries. */
 static void fill_table(cpu_task *task, cpu_tap_table *table)
 {
     const cpu_taps *taps = &task->plan->built->taps;
@@ -128,7 +134,7 @@ bool tn__cpu_run_taps(cpu_task *task)
 {
     const cpu_taps *taps = &task->plan->built->taps;
     cpu_tap_table *table = &task->taps[task->count < task->plan->block];
-    if (!task->shared.skip) /* the first block computes what is shared */
+    if (!task->shared.skip) /* the first block computes indices and weights */
         return false;
     if (table->outer != task->shared.outer)
         fill_table(task, table);

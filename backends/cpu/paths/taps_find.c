@@ -1,6 +1,9 @@
-/* taps_find.c: recognises programs that sum taps. */
+/* taps_find.c: recognises programs that compute short weighted sums of loads by
+ * an index, such as interpolation. taps.h defines a tap. */
 #include "taps.h"
 
+/* Returns the hoistable LOAD of an operand by the index in slot `index` (NONE:
+ * without an index), or NULL. */
 static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
                                uint32_t index)
 {
@@ -13,17 +16,20 @@ static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
     return NULL;
 }
 
+/* Returns instruction n if it is a LOAD without an index, else NULL. */
 static const tn_kernel_ins *plain_load(const tn_program *program, uint32_t n)
 {
     const tn_kernel_ins *ins = n == TN_NONE ? NULL : &program->ins[n];
     return ins && ins->op == TN_K_LOAD && ins->a == TN_NONE ? ins : NULL;
 }
 
+/* Operand numbers of a tap, and TN_LOAD_... flags of its load by an index. */
 typedef struct tap_operands {
-    uint32_t in, index, weight, flags; /* flags of the load by an index */
+    uint32_t in, index, weight, flags;
 } tap_operands;
 
-/* Matches where(w == 0, 0, x[i] * w). */
+/* Does instruction n compute a tap, where(w == 0, 0, x[i] * w)? If so, fills
+ * *tap. */
 static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 {
     const tn_kernel_ins *all = program->ins, *select = &all[n];
@@ -49,6 +55,8 @@ static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
            program->operand[tap->weight].dtype == TN_F32;
 }
 
+/* Adds the tap that instruction n computes to built->taps. Returns false if it
+ * computes none, or if there are too many taps. */
 static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
 {
     cpu_taps *taps = &built->taps;
@@ -70,8 +78,8 @@ static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
     return true;
 }
 
-/* The depth of the tree of additions of value n; more than `most` if it is
- * deeper. */
+/* Returns the depth of the tree of additions that computes value n, or a number
+ * above `most` if the tree is deeper. */
 static int depth_of(const tn_program *program, uint32_t n, int most)
 {
     const tn_kernel_ins *ins = &program->ins[n];
@@ -82,8 +90,9 @@ static int depth_of(const tn_program *program, uint32_t n, int most)
     return 1 + (a > b ? a : b);
 }
 
-/* Adds the taps that value n sums, in a tree of the given depth whose first
- * leaf is `leaf`. */
+/* Adds the taps of the sum that value n is: a tree of additions of the given
+ * depth, whose leaves are numbered from `leaf` on. Returns false if a leaf is
+ * no tap. */
 static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                      int leaf, int depth)
 {
@@ -100,8 +109,8 @@ static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                     depth - 1);
 }
 
-/* The only store of a program of float32. NULL: there are others, or the
- * instruction set has no loop for sums of taps. */
+/* Returns the only STORE of a program, if the program stores float32 and the
+ * instruction set has a routine for sums of taps. Returns NULL otherwise. */
 static const tn_kernel_ins *only_store(const tn_built *built,
                                        const tn_program *program)
 {

@@ -1,9 +1,13 @@
-/* taps_rows.c: sums over short rows of taps, written out as a program without
- * rows, one for each number of taps. */
+/* taps_rows.c: weighted sums over short rows: out[row] = sum over t of
+ * in[index[row][t]] * weight[row][t]. taps.h defines a tap.
+ *
+ * For each length of rows that occurs, a second program without a reduction is
+ * built, in which the sum is unrolled to a tree of additions. The launch then
+ * runs this elementwise program. */
 #include "taps.h"
 
-/* Builds the program for rows of `count` taps: the taps are added in the order
- * of a row's lanes. */
+/* Builds the unrolled program for rows of `count` taps. The order of additions
+ * is that of the lanes of a reduction (plugin.h). */
 static tn_status build_written(const tn_built *built, int count,
                                tn_built **written)
 {
@@ -58,6 +62,8 @@ static tn_status build_written(const tn_built *built, int count,
     return status;
 }
 
+/* Returns the unrolled program in *written, built on the first call. Any thread
+ * may call. */
 static tn_status find_written(tn_built *built, int count, tn_built **written)
 {
     _Atomic(tn_built *) *at = &built->row_taps.written[count];
@@ -74,8 +80,9 @@ static tn_status find_written(tn_built *built, int count, tn_built **written)
     return status;
 }
 
-/* Are all indices in range? They may vary along one outer dimension. The path
- * that goes row by row reports which is not. */
+/* Checks that all indices are in [0, extent). Returns false if one is not, or
+ * if the indices vary along more than one outer dimension. The launch then goes
+ * row by row, which reports an index that is out of range. */
 static bool all_inside(const tn_launch *launch, const tn_launch_operand *at,
                        uint32_t row, int64_t extent)
 {

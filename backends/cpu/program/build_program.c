@@ -1,10 +1,12 @@
-/* build_program.c: compiles a program for groups of whole rows and for streamed
- * rows. */
+/* build_program.c: compiles a program in all its forms: for rows that fit a
+ * block, for longer rows, for rows of contiguous subrows, and for blocks that
+ * share indices (program.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "program.h"
 
+/* Does the program have several stages, a row part or a reduction? */
 static bool has_rows(const tn_program *program)
 {
     if (program->stage_count != 1 || program->stage[0].row_count > 0)
@@ -15,6 +17,7 @@ static bool has_rows(const tn_program *program)
     return false;
 }
 
+/* Does the operation read the slot? */
 static bool reads(const cpu_code *code, const cpu_op *op, uint32_t slot)
 {
     const cpu_segment *s =
@@ -25,6 +28,7 @@ static bool reads(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->a == slot || op->b == slot || op->c == slot;
 }
 
+/* Does the operation write the slot? */
 static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
 {
     const cpu_segment *s =
@@ -35,8 +39,8 @@ static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->out == slot;
 }
 
-/* The operation before `before` that makes the value of a slot; NONE: there is
- * none. */
+/* Returns the number of the last operation before number `before` that writes a
+ * slot, or TN_CPU_NONE. */
 static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 {
     while (before-- > 0)
@@ -45,9 +49,9 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
     return TN_CPU_NONE;
 }
 
-/* Operands, as bits, whose loaded values are read by operation `from` or a
- * later one. If such a value is left in memory, the memory must not change
- * before that read. */
+/* Returns, as bits, the operands whose loaded values operation `from` or a
+ * later operation reads. A load may leave its value in the operand's memory, so
+ * this memory must not change before that read. */
 static uint32_t read_from(const cpu_code *code, uint32_t from)
 {
     uint32_t bits = 0;
@@ -63,10 +67,11 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
     return bits;
 }
 
-/* An in-place update, such as an optimizer's, reads and writes the same memory.
- * No copy is needed if each value is written after the last use of what was
- * read there. A routine may overwrite an operand of its last use; a printed
- * function may not. */
+/* Fills read_after_write. An in-place update, such as an optimizer's step,
+ * reads and writes the same memory. It needs no copy if each element is written
+ * after the last use of the value that was loaded from there. A routine may
+ * write its result over an operand that it reads for the last time, but a
+ * mathematical function may not. */
 static void find_read_after_write(tn_built *b)
 {
     const cpu_code *code = &b->kept;
@@ -88,10 +93,12 @@ static void find_read_after_write(tn_built *b)
     }
 }
 
-/* Reductions of columns read products and differences from their operands in
- * place, where machine code would write them to a block first. For rows of
- * several subrows, machine code reduces chunks that a routine would first have
- * to copy together. */
+/* Compiles the code for rows that are too long for a block. If reductions of
+ * columns can read the factors of products in place, `streamed` uses routines:
+ * machine code would first write the products to a block. by_subrows is then
+ * machine code, because it reduces chunks that span several subrows, which a
+ * routine would first have to copy together. Otherwise `streamed` is machine
+ * code and by_subrows is empty. */
 static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
     tn_cpu_routines plain = *b->routines;

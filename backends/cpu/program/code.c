@@ -1,4 +1,4 @@
-/* code.c: releases compiled code. */
+/* code.c: frees compiled code. */
 #include <stdlib.h>
 
 #include "code.h"

@@ -1,144 +1,188 @@
-/* code.h: compiled code: a flat list of block operations over slots, in
- * stages. */
+/* code.h: the compiled form of a program (a fused kernel): a flat list of
+ * operations, each of which processes a whole block of elements.
+ *
+ * Words used here and in run/:
+ * - A row is one point of the outer dimensions, with all elements of the row
+ *   dimensions. Reductions have one result per row.
+ * - A group is the set of adjacent rows that a thread processes together. A
+ *   block is the set of elements that one operation processes at once: a whole
+ *   group, or a piece of a row.
+ * - Columns are adjacent rows for which the elements of equal index are
+ *   contiguous in memory, as in a sum over the first dimension.
+ * - A value is the result of one instruction of the program: a scalar for the
+ *   launch, one scalar per row, or one scalar per element. A slot stores a
+ *   value.
+ * - A stage is one pass over the rows. Its elem part holds the operations on
+ *   elements, including reductions. Its row part then computes scalars per row
+ *   from the reductions' results. The uniform part runs once per launch.
+ * - A segment is a run of operations compiled to one piece of machine code. */
 #ifndef TN_CPU_CODE_H
 #define TN_CPU_CODE_H
 
 #include "../cpu.h"
 #include "../jit/native_body.h"
 
-/* Where the values of a slot are stored. */
+/* The space of a slot: how many scalars it holds. */
 enum {
-    CPU_CONSTANT, /* in the code itself: one value */
-    CPU_UNIFORM,  /* one value for the launch */
-    CPU_ROW,      /* one for each row of the group */
-    CPU_ELEM,     /* one for each element of the block */
-    CPU_GROUP     /* one for each element of the group: later stages read it */
+    CPU_CONSTANT, /* one scalar, stored in the compiled code */
+    CPU_UNIFORM,  /* one scalar for the launch */
+    CPU_ROW,      /* one scalar for each row of the group */
+    CPU_ELEM,     /* one scalar for each element of the block */
+    CPU_GROUP     /* one scalar for each element of the group, because a later
+                     stage reads the value */
 };
 
 typedef struct cpu_slot {
-    uint8_t space, bytes;
-    uint32_t offset; /* CONSTANT, UNIFORM: in bytes; others: bytes times the
-                        number of values */
+    uint8_t space, bytes; /* bytes of one scalar */
+    /* Where the slot begins in the memory of its space. CONSTANT and UNIFORM:
+     * in bytes. ROW, ELEM and GROUP: in bytes per row or element, so the
+     * address is base + offset * (rows or elements). */
+    uint32_t offset;
 } cpu_slot;
 
+/* The code of an operation. out, a, b, c, where, index and jump are fields of
+ * cpu_op. */
 enum {
-    CPU_RUN,       /* run(out, a, b, c) */
-    CPU_MATH,      /* math(out, a, b, c): a printed function */
-    CPU_PAIR,      /* out = PHILOX of a, where = PHILOX of a + 1; b, c: one
-                      value */
-    CPU_BROADCAST, /* out[element] = a[row] */
-    CPU_FILL,      /* out[i] = the one value of a */
-    CPU_PARAM,     /* out = parameter index */
-    CPU_ROWLEN,
-    CPU_LOAD, /* out = operand number `index`; a, b, c: its I64 indices */
-    CPU_OFFSET,
-    CPU_STORE,
-    CPU_REDUCE, /* reduction number `index` of a. If a is b * c, it may read
-                   these factors of rows instead, each minus the row's narrow[1]
-                   or narrow[2] if there is one. With column_form it may read
-                   the operands of columns */
-    CPU_LOOP,   /* out = the iteration, a: its bound, b: the mask of active
-                   elements; bound 0 skips `jump` operations */
-    CPU_WHILE,  /* b &= a; if no element is active, skips `jump` operations */
-    CPU_END,    /* next iteration of the loop, `jump` operations back */
-    CPU_NATIVE, /* segment number `index`: several operations as machine code
-                   (native_body.h) */
-    CPU_NOP     /* removed: nothing reads the result */
+    CPU_RUN,  /* calls the routine run(out, a, b, c) */
+    CPU_MATH, /* calls the generated mathematical function math(out, a, b, c) */
+    CPU_PAIR, /* two draws of the random generator: out = PHILOX(a, b, c) and
+                 where = PHILOX(a + 1, b, c), where b and c are scalars */
+    CPU_BROADCAST, /* out[element] = a[row of the element] */
+    CPU_FILL,      /* out[i] = the scalar in slot a */
+    CPU_PARAM,     /* out = launch parameter number `index` */
+    CPU_ROWLEN,    /* out = the number of elements of a row */
+    CPU_LOAD,      /* out = the elements of operand number `index`. If a, b, c
+                      are present, they are I64 indices (a gather) */
+    CPU_OFFSET,    /* out = the offset of each element of operand number
+                      `index`: an affine function of its coordinates */
+    CPU_STORE,     /* writes slot a to operand number `index` */
+    CPU_REDUCE,    /* reduction number `index` of slot a. If slot a holds
+                      products of two factors, a reduction of contiguous rows
+                      may read the factors from slots b and c instead, and
+                      subtract the scalars per row in slot narrow[1] from b and
+                      narrow[2] from c if present. If column_form is set, a
+                      reduction of columns may read the operands of the
+                      preceding operations instead of slot a */
+    CPU_LOOP,      /* begins a loop: out = the iteration number, a = the upper
+                      bound, b = the mask of active elements. If the bound is
+                      not positive, `jump` operations are skipped */
+    CPU_WHILE,     /* b &= a. If no element is active, `jump` operations are
+                      skipped */
+    CPU_END,       /* ends an iteration: goes `jump` operations back */
+    CPU_NATIVE,    /* runs segment number `index` (native_body.h) */
+    CPU_NOP        /* a removed operation: nothing reads the result */
 };
 
-/* Flags of an operation. */
+/* Flags of an operation. "In place" means that a slot points to an operand's
+ * memory, so that nothing is copied. */
 enum {
-    LOAD_ZERO = 1 << 0,       /* an index out of range reads 0 and is no
-                                 fault */
-    LOAD_FOLDED = 1 << 1,     /* only reductions read it; they accept columns
-                                 with any stride */
-    LOAD_LENT = 1 << 2,       /* only operations that can run row by row read
-                                 it: all rows may share one row of memory. With
-                                 FOLDED: these and reductions, which read blocks
-                                 of columns in place */
-    LOAD_SINGLE = 1 << 3,     /* LENT, and all readers accept one value: if the
-                                 value is the same for the whole block, it stays
-                                 in memory */
-    STORE_DIRECT = 1 << 4,    /* the operation that makes the value, in the same
-                                 part, may write it to its destination */
-    STORE_CHUNKED = 1 << 5,   /* DIRECT, made by a printed function, which runs
-                                 chunk by chunk and may use non-temporal
-                                 stores */
-    STORE_STREAMED = 1 << 6,  /* DIRECT, made by machine code, which may use
-                                 non-temporal stores if every row begins at a
-                                 vector boundary */
-    RUN_FACTORS = 1 << 7,     /* only the reduction `jump` operations later
-                                 reads it; it is skipped when that reads its
-                                 factors from rows, */
-    RUN_COLUMNS = 1 << 8,     /* or from columns */
-    BROADCAST_NEEDED = 1 << 9 /* operations that cannot read one value a row
-                                 need it, too */
+    /* An index that is out of range reads 0 and is no error. */
+    LOAD_ZERO = 1 << 0,
+    /* Only reductions read the loaded value. They accept columns with any
+     * stride, so the value stays in place. */
+    LOAD_FOLDED = 1 << 1,
+    /* A lent load. Only operations that can run row by row read the value, so
+     * its rows may have any stride: 0 if all rows are the same memory. With
+     * LOAD_FOLDED, reductions read the value too, and accept blocks of columns
+     * in place. */
+    LOAD_LENT = 1 << 2,
+    /* A lent load, all of whose readers also accept a scalar. If the value is
+     * the same for the whole block, its slot points to that one element. */
+    LOAD_SINGLE = 1 << 3,
+    /* The operation of the same part that computes the stored value may write
+     * it to the destination itself. */
+    STORE_DIRECT = 1 << 4,
+    /* STORE_DIRECT whose value comes from a mathematical function. The function
+     * runs in small chunks, which may go out by non-temporal stores. */
+    STORE_CHUNKED = 1 << 5,
+    /* STORE_DIRECT whose value comes from machine code, which may use
+     * non-temporal stores if every row begins at a vector boundary. */
+    STORE_STREAMED = 1 << 6,
+    /* Only the reduction `jump` operations later reads the result of this RUN.
+     * RUN_FACTORS: the RUN is skipped when that reduction of rows reads the
+     * factors. RUN_COLUMNS: the RUN is skipped when that reduction of columns
+     * reads the RUN's operands. */
+    RUN_FACTORS = 1 << 7,
+    RUN_COLUMNS = 1 << 8,
+    /* At least one reader of this BROADCAST needs the block: it cannot read one
+     * scalar per row. */
+    BROADCAST_NEEDED = 1 << 9
 };
 
-/* What the operations before a REDUCE compute: from the operands of the last
- * one, or of the second last one and a number. */
+/* column_form: the expression that the one or two operations before a REDUCE
+ * compute. a, b and c are operands of those operations. */
 enum {
     CPU_PRODUCT = 1,    /* a * b */
     CPU_CENTERED,       /* (a - b) * c */
     CPU_TRIPLE,         /* (a * b) * c */
-    CPU_CENTERED_SCALED /* (a - b) * c * number */
+    CPU_CENTERED_SCALED /* (a - b) * c * scale: two operations */
 };
 
 typedef struct cpu_op {
-    uint8_t code;
-    uint8_t scalar;        /* bits: a, b, c are one value each */
-    uint8_t type;          /* register type (CPU_F32 ...) of the value */
-    uint16_t flags;        /* LOAD_..., STORE_..., RUN_..., BROADCAST_... */
-    uint8_t row;           /* bits: for a, b, c narrow[] has one value for each
-                              row, read instead where rows are long */
-    uint8_t lent;          /* bits: a, b, c come from a LENT load */
-    uint8_t allowed;       /* bits: a, b, c may be one value */
-    uint8_t column_form;   /* REDUCE: CPU_PRODUCT ... */
-    bool hoistable;        /* hoisted code: independent of loads by an index.
-                              For such a load: its indices are */
-    uint8_t kernel;        /* RUN: TN_K_... */
-    uint8_t from;          /* RUN: register type of a */
-    uint32_t where;        /* PAIR: second result; LOAD of hoisted code: a slot
-                              for the offsets */
-    uint32_t out, a, b, c; /* slots */
+    uint8_t code;   /* CPU_RUN ... */
+    uint8_t scalar; /* bits 0, 1, 2: slots a, b, c hold one scalar */
+    uint8_t type;   /* register type (CPU_F32 ...) of the result */
+    uint16_t flags; /* LOAD_..., STORE_..., RUN_..., BROADCAST_... */
+    /* Bits 0, 1, 2: a, b, c are broadcasts of scalars per row. Where rows are
+     * long, the operation reads the scalars from narrow[] instead. */
+    uint8_t row;
+    uint8_t lent;        /* bits 0, 1, 2: a, b, c come from a lent load */
+    uint8_t allowed;     /* bits 0, 1, 2: the routine accepts a scalar as a, b,
+                            c */
+    uint8_t column_form; /* REDUCE: CPU_PRODUCT ..., or 0 */
+    /* Hoisted code: the result does not depend on a load by an index. For a
+     * load by an index: its indices do not depend on another such load. */
+    bool hoistable;
+    uint8_t kernel; /* RUN: the kernel instruction, TN_K_... */
+    uint8_t from;   /* RUN: register type of a */
+    /* PAIR: slot of the second result. LOAD of hoisted code: slot of the
+     * elements' offsets in the operand. */
+    uint32_t where;
+    uint32_t out, a, b, c; /* slots, or TN_CPU_NONE */
+    /* Slots of a, b, c before they were broadcast. REDUCE: see CPU_REDUCE. */
     uint32_t narrow[3];
-    uint32_t index; /* operand, parameter, reduction, loop depth; MATH: function
-                       of the program */
-    uint32_t jump;  /* REDUCE: 1 + the segment that computes it where rows are
-                       long */
+    /* Number of the operand, parameter, reduction or segment. Loops: nesting
+     * depth. MATH: number of the program's function. */
+    uint32_t index;
+    /* Number of operations, for loops and RUN_... flags. REDUCE: 1 + the number
+     * of the segment that computes the reduction where rows are long, or 0. */
+    uint32_t jump;
     tn_cpu_run *run;
     tn_cpu_math *math;
 } cpu_op;
 
 typedef struct cpu_part {
-    uint32_t first, count; /* of ops[] */
+    uint32_t first, count; /* range of op[] */
 } cpu_part;
 
 typedef struct cpu_reduce {
-    uint8_t kind, type; /* type of the values that are reduced */
+    uint8_t kind, type; /* TN_REDUCE_...; register type of the input */
     uint32_t in, out;   /* slots */
 } cpu_reduce;
 
 typedef struct cpu_stage {
     cpu_part elem, row;
-    uint32_t reduce_first, reduce_count;
+    uint32_t reduce_first, reduce_count; /* range of reduce[] */
 } cpu_stage;
 
-/* Operations that run as one piece of machine code. */
+/* An operand of a segment. */
 typedef struct cpu_native_operand {
-    uint32_t wide;   /* slot of a block; NONE: one value */
-    uint32_t narrow; /* slot of one value, or of one for each row, read instead
-                        of the block where rows are long; NONE */
-    uint8_t bytes;
-    bool lent;
+    /* Slot of a block; NONE if the operand is a scalar. */
+    uint32_t wide;
+    /* Slot of a scalar, or of one scalar per row. Where rows are long, the code
+     * reads the latter instead of the block. NONE: there is only a block. */
+    uint32_t narrow;
+    uint8_t bytes; /* bytes of one element */
+    bool lent;     /* the block comes from a lent load */
 } cpu_native_operand;
+
+/* Several operations that run as one piece of machine code. */
 typedef struct cpu_segment {
     cpu_native native;
     cpu_native_operand operand[TN_CPU_NATIVE_OPERANDS];
     uint32_t result[TN_CPU_NATIVE_RESULTS]; /* slots */
     uint32_t reduce[TN_CPU_NATIVE_FOLDS];   /* numbers of reductions */
-    uint32_t work;                          /* approximate instructions for a
-                                               vector */
+    uint32_t work; /* approximate number of instructions for one vector */
 } cpu_segment;
 
 typedef struct cpu_code {
@@ -146,36 +190,45 @@ typedef struct cpu_code {
     cpu_slot *slot;
     cpu_stage *stage;
     cpu_reduce *reduce;
-    cpu_segment **segment; /* owned, as is each entry */
-    uint8_t *constant;
+    cpu_segment **segment; /* the array and its entries are owned */
+    uint8_t *constant;     /* memory of CONSTANT slots */
     uint32_t op_count, slot_count, stage_count, reduce_count, segment_count;
-    uint32_t work;        /* for one element: operations; a function counts as
-                             several */
+    /* Operations that one element costs. A mathematical function counts as
+     * several. */
+    uint32_t work;
     uint32_t *group_slot; /* the slots of space CPU_GROUP */
     uint32_t group_slot_count;
+    /* Bytes of the slots of each space. row_bytes is per row, elem_bytes and
+     * group_bytes are per element. */
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
-    bool folds_loads;    /* its elem parts only load and reduce */
-    bool folds_columns;  /* or compute what reductions can read from columns */
-    bool hoisted;        /* hoistable values keep their slots from block to
-                            block */
+    bool folds_loads; /* the elem parts only load values and reduce them */
+    /* The elem parts only load values, reduce them, and compute expressions
+     * whose operands reductions of columns can read (column_form). */
+    bool folds_columns;
+    bool hoisted; /* hoistable values keep their memory from block to block, so
+                     that later blocks can skip their operations */
     uint32_t loop_depth; /* deepest nesting of loops */
-    cpu_part uniform;
+    cpu_part uniform;    /* operations that run once per launch */
 } cpu_code;
 
-/* Compiles one of the codes; keep: for groups of whole rows. */
+/* Compiles a program (compile_program.c). keep: a block is a whole group, so
+ * later stages reuse the values of earlier ones. Otherwise every stage computes
+ * again what it needs. hoisted: for blocks that share indices (hoist.c). The
+ * code is then empty if the program has no suitable loads by an index. */
 tn_status tn__cpu_compile(const tn_program *program,
                           const tn_cpu_routines *routines, bool keep,
                           bool hoisted, cpu_code *code);
 void tn__cpu_code_release(cpu_code *code);
-/* Fuses pairs of operations where that saves a pass (fuse.c). */
+/* Fuses pairs of operations where this saves a pass over a block (fuse.c). */
 tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code);
-/* Finds operations that can run as machine code (native_find.c). */
+/* Replaces operations that can run as machine code by segments
+ * (native_find.c). */
 tn_status tn__cpu_find_native(const tn_program *program,
                               const tn_cpu_routines *routines, bool keep,
                               cpu_code *code);
-/* Places ELEM slots so that slots with disjoint lifetimes share memory. Slots
- * that a later part reads become GROUP slots (place_slots.c). */
+/* Assigns memory to ELEM slots. Slots with disjoint lifetimes share memory.
+ * ELEM slots that a later stage reads become GROUP slots (place_slots.c). */
 tn_status tn__cpu_place_slots(cpu_code *code);
 
 #endif

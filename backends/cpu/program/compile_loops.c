@@ -1,9 +1,10 @@
-/* compile_loops.c: loops as block operations. All elements of a block iterate
- * together. A mask marks the active ones, and only their carried values change.
- * The block leaves the loop when no element is active. */
+/* compile_loops.c: compiles loops to block operations. All elements of a block
+ * iterate together. A mask marks the active elements, and only their carried
+ * values change. The block leaves the loop when no element is active. */
 #include "compile_program.h"
 
-/* The CARRYs' initial values are copied ahead of the loop. */
+/* Copies the initial values of the CARRYs to their slots, then adds the
+ * CPU_LOOP. */
 uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
                              uint32_t at, uint32_t count)
 {
@@ -47,14 +48,16 @@ uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
     return carries;
 }
 
+/* Is the value a CARRY of this loop? */
 static bool is_carry(const frame *f, const loop *l, uint32_t value)
 {
     return value >= l->first_carry && value < l->first_carry + l->carry_count &&
            f->ins[value].op == TN_K_CARRY;
 }
 
-/* Carried values: the new value where the element is active. A carry that reads
- * the old value of another carry gets a copy of it first. */
+/* Updates the carried values, then adds the CPU_END. Each carried value becomes
+ * its new value where the element is active. If the new value is another CARRY,
+ * its old value is copied first, before any carried value changes. */
 void tn__cpu_compile_end(compiler *c, frame *f)
 {
     loop *l = &c->loop[c->depth - 1];

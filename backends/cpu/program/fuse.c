@@ -1,15 +1,17 @@
-/* fuse.c: fuses two arithmetic operations when only the second reads the
- * first's result. That saves a pass over a block. Each still rounds, so no bit
- * changes. */
+/* fuse.c: fuses two arithmetic operations, such as a subtraction and a
+ * multiplication, when only the second one reads the result of the first. That
+ * saves a pass over a block. Both operations still round, so no bit of the
+ * result changes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile_program.h"
 
-#define SEVERAL UINT32_MAX /* more than one reader */
+#define SEVERAL UINT32_MAX /* the slot has more than one reader */
 
-/* The index of an operation in tn_cpu_routines.pair, as the first one; -1: no
- * arithmetic operation. */
+/* Returns 0, 1 or 2 for a floating-point addition, subtraction or
+ * multiplication, and its register type in *type. This is the second index of
+ * tn_cpu_routines.pair. Returns -1 for other operations. */
 static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
                    unsigned *type)
 {
@@ -24,8 +26,8 @@ static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
     return -1;
 }
 
-/* The reader of each slot: 1 + its operation's number, 0 for none, or
- * SEVERAL. */
+/* Sets reader[slot] to 1 + the number of the only operation that reads the
+ * slot, to 0 if no operation does, or to SEVERAL. */
 static void find_readers(const cpu_code *code, uint32_t *reader)
 {
     memset(reader, 0, (code->slot_count + 1u) * sizeof *reader);
@@ -38,17 +40,22 @@ static void find_readers(const cpu_code *code, uint32_t *reader)
     }
 }
 
+/* Moves bit `from` to position `to`. */
 static unsigned bit(unsigned bits, int from, int to)
 {
     return (bits >> from & 1) << to;
 }
 
-/* first makes operand `at` of second; second becomes both. */
+/* Fuses two operations of which `first` computes operand `at` of `second`:
+ * `second` becomes the fused operation with the operands a, b of `first` and,
+ * as c, its own other operand. kind: results of kind_of. */
 static void join(const tn_cpu_routines *routines, unsigned type,
                  const int kind[2], const cpu_op *first, cpu_op *second,
                  int at)
 {
-    static const uint8_t place[] = {0, 1, 3}; /* t - z; z - t has index 2 */
+    /* The last index of pair[][][]: 0 is t + c, 1 is t - c, 3 is t * c. c - t,
+     * which has index 2, needs at == 1. */
+    static const uint8_t place[] = {0, 1, 3};
     int other = 1 - at;
     unsigned how = kind[1] == 1 && at == 1 ? 2 : place[kind[1]];
     second->run = routines->pair[type][kind[0]][how];
@@ -65,7 +72,8 @@ static void join(const tn_cpu_routines *routines, unsigned type,
     second->allowed = 7;
 }
 
-/* Fuses pairs within a part. */
+/* Fuses pairs of operations within a part. maker[slot]: 1 + the number of the
+ * operation that computes the slot; 0 outside of the part. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
                       const cpu_part *part, const uint32_t *reader,
                       uint32_t *maker)
@@ -92,15 +100,17 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     }
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
-            maker[code->op[i].out] = 0; /* a part's makers are its own */
+            maker[code->op[i].out] = 0; /* the next part begins anew */
 }
 
+/* Does the slot hold one scalar for each element of a block? */
 static bool is_block(const cpu_code *code, uint32_t slot)
 {
     return code->slot[slot].space == CPU_ELEM;
 }
 
-/* The operation of the part, before `end`, that makes a slot; NULL: none. */
+/* Returns the CPU_RUN of the part, before operation `end`, that computes a
+ * slot, or NULL. */
 static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
                         const cpu_op *end, uint32_t slot)
 {
@@ -110,8 +120,8 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
     return NULL;
 }
 
-/* Moves an operation to its place before the only reduction that needs it, so
- * that operations that can be skipped are adjacent. */
+/* Moves an operation to `distance` operations before the only reduction that
+ * needs its result, so that the operations that may be skipped are adjacent. */
 static void move_before(cpu_op *op, cpu_op *reduction, int distance,
                         uint16_t flags)
 {
@@ -122,8 +132,8 @@ static void move_before(cpu_op *op, cpu_op *reduction, int distance,
     place->jump = (uint32_t)distance;
 }
 
-/* The form in which a reduction can read this operation's operands from
- * columns; 0: none. */
+/* Returns the column_form (CPU_PRODUCT ...) of an operation whose operands a
+ * reduction of columns can read, or 0. */
 static unsigned column_form_of(const tn_cpu_routines *routines,
                                const cpu_op *op)
 {
@@ -133,16 +143,18 @@ static unsigned column_form_of(const tn_cpu_routines *routines,
                                                       : 0;
 }
 
-/* A part whose reductions read factors. */
+/* A part whose sums of products are to read the factors themselves. */
 typedef struct fusion {
     const tn_cpu_routines *routines;
     cpu_code *code;
     const cpu_part *part;
-    uint32_t *reader; /* as find_readers fills it */
+    uint32_t *reader; /* reader[slot], see find_readers */
 } fusion;
 
-/* A factor of a product. If it is x - center with a number of the row, returns
- * x, and in *subtract the operation. */
+/* Looks at one factor of a product. If the factor is x - center, where center
+ * is a scalar per row, returns the slot of x and stores the slot of the center
+ * in *center and the subtraction in *subtract. Otherwise returns `factor`, with
+ * *center = TN_CPU_NONE. */
 static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
                          uint32_t *center, cpu_op **subtract)
 {
@@ -158,11 +170,12 @@ static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
     return op->a;
 }
 
-/* A sum of products that nothing else reads can read the factors itself. Then
- * neither the products nor centered factors need a block. With rows, each
- * factor may be centered by a number of the row, as in a variance. With
- * columns, one factor may be centered by a number of each element index and the
- * product scaled by another, as in the gradient of layer_norm's weight. */
+/* Lets each sum of products read the factors, if nothing else reads the
+ * products. Then neither the products nor centered factors need a block. In
+ * reductions of contiguous rows each factor may be centered by a scalar per
+ * row, as in a variance. In reductions of columns one factor may be centered by
+ * center[k], and the product scaled by scale[k], where k is the index of the
+ * element in the column, as in the gradient of layer_norm's weight. */
 static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
                             const cpu_part *part, uint32_t *reader)
 {
@@ -222,6 +235,7 @@ static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
     }
 }
 
+/* Copies a part's operations without CPU_NOPs to code->op[*count]. */
 static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;
@@ -233,7 +247,7 @@ static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 
 tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
 {
-    if (code->loop_depth > 0) /* jumps count operations */
+    if (code->loop_depth > 0) /* removed operations would break jumps */
         return TN_OK;
     size_t slots = code->slot_count + 1u;
     uint32_t *reader = calloc(2 * slots, sizeof *reader), count = 0;

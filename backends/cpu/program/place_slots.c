@@ -1,17 +1,20 @@
-/* place_slots.c: memory for the blocks of a compiled program. Two values with
- * disjoint lifetimes share memory: the fewer bytes an element takes, the more
- * elements of a block fit in L1. Memory for values of 8, 4 and 1 byte is
- * separate. So an operation may overwrite an operand of the same width at its
- * last use, element by element, and never half of one. */
+/* place_slots.c: assigns memory to the slots of a compiled program, like a
+ * register allocator. Slots with disjoint lifetimes share memory: the fewer
+ * bytes an element takes, the more elements of a block fit in L1. Slots of
+ * 8-byte, 4-byte and 1-byte elements never share memory with each other. So an
+ * operation may write its result, element by element, over an operand that it
+ * reads for the last time: both elements have the same address and size. */
 #include <stdlib.h>
 
 #include "code.h"
 
-/* From the operation that first writes a slot to the last one that reads it. */
+/* The lifetime of a slot: number of the operation that first writes the slot,
+ * and of the last operation that reads it. */
 typedef struct life {
     uint32_t first, last;
 } life;
 
+/* Extends the lifetime of a slot to operation `at`. */
 static void see(const cpu_code *code, life *lives, uint32_t slot, uint32_t at)
 {
     if (slot == TN_CPU_NONE || code->slot[slot].space != CPU_ELEM)
@@ -21,7 +24,8 @@ static void see(const cpu_code *code, life *lives, uint32_t slot, uint32_t at)
     lives[slot].last = at;
 }
 
-/* A loop reads a value from before it in every iteration. */
+/* Extends the lifetimes of slots that are written before a loop and read in it
+ * to the end of the loop: every iteration reads them. */
 static void extend_over_loops(const cpu_code *code, life *lives)
 {
     for (uint32_t i = code->op_count; i-- > 0;) {
@@ -35,14 +39,16 @@ static void extend_over_loops(const cpu_code *code, life *lives)
     }
 }
 
-/* A value that later blocks use shares its memory with no other. */
+/* Extends a slot's lifetime to the whole code, because later blocks read its
+ * value. The slot then shares its memory with no other. */
 static void keep(const cpu_code *code, life *lives, uint32_t slot)
 {
     if (slot != TN_CPU_NONE && code->slot[slot].space == CPU_ELEM)
         lives[slot] = (life){0, code->op_count - 1};
 }
 
-/* A value that a later part reads gets memory for the whole group. */
+/* Turns each slot that a later part reads into a GROUP slot: its memory holds
+ * the whole group. */
 static tn_status place_group(cpu_code *code, life *lives)
 {
     code->group_slot = malloc((code->slot_count + 1u) *
@@ -68,8 +74,8 @@ static tn_status place_group(cpu_code *code, life *lives)
             break;
         }
     }
-    /* A value that is made at its destination is not stored with the
-     * group's. */
+    /* A GROUP slot's value must be in its own memory, so no operation may write
+     * it to the store's destination instead. */
     for (uint32_t i = 0; i < code->op_count; i++)
         if (code->op[i].code == CPU_STORE &&
             code->slot[code->op[i].a].space == CPU_GROUP)
@@ -77,11 +83,14 @@ static tn_status place_group(cpu_code *code, life *lives)
     return TN_OK;
 }
 
+/* Free memory for slots of one element size. */
 typedef struct places {
-    uint32_t *spare; /* offsets of slots that have ended */
-    uint32_t count, bytes;
+    uint32_t *spare;       /* offsets of slots whose lifetime has ended */
+    uint32_t count, bytes; /* entries of spare; element size */
 } places;
 
+/* Returns the offset of free memory. If there is none, appends some to the
+ * *total bytes of an element. */
 static uint32_t take(places *p, uint32_t *total)
 {
     if (p->count > 0)
@@ -96,8 +105,10 @@ static places *places_of(places *all, unsigned bytes)
     return &all[bytes == 8 ? 0 : bytes == 4 ? 1 : 2];
 }
 
-/* Slots are numbered only roughly by their first use. Linked lists therefore
- * hold the slots that begin and end at each operation. */
+/* Assigns an offset to each ELEM slot, operation by operation. begin[i] and
+ * end[i] are heads of linked lists of the slots whose lifetimes begin and end
+ * at operation i. Slot numbers cannot replace the lists: their order is only
+ * roughly that of first use. */
 static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                   uint32_t *next_end, uint32_t *begin, uint32_t *end,
                   places *all)
@@ -112,9 +123,9 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
     }
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
-        /* A printed function's result overlaps no operand, and a broadcast
-         * block is longer than its source. Their memory is taken before
-         * operands release theirs. */
+        /* The result of a mathematical function must not overlap an operand,
+         * and a broadcast block is longer than its source. Such results take
+         * their memory before the operands release theirs. */
         bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
         for (int pass = 0; pass < 2; pass++) {
             if ((pass == 0) == apart) {
@@ -131,7 +142,7 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                     }
             }
         }
-        if (!apart) /* begins and ends here: nothing reads the value */
+        if (!apart) /* lifetimes of one operation: nothing reads the value */
             for (uint32_t s = end[i]; s != TN_CPU_NONE; s = next_end[s])
                 if (lives[s].first == i) {
                     places *p = places_of(all, code->slot[s].bytes);

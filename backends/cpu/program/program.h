@@ -1,4 +1,5 @@
-/* program.h: a program built for this device. */
+/* program.h: a program (a fused kernel) that is compiled for this device and
+ * ready to launch. */
 #ifndef TN_CPU_PROGRAM_H
 #define TN_CPU_PROGRAM_H
 
@@ -7,32 +8,42 @@
 
 struct tn_built {
     const tn_cpu_routines *routines;
-    int64_t stream_bytes; /* the device's */
+    /* Results of at least this many bytes use non-temporal stores. */
+    int64_t stream_bytes;
     tn_kernel_operand *operand;
-    uint32_t *read_after_write; /* of each operand that is written: bits of the
-                                   operands that are read after it is written */
+    /* read_after_write[k]: bits of the operands that are read after operand k
+     * is written. */
+    uint32_t *read_after_write;
     uint32_t operand_count;
-    bool has_rows;       /* more than one stage, a reduction or a row part */
-    cpu_code kept;       /* each value is computed once for a group */
-    cpu_code streamed;   /* for rows that are too long for that: computed once
-                            for each stage */
-    cpu_code by_subrows; /* the same with machine code, for rows that consist of
-                            subrows (subrows.c); may be empty */
-    cpu_code hoisted;    /* elementwise code with loads by an index, whose
-                            blocks share indices; may be empty */
+    bool has_rows; /* the program has several stages, a reduction or a row
+                      part */
+    /* Compiled code, chosen by the launch's shapes (cut_plan.c):
+     * - kept: a block is a whole group of rows. Each value is computed once.
+     * - streamed: for rows that are too long for kept. A block is a piece of a
+     *   row, and every stage computes again what it needs.
+     * - by_subrows: like streamed, but machine code, for rows that consist of
+     *   contiguous subrows (subrows.c). May be empty.
+     * - hoisted: for elementwise programs with loads by an index whose blocks
+     *   share indices (hoist.c). May be empty. */
+    cpu_code kept;
+    cpu_code streamed;
+    cpu_code by_subrows;
+    cpu_code hoisted;
+    /* What the shortcuts stored when they recognised the program. */
     cpu_direct direct;
     cpu_indexed_copy indexed_copy;
     cpu_taps taps;
     cpu_row_taps row_taps;
     cpu_copy copy;
     cpu_take take;
-    const cpu_path *path[CPU_PATHS + 1]; /* the shortcuts that recognise the
-                                            program, then NULL */
+    /* The shortcuts that recognise the program, then NULL. */
+    const cpu_path *path[CPU_PATHS + 1];
 };
 
-/* Compiles the program (build_program.c). Its shortcuts are found later. */
+/* Compiles the program (build_program.c). Does not look for shortcuts:
+ * tn__cpu_paths_find does. */
 tn_status tn__cpu_build(const tn_plugin_device *device,
                         const tn_program *program, tn_built **built);
-void tn__cpu_built_free(tn_built *built); /* NULL is ignored */
+void tn__cpu_built_free(tn_built *built); /* ignores NULL */
 
 #endif

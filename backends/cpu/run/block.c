@@ -1,10 +1,11 @@
-/* block.c: runs the operations of a part over one block. */
+/* block.c: runs the operations of a part, one after the other, over one
+ * block. */
 #include <string.h>
 
 #include "../jit/native_run.h"
 #include "block.h"
 
-/* Broadcasts the values of rows to their elements. */
+/* Broadcasts the scalar of each row to the row's elements. */
 static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
 {
     size_t bytes = t->code->slot[op->out].bytes;
@@ -24,7 +25,8 @@ static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Operands, as bits, that are one value for the whole block. */
+/* Returns, as bits, the operands whose slot points to one scalar for the whole
+ * block. */
 static unsigned single_operands(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -35,7 +37,8 @@ static unsigned single_operands(const cpu_task *t, const cpu_op *op)
     return bits;
 }
 
-/* Is one of its operands not laid out as a block of columns? */
+/* Is an operand of the operation in place with another stride than a block of
+ * columns has? */
 static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -45,8 +48,9 @@ static bool reads_strided(const cpu_task *t, const cpu_op *op)
     return false;
 }
 
-/* Runs an operation row by row, whose operands have one value for each row, one
- * row for all rows, or one value for all; of columns element by element. */
+/* Runs an operation with one call of the routine per row, or, for columns, one
+ * call per element index. Then an operand may be one scalar per row, one row
+ * for all rows, or one scalar for the whole block (`single`, as bits). */
 static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
 {
     const uint32_t wide[3] = {op->a, op->b, op->c};
@@ -61,7 +65,8 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
         if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
             each |= 1u << i;
     unsigned scalar = op->scalar | each | single;
-    /* Only the fused pairs accept both as one value. */
+    /* Only fused pairs accept scalars for both a and b. For other routines, a
+     * is broadcast to t->temporary. */
     bool is_both = (scalar & 3) == 3 && op->allowed != 7;
     for (unsigned i = 0; i < 3; i++) {
         bool row = row_bits >> i & 1;
@@ -88,12 +93,13 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     }
 }
 
-/* A printed function takes long enough for memory to transfer much. It runs in
- * chunks, and after each the next data is prefetched as fast as this is used
- * up, and results go out by non-temporal stores if they are to. exp of 64 MiB
- * takes 6.4 ms in chunks of 128 elements, 8.3 of 512 and 11 of 1024 (Sapphire
- * Rapids). If the result stays in the cache for a later stage, chunks may be
- * longer: softmax of 4096 x 4096 14.4 ms instead of 16.6. */
+/* Runs a mathematical function in chunks. The function takes long enough for
+ * memory to transfer much meanwhile. So after each chunk as many bytes as it
+ * used are prefetched for the next block, and its results go out by
+ * non-temporal stores if stream_to says so. exp of 64 MiB takes 6.4 ms in
+ * chunks of 128 elements, 8.3 ms in chunks of 512 and 11 ms in chunks of 1024
+ * (Sapphire Rapids). If the result stays in the cache for a later stage, longer
+ * chunks are better: softmax of 4096 x 4096 takes 14.4 ms instead of 16.6. */
 static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
 {
     enum { PAST_PIECE = 128, PIECE = 256 };
@@ -122,7 +128,8 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Begins a loop; returns the number of operations to skip. */
+/* Begins a loop. Returns the number of operations to skip: 0, or the whole loop
+ * if its bound is not positive. */
 static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
 {
     int64_t bound, zero = 0;
@@ -140,7 +147,8 @@ static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
     return 0;
 }
 
-/* May machine code store values by non-temporal stores as it makes them? */
+/* May machine code write the result for this STORE by non-temporal stores as it
+ * computes it? Every row must begin at a vector boundary. */
 static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
                        const char *flat)
 {
@@ -154,8 +162,8 @@ static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
            ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR_BYTES == 0;
 }
 
-/* Points GROUP slots to this block, and slots that are stored contiguously to
- * their destination. */
+/* Before an elem part: points GROUP slots to the elements of this block, and
+ * points slots that are stored to contiguous memory to that memory. */
 static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
 {
     for (uint32_t i = 0; i < t->code->group_slot_count; i++) {
@@ -188,12 +196,13 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
         if (streamed && !pieces && tn__cpu_stream_defer(t, op[i].a, bytes))
             continue;
         t->slot[op[i].a] = flat && !streamed ? flat : t->home[op[i].a];
-        /* An ordinary store reads its line first. */
+        /* An ordinary store reads its cache line first. */
         if (flat && !streamed && !t->plan->in_place)
             tn__cpu_prefetch_next_block(t, &op[i], flat, bytes, bytes);
     }
 }
 
+/* Runs a STORE. Does nothing if the value was computed at its destination. */
 static void run_store(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const cpu_view *view = &s->view[op->index];
@@ -224,6 +233,7 @@ static void run_store(cpu_task *t, const cpu_op *op, const cpu_span *s)
     tn__cpu_view_store(view, t->routines, s->at, s->n, from);
 }
 
+/* Runs a FILL, PARAM or ROWLEN. */
 static void run_fill(cpu_task *t, const cpu_op *op, int64_t n)
 {
     uint64_t value;

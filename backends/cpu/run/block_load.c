@@ -1,13 +1,19 @@
-/* block_load.c: loads of a block. Values stay in place where the layout allows,
- * else they are copied. */
+/* block_load.c: loads an operand's elements of a block. If the layout allows,
+ * the slot points to the operand's memory ("in place"). Otherwise the elements
+ * are copied to the slot's own memory.
+ *
+ * The functions load_... below try one kind of layout each and return false if
+ * the operand does not have it. may_lend: the slot may point to the operand's
+ * memory. */
 #include "block.h"
 
-/* The row-major position of value i of the span in the iteration space. */
+/* Returns the row-major position in the iteration space of point i of the
+ * span. */
 static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
     if (plan->hoist)
-        return t->tile.at + i; /* the inner dimensions are whole */
+        return t->tile.at + i; /* a block has its inner dimensions whole */
     if (s->level == CPU_ROW)
         return (t->first_row + i) * plan->row_length;
     if (plan->tiled)
@@ -19,8 +25,9 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
            i / t->rows;
 }
 
-/* Adds index * stride to the offset of each element. Out of range, it becomes
- * TN_CPU_OUTSIDE. */
+/* Adds index[i] * stride to the offset where[i] of each element. If index[i] is
+ * out of range, where[i] becomes TN_CPU_OUTSIDE, and an error is recorded
+ * unless the load has LOAD_ZERO or the element is not active in a loop. */
 static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                       uint32_t dim, const int64_t *index, int64_t *where)
 {
@@ -38,8 +45,8 @@ static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                                position(t, s, i));
 }
 
-/* Columns that only reductions read stay in place, whatever the stride between
- * elements. */
+/* Leaves columns that only reductions read in place, with any stride between
+ * the elements of a column. */
 static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
                          bool may_lend)
 {
@@ -53,9 +60,9 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Points a slot to one contiguous row of memory if that is the row of all n
- * elements from `at` on, or of a few adjacent rows, as in an outer
- * operation. */
+/* Points a slot to one contiguous row of memory if the operand has this same
+ * row for all rows in points [at, at + n), as when an operand is broadcast over
+ * rows. */
 static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
                      int64_t at, int64_t n, bool may_lend)
 {
@@ -89,7 +96,8 @@ char *tn__cpu_find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
     return view->base + offset * view->bytes;
 }
 
-/* Notes that the next row is laid out like this one. */
+/* Notes how far the operand's next row is from the current one, so that machine
+ * code prefetches it. */
 static void prefetch_next_row(cpu_task *t, const cpu_op *op,
                               const cpu_view *view)
 {
@@ -104,8 +112,9 @@ static void prefetch_next_row(cpu_task *t, const cpu_op *op,
         t->slot[op->out];
 }
 
-/* Columns: leaves contiguous elements of all columns in place, and so one value
- * for each element. Copying x and its cotangent and broadcasting mean and root
+/* Leaves a block of columns in place if the elements of equal index are
+ * contiguous over all columns, or are one scalar for all columns. Copying the
+ * input and its gradient and broadcasting the mean and the standard deviation
  * took a third of the time of the gradient of layer_norm's weight. */
 static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
                               bool may_lend)
@@ -129,7 +138,8 @@ static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* One value for the whole block, such as a channel's. */
+/* Points the slot to one element if the whole block has this same element, such
+ * as a channel's bias. */
 static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
                         bool may_lend)
 {
@@ -142,8 +152,9 @@ static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* A value that later stages read: it is in place if the whole group is
- * contiguous. */
+/* Loads a GROUP slot, which later stages read. Leaves it in place if the whole
+ * group is contiguous. Otherwise points the slot to its own memory and returns
+ * false. */
 static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
                        bool may_lend)
 {
@@ -159,7 +170,8 @@ static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
     return flat != NULL;
 }
 
-/* The offsets of the elements that a load by an index reads. */
+/* Computes the offsets where[i] of the elements that a load by an index
+ * reads. */
 static void compute_offsets(cpu_task *t, const cpu_op *op, const cpu_span *s,
                             int64_t *where)
 {
@@ -170,8 +182,9 @@ static void compute_offsets(cpu_task *t, const cpu_op *op, const cpu_span *s,
             add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
 }
 
-/* An index with stride 0 only guards the load. If all indices are in range,
- * which is a quick check, it is a load without an index. */
+/* Handles a load by an index whose stride is 0: the index only decides whether
+ * the element may be read. If all indices are in range, which is quickly
+ * checked, this is a load without an index. */
 static bool load_unmoved(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const tn_launch_operand *operand = &t->plan->launch->operand[op->index];
@@ -192,7 +205,7 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
         op->a == TN_CPU_NONE && op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
-    /* Set for each load, wherever its values are. */
+    /* The stride of values that are copied. In-place loads replace it. */
     t->step[op->out] =
         op->flags & LOAD_LENT && !t->columns ? t->count / t->rows : t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {

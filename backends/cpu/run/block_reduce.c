@@ -1,9 +1,11 @@
-/* block_reduce.c: reductions of a block: of values, or of products that are not
- * computed first. */
+/* block_reduce.c: reduces a block: computed values, or products of factors that
+ * the reduction reads itself, so that no operation computes them (fuse.c). */
 #include "block.h"
 
-/* An operand of columns: contiguous for each element, or with is_each one value
- * for each element. */
+/* Finds operand i of an operation as an operand of a reduction of columns: its
+ * address and the stride between element indices. is_each: the operand must be
+ * scalar[element], the same for all columns. Otherwise it must be
+ * value[element][column]. Returns false if the layout is another. */
 static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
                                bool is_each, const void **at, int64_t *step)
 {
@@ -18,8 +20,9 @@ static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
     return each == is_each;
 }
 
-/* The operands from which the operations before a reduction of columns would
- * compute its input. */
+/* Finds the operands of the operations before a reduction of columns, from
+ * which the reduction can compute its input itself. Returns false if an operand
+ * has an unsuitable layout. */
 static bool find_column_products(const cpu_task *t, const cpu_op *op,
                                  tn_cpu_column_products *l)
 {

@@ -1,4 +1,4 @@
-/* block_size.c: the block size of compiled code. */
+/* block_size.c: how many elements a block has, so that its slots fit in L1. */
 #include "plan.h"
 #include "tuning.h"
 

@@ -1,10 +1,12 @@
-/* cpu_launch.c: runs a built program over an iteration space. The space is cut
- * into groups (cut_plan.c), whose tasks run on all threads. */
+/* cpu_launch.c: launches a compiled program. The iteration space is cut into
+ * groups (cut_plan.c). A task is several groups, and the tasks run on all
+ * threads. */
 #include <stdlib.h>
 
 #include "../paths/taps.h"
 #include "plan.h"
 
+/* Runs all stages over a group that is one block. */
 static void run_group_kept(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;
@@ -26,6 +28,7 @@ static void run_group_kept(cpu_task *task)
     }
 }
 
+/* Runs each stage over a group block by block. */
 static void run_group_streamed(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;
@@ -42,6 +45,7 @@ static void run_group_streamed(cpu_task *task)
     }
 }
 
+/* Runs the groups of task number i. */
 static void run_task(void *context, int64_t i)
 {
     cpu_plan *plan = context;
@@ -99,7 +103,7 @@ static tn_status run_plan(cpu_plan *plan)
                      .slot = (char **)memory, .home = (char **)memory};
     for (uint32_t s = 0; s < plan->code->slot_count; s++) {
         const cpu_slot *slot = &plan->code->slot[s];
-        char *at = NULL; /* row and element slots are not in this part */
+        char *at = NULL; /* the uniform part uses no ROW or ELEM slots */
         if (slot->space == CPU_CONSTANT)
             at = (char *)plan->code->constant + slot->offset;
         else if (slot->space == CPU_UNIFORM)

@@ -1,10 +1,12 @@
-/* cut_plan.c: cuts an iteration space into groups of rows (without reductions:
- * runs of elements) and groups into tasks, by shape alone. If a group's rows
- * fit a block, all stages run over it and each value is computed once ("kept").
- * Longer rows are streamed block by block, stage by stage. If adjacent rows are
- * contiguous in memory (a sum over the first dimension), a group is a set of
- * columns. A few very long rows are split into segments of whole chunks
- * (split_rows.c). */
+/* cut_plan.c: decides how a launch is cut into groups and tasks. Only the shape
+ * decides, so results do not depend on the number of threads.
+ *
+ * A group is a set of rows, or of elements if the program has no reductions. If
+ * a group's rows fit a block, all stages run over this block and each value is
+ * computed once ("kept"). Longer rows are streamed: each stage passes over the
+ * row block by block. If the elements of adjacent rows are contiguous in memory
+ * (as in a sum over the first dimension), a group is a set of columns. A few
+ * very long rows are split among threads (split_rows.c). */
 #include <stdlib.h>
 
 #include "../jit/native_run.h"
@@ -14,6 +16,7 @@
 
 /* ---- views --------------------------------------------------------------- */
 
+/* Makes the views of all operands over all elements and over rows. */
 static void plan_views(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -23,8 +26,8 @@ static void plan_views(cpu_plan *plan)
         const int64_t *stride = launch->operand[k].stride;
         cpu_view *view = &plan->view[k];
         tn__cpu_view_init(view, &built->operand[k], &launch->operand[k]);
-        if (built->has_rows) /* copying the views would wait for the stores
-                                above */
+        if (built->has_rows) /* not copied from the view just made: reading
+                                that would wait for its stores */
             tn__cpu_view_init(&plan->row_view[k], &built->operand[k],
                               &launch->operand[k]);
         for (uint32_t d = 0; d < ndim; d++)
@@ -35,6 +38,7 @@ static void plan_views(cpu_plan *plan)
     }
 }
 
+/* Do two views have the same elements at the same points? */
 static bool same_points(const cpu_view *a, const cpu_view *b)
 {
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;
@@ -43,8 +47,9 @@ static bool same_points(const cpu_view *a, const cpu_view *b)
     return same;
 }
 
-/* Finds outputs that begin where an input does. By contract they are the same
- * memory, and loads must not read from it after stores. */
+/* Sets in_place if an output begins at the address of an input. By contract
+ * such operands are the same memory. Sets overlap if the program reads that
+ * input after it writes the output: then loads must copy. */
 static void find_overlap(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -63,14 +68,17 @@ static void find_overlap(cpu_plan *plan)
         }
 }
 
-/* Is so much written that no cache would hold it for the next reader? Then
- * non-temporal stores avoid the read of each line before it is overwritten.
- * Half as much is enough if stages over rows leave memory idle: layer_norm of
- * 4096 x 1024 takes 1.28 ms instead of 1.60. So is half if machine code stores
- * as it computes: batch_norm_eval of 16 x 64 x 56 x 56 0.35 ms instead of 0.43,
- * group_norm with its gradients 1.95 instead of 2.55. With both, a quarter is
- * enough: relu(batch_norm) of 8 x 64 x 56 x 56 with its gradients 1.42 ms
- * instead of 1.87, softmax of 2048 x 1024 0.54 instead of 0.72 (Zen 5). */
+/* Should results use non-temporal stores? They avoid reading each cache line
+ * before it is overwritten. They pay if the launch writes so much that no cache
+ * would hold it for the next reader (stream_bytes).
+ * - Several stages leave memory idle, so half of stream_bytes is enough:
+ *   layer_norm of 4096 x 1024 takes 1.28 ms instead of 1.60.
+ * - Machine code stores as it computes, so half is enough: batch_norm_eval of
+ *   16 x 64 x 56 x 56 takes 0.35 ms instead of 0.43, group_norm with its
+ *   gradients 1.95 ms instead of 2.55.
+ * - With both, a quarter is enough: relu(batch_norm) of 8 x 64 x 56 x 56 with
+ *   its gradients takes 1.42 ms instead of 1.87, softmax of 2048 x 1024 0.54 ms
+ *   instead of 0.72 (all on Zen 5). */
 static bool wants_stream(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -86,9 +94,10 @@ static bool wants_stream(const cpu_plan *plan)
                built->stream_bytes / part;
 }
 
-/* Is there more data than an L2 holds? Then the next block is prefetched: on
- * Zen 4 softmax of 4096 x 4096 takes 7.5 ms, and 9.6 without. Some processor
- * families do better without prefetches when one stage updates in place. */
+/* Should each block prefetch the next one? It pays if the launch has more data
+ * than an L2 holds: softmax of 4096 x 4096 takes 7.5 ms with prefetches and 9.6
+ * without (Zen 4). Some processor families are faster without prefetches when a
+ * program of one stage updates in place. */
 static bool wants_prefetch(const cpu_plan *plan)
 {
     bool useless = !plan->routines->family->prefetches_in_place &&
@@ -97,8 +106,9 @@ static bool wants_prefetch(const cpu_plan *plan)
            plan->row_count * plan->row_length >= TN_CPU_PREFETCH_FROM;
 }
 
-/* Memory for results whose stores are deferred: those of a group's last stage,
- * or of the previous block. */
+/* Chooses the number and size of the buffers for results whose stores are
+ * deferred. They hold the results of the previous block, or, with several
+ * stages, those of a group's last stage. */
 static void plan_stream_blocks(cpu_plan *plan)
 {
     int64_t blocks = 2, bytes = 0;
@@ -119,7 +129,8 @@ static void plan_stream_blocks(cpu_plan *plan)
 
 /* ---- cutting the space --------------------------------------------------- */
 
-/* The number of adjacent rows that form one dimension for every operand. */
+/* Returns the number of adjacent rows that have one common stride in every
+ * operand: the extent of the innermost outer dimensions, merged. */
 static int64_t adjacent_rows(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -142,9 +153,10 @@ static int64_t adjacent_rows(const cpu_plan *plan)
     return extent;
 }
 
-/* Are adjacent rows closer together than a row's elements, for most of what is
- * read? Operands that are constant across rows or along a row are little
- * memory: they decide only when nothing else does. */
+/* Should rows be processed as columns? Yes if for most inputs the stride
+ * between adjacent rows is smaller than the stride between a row's elements.
+ * Operands with a stride of 0 have little memory, so they decide only if no
+ * other operand does. */
 static bool wants_columns(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -171,10 +183,11 @@ static bool wants_columns(const cpu_plan *plan)
     return votes > 0;
 }
 
-/* Whole chunks of a row that is too long for a block. With several stages, the
- * cost of starting an operation outweighs that slots are in L2: group_norm of
- * 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024 elements, 0.97 of 4096 and
- * 1.05 of 8192 (Zen 5). */
+/* Returns the block size, a multiple of TN_CHUNK elements, for rows that are
+ * too long for one block. With several stages the block may be so large that
+ * its slots are in L2: that costs less than starting more operations.
+ * group_norm of 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024 elements,
+ * 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5). */
 static int64_t streamed_block(const cpu_code *code)
 {
     int64_t bytes =
@@ -184,7 +197,8 @@ static int64_t streamed_block(const cpu_code *code)
     return count < TN_CHUNK ? TN_CHUNK : count > 4096 ? 4096 : count;
 }
 
-/* The innermost extent over which every operand has one stride. */
+/* Returns the length of a run: the number of consecutive points along which
+ * every operand has one stride. */
 static int64_t shortest_run(const cpu_plan *plan)
 {
     int64_t run = plan->row_count * plan->row_length;
@@ -196,9 +210,10 @@ static int64_t shortest_run(const cpu_plan *plan)
     return run;
 }
 
-/* Machine code processes several short runs at once, row by row: the overhead
- * of a block equals the whole work of batch_norm_eval of 16 x 64 x 56 x 56 if
- * each run is a block. False: not possible. */
+/* Tries to make one block of several short runs, which machine code processes
+ * as the rows of the block. If each run of batch_norm_eval of
+ * 16 x 64 x 56 x 56 were a block, the overhead of blocks would equal the work.
+ * Returns false if the operands do not allow it. */
 static bool merge_runs(cpu_plan *plan)
 {
     enum { MOST = 32768 };
@@ -226,8 +241,9 @@ static bool merge_runs(cpu_plan *plan)
     return true;
 }
 
-/* Blocks within a run are read in place, including rows of a broadcast operand.
- * So each run is cut into blocks of about the same length. */
+/* Cuts each run into blocks of about the same length. No block crosses the end
+ * of a run, so that every operand can be read in place, even one that is
+ * broadcast over rows. */
 static void cut_runs(cpu_plan *plan)
 {
     plan->subrow = 0;
@@ -246,8 +262,8 @@ static void cut_runs(cpu_plan *plan)
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 
-/* Makes tasks smaller if an element is much work, and again if it has several
- * functions. */
+/* Makes tasks four times smaller if an element is much work, and four times
+ * smaller again if it is very much, such as several mathematical functions. */
 static void shrink_tasks(cpu_plan *plan)
 {
     enum { MORE = 16, MUCH = 40 };
@@ -257,13 +273,15 @@ static void shrink_tasks(cpu_plan *plan)
         plan->groups_per_task = (plan->groups_per_task + 3) / 4;
 }
 
-/* An in-place update reads more streams than the hardware prefetcher follows.
- * The whole next block is prefetched, evenly between the operations. Four
- * tensors of 4 MiB by SGD with momentum, eight operations on blocks of 4 KiB:
- * 1.4 ms like this, 3.0 with half as many bytes, 1.5 with twice and 1.7 with
- * none; by Adam, seventeen operations: 2.6, 4.7, 3.4 and 4.4. Two streams need
- * no prefetches: SGD without momentum takes 0.8 ms, with prefetches 1.0 (Zen
- * 5). */
+/* Returns the bytes to prefetch before each operation of an in-place update.
+ * Such an update reads more streams than the hardware prefetcher follows.
+ * Therefore the whole next block is prefetched, evenly between the operations.
+ * Times in ms for four tensors of 4 MiB (Zen 5):
+ *   bytes as returned here, half, twice, none
+ *   SGD with momentum, eight operations on blocks of 4 KiB: 1.4, 3.0, 1.5, 1.7
+ *   Adam, seventeen operations:                             2.6, 4.7, 3.4, 4.4
+ * Two streams need no prefetches: SGD without momentum takes 0.8 ms, and 1.0
+ * with them. */
 static int64_t even_prefetch(const cpu_plan *plan)
 {
     enum { LINE = 64, GUESSED = 2 };
@@ -275,6 +293,7 @@ static int64_t even_prefetch(const cpu_plan *plan)
     return (plan->block * 4 / operations + LINE - 1) / LINE * LINE;
 }
 
+/* Cuts a launch without rows. */
 static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;
@@ -301,8 +320,10 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     shrink_tasks(plan);
 }
 
-/* Short rows that are not one dimension, such as the windows of a pooling: a
- * group takes the last dimensions whole, as many as fit `most` rows. */
+/* Lets a group be a box of rows: the innermost outer dimensions whole, as many
+ * as have at most `most` points. This serves short rows whose outer dimensions
+ * do not merge, such as pooling windows. Does nothing if the box has few
+ * rows. */
 static void take_box(cpu_plan *plan, int64_t most)
 {
     const tn_launch *launch = plan->launch;
@@ -317,8 +338,8 @@ static void take_box(cpu_plan *plan, int64_t most)
     plan->column_extent = rows;
 }
 
-/* Do only reductions read the operands, and are these contiguous? Then groups
- * may be large: memory is read without a pause. */
+/* Do only reductions read the operands, and are the operands contiguous? Then
+ * groups may be large, so that memory is read without a pause. */
 static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
@@ -333,8 +354,9 @@ static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads && !plan->overlap;
 }
 
-/* Do only reductions read the operands in place, of columns element by
- * element? */
+/* Are columns processed without blocks of intermediate values? They are if the
+ * code only loads and reduces, or if its reductions read the factors of
+ * products in place. Then groups and blocks may be larger. */
 static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
@@ -345,16 +367,16 @@ static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads || (code->folds_columns && !plan->overlap);
 }
 
-/* Bytes of a group's slots. With deferred stores a group must be small: its
- * results wait in blocks of that size. */
+/* Returns the bytes that the slots of a group may take. With deferred stores a
+ * group must be small, because its results wait in buffers of that size. */
 static int64_t rows_bytes(const cpu_plan *plan)
 {
     bool many = plan->built->kept.segment_count > 0 && !plan->traffic.stream;
     return many ? TN_CPU_NATIVE_ROWS * TN_CPU_ROWS_BYTES : TN_CPU_ROWS_BYTES;
 }
 
-/* How many adjacent rows of an operand can be read in place as one block: the
- * same row repeated, or contiguous rows. */
+/* Returns how many adjacent rows of an operand can be read in place as one
+ * block, because they are contiguous or the same row. */
 static int64_t contiguous_rows(const cpu_view *view, int64_t length)
 {
     uint32_t last = view->ndim - 1;
@@ -365,9 +387,10 @@ static int64_t contiguous_rows(const cpu_view *view, int64_t length)
     return view->stride[last - 1] == 0 ? view->extent[last - 1] : 0;
 }
 
-/* Lets groups end where these do if groups stay large enough. Otherwise cdist
- * of 512 rows of 64 each, p = 1, takes 2,460 us, copying both sides for each
- * pair. */
+/* Adjusts the number of rows of a group so that groups end where an operand's
+ * contiguous_rows end, if groups stay large enough. Otherwise cdist of 512 rows
+ * of 64 elements, p = 1, takes 2,460 us, because it copies both operands for
+ * each pair of rows. */
 static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                         int64_t length)
 {
@@ -385,14 +408,15 @@ static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                                           : rows;
 }
 
+/* Cuts a launch with rows. */
 static void cut_rows(cpu_plan *plan)
 {
     const cpu_code *kept = &plan->built->kept;
     int64_t length = plan->row_length > 0 ? plan->row_length : 1;
     plan->run = length;
     plan->column_extent = adjacent_rows(plan);
-    /* Rows too short for their lanes are reduced faster as columns, even if
-     * they are contiguous. */
+    /* Short rows do not fill the lanes of a reduction. They are reduced faster
+     * as columns, even if each row is contiguous. */
     bool is_short = length > 1 && length <= TN_CPU_SHORT_ROW;
     int64_t most = tn__cpu_block_size(kept, true) / length;
     plan->columns = is_short ? plan->column_extent >= 64
@@ -401,11 +425,12 @@ static void cut_rows(cpu_plan *plan)
     if (is_short && !plan->columns)
         take_box(plan,
                  most < TN_CPU_LEAST_COLUMNS ? TN_CPU_LEAST_COLUMNS : most);
-    /* With one stage, streaming computes nothing twice. */
     bool flat = !plan->columns && reduces_contiguous(plan, kept);
     int64_t each = kept->group_bytes + 1;
-    if (plan->columns) /* their blocks are whole groups */
+    if (plan->columns) /* a block of columns is a whole group */
         each += kept->elem_bytes;
+    /* Rows of more than `most` elements are streamed. With one stage streaming
+     * computes nothing twice, so the limit is low. */
     most = kept->stage_count > 1 ? TN_CPU_KEPT_BYTES / each
            : flat                ? TN_CPU_FOLD_BLOCK
                                  : 1024;

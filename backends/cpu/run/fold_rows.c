@@ -1,9 +1,10 @@
-/* fold_rows.c: reductions over blocks, in the fixed order of plugin.h.
+/* fold_rows.c: reductions (sum, prod, max, min, argmax, argmin) over blocks, in
+ * the order of summation that plugin.h fixes.
  *
- * Chunks of contiguous rows are reduced some at a time. For columns (adjacent
- * rows interleaved in memory) the lanes of all rows are reduced at once:
- * TN_LANES x rows values. Either way a tree combines the chunks of a row. It
- * works like a binary counter: level l holds the result of 2^l chunks. */
+ * Contiguous rows are reduced several chunks at a time. Columns (rows that are
+ * interleaved in memory) are reduced together, in lanes[lane][row]. In both
+ * cases a tree combines the chunks of a row. The tree works like a binary
+ * counter: tree[l] holds the result of 2^l chunks. */
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 
 static const uint8_t type_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
 
+/* Is the reduction an ARGMAX or ARGMIN? */
 static bool is_arg(const cpu_reduce *reduce)
 {
     return reduce->kind >= TN_REDUCE_ARGMAX;
@@ -58,6 +60,7 @@ void tn__cpu_fold_begin(cpu_fold *fold)
     fold->chunks = fold->open = 0;
 }
 
+/* Returns the routine that combines two partial results. */
 static tn_cpu_run *combine(const cpu_fold *fold)
 {
     static const uint8_t op[] = {
@@ -69,8 +72,9 @@ static tn_cpu_run *combine(const cpu_fold *fold)
     return fold->routines->op[op[fold->reduce->kind]][fold->reduce->type];
 }
 
-/* Adds one subtree of 2^height chunks of each row. The number of chunks before
- * it is a multiple of 2^height. Overwrites value. */
+/* Adds the results value[row] of 2^height chunks to the tree. The number of
+ * chunks already in the tree must be a multiple of 2^height. Overwrites
+ * value. */
 static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
                  char *value, int height)
 {
@@ -84,7 +88,8 @@ static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
     memcpy(level, value, bytes * (size_t)rows);
 }
 
-/* Combines the lanes of the columns' chunk and adds the result. */
+/* Columns: combines the lanes of the current chunk and adds the result to the
+ * tree. */
 static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows)
 {
@@ -100,6 +105,7 @@ static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
     push(fold, run, bytes, rows, fold->lanes, 0);
 }
 
+/* Adds a block of columns to a reduction other than ARGMAX and ARGMIN. */
 static void block_columns(cpu_fold *fold, const char *x, int64_t step,
                           int64_t count, int64_t rows)
 {
@@ -117,6 +123,7 @@ static void block_columns(cpu_fold *fold, const char *x, int64_t step,
     }
 }
 
+/* Adds a block to an ARGMAX or ARGMIN. */
 static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
                       int64_t count, int64_t rows, bool columns)
 {
@@ -139,9 +146,11 @@ static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
 _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
-/* Reduces 2^height chunks pairwise by index; the result is the first value. In
- * bit-reversed order the values of all pairs are two halves, and so are the
- * pairs of pairs: few calls suffice. */
+/* Reduces the results value[0 .. 2^height) of chunks pairwise by index (1 into
+ * 0, 3 into 2, then 2 into 0) and stores the final result in value[0]. In
+ * bit-reversed order the first elements of all pairs are one half of the array
+ * and the second elements the other half, at every level of the tree. So each
+ * level takes one call of the routine. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
 #define REVERSED_4(n) n, n + 32, n + 16, n + 48
@@ -166,8 +175,8 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
     memcpy(value, half, bytes);
 }
 
-/* Adds the partial results of the rows' next chunks, at most BATCH of them. For
- * one row, as many at once as form a subtree. */
+/* Adds the results value[chunk][row] of the rows' next chunks to the tree. For
+ * one row, adds as many chunks at once as form a subtree. Overwrites value. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)
 {
@@ -219,7 +228,7 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
         fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
-        if (chunks > 1) /* memory would idle meanwhile */
+        if (chunks > 1) /* memory would idle while the tree is updated */
             tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
     }
@@ -308,7 +317,7 @@ void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
     fold->chunks++;
 }
 
-/* The result of an empty reduction, as a register value. */
+/* Stores the result of a reduction of no elements in its register type. */
 static void write_empty(const cpu_reduce *reduce, uint8_t *value)
 {
     static const double floats[] = {0, 1, -INFINITY, INFINITY, 0, 0};
@@ -348,7 +357,7 @@ void tn__cpu_fold_end(cpu_fold *fold, int64_t rows, void *out)
                                                  0);
         return;
     }
-    /* Higher levels are earlier chunks. */
+    /* Higher levels hold earlier chunks, so they are the left operands. */
     bool any = false;
     const char *level = fold->tree;
     for (int64_t left = fold->chunks; left; left >>= 1) {

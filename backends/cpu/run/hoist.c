@@ -1,20 +1,25 @@
-/* hoist.c: elementwise work with loads by an index, where the indices are the
- * same along some dimensions: those of an interpolation for each row or image,
- * or those of a sampling grid for each channel. Blocks that differ only in
- * those dimensions are consecutive. The first one computes what does not depend
- * on them: the indices, values made from them, and the offsets of the loads. In
- * the others a load by an index is one gather.
+/* hoist.c: elementwise work with loads by an index (gathers), where the indices
+ * are constant along some dimensions. In grid_sample the indices are the same
+ * for all channels, in interpolate for all images and channels.
  *
- * A block is a box: some inner dimensions whole and `box` of the next. So
- * offsets from its beginning are the same in each block, and a shorter box at
- * the end of a dimension uses the first part of them. */
+ * Blocks that differ only in these dimensions are consecutive and share their
+ * indices. The first of them computes everything that is the same in all of
+ * them: the indices, values computed from the indices, and the offsets of the
+ * elements to load. The later blocks skip these operations, and a load by an
+ * index is one gather.
+ *
+ * A block is a box: some inner dimensions whole, and `box` coordinates of the
+ * next outer dimension. So offsets relative to the block's first element are
+ * the same in each block. A shorter block at the end of a dimension uses the
+ * first of these offsets. */
 #include "../paths/taps.h"
 #include "plan.h"
 
-#define LEAST_SHARED 4     /* blocks that must share to be worth it */
-#define LEAST_POINTS 4096
+#define LEAST_SHARED 4    /* least number of blocks that share indices */
+#define LEAST_POINTS 4096 /* least elements of a launch */
 
-/* The launch's dimensions, merged where all operands allow. */
+/* Merges the launch's adjacent dimensions where the strides of all operands
+ * allow it. */
 static void merge(const cpu_plan *plan, cpu_hoist *h)
 {
     const tn_launch *launch = plan->launch;
@@ -38,7 +43,8 @@ static void merge(const cpu_plan *plan, cpu_hoist *h)
         h->number[d] = number;
 }
 
-/* The dimensions, as bits, along which an operand varies. */
+/* Returns, as bits, the dimensions along which an operand has a stride other
+ * than 0. */
 static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
                          uint32_t operand)
 {
@@ -49,13 +55,15 @@ static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
     return dims;
 }
 
+/* Returns the dimensions of a slot, or none for an absent operand. */
 static uint32_t dims_of(const uint32_t *dims, uint32_t slot)
 {
     return slot == TN_CPU_NONE ? 0 : dims[slot];
 }
 
-/* Fills op_dims: the dimensions along which each operation varies; for a load
- * by an index, those of its indices. Returns the dimensions of all indices. */
+/* Sets op_dims[operation] to the dimensions, as bits, along which the result of
+ * the operation varies, or, for a load by an index, along which its indices
+ * vary. Returns the dimensions along which any index varies. */
 static uint32_t find_dims(const cpu_plan *plan, const cpu_hoist *h,
                           uint32_t *op_dims)
 {
@@ -86,10 +94,11 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
-    /* Shared values cost nothing, so their slots may be in L2. Bilinear
-     * grid_sample of 8 x 64 x 28 x 28 takes 3.4 ms with half as much, 2.85 with
-     * this and with twice as much; unfold of 16 x 16 x 32 x 32 0.76, 0.65 and
-     * 0.98 (Zen 5). */
+    /* Blocks may be so large that the slots are in L2, since shared values are
+     * rarely computed. Bilinear grid_sample of 8 x 64 x 28 x 28 takes 3.4 ms
+     * with half this block size, 2.85 ms with this size and with twice this
+     * size. unfold of 16 x 16 x 32 x 32 takes 0.76, 0.65 and 0.98 ms (Zen
+     * 5). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
                         : 2 * tn__cpu_block_size(code, false);
@@ -98,12 +107,12 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     while (d > 0 && box * h->extent[d - 1] <= block)
         box *= h->extent[--d];
     if (d-- == 0)
-        return false; /* one block */
+        return false; /* the launch is one block */
     h->box_dim = d;
     h->box = block / box;
     h->chunks = (h->extent[d] + h->box - 1) / h->box;
-    h->box = (h->extent[d] + h->chunks - 1) / h->chunks; /* of about the same
-                                                            length */
+    /* Boxes of about the same length. */
+    h->box = (h->extent[d] + h->chunks - 1) / h->chunks;
     h->shared_count = 1;
     for (uint32_t k = 0; k <= d; k++) {
         outer |= 1u << k;
@@ -126,8 +135,9 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     return true;
 }
 
-/* The coordinates of a group among the shared dimensions, or among the
- * others. */
+/* Sets point[] to the coordinates of a block from its row-major number: those
+ * along the dimensions in which indices are constant (`shared`), or those along
+ * the other dimensions. */
 static void decompose(const cpu_hoist *h, int64_t number, bool shared,
                       int64_t *point)
 {

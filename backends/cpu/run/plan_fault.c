@@ -1,4 +1,4 @@
-/* plan_fault.c: records an index out of range, from any thread. */
+/* plan_fault.c: records an index that is out of range. Any thread may call. */
 #include "plan.h"
 
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,

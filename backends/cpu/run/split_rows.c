@@ -1,20 +1,23 @@
-/* split_rows.c: a launch of a few very long rows. Each row (or set of columns)
- * is cut into segments of an aligned power of two of chunks. Threads reduce
- * these, and the caller combines them in order: the same tree as in one
- * pass. */
+/* split_rows.c: runs a launch of a few very long rows, such as a sum over a
+ * whole tensor. Each row (or set of columns) is cut into segments, which the
+ * threads process. Then the calling thread combines the results of reductions
+ * in the order of the segments. A segment has a power of two of chunks, so the
+ * tree of additions, and the result, are the same as in one pass. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
 
-#define SPLIT_LENGTH 262144 /* elements of a group from which on it pays */
-#define SEGMENT 131072
+#define SPLIT_LENGTH 262144 /* least elements of a group that are worth it */
+#define SEGMENT 131072      /* least elements of a segment */
 
 typedef struct split {
     cpu_plan *plan;
     const cpu_stage *stage;
-    int64_t group, segment;
-    int64_t part_bytes; /* of one segment: states and values */
+    int64_t group, segment; /* number of the group; elements of one row in a
+                               segment */
+    /* Memory for the results of all segments; bytes for one segment. */
+    int64_t part_bytes;
     char *part;
 } split;
 
@@ -30,7 +33,8 @@ bool tn__cpu_wants_split(cpu_plan *plan)
            plan->row_length * plan->group_rows >= SPLIT_LENGTH;
 }
 
-/* What one segment stores for each reduction: value and index of each row. */
+/* Returns where a segment stores the results of a reduction: value[row], then
+ * index[row] for ARGMAX and ARGMIN, 8 bytes each. */
 static char *part_at(const split *s, int64_t segment, uint32_t reduce)
 {
     return s->part + segment * s->part_bytes +
@@ -38,6 +42,7 @@ static char *part_at(const split *s, int64_t segment, uint32_t reduce)
                s->plan->group_rows;
 }
 
+/* Runs the current stage over segment number i of the current group. */
 static void run_segment(void *context, int64_t i)
 {
     split *s = context;
@@ -67,7 +72,7 @@ static void run_segment(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Combines the segments of a stage and runs its row part. */
+/* Combines the segments' results of a stage and runs the stage's row part. */
 static void finish_stage(split *s, int64_t segments)
 {
     cpu_plan *plan = s->plan;

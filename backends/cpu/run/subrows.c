@@ -1,10 +1,11 @@
-/* subrows.c: long rows that consist of contiguous subrows, such as the planes
- * of a channel in a batch of images. Machine code processes many subrows at
- * once, in place. */
+/* subrows.c: decides whether long rows are processed subrow by subrow. Subrows
+ * are the contiguous pieces of which a row consists: in batch_norm the row of
+ * channel c consists of the planes x[n][c] of all images n. Machine code
+ * processes many subrows at once, in place. */
 #include "../jit/native_run.h"
 #include "plan.h"
 
-#define MIN_SUBROW_ROW_LENGTH 4096 /* elements of a row */
+#define MIN_SUBROW_ROW_LENGTH 4096 /* elements of a row that are worth it */
 
 const cpu_code *tn__cpu_subrow_code(const tn_built *built)
 {
@@ -12,7 +13,7 @@ const cpu_code *tn__cpu_subrow_code(const tn_built *built)
                                              : &built->streamed;
 }
 
-/* Do only stages without reductions read an operand? */
+/* Is the operand read only by stages without reductions? */
 static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
 {
     for (uint32_t s = 0; s < code->stage_count; s++) {
@@ -25,8 +26,9 @@ static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
     return true;
 }
 
-/* Does an operand consist of subrows of `run` elements? Or has it one value for
- * the whole row, or for each subrow? */
+/* Does each row of the operand consist of contiguous subrows of `run` elements?
+ * An input may also be one scalar for the whole row. If only stages without
+ * reductions read it, it may be one scalar per subrow. */
 static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
 {
     const cpu_view *view = &plan->view[operand];
@@ -48,7 +50,8 @@ static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
            is_read_by_maps_only(tn__cpu_subrow_code(plan->built), operand);
 }
 
-/* For one subrow, routines reduce as fast. */
+/* A row of a single subrow gets 0 if there is code for subrows besides the
+ * streamed code: routines reduce such a row as fast. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
 {
     const tn_built *built = plan->built;
@@ -66,7 +69,8 @@ int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
     return run;
 }
 
-/* Does every row and subrow of the results begin at a vector boundary? */
+/* Non-temporal stores need every row and subrow of the results to begin at a
+ * vector boundary. */
 bool tn__cpu_subrows_can_stream(const cpu_plan *plan)
 {
     enum { VECTOR_BYTES = 64 };

@@ -1,18 +1,22 @@
-/* tile.c: elementwise work on operands of different layout, such as the copy of
- * a transposed matrix. Run after run, each element of the transposed operand
- * would come from another cache line, evicted before its neighbour is needed.
- * So groups are tiles of two dimensions: the innermost one, and the one along
- * which that operand is dense. */
+/* tile.c: cuts elementwise work on operands of different layout, such as
+ * a + b.T, into tiles. If the innermost dimension were processed from end to
+ * end, each element of the transposed operand would come from another cache
+ * line, which would be evicted before its next element is needed. So a group is
+ * a tile of two dimensions: the innermost one, and the one along which the
+ * transposed operand is contiguous. */
 #include <stdlib.h>
 
 #include "plan.h"
 
-#define TILE 32 /* elements across: two cache lines of f32 */
-#define TILE_FROM 4096 /* elements of the two dimensions from which on it
-                          pays */
+/* Elements of a tile along the dimension in which the transposed operand is
+ * contiguous: two cache lines of f32. */
+#define TILE 32
+/* Least product of the two extents for which tiles pay. */
+#define TILE_FROM 4096
 
-/* The dimension along which an input is dense though it is not along the
- * innermost one; NONE: there is no such input. */
+/* Returns the dimension along which an operand is contiguous that is neither
+ * contiguous nor constant along the innermost dimension. Returns NONE if there
+ * is no such operand. */
 static uint32_t dense_dimension(const cpu_plan *plan, uint32_t inner)
 {
     const tn_launch *launch = plan->launch;
@@ -28,6 +32,7 @@ static uint32_t dense_dimension(const cpu_plan *plan, uint32_t inner)
     return TN_CPU_NONE;
 }
 
+/* Returns the number of tiles along dimension d. */
 static int64_t tiles_along(const cpu_plan *plan, uint32_t d)
 {
     int64_t tile = d == plan->tile.dim[0]   ? plan->tile.extent[0]
@@ -66,8 +71,8 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group)
     uint32_t ndim = launch->outer_ndim + launch->row_ndim;
     int64_t point[2 * TN_MAX_NDIM] = {0}, extent[2] = {1, 1};
     int64_t size = 1, tiles = tiles_along(plan, plan->tile.dim[0]);
-    /* Consecutive tiles follow the dense dimension of the transposed operand:
-     * memory is read on from the end of the last tile. */
+    /* Consecutive tiles follow the dimension in which the transposed operand is
+     * contiguous, so that each tile continues where the last one ended. */
     point[plan->tile.dim[0]] = group % tiles * plan->tile.extent[0];
     group /= tiles;
     task->tile.at = 0;

@@ -1,6 +1,6 @@
-/* traffic.c: overlaps memory with the work on a block. It prefetches what the
- * next block reads and issues deferred non-temporal stores, a little of each
- * between operations. */
+/* traffic.c: lets memory work while the core computes. Between the operations
+ * on a block, a little of what the next block reads is prefetched, and a few of
+ * the deferred non-temporal stores are issued. */
 #include "plan.h"
 
 void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
@@ -15,12 +15,12 @@ void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
     ahead->end = flat + distance + bytes;
 }
 
-/* Prefetches up to `bytes` of each operand. A little at a time, between
- * operations, lets memory work beside them. A whole block at once would fill
- * the core's queue of misses, and the operations would wait. Without prefetches
- * a block begins by waiting for memory and leaves memory idle while it
- * computes: softmax of 4096 x 4096 takes 10.6 ms instead of 7.7 (Zen 5). The
- * data goes to L2: L1 holds the current block. */
+/* Prefetches up to `bytes` of each operand's next block. If a whole block were
+ * prefetched at once, it would fill the core's queue of cache misses, and the
+ * operations would wait. Without prefetches each block would first wait for
+ * memory and then leave memory idle while it computes: softmax of 4096 x 4096
+ * takes 10.6 ms instead of 7.7 (Zen 5). The data goes to L2, because L1 holds
+ * the current block. */
 static void prefetch_some(cpu_task *t, int64_t bytes)
 {
     enum { LINE = 64 };
@@ -34,10 +34,10 @@ static void prefetch_some(cpu_task *t, int64_t bytes)
     }
 }
 
-/* Issues some deferred stores. If a group's last stage stored everything at
- * once, the core would wait for memory there, and memory for the core in the
- * stages before: softmax of 16384 x 1024 takes 20.0 ms instead of 16.5
- * (Sapphire Rapids). */
+/* Issues up to `bytes` of deferred stores. If a group's last stage stored its
+ * results at once, the core would wait for memory in this stage, and memory
+ * would be idle in the stages before: softmax of 16384 x 1024 takes 20.0 ms
+ * instead of 16.5 (Sapphire Rapids). */
 static void stream_deferred(cpu_task *t, int64_t bytes)
 {
     while (bytes > 0 && t->deferred.sent != t->deferred.made) {

@@ -1,5 +1,5 @@
-/* view.c: moves an operand, as a linear sequence of elements, between memory
- * with any strides and register blocks. */
+/* view.c: loads an operand's elements from memory with any strides to a
+ * contiguous block of values in their register type, and stores them back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,13 +46,14 @@ void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride)
     view->ndim++;
 }
 
-/* Position of a linear walk: the coordinates, and the offset of the run that
- * begins there. */
+/* The state of a walk over the points of a view: the coordinates of the current
+ * point, and its offset in elements. */
 typedef struct walk {
     int64_t coordinate[TN_MAX_NDIM];
     int64_t offset;
 } walk;
 
+/* Sets the walk to point p. */
 static void walk_begin(walk *w, const cpu_view *view, int64_t p)
 {
     w->offset = 0;
@@ -63,13 +64,14 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* How many of n points remain in the innermost dimension. */
+/* Returns how many of n points remain until the innermost dimension ends. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
     uint32_t d = view->ndim - 1;
     return tn__cpu_min(n, view->extent[d] - w->coordinate[d]);
 }
 
+/* Advances by `run` points, at most to the end of the innermost dimension. */
 static void walk_advance(walk *w, const cpu_view *view, int64_t run)
 {
     uint32_t d = view->ndim - 1;
@@ -110,6 +112,7 @@ char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n)
                                       : NULL;
 }
 
+/* Loads n points with one stride. */
 static void load_run(const cpu_view *view, const tn_cpu_routines *routines,
                      int64_t offset, int64_t stride, int64_t n, char *out)
 {

@@ -1,38 +1,47 @@
-/* view.h: an operand as blocks see it. */
+/* view.h: views of operands, like PyTorch's strided views. A view numbers its
+ * elements in row-major order, and blocks load and store ranges of these
+ * numbers. */
 #ifndef TN_CPU_VIEW_H
 #define TN_CPU_VIEW_H
 
 #include "../cpu.h"
 
-/* An operand as a linear sequence: point p of extent[], in row-major order, is
- * at base + sum of coordinate * stride. */
+/* An operand as a linear sequence of points. Point p has the coordinates c[] of
+ * row-major position p in extent[]. Its element is base[sum of
+ * c[d] * stride[d]], where strides count elements. */
 typedef struct cpu_view {
     char *base;
-    int64_t offset; /* for OFFSET operands, which have no base */
-    uint32_t ndim;  /* after merging: 0 for one point */
+    int64_t offset; /* of the first point; for OFFSET operands, which have no
+                       base */
+    uint32_t ndim;  /* number of dimensions after merging; 0 for one point */
     uint8_t dtype, bytes;
     int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
 } cpu_view;
 
-/* One point: the operand's first element. */
+/* Makes a view of one point: the operand's first element. */
 void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given);
-/* Moves the first element by that many elements. */
+/* Moves the first point by `offset` elements of memory. */
 void tn__cpu_view_move(cpu_view *view, int64_t offset);
-/* Adds an innermost dimension, merged with the last one if possible. */
+/* Adds an innermost dimension, merged with the former innermost dimension if
+ * their strides allow it. */
 void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
-/* Address of points [p, p + n) if they are contiguous, else NULL. */
+/* Returns the address of points [p, p + n) if they are contiguous in memory,
+ * else NULL. */
 char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n);
+/* Copies points [p, p + n) to out as values of their register type, or back
+ * from in. */
 void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
                        int64_t p, int64_t n, void *out);
 void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
                         int64_t p, int64_t n, const void *in);
+/* Stores the offset of each of points [p, p + n), in elements. */
 void tn__cpu_view_offsets(const cpu_view *view,
                           const tn_cpu_routines *routines, int64_t p,
                           int64_t n, int64_t *out);
 
-/* Address of the one value of points [p, p + n) if their strides are 0, else
- * NULL. */
+/* Returns the address of the element that all points [p, p + n) share if their
+ * stride is 0, else NULL. */
 char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n);
 
 #endif
