@@ -75,7 +75,7 @@ typedef struct conv_source {
     const tn_cpu_routines *routines;
     const conv_images *images;
     int64_t first, count;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
 } conv_source;
 
 /* What a block reads, with strides of n, c, h and w in elements. Element 0 is
@@ -144,7 +144,7 @@ void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
 typedef struct conv_placement {
     const conv_images *images;
     const int64_t *first, *step;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
 } conv_placement;
 
 typedef struct conv_rows {
@@ -200,7 +200,7 @@ void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
  * registers; gather with step != 1 copies element by element. */
 typedef struct conv_transfer {
     const tn_cpu_routines *routines;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
     int64_t channels, rows, columns;
     char *images;               /* the element of channel 0 and pixel 0 */
     int64_t channel, row, step; /* strides of images, in elements */

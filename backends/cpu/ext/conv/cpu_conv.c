@@ -58,7 +58,7 @@ typedef struct pixel_class {
 typedef struct convolution {
     const tn_cpu_routines *general;
     const tn_cpu_conv_routines *routines;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
     conv_images from, to;
     /* channels of a group, of the images that are read and that are written */
     int64_t groups, from_channels, to_channels;
