@@ -188,10 +188,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     for (int64_t k = 0; k < args->kernel[0]; k++) {
         if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
-        int64_t first =
-            /* the first window whose row k has a row of the same window above
-             * it */
-            k == 0 ? y.end : y.first;
+        /* the first window whose row k has a row of the same window above it */
+        int64_t first = k == 0 ? y.end : y.first;
         if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;
         for (int64_t l = 0; l < args->kernel[1] && first > y.first; l++)
