@@ -177,7 +177,7 @@ static unsigned refused_notes(const shape *s)
 
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
-/* Below this number of filters, convolutions of half types run by the core's
+/* Up to this number of filters, convolutions of half types run by the core's
  * own kernel instead of as columns and a matrix product. The own kernel has no
  * tensor cores; cuBLASLt has. Writing and reading columns costs 4 bytes for
  * each element, which is 1 ps of an H200's memory bandwidth. The slower of the

@@ -1,10 +1,10 @@
-/* cuda_driver.h: the CUDA driver and its run-time compiler. They are opened
- * when they are first needed; nothing is linked, and the build needs nothing of
- * CUDA. Each function that the plugin uses stands in a list once, with its
- * type.
+/* cuda_driver.h: declarations of the CUDA driver and of its run-time compiler
+ * NVRTC. Both are opened when they are first needed. Nothing is linked, and the
+ * build needs no toolkit. The lists below name each function that the plugin
+ * uses, with its type.
  *
  * The types are those of the driver's ABI (cuda.h and nvrtc.h of CUDA 11.4 and
- * later). NVIDIA keeps it: a changed function gets a new symbol
+ * later). NVIDIA keeps that ABI: a changed function gets a new symbol
  * (cuMemAlloc_v2). tests/cuda/declarations.c compares the types with a
  * toolkit's headers, if there are any. */
 #ifndef TN_CUDA_DRIVER_H
@@ -175,18 +175,19 @@ typedef enum tn_cuda_library {
     TN_CUDA_NVRTC, TN_CUDA_LT, TN_CUDA_DNN, TN_CUDA_SOLVER
 } tn_cuda_library;
 
-/* Opens the library and fills its struct. NULL, or why that failed. */
+/* Opens the library and fills its struct. Returns NULL, or why opening
+ * failed. */
 const char *tn__cuda_open(tn_cuda_library which);
 
-/* The process was forked from one that had called cuInit. The driver refuses
- * every call here. */
+/* True if the process was forked from one that had called cuInit. The driver
+ * refuses every call in such a process. */
 extern bool tn__cuda_forked;
-/* The error of each call in such a process. */
+/* The text of the error of each call in such a process. */
 #define TN_CUDA_FORKED                                                        \
     "the process was forked after CUDA was initialised; open devices in the " \
     "child only, or start it with exec"
 
-/* "CUDA_ERROR_OUT_OF_MEMORY" */
+/* Returns the name of an error, such as "CUDA_ERROR_OUT_OF_MEMORY". */
 const char *tn__cuda_error_name(tn_cu_result error);
 
 /* ---- NVRTC --------------------------------------------------------------- */

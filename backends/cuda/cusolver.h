@@ -1,8 +1,8 @@
-/* cusolver.h: the dense part of cuSOLVER, opened at the first factorisation
- * (cuda_driver.c), and the triangular solver of cuBLAS, which cuSOLVER links.
- * Types and numbers are those of cusolverDn.h and cublas_api.h, CUDA 11 and
- * later. tests/cuda/declarations.c compares them with a toolkit's headers.
- * Enumerations are ints there. */
+/* cusolver.h: declarations of the dense part of cuSOLVER, which is opened at
+ * the first factorisation (cuda_driver.c), and of the triangular solver of
+ * cuBLAS, which cuSOLVER links. Types and numbers are those of cusolverDn.h and
+ * cublas_api.h, CUDA 11 and later. tests/cuda/declarations.c compares them with
+ * a toolkit's headers. Enumerations are ints there. */
 #ifndef TN_CUDA_CUSOLVER_H
 #define TN_CUDA_CUSOLVER_H
 
@@ -37,8 +37,8 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
     X(blas_stream_set, cublasSetStream_v2,                                    \
       (tn_blas_handle handle, tn_cu_stream stream))
 
-/* name of the field; the symbol before and after the letter of its type (D, S);
- * parameters. lwork counts elements of that type. */
+/* name of the field, symbol before the letter of its type (D or S), symbol
+ * after that letter, parameters. lwork counts elements of that type. */
 #define TN_SOLVER_TYPED_MAP(X)                                                \
     X(potrf_workspace, cusolverDn, potrf_bufferSize,                          \
       (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \
