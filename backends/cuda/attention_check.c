@@ -25,7 +25,7 @@ typedef struct class {
 
 #define CLASSES 32
 struct tn_cuda_checks {
-    /* number of classes checked; the last CLASSES of them are stored */
+    /* number of classes checked so far, of which the last CLASSES are stored */
     uint32_t count;
     class entry[CLASSES];
     bool is_right[CLASSES];
@@ -59,10 +59,10 @@ enum { OWN, DNN, BOTH };
 typedef struct trial {
     tn_attention_args args[BOTH];
     tn_buffer buffer[BOTH]; /* all tensors of OWN, and of DNN */
-    /* elements of each tensor; 0 if it does not exist */
+    /* elements of each tensor, or 0 if the tensor does not exist */
     int64_t count[SIDES];
     uint64_t begin[SIDES], bytes; /* offsets and size in bytes */
-    unsigned char *image[BOTH];   /* owned; copies of the buffers on the host */
+    unsigned char *image[BOTH];   /* owned: copies of the buffers on the host */
     uint32_t random;
 } trial;
 

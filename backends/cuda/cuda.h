@@ -119,12 +119,12 @@ static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 struct tn_queue {
     tn_plugin_device *device;
     tn_cu_stream stream; /* owned */
-    /* Memory on the device, owned, 0 until needed: the fault buffer; scratch
-     * memory, as large as the largest request; argument words that are too long
-     * for a launch. */
+    /* Memory on the device, owned, 0 until needed. faults is the fault buffer.
+     * scratch is scratch memory, as large as the largest request. words holds
+     * argument words that are too long for a launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
-    /* owned; the graph that captures the work; NULL if work runs */
+    /* The graph that captures the queue's work, owned. NULL if work runs. */
     tn_recorded *capture;
     tn_cuda_choices *choices; /* owned; NULL if there are none yet */
     tn_cuda_plans *plans;     /* owned; NULL if there are none yet */

@@ -26,8 +26,8 @@ enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
  * compared. */
 typedef struct shape {
     int64_t size[LSE][4], stride[LSE][4]; /* of the tensors Q to DV */
-    /* extents of the scores; extents of a tensor with one number for each row
-     * of scores */
+    /* extents of the scores, and of a tensor with one number for each row of
+     * scores */
     int64_t all[4], row[4];
     uint32_t kind, type, mask_type, causal;
 } shape;

@@ -44,7 +44,7 @@ typedef struct library {
     const char *files[4]; /* file names, tried in this order */
     /* error if no file is found; %s stands for dlerror() */
     const char *missing;
-    const char *lacks;    /* follows "has no FUNCTION" in the error */
+    const char *lacks;    /* text after "NAME has no FUNCTION" in an error */
     const entry *entry;   /* the functions; the last entry has symbol NULL */
     /* Returns true if this driver can use the file. If not, writes why to
      * reason, and the search continues. NULL if any file will do. */
@@ -55,8 +55,8 @@ typedef struct library {
     char error[512]; /* why opening failed; "" once the library is open */
 } library;
 
-/* Opens a file. Returns NULL if the file cannot be opened, or cannot be used;
- * in the latter case l->error is set. */
+/* Opens a file. Returns NULL if the file cannot be opened, or if it cannot be
+ * used. In the second case l->error says why. */
 static void *try_file(library *l, const char *path)
 {
     char reason[sizeof l->error];

@@ -36,7 +36,7 @@ typedef struct shape {
     int64_t aux_ld;
     int32_t count;                /* number of matrices */
     uint8_t dtype[3], transposed[3];   /* transposed[C] is 0 */
-    /* alignments in bytes; extra_align is that of bias and aux */
+    /* alignments in bytes; extra_align is for bias and aux */
     uint16_t align[3], extra_align[2];
     /* cuBLASLt's number of the epilogue; 0 if there is none */
     uint16_t epilogue;

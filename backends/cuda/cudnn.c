@@ -15,9 +15,10 @@ struct tn_dnn_plan {
     tn_dnn_problem problem; /* its key points to the array key[] below */
     bool usable;       /* false if cuDNN has no engine for it */
     tn_dnn_graph graph;
-    /* owned: the finished graph, the chosen engine configuration, its plan */
+    /* owned: the finished graph, the engine configuration that was chosen, and
+     * its plan */
     tn_dnn_descriptor whole, config, plan;
-    /* size of the workspace; number of the engine, for the log */
+    /* bytes of the workspace, and the engine's number for the log */
     int64_t workspace_bytes, engine;
     unsigned notes;                  /* the engine's notes, one bit for each */
     uint64_t key[];

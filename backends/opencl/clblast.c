@@ -77,7 +77,8 @@ void tn__opencl_clblast_close(tn_plugin_device *device)
 
 /* A matrix of a batch in CLBlast's terms. */
 typedef struct matrix {
-    size_t ld, stride; /* leading dimension; elements between matrices */
+    /* leading dimension, and elements from matrix to matrix */
+    size_t ld, stride;
     bool by_row;       /* true if rows are contiguous, false if columns are */
 } matrix;
 

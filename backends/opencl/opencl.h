@@ -54,7 +54,7 @@ struct tn_plugin_device {
     /* options of the compiler, including those of the plugin's option
      * `options` */
     char options[256];
-    /* one target for each variant; all work but programs uses [0] */
+    /* One target for each variant. All work but programs uses targets[0]. */
     tn_target targets[TN_OPENCL_VARIANTS];
     /* 1 + the best variant for each kind; 0 if it is not measured yet */
     _Atomic uint8_t variant[TN_OPENCL_KINDS];
@@ -83,7 +83,7 @@ struct tn_buffer {
 
 struct tn_queue {
     tn_plugin_device *device;
-    cl_command_queue queue; /* owned, in-order */
+    cl_command_queue queue; /* owned; executes in order */
     cl_mem faults;          /* owned; NULL until a launch may fault */
     cl_mem scratch;         /* owned; as large as the largest request */
     uint64_t scratch_bytes;
@@ -96,7 +96,7 @@ struct tn_built {
 };
 
 struct tn_event {
-    cl_event event; /* owned; NULL: not recorded yet */
+    cl_event event; /* owned; NULL if it is not recorded yet */
 };
 
 /* ---- errors (opencl_queue.c) --------------------------------------------- */

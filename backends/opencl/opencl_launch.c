@@ -243,4 +243,4 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
 PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
-PRIMITIVE(conv) /* an extension */
+PRIMITIVE(conv) /* conv is an extension, not a primitive */

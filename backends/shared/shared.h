@@ -45,7 +45,7 @@ char *tn__cache_key(const char *head, const char *text, uint64_t text_bytes,
  * this struct has their number. */
 typedef struct tn_device_list {
     void (*fill)(void);  /* lists the devices; called once */
-    pthread_once_t once; /* PTHREAD_ONCE_INIT */
+    pthread_once_t once; /* initialised to PTHREAD_ONCE_INIT */
     uint32_t count;
     char error[320]; /* why there is no device, if count is 0 */
 } tn_device_list;
@@ -101,7 +101,7 @@ tn_status tn__build_failed(const tn_build *build, const char *compiler,
 
 /* The work that was submitted to a queue since its last sync. */
 typedef struct tn_pending {
-    /* tag of the last piece of work; number of pieces */
+    /* tag of the last piece of work, and the number of pieces of work */
     uint64_t last_tag, count;
     bool may_fault;    /* a launch may have recorded an index fault */
     bool faults_empty; /* the fault buffer holds no record */

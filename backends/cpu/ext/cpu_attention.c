@@ -16,7 +16,7 @@
 #include "../prim/float_product.h"
 
 enum {
-    QUERIES = 32,     /* queries of a block; 32 x 256 scores are 32 KiB */
+    QUERIES = 32,     /* queries of a block, whose 32 x 256 scores are 32 KiB */
     /* keys of a block */
     KEYS = 256,
     /* queries of a forward task, which transposes the keys once for all of
@@ -32,7 +32,7 @@ typedef struct attention {
     atomic_int failed;
 } attention;
 
-/* A head's matrix with contiguous rows; row is the stride between rows in
+/* A head's matrix with contiguous rows. row is the stride between rows in
  * elements. */
 typedef struct matrix {
     float *at;
@@ -117,8 +117,8 @@ static int64_t keys_before(const tn_attention_args *a, int64_t end)
                                           : a->keys;
 }
 
-/* The number of keys from j on that query i sees; may be negative, or more than
- * there are. */
+/* The number of keys from j on that query i sees. It may be negative, or more
+ * than there are. */
 static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
@@ -217,7 +217,7 @@ static bool forward(const attention *t, int64_t task)
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* The memory of a backward task. */
+/* Scratch memory of a backward task. */
 typedef struct workspace {
     float *keys, *values; /* transposed keys and values of the head */
     /* scores and their gradient: QUERIES x KEYS elements each */

@@ -10,8 +10,8 @@
 #include "../cpu_device.h"
 
 enum {
-    /* minimum number of matrices, or the lanes of a vector if those are more;
-     * LAPACK is faster for fewer matrices */
+    /* minimum number of matrices, or the number of a vector's lanes if that is
+     * larger, because LAPACK is faster for fewer matrices */
     MIN_BATCH = 4,
     /* maximum number of right-hand sides */
     MAX_SIDES = 64
@@ -21,13 +21,13 @@ typedef struct batch {
     const tn_lapack_args *args;
     tn_cpu_lapack *run;
     tn_cpu_transpose *transpose;
-    int64_t bytes, lanes; /* bytes of an element; lanes of a vector */
+    int64_t bytes, lanes; /* bytes of an element, and lanes of a vector */
     atomic_int failed;
 } batch;
 
-/* The matrices of a batch: in memory as `lines` contiguous rows (or columns) of
- * `length` elements, `step` elements apart; and interleaved as
- * lanes[element][lane]. */
+/* The matrices of a batch. In memory each has `lines` contiguous rows (or
+ * columns) of `length` elements, which are `step` elements apart. Interleaved
+ * they are lanes[element][lane]. */
 typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;
@@ -74,7 +74,7 @@ typedef struct ints {
     const tn_strided *x;
     int64_t width;
     int32_t by;
-    int32_t *in; /* [width][lanes] */
+    int32_t *in; /* the integers as in[i][lane] */
 } ints;
 
 /* Copies the integers of `count` matrices from `first` on to lanes, or back. */

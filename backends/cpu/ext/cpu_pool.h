@@ -18,9 +18,9 @@ typedef struct pooling {
     const tn_cpu_routines *all;
     int64_t bytes;
     unsigned type; /* CPU_F32 or CPU_F64 */
-    /* number of planes; planes of a task */
+    /* number of planes, and planes of a task */
     int64_t planes, planes_per_task;
-    /* Planes have strides for n, c and h; the stride of w is 1. */
+    /* Planes have strides for n, c and h, and stride 1 for w. */
     int64_t band;       /* rows of the output in a band */
     /* for means: the number of elements of each window, along each axis */
     int64_t *count[2];

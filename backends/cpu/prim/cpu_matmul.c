@@ -20,18 +20,20 @@
 /* maximum m * n * k of a tile, about 10 us, unless the sides of the tile would
  * fall below the minimum */
 #define TILE_WORK 1048576
-/* Packed operands should serve many rows and columns. Tiles have at least 64
- * rows and columns, in products of more than MIDDLE_WORK multiply-adds 128, and
- * in products of more than LARGE_WORK 256. Products of more than 8 * LARGE_WORK
- * have tiles of at least 512 columns. */
+/* Tiles have at least 64 rows and columns, because packed operands should serve
+ * many rows and columns. They have at least 128 in products of more than
+ * MIDDLE_WORK multiply-adds, and at least 256 in products of more than
+ * LARGE_WORK. They have at least 512 columns in products of more than 8 *
+ * LARGE_WORK. */
 #define MIDDLE_WORK 33554432
 #define LARGE_WORK 134217728
-/* products of at least this many multiply-adds pack their operands once for all
- * tiles, */
+/* A product is large if it has at least this many multiply-adds and c has at
+ * least SHARED_SIDE rows and columns. Large products pack their operands once
+ * for all tiles. */
 #define SHARED_WORK 8388608
-#define SHARED_SIDE 64      /* if c has at least this many rows and columns */
-/* Batches of such products run one after another if each c has at least this
- * many elements, enough to occupy all threads. */
+#define SHARED_SIDE 64      /* minimum rows and columns of a large product */
+/* The large products of a batch run one after another if each c has at least
+ * this many elements, which are enough to occupy all threads. */
 #define SHARED_BATCH 262144
 #define TASK_WORK 262144 /* minimum m * n * k of a task */
 /* minimum number of elements that a packing task copies */
@@ -54,7 +56,7 @@ typedef struct product {
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
     uint64_t alpha, beta; /* alpha and beta of a product of integers */
-    atomic_bool failed;   /* out of memory */
+    atomic_bool failed;   /* set if a task found no memory */
 } product;
 
 /* The offset in elements of a batch's matrix. */
@@ -185,13 +187,14 @@ static void run_tiles(product *p)
 typedef struct packing {
     const product *p;
     const tn_strided *view;
-    int64_t runs, run;  /* runs of a matrix; elements of a run */
-    /* strides of the view in elements: between runs, and within a run */
+    /* number of runs in a matrix, and number of elements in a run */
+    int64_t runs, run;
+    /* strides of the view in elements, from run to run and within a run */
     int64_t next, step;
-    /* runs of a task */
+    /* number of runs that a task copies */
     int64_t per_task;
     char *memory; /* the packed copy: [batch][run][element], contiguous */
-    bool back;    /* true copies from memory to the view */
+    bool back;    /* true to copy from memory to the view */
 } packing;
 
 static void pack_run(const packing *k, int64_t i)
@@ -256,7 +259,7 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     uint32_t nb = p->m->batch_ndim;
     bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
     int64_t row = view->stride[nb], column = view->stride[nb + 1];
-    /* k is 0, and the view may have no memory */
+    /* k is 0, so the view may have no memory */
     if (rows == 0 || columns == 0) {
         *s = (side){{&nothing, 0, 0}, {0}};
         return true;

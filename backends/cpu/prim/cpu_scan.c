@@ -26,12 +26,13 @@
         else                                                                  \
             fold = x[i];                                                      \
     break;
-/* The same, and stores in place[] the index of the minimum or maximum so far.
- * The last of equal values wins; after a NaN only another NaN does. The minimum
- * or maximum changes rarely, so elements are tested in groups of RUN, most of
- * which change nothing. In a group with a change, integers update every element
- * unconditionally, because the branch would often be mispredicted. Floats test
- * each element, because their update is several comparisons. */
+/* Replaces x[0 .. n) by its prefix minima or maxima, and stores the index of
+ * each in place[]. The last of equal values wins. After a NaN only another NaN
+ * does. The minimum or maximum changes rarely, so elements are tested in groups
+ * of RUN, most of which change nothing. In a group with a change, integers
+ * update every element unconditionally, because the branch would often be
+ * mispredicted. Floats test each element, because their update is several
+ * comparisons. */
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
@@ -61,7 +62,7 @@
     }                                                                         \
     break;
 enum { RUN = 8 };
-/* added to a TN_REDUCE_ kind: the reduction with indices */
+/* added to a TN_REDUCE_ kind, means the reduction with indices */
 enum { PLACED = TN_REDUCE_END };
 #define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
@@ -110,7 +111,8 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
 
 /* Prefix reductions of TOGETHER contiguous lines, interleaved. Line j begins at
  * in[j * in_step] and out[j * out_step]. */
-/* inputs and results are 8 cache lines that may share a set of L1 */
+/* number of lines that run interleaved; with their results they use 8 cache
+ * lines, which may share one set of an L1 */
 #define TOGETHER 4
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
@@ -177,7 +179,7 @@ static scan_placed *const placed_of[2][CPU_TYPE_COUNT] = {
     {min_placed_f32, min_placed_f64, min_placed_i32, min_placed_i64, NULL},
 };
 
-/* Computes one line block by block. */
+/* Computes the prefix reductions of one line, block by block. */
 static void run_line(const scan_work *w, int64_t line)
 {
     const tn_scan_args *s = w->s;

@@ -34,10 +34,13 @@ typedef struct work {
     const tn_sort_args *s;
     const tn_cpu_routines *routines;
     unsigned type, key_bits;
-    bool narrow; /* items are narrow; for 64-bit keys each line decides */
+    /* true if items are narrow; for 64-bit keys run_line decides for each
+     * line */
+    bool narrow;
     int64_t lines, lines_per_task;
-    /* number of adjacent lines; how many are sorted at a time, transposed (0:
-     * none) */
+    /* side is the number of adjacent lines. transposed is the number of them
+     * that are transposed and sorted at a time, or 0 if each line is sorted in
+     * place. */
     int64_t side, transposed;
     atomic_int failed;
 } work;
@@ -185,13 +188,15 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
             rank -= counts[digit++];
         for (int64_t i = 0; i < count; i++) {
             wide_item x = items[i];
-            /* overwritten by the next item unless the digit is equal */
+            /* If the digit differs, the next item overwrites this one. */
             items[left] = x;
             left += ((x.key >> bits) & mask) == digit;
         }
         count = left;
     }
-    if (bits == 0) /* remaining keys are equal and in their original order */
+    /* the remaining keys are equal, and their items are in the original
+     * order */
+    if (bits == 0)
         return items[rank];
     return sort_merge_wide(items, items + count, count)[rank];
 }
@@ -331,8 +336,8 @@ typedef struct writer {
     const char *in;
     char *out;       /* values; NULL if they are not requested */
     int64_t *places; /* indices; NULL if they are not requested */
-    /* bytes of an element; strides of in and out in bytes, of places in
-     * elements */
+    /* bytes is the size of an element. from and to are the strides of in and
+     * out in bytes. to_place is the stride of places in elements. */
     int64_t bytes, from, to, to_place;
 } writer;
 

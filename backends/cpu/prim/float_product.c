@@ -28,12 +28,12 @@ enum {
     GROUP = 4,            /* panels packed at a time */
     BLOCK = 128,          /* rows of c for which pointers and sums are stored */
     STRIP = 8,            /* rows of a that are packed together */
-    /* b is read in place, not packed, if c has at most this many rows, */
+    /* b is read in place, not packed, in any of three cases: c has at most
+     * DIRECT_ROWS rows; b has at most DIRECT_BYTES bytes and so stays in L1; c
+     * has at most DIRECT_STRIDED_ROWS rows and the rows of b are spread over
+     * many cache sets. */
     DIRECT_ROWS = 16,
-    /* or if b has at most this many bytes and so stays in L1, */
     DIRECT_BYTES = 32768,
-    /* or if c has at most this many rows and the rows of b are spread over many
-     * cache sets. */
     DIRECT_STRIDED_ROWS = 64,
     /* a is packed if its rows are FAR_ROW_BYTES or more apart and b has at
      * least FAR_COLUMNS columns that use them. A matrix a with contiguous
@@ -66,7 +66,8 @@ typedef struct job {
     int64_t bytes;        /* bytes of an element */
     int64_t whole;        /* columns of a full panel */
     int64_t first, depth; /* the current range of k: [first, first + depth) */
-    char *a, *panels;     /* packed; a is NULL if it is read in place */
+    /* packed operands, with a NULL if it is read in place */
+    char *a, *panels;
     /* b is read in place, except for a panel whose last vector is partial */
     bool in_place;
     /* offsets in elements of DEPTH consecutive elements of a row of a */
@@ -468,13 +469,14 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
  * operands of the range once, and all tiles use them. a is read in place if its
  * rows are close together or few columns use them. */
 typedef struct shared {
-    /* sizes and matrices of the block; k is that of the whole product */
+    /* the product for the block, except that k is the whole k */
     tn_cpu_product p;
-    /* start of the range of k, and its length in units of DEPTH */
+    /* The range of k begins at `first` and has k_slabs slabs of DEPTH rows
+     * each. */
     int64_t first, k_slabs;
     int64_t row_pieces, tile_m, tile_n, tiles_n;
     int64_t a_bytes, b_bytes; /* bytes packed for DEPTH rows of k */
-    char *a, *b; /* packed operands; a is NULL if it is read in place */
+    char *a, *b; /* packed operands, with a NULL if it is read in place */
 } shared;
 
 /* Selects slab number `slab` of the range: DEPTH rows of k. */

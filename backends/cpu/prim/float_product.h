@@ -19,8 +19,8 @@ typedef struct tn_cpu_product {
     int64_t m, n, k;
     tn_cpu_matrix a, b, c;
     double alpha, beta;
-    /* true if the whole product has one row or one column; this product may be
-     * a part of it */
+    /* True if the whole product, of which this may be a part, has one row or
+     * one column. */
     bool alone;
 } tn_cpu_product;
 

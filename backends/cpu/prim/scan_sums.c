@@ -89,9 +89,11 @@ void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end)
 /* Adjacent lines as rows: row k holds element k of all lines. Temporary rows
  * have `wide` elements, `lines` rounded up to ROW_STEP. */
 typedef struct rows {
-    /* elements of a row; the same, padded; bytes of an element */
+    /* number of lines, which is the length of a row; the length of a temporary
+     * row; bytes of an element */
     int64_t lines, wide, bytes;
-    /* temporary rows: none is all -0.0; low and high are partial sums */
+    /* Temporary rows. Each element of none is -0.0. low and high hold partial
+     * sums. unused receives results that are not needed. */
     char *none, *low, *high, *unused;
 } rows;
 

@@ -27,7 +27,7 @@ typedef struct placed {
     const void *in;
     int64_t *place;
     int64_t out_step, in_step, place_step;
-    /* number of lines; elements of a line */
+    /* number of lines, and number of elements in a line */
     int64_t lines, count;
 } placed;
 

@@ -37,11 +37,11 @@ typedef struct conv_grid {
     /* along each axis: the lowest position of a tap, and the distance from it
      * to the highest */
     int64_t low[2], span[2];
-    /* true if some pixel has a tap outside the images; then blocks are copied
-     * into a frame */
+    /* True if some pixel has a tap outside the images. Then blocks are copied
+     * into a frame. */
     bool framed;
-    /* size of a block in images, rows and columns; number of blocks along
-     * each */
+    /* block is the size of a block in images, rows and columns. blocks is the
+     * number of blocks along each of them. */
     int64_t block[3], blocks[3];
     int64_t block_count;
 } conv_grid;
@@ -62,7 +62,8 @@ int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from);
 int64_t tn__cpu_conv_min_columns(const conv_grid *grid);
 
 typedef struct conv_block {
-    /* first position, and size, in images, rows and columns */
+    /* the block's first image, row and column, and its size in images, rows and
+     * columns */
     int64_t first[3], size[3];
     int64_t pixels;
 } conv_block;
@@ -112,14 +113,18 @@ void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
  * computed. Channels are far apart in memory, and the hardware predicts few of
  * these accesses. */
 typedef struct conv_prefetch_state {
-    /* current range within a channel; at is NULL when everything has been
-     * prefetched */
+    /* The next address to prefetch, and the end of the current channel. at is
+     * NULL when everything has been prefetched. */
     const char *at, *end;
-    /* channels of the current image, and images, that remain */
+    /* number of channels that remain in the current image, and of images that
+     * remain */
     int64_t channels, images;
-    int64_t count, bytes;     /* channels of an image; bytes of a channel */
-    int64_t channel, image;   /* strides in bytes */
-    int64_t lines;            /* cache lines of the whole state, about */
+    /* number of channels in an image, and bytes of a channel */
+    int64_t count, bytes;
+    /* bytes from channel to channel, and from image to image */
+    int64_t channel, image;
+    /* approximate number of cache lines to prefetch in all */
+    int64_t lines;
 } conv_prefetch_state;
 
 /* Returns the state for block `number`. tn__cpu_conv_ahead covers what the
@@ -161,11 +166,13 @@ void tn__cpu_conv_visit_rows(const conv_block *block,
  * Pixel (n, i, j) is element n * plane + i * room[1] + j. The elements between
  * rows and images are gaps. */
 typedef struct conv_strip {
-    /* rows and columns of an image in the frame; elements of an image */
+    /* room is the number of rows and columns of an image in the frame. plane is
+     * the number of their elements. */
     int64_t room[2], plane;
-    /* planes per axis into which a stride splits the images */
+    /* along each axis, the number of planes into which the stride splits an
+     * image */
     int64_t phases[2];
-    int64_t pixels;   /* number of pixels with gaps, in whole tiles */
+    int64_t pixels;   /* pixels of the strip, with gaps, in whole tiles */
     int64_t elements; /* elements of the frame */
 } conv_strip;
 
@@ -192,12 +199,13 @@ void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
 void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
                              size_t bytes, char *mask);
 
-/* Transposes between images and pixels whose channels are adjacent.
- * tn__cpu_conv_gather computes
+/* Arguments for tn__cpu_conv_gather, which copies pixels so that their channels
+ * are adjacent, and tn__cpu_conv_scatter, which copies them back. gather
+ * computes
  *     pixels[p * width + o] = images[o * channel + p * step]
- * and 0 for o in [channels, width). tn__cpu_conv_scatter does the reverse, and
- * adds bias[o * bias_step] unless bias is NULL. Squares are transposed in
- * registers; gather with step != 1 copies element by element. */
+ * and stores 0 for o in [channels, width). scatter also adds bias[o *
+ * bias_step], unless bias is NULL. Squares are transposed in registers. gather
+ * with step != 1 copies element by element. */
 typedef struct conv_transfer {
     const tn_cpu_routines *routines;
     size_t bytes; /* bytes of an element */
@@ -205,7 +213,7 @@ typedef struct conv_transfer {
     char *images;               /* the element of channel 0 and pixel 0 */
     int64_t channel, row, step; /* strides of images, in elements */
     char *pixels;               /* pixels whose channels are adjacent */
-    int64_t width;              /* elements from pixel to pixel in `pixels` */
+    int64_t width;              /* elements from pixel to pixel in pixels[] */
 } conv_transfer;
 void tn__cpu_conv_gather(const conv_transfer *t);
 void tn__cpu_conv_scatter(const conv_transfer *t, const char *bias,

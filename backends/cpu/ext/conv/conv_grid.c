@@ -1,6 +1,6 @@
-/* conv_grid.c: the pixels of a convolution, cut into blocks; what a block
- * reads, in place or as a padded copy (its frame); and copies between images
- * and pixels whose channels are adjacent. conv.h defines the terms. */
+/* conv_grid.c: cuts the pixels of a convolution into blocks. Makes views of
+ * what a block reads, in place or as a padded copy (its frame). Copies between
+ * images and pixels whose channels are adjacent. conv.h defines the terms. */
 #include <string.h>
 
 #include "conv.h"
@@ -116,9 +116,9 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                : 0;
 }
 
-/* What a block reads along each axis: room is the number of rows (columns) with
- * padding; size is the number within the images, which begin at `start` in the
- * images and at `skip` in the frame. */
+/* What a block reads along each axis. room is the number of rows (or columns)
+ * with padding. size is the number of those within the images. The latter begin
+ * at row `start` in the images and at row `skip` in the frame. */
 typedef struct reached {
     int64_t room[2], start[2], skip[2], size[2];
 } reached;
@@ -265,7 +265,7 @@ void tn__cpu_conv_prefetch(conv_prefetch_state *a, int64_t lines)
         if (a->at < a->end)
             continue;
         a->end += a->channel;
-        /* continue with channel 0 of the next image */
+        /* Continues with channel 0 of the next image. */
         if (--a->channels == 0) {
             a->channels = a->count;
             a->end += a->image - a->count * a->channel;

@@ -14,7 +14,8 @@
 #include "../../cpu_device.h"
 
 enum {
-    /* minimum number of groups; for fewer, cpu_conv.c cuts images too */
+    /* minimum number of groups, below which cpu_conv.c is used, because it cuts
+     * images too */
     MIN_GROUPS = 8,
     BLOCK_PIXELS =
         2048,     /* pixels of a block, about: 8 KiB, and as much of masks */
@@ -28,17 +29,17 @@ enum {
 typedef struct plane {
     const tn_conv_args *args;
     const tn_cpu_conv_routines *routines;
-    /* images that are read and written; for WEIGHT `to` is out, which is read
-     * too */
+    /* The images that are read and those that are written. For WEIGHT, `to` is
+     * out, which is read. */
     conv_images from, to;
     int64_t width;           /* elements of a row */
-    /* rows of the window: the first one relative to the pixel, and the distance
-     * to the last */
+    /* low is the row of the window's first row relative to the pixel. reach is
+     * the distance to the window's last row. */
     int64_t low, reach;
-    int64_t block, room;     /* rows of a block; elements of a mask */
-    int64_t planes_per_task; /*  */
-    /* masks [column][room] of a full block, then of the last block; they follow
-     * one vector, because loops read before a mask */
+    int64_t block, room;     /* rows of a block, and elements of a mask */
+    int64_t planes_per_task; /* number of planes in a task */
+    /* One vector, then masks[column][room] of a full block, then those of the
+     * last block. The vector comes first because loops read before a mask. */
     char *memory;
     atomic_int failed;
 } plane;
@@ -62,7 +63,7 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
     int64_t end = low + count + p->reach, start = low < 0 ? 0 : low;
     int64_t last = tn__cpu_min(end, p->from.size[0]);
     memset(frame, 0, (size_t)((start - low) * row + 4));
-    frame += 4; /* an element before the first row, for its first pixel */
+    frame += 4; /* the element that the first pixel reads before its row */
     memcpy(frame + (start - low) * row, from + start * row,
            (size_t)((last - start) * row));
     memset(frame + (last - low) * row, 0,

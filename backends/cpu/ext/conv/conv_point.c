@@ -6,10 +6,10 @@
 #include "../../prim/float_product.h"
 
 enum {
-    MIN_CHANNELS = 8, /* minimum channels of a group, of in and of out */
+    MIN_CHANNELS = 8, /* minimum channels of a group, in both in and out */
     MIN_PIXELS =
-        /* minimum pixels of an image; for fewer, cpu_conv.c joins the pixels of
-         * several images */
+        /* minimum pixels of an image, below which cpu_conv.c is used, because
+         * it joins the pixels of several images */
         512,
     TASK_WORK = 2097152 /* multiply-adds of a task */
 };
@@ -18,9 +18,10 @@ typedef struct point {
     /* the product for all pixels of the first image and group */
     tn_cpu_product product;
     int64_t batch, channel; /* elements between images, of b and of c */
-    /* elements between groups, of each matrix; number of groups */
+    /* elements from group to group in each matrix, and the number of groups */
     int64_t b_group, c_group, a_group, groups;
-    /* pixels of a task; number of tasks for each group of an image */
+    /* number of pixels in a task, and number of tasks for each group of an
+     * image */
     int64_t pixels, cuts;
     const char *bias;
     int64_t bias_step;

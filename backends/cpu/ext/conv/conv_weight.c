@@ -42,17 +42,17 @@ typedef struct gradient {
     /* true if three adjacent taps are summed together, for one vector of
      * channels */
     bool by_rows;
-    /* channels of a panel of out; channels of the sums: out_channels in whole
-     * vectors */
+    /* panel is the number of channels in a panel of out. width is the number of
+     * channels of the sums: out_channels rounded up to whole vectors. */
     int64_t panel, width;
-    /* number of shares and of ranges; channels of a range */
+    /* number of shares, number of ranges, and number of channels in a range */
     int64_t shares, ranges, range;
-    /* [share][group][range][tap][channel][width] */
+    /* the sums: [share][group][range][tap][channel][width] */
     char *sums;
-    /* packed out: [group][block][panel][pixel][channel]; NULL if each range
-     * packs out itself */
+    /* The panels of out, packed as [group][block][panel][pixel][channel]. NULL
+     * if each range packs its own. */
     char *packed;
-    /* elements of packed for one group and block */
+    /* elements of packed[] for one block of one group */
     int64_t packed_block;
     atomic_int failed;
 } gradient;
@@ -74,7 +74,8 @@ static char *sums_of(const gradient *w, int64_t share, int64_t group,
 typedef struct gathering {
     const gradient *w;
     char *panel;
-    /* pixels of the block; first channel and number of channels of the panel */
+    /* pixels is the number of pixels in the block. first and width are the
+     * panel's first channel and number of channels. */
     int64_t pixels, first, width;
 } gathering;
 
@@ -184,7 +185,7 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         tn__cpu_conv_view(grid, &block, &source, CONV_PLANES, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
     for (int64_t i = 0; i < block.pixels && w->by_rows; i += block.size[2])
-        at[i / block.size[2]] = at[i]; /* keeps the offsets of rows only */
+        at[i / block.size[2]] = at[i]; /* only the offsets of rows are needed */
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
@@ -345,7 +346,7 @@ static void cut(gradient *w)
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
     w->shares = (w->grid.block_count + each - 1) / each; /* no share is empty */
-    /* there are more ranges if there are few images */
+    /* There are more ranges if there are few images. */
     ranges = (int64_t)(tasks / (double)w->shares);
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;

@@ -29,14 +29,14 @@ enum {
     /* channels of the result that are computed at a time */
     RESULTS = 32,
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
-    /* maximum tiles of a block if tiles have two rows; twice as many if they
+    /* maximum tiles of a block if tiles have two rows, and half of it if they
      * have one */
     MAX_TILES = 128,
     /* minimum tiles of a block */
     MIN_TILES = 32,
-    /* blocks are made smaller until there are this many, */
+    /* Blocks are made smaller until there are MIN_BLOCKS of them, as long as
+     * each has MIN_WORK multiply-adds, about 10 us. */
     MIN_BLOCKS = 16,
-    /* as long as a block has this many multiply-adds, about 10 us */
     MIN_WORK = 524288,
     /* below this number of elements one thread transforms all filters */
     FILTERS_WORK = 65536,
@@ -178,7 +178,7 @@ static bool pays(const winograd *w, uint32_t kind)
     double rows = tiles / (double)w->tiles[1];
     double fours = (double)((w->tiles[1] + 3) / 4);
     double part = w->high == 2 ? 1 : 1.0 / COST_PART;
-    /* weights times pixels of a tile */
+    /* multiply-adds of a tile for one pair of channels */
     double pixels = (double)(2 * w->high * w->taps);
     double direct = 4 * pixels * pairs * tiles / lanes;
     double whole = (double)conv_round_up(w->total, w->products->lanes);

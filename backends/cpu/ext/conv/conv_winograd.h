@@ -1,8 +1,8 @@
 /* conv_winograd.h: types that the files of Winograd's convolution share
  * (conv_winograd.c).
  *
- * A tile is 2 x 2 pixels of the result; its window is the 4 x 4 pixels that it
- * reads. For filters of 1 x 3 a tile is 2 adjacent pixels of a row, and its
+ * A tile is 2 x 2 pixels of the result, and its window is the 4 x 4 pixels that
+ * it reads. For filters of 1 x 3 a tile is 2 adjacent pixels of a row, and its
  * window is 4 pixels. An element is one of the 16 (4) values of a window or of
  * a transformed filter. */
 #ifndef TN_CPU_CONV_WINOGRAD_H
@@ -22,20 +22,22 @@ typedef struct winograd {
     /* channels of a group, of the images that are read and that are written */
     int64_t groups, from_channels, to_channels;
     int64_t high;                               /* rows of a tile: 2 or 1 */
-    /* elements of a window: 16 or 4; weights of a filter: 9 or 3 */
+    /* elements is the size of a window, 16 or 4. taps is the number of weights
+     * of a filter, 9 or 3. */
     int64_t elements, taps;
-    /* rows and columns of zeros before the images */
+    /* number of rows and columns of zeros before the images */
     int64_t pad[2];
-    /* rows and columns of tiles in an image; number of tiles in all images */
+    /* rows and columns of tiles in an image, and the number of tiles in all
+     * images */
     int64_t tiles[2], total;
     const float *weight;
     /* strides of weights in elements */
     int64_t weight_from, weight_to, weight_group;
-    /* filters are rotated by 180 degrees, for INPUT */
+    /* true if filters are rotated by 180 degrees, for INPUT */
     bool flipped;
     const float *bias;
     int64_t bias_stride;
-    int64_t block, blocks; /* tiles of a block; number of blocks */
+    int64_t block, blocks; /* tiles of a block, and number of blocks */
     /* elements of a plane of transformed filters, [strip][channel][STRIP] */
     int64_t plane;
     float *filters;        /* transformed filters: [group][element][plane] */

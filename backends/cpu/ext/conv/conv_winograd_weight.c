@@ -23,11 +23,11 @@ enum {
     RANGE = 64,              /* channels of `in` in a range */
     /* elements of a block's windows and cotangents, about */
     BLOCK_ELEMENTS = 262144,
-    /* minimum tiles of a block; smaller blocks would pass over the sums more
-     * often */
+    /* minimum tiles of a block, because smaller blocks would pass over the sums
+     * more often */
     MIN_TILES = 64,
-    /* maximum tiles of a block if tiles have one row; half as many if they have
-     * two */
+    /* maximum tiles of a block if tiles have one row, and half of it if they
+     * have two */
     MAX_TILES = 256,
     TASK_WORK = 2097152,     /* multiply-adds of a task */
     MAX_TASKS = 64,
@@ -38,9 +38,10 @@ enum {
 typedef struct gradient {
     const winograd *w;
     const tn_conv_args *args;
-    /* channels of the sums, in whole vectors; channels of a panel of them */
+    /* width is the number of channels of the sums, in whole vectors. panel is
+     * the number of channels in a panel of them. */
     int64_t width, panel;
-    /* number of shares; channels of a range; number of ranges */
+    /* number of shares, number of channels in a range, and number of ranges */
     int64_t shares, range, ranges;
     float *sums; /* [share][group][range][element][channel][width] */
     atomic_int failed;

@@ -38,7 +38,7 @@ enum {
     MIN_COLUMNS = 8,
     /* minimum number of channels that are copied next to each other */
     LAST_CHANNELS = 8,
-    /* maximum number of pixel classes, see below */
+    /* maximum number of pixel classes */
     MAX_CLASSES = 64
 };
 
@@ -49,8 +49,8 @@ typedef struct pixel_class {
     int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
     /* index of the first task of the class */
     int64_t first_task;
-    /* if the class is computed by rows of three adjacent taps: position of the
-     * leftmost tap among the three, 0 or 2; otherwise -1 */
+    /* The position of the leftmost tap among three adjacent taps, 0 or 2, if
+     * the class is computed by rows. Otherwise -1. */
     int64_t line;
     char *panels; /* packed weights: [group][panel][tap][channel][width] */
 } pixel_class;
@@ -71,12 +71,14 @@ typedef struct convolution {
     int64_t bias_stride;
     /* true if vectors hold pixels, false if they hold channels */
     bool by_pixels;
-    /* true if `to` is cleared first; then classes without taps have no tasks */
+    /* True if `to` is cleared first. Then classes without taps have no
+     * tasks. */
     bool cleared;
-    /* channels of a panel: two vectors; 4 if vectors hold pixels */
+    /* channels of a panel: as many as two vectors hold, or 4 if vectors hold
+     * pixels */
     int64_t panel;
-    /* channels of the sums: to_channels rounded up to whole vectors; exactly
-     * to_channels if vectors hold pixels */
+    /* Channels of the sums: to_channels rounded up to whole vectors, or exactly
+     * to_channels if vectors hold pixels. */
     int64_t width;
     int64_t class_count, tasks;
     pixel_class class[MAX_CLASSES];
@@ -333,7 +335,7 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
     return count;
 }
 
-/* The products of one block of one group. */
+/* The computation of the sums of one block of one group. */
 typedef struct block_job {
     const convolution *c;
     const pixel_class *class;
