@@ -8,7 +8,7 @@
 
 #include "cuda_driver.h"
 
-typedef int tn_lt_status; /* cublasStatus_t; 0: success */
+typedef int tn_lt_status; /* cublasStatus_t; 0 is success */
 typedef struct cublasLtContext *tn_lt_handle;
 typedef struct tn_lt_opaque *tn_lt_operation; /* cublasLtMatmulDesc_t */
 typedef struct tn_lt_opaque *tn_lt_layout;    /* cublasLtMatrixLayout_t */
@@ -64,7 +64,8 @@ enum { TN_LT_EPILOGUE_NONE = 1, TN_LT_RELU = 2, TN_LT_BIAS = 4,
        TN_LT_GELU = 32, TN_LT_KEEP = 128, TN_LT_RELU_BACK = 8 | 128,
        TN_LT_GELU_BACK = 64 | 128, TN_LT_SUMS_A = 256, TN_LT_SUMS_B = 512 };
 
-/* name of the field, symbol, parameters */
+/* The functions of cuBLASLt, each as X(name of the field, symbol,
+ * parameters). */
 #define TN_LT_MAP(X)                                                          \
     X(create, cublasLtCreate, (tn_lt_handle *handle))                         \
     X(destroy, cublasLtDestroy, (tn_lt_handle handle))                        \

@@ -35,7 +35,7 @@ static inline float tn__cuda_to_float(double x)
 typedef struct tn_cuda_listed {
     tn_cu_device device;
     int major, minor; /* compute capability */
-    bool usable;      /* if not, info.note says why */
+    bool usable;      /* if false, info.note says why */
     tn_device_info info;
 } tn_cuda_listed;
 
@@ -51,7 +51,7 @@ typedef struct tn_cuda_kernel {
 typedef struct tn_cuda_table {
     struct tn_cuda_table *older; /* owned */
     size_t capacity, count;      /* capacity is a power of two */
-    tn_cuda_kernel slot[];       /* open addressing by key */
+    tn_cuda_kernel slot[];       /* a hash table with open addressing */
 } tn_cuda_table;
 
 /* Algorithms that cuBLASLt chose (cuda_product.c), and plans of cuDNN
@@ -62,18 +62,21 @@ typedef struct tn_cuda_plans tn_cuda_plans;
  * kernels, and the outcomes (attention_check.c). */
 typedef struct tn_cuda_checks tn_cuda_checks;
 
-typedef struct tn_cuda_compilation tn_cuda_compilation; /* cuda_compile.c */
+typedef struct tn_cuda_compilation tn_cuda_compilation; /* see cuda_compile.c */
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
     tn_cu_context context; /* the primary context of the device, retained */
     tn_target target;
-    bool blocking;  /* option `blocking`: wait after each piece of work */
-    bool wants_ptx; /* option `code` is ptx: the driver compiles PTX */
-    /* Option `matmul`: "own" never uses cuBLASLt; "cublaslt" makes a missing
-     * cuBLASLt an error. Option `tf32` multiplies float32 in TF32 (19 bits). */
+    bool blocking;  /* option `blocking`, wait after each piece of work */
+    bool wants_ptx; /* option `code` is ptx, so the driver compiles PTX */
+    /* own_products is set by option `matmul` "own", which never uses cuBLASLt.
+     * lt_wanted is set by `matmul` "cublaslt", which makes a missing cuBLASLt
+     * an error. tf32 is set by option `tf32`, which multiplies float32 in TF32
+     * (19 bits). */
     bool own_products, lt_wanted, tf32;
-    /* Option `attention`: "own" never uses cuDNN; "cudnn" uses it without a
+    /* own_attention is set by option `attention` "own", which never uses cuDNN.
+     * dnn_attention is set by `attention` "cudnn", which uses cuDNN without a
      * check. */
     bool own_attention, dnn_attention;
     _Atomic bool lt_failed;               /* cuBLASLt could not be opened */
@@ -83,8 +86,8 @@ struct tn_plugin_device {
     struct syevjInfo *jacobi;
     struct cusolverDnContext *solver;
     struct cublasContext *blas;
-    char arch[48];      /* "--gpu-architecture=sm_90" */
-    int driver_version; /* 13000 is CUDA 13.0 */
+    char arch[48];      /* NVRTC's option, "--gpu-architecture=sm_90" */
+    int driver_version; /* CUDA version of the driver: 13000 is 13.0 */
     /* build_lock guards changes to the table of kernels and to the list of
      * kernels that threads compile at this moment. Threads compile without it.
      * `compiled` is signalled when a kernel is done. */
@@ -95,7 +98,8 @@ struct tn_plugin_device {
     _Atomic(tn_cuda_table *) kernels;
     /* bit i is set if peer access to device i was requested */
     _Atomic uint64_t peers;
-    /* A buffer could not be allocated: the next sync frees scratch memory. */
+    /* Set when a buffer could not be allocated. The next sync then frees
+     * scratch memory. */
     _Atomic bool short_of_memory;
 };
 

@@ -227,7 +227,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         return e ? tn__dnn_failed(queue, e)
                  : tn__cuda_queue_submitted(queue, args->tag);
     }
-    /* If there is a bias, the core asks again without it. */
+    /* If there is a bias, the core calls again without it and adds it
+     * itself. */
     return plan || prefers_columns(device, args) ||
                    !TN_HAS(tn_host, tn__host, plan_conv)
                ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s",

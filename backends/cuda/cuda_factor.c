@@ -209,7 +209,7 @@ static work work_begin(tn_queue *queue, const tn_lapack_args *args)
               .single = args->a.dtype == TN_F32,
               .vectors = flags & TN_LAPACK_VECTORS};
     if (args->kind == TN_LAPACK_SVD && !w.vectors)
-        w.ldb = w.m; /* not used by these kinds */
+        w.ldb = w.m; /* b is not used */
     return w;
 }
 

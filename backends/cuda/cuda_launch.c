@@ -9,7 +9,7 @@
 static tn_status run(tn_queue *queue, const tn_target *target,
                      const tn_program *program, tn_plan *plan)
 {
-    (void)target; /* it is device->target */
+    (void)target; /* target is &device->target */
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
     tn_cu_pointer nothing = 0, words = 0;
@@ -74,7 +74,7 @@ tn_status tn__cuda_program_build(tn_plugin_device *device,
 
 void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* its kernels stay cached for equal programs */
+    (void)device; /* the device's kernels stay cached for equal programs */
     (void)built;
 }
 

@@ -9,7 +9,7 @@
 
 #include "cuda.h"
 
-typedef int tn_dnn_status; /* cudnnStatus_t; 0: success */
+typedef int tn_dnn_status; /* cudnnStatus_t; 0 is success */
 typedef struct cudnnContext *tn_dnn_handle;
 typedef void *tn_dnn_descriptor; /* cudnnBackendDescriptor_t */
 
@@ -78,7 +78,7 @@ enum { TN_DNN_POINT_MODE = 0, TN_DNN_POINT_COMPUTE = 1, TN_DNN_POINT_AXIS = 9,
        TN_DNN_REDUCE_DESC = 1612, TN_DNN_RESHAPE_X = 2200,
        TN_DNN_RESHAPE_Y = 2201 };
 
-/* name of the field, symbol, parameters */
+/* The functions of cuDNN, each as X(name of the field, symbol, parameters). */
 #define TN_DNN_MAP(X)                                                         \
     X(handle_create, cudnnCreate, (tn_dnn_handle *handle))                    \
     X(handle_destroy, cudnnDestroy, (tn_dnn_handle handle))                   \

@@ -73,7 +73,8 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
 {
     double least[3] = {0};
     void *context = (void *)(uintptr_t)mm; /* `work` does not write it */
-    for (int round = -1; round < ROUNDS; round++) /* round -1 compiles */
+    /* round -1 compiles and does not count */
+    for (int round = -1; round < ROUNDS; round++)
         for (uint8_t variant = CLBLAST; variant >= OWN; variant--) {
             double time =
                 tn__opencl_time(queue, work, context, variant, status);

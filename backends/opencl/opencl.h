@@ -32,7 +32,7 @@ typedef struct tn_opencl_listed {
     cl_uint index; /* index among the devices of its platform */
     char platform_name[128], device_name[128];
     char device_version[128], driver_version[128];
-    bool usable; /* if not, info.note says why */
+    bool usable; /* if false, info.note says why */
     tn_device_info info;
 } tn_opencl_listed;
 
@@ -43,14 +43,14 @@ typedef struct tn_opencl_kernel {
     cl_kernel kernel;   /* owned */
 } tn_opencl_kernel;
 
-typedef struct tn_opencl_mapped tn_opencl_mapped; /* opencl_host.c */
+typedef struct tn_opencl_mapped tn_opencl_mapped; /* see opencl_host.c */
 
 struct tn_plugin_device {
     const tn_opencl_listed *listed;
     cl_context context;
     cl_command_queue queue; /* for work outside the core's queues */
     uint64_t max_buffer_bytes;
-    bool blocking;     /* option `blocking`: wait after each piece of work */
+    bool blocking;     /* option `blocking`, wait after each piece of work */
     /* options of the compiler, including those of the plugin's option
      * `options` */
     char options[256];
@@ -92,7 +92,7 @@ struct tn_queue {
 };
 
 struct tn_built {
-    const tn_program *program; /* lent: outlives its built form */
+    const tn_program *program; /* not owned; outlives its built form */
 };
 
 struct tn_event {

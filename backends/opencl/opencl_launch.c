@@ -217,7 +217,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* its kernels stay cached for equal programs */
+    (void)device; /* the device's kernels stay cached for equal programs */
     free(built);
 }
 

@@ -90,7 +90,7 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
          variant++)
         for (int round = -1; round < ROUNDS && !*status; round++) {
             double time = tn__opencl_time(queue, work, r, variant, status);
-            /* Round -1 compiles. */
+            /* Round -1 compiles, so the time of round 0 replaces its time. */
             if (round <= 0 || time < least[variant - 1])
                 least[variant - 1] = time;
         }

@@ -70,8 +70,9 @@ typedef struct tn_binary {
 
 /* A kernel's source, and how the plugin builds it. */
 typedef struct tn_build {
-    const char *plugin;      /* "cuda" */
-    /* ".cu": suffix of the file that holds a source which does not compile */
+    const char *plugin;      /* name of the plugin, such as "cuda" */
+    /* suffix of the file that holds a source which does not compile, such as
+     * ".cu" */
     const char *suffix;
     const char *device_name; /* name of the device, for the log */
     /* all that a binary depends on besides its source */

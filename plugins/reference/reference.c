@@ -18,7 +18,7 @@ struct tn_queue {
 };
 
 struct tn_built {
-    const tn_program *program; /* lent: outlives its built form */
+    const tn_program *program; /* not owned; outlives its built form */
 };
 
 /* The first index fault since the last sync. Several threads call a synchronous

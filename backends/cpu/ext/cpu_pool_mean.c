@@ -77,11 +77,12 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     }
 }
 
-/* Does the same if by_lines(). Row k of the image is added to line[k % lines],
- * which holds `width` lanes of each window. Then these rows are added up and
- * transposed to lane[lane][window]. Returns the number of lanes that remain.
- * The hardware does not predict these accesses, so rows of the next plane are
- * prefetched in between. */
+/* Adds the elements of the windows in rows [low, high) of the output if
+ * by_lines(). Row k of the image is added to line[k % lines], which holds
+ * `width` lanes of each window. Then these rows are added up and transposed to
+ * lane[lane][window]. Returns the number of lanes that remain. The hardware
+ * does not predict these accesses, so rows of the next plane are prefetched in
+ * between. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
 {

@@ -349,7 +349,7 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
     }
 }
 
-/* Task i: all rows along dim of one position in the other dimensions. */
+/* Processes all rows along dim of position i in the other dimensions. */
 static void run_rows(void *context, int64_t i)
 {
     work *w = context;

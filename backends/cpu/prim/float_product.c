@@ -488,7 +488,8 @@ static void point_slab(job *g, const shared *s, int64_t slab)
     g->panels = s->b + slab * s->b_bytes;
 }
 
-/* Task i of packing: PIECE rows of a, or GROUP panels of b, for one slab. */
+/* Packs PIECE rows of a, or GROUP panels of b, for one slab. i numbers these
+ * tasks. */
 static void pack_piece(void *context, int64_t i)
 {
     const shared *s = context;

@@ -70,7 +70,7 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
            (size_t)((end - last) * row + READ_BEYOND * 4 - 4));
 }
 
-/* Computes one plane. w holds the weights; for WEIGHT it holds the sums, each
+/* Computes one plane. w holds the weights. For WEIGHT it holds the sums, each
  * of them a vector whose lanes are added later. */
 static void run_plane(const plane *p, int64_t image, int64_t group,
                       char *frame, char *y, float *w, float bias)
@@ -100,7 +100,8 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Task i: some consecutive planes; for WEIGHT, one channel of all images. */
+/* Computes some consecutive planes as task i. For WEIGHT, task i is one channel
+ * of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;

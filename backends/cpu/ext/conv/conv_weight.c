@@ -224,7 +224,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     return true;
 }
 
-/* Does the same as add_block, with pixels as lanes. */
+/* Adds the products of block `number` to sums, as add_block does, but with
+ * pixels as lanes. */
 static bool add_strip(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {

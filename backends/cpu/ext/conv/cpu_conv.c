@@ -102,8 +102,8 @@ static void take_forward(convolution *c, const tn_conv_args *args,
     tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
 }
 
-/* For axis a: returns true if pixels r, r + stride, r + 2 * stride ... of `in`
- * use element k of the window. They do if r + pad - k * dilation is a multiple
+/* Returns true if pixels r, r + stride, r + 2 * stride ... of `in` use element
+ * k of the window along axis a. They do if r + pad - k * dilation is a multiple
  * of the stride. Then pixel r + i * stride reads element *at + i of `out`. */
 static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
                         int64_t *at)
