@@ -179,9 +179,9 @@ static float number(const trial *t, int which, int side, int64_t i)
 }
 
 /* Returns the greatest difference between the tensor's values of OWN and DNN.
- * The unit is the largest difference that the rounding of weights and results
- * explains, which the two implementations do at different places.
- * (tests/cuda/test_dnn_attention.c uses the same measure.) */
+ * The unit is the largest difference that rounding explains: OWN and DNN round
+ * weights and results at different places. (tests/cuda/test_dnn_attention.c
+ * uses the same measure.) */
 static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;

@@ -62,8 +62,8 @@ static tn_status run_steps(tn_queue *queue, tn_plan_next *next,
 /* ---- the five primitives ------------------------------------------------- */
 
 /* Builds a program. Its source depends on the classes of the launches, so
- * nothing can be compiled yet. The built form is the program itself, which
- * outlives the built form. */
+ * nothing can be compiled yet. The program itself serves as the built form: it
+ * outlives the use of the built form. */
 tn_status tn__cuda_program_build(tn_plugin_device *device,
                                  const tn_program *program, tn_built **out)
 {

@@ -89,7 +89,8 @@ static bool multiply(const attention *t, sizes size, operand a, operand b,
     return tn__cpu_multiply(&p);
 }
 
-/* Transposes the rows of x, KEYS at a time, to to[block][feature][KEYS]. */
+/* Transposes the rows of x into to[block][feature][KEYS], KEYS rows at a
+ * time. */
 static void transpose_keys(const attention *t, float *to, matrix x,
                            int64_t keys, int64_t features)
 {

@@ -295,8 +295,9 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
     return order_narrow(items, tn__cpu_min(i, r->count), keep, 32);
 }
 
-/* Returns the index of the element at `rank` of the order. For a line of 1024
- * elements this takes 0.55 us, and 2.7 us by digits of items (Zen 5). */
+/* Returns the index of the element at `rank` of the order, by comparing keys
+ * with a sample of them. For a line of 1024 elements this takes 0.55 us, and
+ * 2.7 us with at_rank (Zen 5). */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);

@@ -44,7 +44,7 @@ static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
     return (places){skip, start, tn__cpu_min(count, room - skip)};
 }
 
-/* Copies one phase of a block's images to to[channel][image][plane]. */
+/* Copies one phase of a block's images into to[channel][image][plane]. */
 static void fill_phase(const conv_grid *grid, const conv_block *block,
                        const conv_strip *s, const int64_t *phase,
                        const conv_source *source, const char *at, char *to)
