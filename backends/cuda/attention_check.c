@@ -1,8 +1,8 @@
-/* attention_check.c: does cuDNN's attention give the results of the core's own
- * kernels? This is checked once for each class of shapes, before cuDNN is first
- * used for it: both compute a small attention of random numbers, and the
- * results are compared. The core's disk cache stores the result for this GPU,
- * driver and version of cuDNN. */
+/* attention_check.c: checks whether cuDNN's attention gives the results of the
+ * core's own kernels. The check runs once for each class of shapes, before
+ * cuDNN is first used for the class: cuDNN and the core's kernels compute a
+ * small attention of random numbers, and the results are compared. The core's
+ * disk cache stores the outcome for this GPU, driver and version of cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +11,22 @@
 #include "cuda.h"
 #include "cudnn.h"
 
-/* What the result depends on. */
+/* A class of attentions: all that the accuracy of cuDNN's results may depend
+ * on. */
 typedef struct class {
-    uint32_t kind, dtype, is_causal, mask; /* the mask's dtype; 0: none */
-    uint32_t shared;    /* the mask is broadcast: 1 over batch, 2 over heads */
-    uint32_t is_grouped; /* heads share keys and values */
+    /* mask: dtype of the mask, 0 if there is none */
+    uint32_t kind, dtype, is_causal, mask;
+    /* bits: 1 if the mask is broadcast over the batch, 2 if over heads */
+    uint32_t shared;
+    /* several heads of queries use the same keys and values */
+    uint32_t is_grouped;
     uint32_t features, values;
 } class;
 
 #define CLASSES 32
 struct tn_cuda_checks {
-    uint32_t count; /* of all classes checked; the last CLASSES are stored */
+    /* number of classes checked so far, of which the last CLASSES are stored */
+    uint32_t count;
     class entry[CLASSES];
     bool is_right[CLASSES];
 };
@@ -43,17 +48,21 @@ static class class_of(const tn_attention_args *a)
 
 /* ---- a small attention --------------------------------------------------- */
 
-/* No extent is a multiple of a tile. With causal, some rows see all keys. */
+/* No extent is a multiple of a tile. With a causal mask some rows see all
+ * keys. */
 enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
+/* the tensors of an attention */
 enum { Q, K, V, MASK, G, OUT, LSE, DQ, DK, DV, SIDES };
+/* computed by the core's own kernels, and by cuDNN */
 enum { OWN, DNN, BOTH };
 
 typedef struct trial {
     tn_attention_args args[BOTH];
-    tn_buffer buffer[BOTH]; /* all tensors of one side */
-    int64_t count[SIDES];   /* elements; 0: no such tensor */
-    uint64_t begin[SIDES], bytes; /* bytes */
-    unsigned char *image[BOTH];   /* owned; copies of the buffers on the host */
+    tn_buffer buffer[BOTH]; /* all tensors of OWN, and of DNN */
+    /* elements of each tensor, or 0 if the tensor does not exist */
+    int64_t count[SIDES];
+    uint64_t begin[SIDES], bytes; /* offsets and size in bytes */
+    unsigned char *image[BOTH];   /* owned: copies of the buffers on the host */
     uint32_t random;
 } trial;
 
@@ -68,10 +77,10 @@ static tn_strided *side_of(tn_attention_args *a, int side)
 
 static uint64_t bytes_of(uint32_t dtype)
 {
-    return dtype == TN_F32 ? 4 : 2; /* the only dtypes */
+    return dtype == TN_F32 ? 4 : 2; /* other dtypes do not occur */
 }
 
-/* Adds a tensor to both buffers, at the same offset. */
+/* Adds a tensor to the buffers of OWN and DNN, at the same offset. */
 static void tensor_add(trial *t, int side, uint32_t dtype, int64_t heads,
                        int64_t length, int64_t width)
 {
@@ -119,7 +128,7 @@ static void describe(trial *t, const class *c)
 
 /* ---- random numbers ------------------------------------------------------ */
 
-/* A number of either sign between 1/8 and 2, with random sign, exponent and
+/* Returns a number of magnitude 1/8 to 2 with random sign, exponent and
  * fraction. */
 static uint32_t random_bits(trial *t, uint32_t dtype)
 {
@@ -169,10 +178,10 @@ static float number(const trial *t, int which, int side, int64_t i)
     return x;
 }
 
-/* The greatest difference between the two results of a tensor. The unit is the
- * most that rounding of weights and results explains, which happens at
- * different places in the two. (tests/cuda/test_dnn_attention.c uses the same
- * measure.) */
+/* Returns the greatest difference between the tensor's values of OWN and DNN.
+ * The unit is the largest difference that rounding explains: OWN and DNN round
+ * weights and results at different places. (tests/cuda/test_dnn_attention.c
+ * uses the same measure.) */
 static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
@@ -199,7 +208,8 @@ static void release(trial *t)
     }
 }
 
-/* Copies the same numbers to both buffers, on the queue's stream. */
+/* Copies the same numbers to the buffers of OWN and DNN, on the queue's
+ * stream. */
 static tn_cu_result begin(tn_queue *queue, trial *t)
 {
     tn_cu_result error = 0;
@@ -215,7 +225,8 @@ static tn_cu_result begin(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* Gradients read the forward results of the own kernels, on both sides. */
+/* Runs OWN and DNN. Gradients of both read the forward results of the own
+ * kernels. */
 static tn_status compute(tn_queue *queue, trial *t, const char **why)
 {
     tn_status status = TN_OK;
@@ -242,8 +253,8 @@ static tn_cu_result fetch(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* The error of cuDNN in the unit of error_of. *why: NULL, or why it cannot be
- * computed. */
+/* Returns the error of cuDNN in the unit of error_of. Sets *why to NULL, or to
+ * why cuDNN cannot compute the class. */
 static double try_class(tn_queue *queue, const class *c, const char **why)
 {
     trial t = {.random = 2463534242u};
@@ -269,7 +280,8 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
 
 /* ---- the result ---------------------------------------------------------- */
 
-/* "gradient of attention of float16, causal, 64 and 64 features" */
+/* Writes a class's name to out, such as "gradient of attention of float16,
+ * causal, 64 and 64 features". */
 static void name_of(const class *c, char *out, size_t out_bytes)
 {
     snprintf(out, out_bytes, "%s of %s%s%s%s%s, %u and %u features",
@@ -290,7 +302,8 @@ static uint32_t load_error(void *context, const void *value, uint64_t bytes)
     return bytes == sizeof(double);
 }
 
-/* Reads the result from the disk cache; else runs the trial. */
+/* Returns whether cuDNN is accurate for the class: from the disk cache, else by
+ * running the trial. */
 static bool class_check(tn_queue *queue, const class *c)
 {
     char name[128], key[512];

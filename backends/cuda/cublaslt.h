@@ -1,13 +1,14 @@
-/* cublaslt.h: cuBLASLt, opened at the first matrix product (cuda_driver.c).
- * Types and numbers are those of its cublasLt.h, cublas_api.h and
- * library_types.h, CUDA 11 and later. tests/cuda/declarations.c compares them
- * with a toolkit's headers. Enumerations are ints there. */
+/* cublaslt.h: declarations of cuBLASLt, which is opened at the first matrix
+ * product (cuda_driver.c). Types and numbers are those of cublasLt.h,
+ * cublas_api.h and library_types.h, CUDA 11 and later.
+ * tests/cuda/declarations.c compares them with a toolkit's headers.
+ * Enumerations are ints there. */
 #ifndef TN_CUDA_CUBLASLT_H
 #define TN_CUDA_CUBLASLT_H
 
 #include "cuda_driver.h"
 
-typedef int tn_lt_status; /* cublasStatus_t; 0: success */
+typedef int tn_lt_status; /* cublasStatus_t; 0 is success */
 typedef struct cublasLtContext *tn_lt_handle;
 typedef struct tn_lt_opaque *tn_lt_operation; /* cublasLtMatmulDesc_t */
 typedef struct tn_lt_opaque *tn_lt_layout;    /* cublasLtMatrixLayout_t */
@@ -39,9 +40,10 @@ enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14,
 enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
        TN_LT_COMPUTE_TF32 = 77 };
 
-/* Attributes and their types. Of an operation: int32_t; EPILOGUE uint32_t,
- * AUX_LD int64_t, device pointers. Of a layout: int32_t, int64_t. Of a
- * preference: uint64_t for MAX_WORKSPACE, else uint32_t. Last,
+/* Attributes of an operation: int32_t, except EPILOGUE (uint32_t), AUX_LD
+ * (int64_t) and device pointers. Then attributes of a layout: BATCH_COUNT
+ * (int32_t), BATCH_STRIDE (int64_t). Then attributes of a preference:
+ * MAX_WORKSPACE (uint64_t), the others uint32_t. Last, values of
  * cublasOperation_t. */
 enum { TN_LT_TRANSPOSE_A = 3, TN_LT_TRANSPOSE_B = 4, TN_LT_EPILOGUE = 7,
        TN_LT_BIAS_POINTER = 8, TN_LT_AUX_POINTER = 11, TN_LT_AUX_LD = 12,
@@ -62,7 +64,8 @@ enum { TN_LT_EPILOGUE_NONE = 1, TN_LT_RELU = 2, TN_LT_BIAS = 4,
        TN_LT_GELU = 32, TN_LT_KEEP = 128, TN_LT_RELU_BACK = 8 | 128,
        TN_LT_GELU_BACK = 64 | 128, TN_LT_SUMS_A = 256, TN_LT_SUMS_B = 512 };
 
-/* name of the field, symbol, parameters */
+/* The functions of cuBLASLt, each as X(name of the field, symbol,
+ * parameters). */
 #define TN_LT_MAP(X)                                                          \
     X(create, cublasLtCreate, (tn_lt_handle *handle))                         \
     X(destroy, cublasLtDestroy, (tn_lt_handle handle))                        \

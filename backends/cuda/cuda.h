@@ -1,4 +1,6 @@
-/* cuda.h: types and functions that the files of the CUDA plugin share. */
+/* cuda.h: types and functions that the files of the CUDA plugin share. A piece
+ * of work is what one call of the core submits to a queue: a launch of a
+ * program, a primitive, a copy or a call of an extension. */
 #ifndef TN_CUDA_CUDA_H
 #define TN_CUDA_CUDA_H
 
@@ -26,71 +28,78 @@ static inline float tn__cuda_to_float(double x)
     return single;
 }
 
-/* Records in the fault buffer of a queue: 2.5 MiB. */
+/* The number of records in the fault buffer of a queue: 2.5 MiB. */
 #define TN_CUDA_FAULTS 65536
 
-/* A device that the driver lists. Listing opens nothing. */
+/* A device that the driver lists. Listing a device does not open it. */
 typedef struct tn_cuda_listed {
     tn_cu_device device;
     int major, minor; /* compute capability */
-    bool usable;      /* if not, info.note says why */
+    bool usable;      /* if false, info.note says why */
     tn_device_info info;
 } tn_cuda_listed;
 
-/* A compiled kernel in a hash table that is read without a lock. A slot's
- * function is stored last. A table that has become too small is freed only when
- * the device is closed. */
+/* A compiled kernel in a hash table that is read without a lock. When a slot is
+ * filled, its function is stored last. A table that has become too small is
+ * freed only when the device is closed, because threads may still read it. */
 typedef struct tn_cuda_kernel {
     uint64_t key[2];
     tn_cu_module module; /* owned */
-    _Atomic(tn_cu_function) function; /* NULL: the slot is free */
+    _Atomic(tn_cu_function) function; /* NULL if the slot is free */
 } tn_cuda_kernel;
 
 typedef struct tn_cuda_table {
     struct tn_cuda_table *older; /* owned */
     size_t capacity, count;      /* capacity is a power of two */
-    tn_cuda_kernel slot[];       /* open addressing by key */
+    tn_cuda_kernel slot[];       /* a hash table with open addressing */
 } tn_cuda_table;
 
-/* Algorithms that cuBLASLt chose (cuda_product.c) and plans of cuDNN (cudnn.c),
- * each for one queue. */
+/* Algorithms that cuBLASLt chose (cuda_product.c), and plans of cuDNN
+ * (cudnn.c). Each queue has its own. */
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
-/* For which classes of attention cuDNN was compared with Tenon's own kernels
- * (attention_check.c). */
+/* The classes of attention for which cuDNN was compared with Tenon's own
+ * kernels, and the outcomes (attention_check.c). */
 typedef struct tn_cuda_checks tn_cuda_checks;
 
-typedef struct tn_cuda_compilation tn_cuda_compilation; /* cuda_compile.c */
+typedef struct tn_cuda_compilation tn_cuda_compilation; /* see cuda_compile.c */
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
-    tn_cu_context context; /* the primary one, retained */
+    tn_cu_context context; /* the primary context of the device, retained */
     tn_target target;
-    bool blocking;  /* option `blocking`: wait after each piece of work */
-    bool wants_ptx; /* option `code` is ptx: the driver compiles PTX */
-    /* Option `matmul`: "own" never uses cuBLASLt; "cublaslt" makes a missing
-     * cuBLASLt an error. Option `tf32` multiplies float32 in TF32 (19 bits). */
+    bool blocking;  /* option `blocking`, wait after each piece of work */
+    bool wants_ptx; /* option `code` is ptx, so the driver compiles PTX */
+    /* own_products is set by option `matmul` "own", which never uses cuBLASLt.
+     * lt_wanted is set by `matmul` "cublaslt", which makes a missing cuBLASLt
+     * an error. tf32 is set by option `tf32`, which multiplies float32 in TF32
+     * (19 bits). */
     bool own_products, lt_wanted, tf32;
-    /* Option `attention`: "own" never uses cuDNN; "cudnn" uses it without a
+    /* own_attention is set by option `attention` "own", which never uses cuDNN.
+     * dnn_attention is set by `attention` "cudnn", which uses cuDNN without a
      * check. */
     bool own_attention, dnn_attention;
     _Atomic bool lt_failed;               /* cuBLASLt could not be opened */
-    _Atomic(struct cublasLtContext *) lt; /* owned; NULL: not created yet */
-    /* For factorisations: owned, NULL until needed, used under build_lock. */
+    _Atomic(struct cublasLtContext *) lt; /* owned; NULL until it is created */
+    /* Handles for factorisations: owned, NULL until needed, used under
+     * build_lock. */
     struct syevjInfo *jacobi;
     struct cusolverDnContext *solver;
     struct cublasContext *blas;
-    char arch[48];      /* "--gpu-architecture=sm_90" */
-    int driver_version; /* 13000 is CUDA 13.0 */
+    char arch[48];      /* NVRTC's option, "--gpu-architecture=sm_90" */
+    int driver_version; /* CUDA version of the driver: 13000 is 13.0 */
     /* build_lock guards changes to the table of kernels and to the list of
      * kernels that threads compile at this moment. Threads compile without it.
      * `compiled` is signalled when a kernel is done. */
     pthread_mutex_t build_lock;
     pthread_cond_t compiled;
     struct tn_cuda_compilation *compilations;
-    _Atomic(tn_cuda_table *) kernels; /* owned; NULL: no kernel yet */
-    _Atomic uint64_t peers; /* bit i: peer access to device i was requested */
-    /* A buffer could not be allocated: the next sync frees scratch memory. */
+    /* owned; NULL if there is no kernel yet */
+    _Atomic(tn_cuda_table *) kernels;
+    /* bit i is set if peer access to device i was requested */
+    _Atomic uint64_t peers;
+    /* Set when a buffer could not be allocated. The next sync then frees
+     * scratch memory. */
     _Atomic bool short_of_memory;
 };
 
@@ -100,8 +109,8 @@ struct tn_buffer {
     uint64_t bytes;
 };
 
-/* The device address of an element of x, counted from x->offset. The host never
- * reads it. */
+/* The device address of an element of x; `element` counts from x->offset. The
+ * host never reads this memory. */
 static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 {
 #define TN_CUDA_BYTES(name, code, text, bytes, kind, reg) [code] = bytes,
@@ -114,15 +123,16 @@ static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 struct tn_queue {
     tn_plugin_device *device;
     tn_cu_stream stream; /* owned */
-    /* On the device, owned, 0 until needed: the fault buffer; scratch memory,
-     * as large as the largest request; argument words that are too long for a
-     * launch. */
+    /* Memory on the device, owned, 0 until needed. faults is the fault buffer.
+     * scratch is scratch memory, as large as the largest request. words holds
+     * argument words that are too long for a launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
-    tn_recorded *capture;     /* owned: captures the work; NULL: work runs */
-    tn_cuda_choices *choices; /* owned; NULL: none yet */
-    tn_cuda_plans *plans;     /* likewise */
-    tn_cuda_checks *checks;   /* likewise */
+    /* The graph that captures the queue's work, owned. NULL if work runs. */
+    tn_recorded *capture;
+    tn_cuda_choices *choices; /* owned; NULL if there are none yet */
+    tn_cuda_plans *plans;     /* owned; NULL if there are none yet */
+    tn_cuda_checks *checks;   /* owned; NULL if there are none yet */
     tn_pending pending;
 };
 
@@ -136,7 +146,8 @@ typedef struct tn_cuda_memory {
 struct tn_recorded {
     tn_cu_graph_exec exec;  /* owned */
     tn_cuda_memory *memory; /* owned */
-    bool may_fault;         /* a kernel of it may record index faults */
+    /* true if one of its kernels may record index faults */
+    bool may_fault;
     /* The queue's values, restored when the capture ends. */
     tn_cu_pointer scratch;
     uint64_t scratch_bytes;
@@ -151,11 +162,12 @@ struct tn_event {
 
 /* ---- errors (cuda_error.c) ----------------------------------------------- */
 
-/* TN_OK for error 0. Else records the error of the driver's function `what`
- * ("cuMemAlloc") and returns its status. */
+/* Converts a result of the driver's function `what` ("cuMemAlloc") to a status.
+ * If it is an error, records the error. Returns TN_OK for success. */
 tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
+/* Records a failure of work that was submitted before, and fills *fault. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault);
 
@@ -193,11 +205,11 @@ static inline void tn__cuda_leave(const tn_cuda_entered *e)
 
 /* ---- kernels (cuda_compile.c) -------------------------------------------- */
 
-/* Chooses the architecture to compile for. An error if this NVRTC makes no code
+/* Chooses the architecture to compile for. Fails if this NVRTC makes no code
  * that the driver can load. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device);
-/* The function of a plan, compiled if it is not in the table. program is NULL
- * for a primitive. */
+/* Returns the function of a plan in *out. Compiles it if it is not in the
+ * table. program is NULL for a primitive. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out);
 void tn__cuda_kernels_unload(tn_plugin_device *device);
@@ -205,17 +217,19 @@ void tn__cuda_kernels_free(tn_plugin_device *device);
 
 /* ---- matrix products (cuda_product.c) ------------------------------------ */
 
-/* TN_ERR_UNSUPPORTED, with no error text: use Tenon's own kernel. */
+/* Computes a matrix product by cuBLASLt. Returns TN_ERR_UNSUPPORTED without
+ * recording an error if the caller should use Tenon's own kernel. */
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
 extern const tn_product_extension tn__cuda_product_extension;
-/* Does cuBLASLt compute this device's products? */
+/* Returns true if cuBLASLt computes this device's products. */
 bool tn__cuda_has_cublaslt(tn_plugin_device *device);
-/* Why cuBLASLt cannot be opened. NULL: it is open, or was not needed yet. */
+/* Returns why cuBLASLt cannot be opened; NULL if it is open or was not needed
+ * yet. */
 const char *tn__cuda_cublaslt_error(void);
 void tn__cuda_cublaslt_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
-/* A hash of a shape. bytes is a multiple of 8. */
+/* Returns a hash of `bytes` bytes, a multiple of 8. */
 static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 {
     const unsigned char *at = words;
@@ -232,22 +246,23 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
-/* Are cuDNN's results accurate for attentions like this one? */
+/* Returns true if cuDNN's results are accurate for attentions like this one. */
 typedef bool tn_cuda_is_accurate(tn_queue *queue,
                                  const tn_attention_args *attention);
-/* Attention by cuDNN, if is_accurate returns true for it. TN_ERR_UNSUPPORTED,
- * with no error text: use Tenon's own kernel. */
+/* Computes an attention by cuDNN if is_accurate returns true for it. Returns
+ * TN_ERR_UNSUPPORTED without recording an error if the caller should use
+ * Tenon's own kernel. */
 tn_status tn__cuda_attention_cudnn(tn_queue *queue,
                                    const tn_attention_args *attention,
                                    tn_cuda_is_accurate *is_accurate);
-/* Attention by cuDNN without that check; the device's context is current.
- * TN_ERR_UNSUPPORTED, with *why set and no error text, if cuDNN cannot compute
- * it. */
+/* Computes an attention by cuDNN without that check. The device's context is
+ * current. If cuDNN cannot compute it, returns TN_ERR_UNSUPPORTED with *why
+ * set, without recording an error. */
 tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const tn_attention_args *attention,
                                  const char **why);
-/* Does cuDNN give the results of Tenon's own kernels for attentions of this
- * class? Runs a test attention the first time. The device's context is
+/* Returns true if cuDNN gives the results of Tenon's own kernels for attentions
+ * of this class. Runs a test attention the first time. The device's context is
  * current. */
 tn_cuda_is_accurate tn__cuda_attention_is_accurate;
 void tn__cuda_checks_free(tn_cuda_checks *checks);
@@ -263,17 +278,19 @@ void tn__cuda_factor_close(tn_plugin_device *device);
 /* How the fault buffer of a queue is allocated, cleared and read. */
 extern const tn_fault_buffer tn__cuda_faults;
 
-/* Before a launch that may record index faults. */
+/* Makes the fault buffer ready before a launch that may record index faults. */
 static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 {
     return tn__faults_ready(&tn__cuda_faults, queue, &queue->pending);
 }
+/* Makes queue->scratch at least `bytes` bytes large. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
+/* Copies a plan's argument words to the device; *out is their address. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out);
 
-/* After a piece of work was submitted. With option `blocking`: waits, and
- * reports its failure. */
+/* Called after a piece of work was submitted. With option `blocking`, waits for
+ * the work and reports its failure. */
 tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* ---- graphs (cuda_graph.c) ----------------------------------------------- */

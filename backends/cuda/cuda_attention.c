@@ -1,31 +1,34 @@
-/* cuda_attention.c: attention by cuDNN. The graph has the operations in the
- * order in which NVIDIA's cudnn-frontend describes attention to cuDNN 9; cuDNN
- * recognises them and runs one kernel. Backward, only engines with a fixed
- * order of summation are used. The core's own kernels compute what is declined,
- * all attention with dropout, and what attention_check.c finds wrong. */
+/* cuda_attention.c: scaled_dot_product_attention and its gradient by cuDNN. The
+ * graph has the operations in the order in which NVIDIA's cudnn-frontend
+ * describes attention to cuDNN 9. cuDNN recognises them and runs one kernel.
+ * For the gradient only engines with a fixed order of summation are used. The
+ * core's own kernels compute what this file declines, all attention with
+ * dropout, and what attention_check.c finds wrong. */
 #include <math.h>
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-/* Earlier versions need explicit sequence lengths for the gradient if the
- * number of keys is no multiple of 128. Some are known to compute wrong
- * results. */
+/* The oldest version of cuDNN that is used, 9.16.0. Earlier versions need
+ * explicit sequence lengths for the gradient if the number of keys is no
+ * multiple of 128, and some are known to compute wrong results. */
 #define OLDEST 91600
 
 #define ALIGN 16
 
-/* Ids of tensors: up to ONE they have an address, from FIRST_VIRTUAL on they
- * are virtual. */
+/* Ids of tensors. Tensors Q to ONE have an address; tensors from FIRST_VIRTUAL
+ * on are virtual: they exist only inside the graph. */
 enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
        FIRST_VIRTUAL };
 
-/* All that a plan depends on, without padding: its bytes are compared. */
+/* All that a plan depends on. There is no padding, because the bytes are
+ * compared. */
 typedef struct shape {
-    int64_t size[LSE][4], stride[LSE][4]; /* of Q to DV */
-    int64_t all[4], row[4]; /* extents of the scores; of one number for each row
-                             * of them */
+    int64_t size[LSE][4], stride[LSE][4]; /* of the tensors Q to DV */
+    /* extents of the scores, and of a tensor with one number for each row of
+     * scores */
+    int64_t all[4], row[4];
     uint32_t kind, type, mask_type, causal;
 } shape;
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
@@ -37,7 +40,7 @@ typedef tn_dnn_descriptor tensor;
 typedef struct builder {
     tn_dnn_graph *g;
     const shape *s;
-    int64_t id; /* of the next virtual tensor */
+    int64_t id; /* id of the next virtual tensor */
     tensor scale;
 } builder;
 
@@ -56,7 +59,7 @@ static tensor virtual_tensor(builder *b, uint32_t type, const int64_t *size)
                           TN_DNN_VIRTUAL);
 }
 
-/* One of Q to DV, or its transpose. */
+/* Describes a tensor from Q to DV, or its transpose. */
 static tensor stored_tensor(builder *b, int id, bool transposed)
 {
     const int64_t *n = b->s->size[id], *m = b->s->stride[id];
@@ -67,7 +70,7 @@ static tensor stored_tensor(builder *b, int id, bool transposed)
                           size, stride, id, ALIGN, TN_DNN_STORED);
 }
 
-/* LSE or SUMS; from SCALE on, a number by value. */
+/* Describes LSE or SUMS, or a scalar that is passed by value (SCALE to ONE). */
 static tensor float_tensor(builder *b, int id)
 {
     static const int64_t one[] = {1, 1, 1, 1};
@@ -78,8 +81,8 @@ static tensor float_tensor(builder *b, int id)
                           size == one ? TN_DNN_BY_VALUE : TN_DNN_STORED);
 }
 
-/* For each kind of operation: its type, the type of its descriptor and the
- * names of their attributes. LAYOUT has no descriptor. */
+/* For each kind of operation: its type, and the descriptor type and attribute
+ * names of its description. LAYOUT has no description. */
 enum { POINT, REDUCE, PRODUCT, LAYOUT };
 static const struct {
     int op, description, mode, mode_type, compute, desc, x, other, y;
@@ -96,7 +99,8 @@ static const struct {
     [LAYOUT] = {TN_DNN_OP_RESHAPE, 0, 0, 0, 0, 0, TN_DNN_RESHAPE_X, 0,
                 TN_DNN_RESHAPE_Y}};
 
-/* Index of the row or the column: the mode, and its axis. */
+/* Modes of operations that give the index of the row or the column:
+ * TN_DNN_INDEX and the axis in the upper 16 bits. */
 enum { ROW = TN_DNN_INDEX | 2 << 16, COLUMN = TN_DNN_INDEX | 3 << 16 };
 
 /* Appends y = operation(x, other) and returns y. With a condition, y is x where
@@ -132,14 +136,14 @@ static tensor op(builder *b, int kind, int mode, tensor x, tensor other,
     return y;
 }
 
-/* A pointwise operation of the scores' extents. */
+/* Appends a pointwise operation on tensors of the scores' extents. */
 static tensor point(builder *b, int mode, tensor x, tensor other)
 {
     return op(b, POINT, mode, x, other, NULL,
               virtual_tensor(b, TN_DNN_FLOAT, b->s->all));
 }
 
-/* Q K^T * scale + mask */
+/* Appends Q K^T * scale + mask. */
 static tensor scores(builder *b, tensor q, tensor keys)
 {
     tensor x = op(b, PRODUCT, 0, q, keys, NULL,
@@ -150,7 +154,7 @@ static tensor scores(builder *b, tensor q, tensor keys)
                : x;
 }
 
-/* Minus infinity where the key comes after the query. */
+/* Replaces scores by minus infinity where the key comes after the query. */
 static tensor causal(builder *b, tensor x)
 {
     const int64_t *all = b->s->all;
@@ -185,8 +189,8 @@ static void forward(builder *b)
        stored_tensor(b, OUT, false));
 }
 
-/* A gradient of keys or values: transpose(x) * other, summed over the heads
- * that share them. */
+/* Appends the gradient of keys or values: transpose(x) * other, summed over the
+ * heads of queries that use the same keys and values. */
 static void shared_gradient(builder *b, tensor x, tensor other, int id)
 {
     const int64_t *all = b->s->all, *of = b->s->size[id];
@@ -206,7 +210,8 @@ static void shared_gradient(builder *b, tensor x, tensor other, int id)
     op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL, y);
 }
 
-/* SUMS, the row sums of g * out, is in scratch memory before the workspace. */
+/* Appends the gradient. SUMS holds the row sums of g * out; it is in scratch
+ * memory before the workspace. */
 static void backward(builder *b)
 {
     const shape *s = b->s;
@@ -241,9 +246,9 @@ static void describe(tn_dnn_graph *graph, const void *key)
 
 /* ---- what is supported --------------------------------------------------- */
 
-/* Sets extents and strides of x. false: cuDNN does not support its layout; rows
- * must be contiguous, each at a multiple of ALIGN bytes. A mask has extent 1
- * for batch and heads where its stride is 0. */
+/* Sets extents and strides of x. Returns false if cuDNN does not support the
+ * layout: rows must be contiguous, and each must begin at a multiple of ALIGN
+ * bytes. A mask has extent 1 for batch and heads where its stride is 0. */
 static bool side_fit(shape *s, int id, const tn_strided *x, int64_t heads,
                      int64_t length, int64_t width)
 {
@@ -317,7 +322,7 @@ static tn_dnn_status run(tn_queue *queue, const tn_dnn_plan *plan,
     return tn__dnn_plan_run(queue, plan, count, id, at);
 }
 
-/* The plan for shape s of this attention. */
+/* Returns the plan for shape s of this attention. */
 static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
                                   const tn_attention_args *a, const char **why)
 {
@@ -333,13 +338,15 @@ static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
         .scratch_bytes = back ? (rows * 4 + 255) / 256 * 256 : 0,
         .name = back ? "gradient of attention" : "attention",
         .size = s->size[Q],
-        /* Deterministic gradients are summed in parts: 0.5 and 1 GiB in
-         * bench/cuda. */
+        /* Deterministic engines sum gradients in parts, whose workspace is 0.5
+         * and 1 GiB in bench/cuda. */
         .workspace_limit = queue->device->listed->info.memory_total / 16};
     return tn__dnn_plan(queue, &problem, why);
 }
 
-/* From Blackwell on, no heuristic recommends the deterministic engine. */
+/* Returns true if cuDNN is tried for this attention, and sets s. Gradients are
+ * not tried on GPUs from Blackwell on, where no heuristic recommends the
+ * deterministic engine. */
 static bool is_supported(const tn_queue *queue, const tn_attention_args *a,
                          shape *s)
 {
@@ -364,7 +371,7 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
 tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
                                   tn_cuda_is_accurate *is_accurate)
 {
-    const char *why; /* is in the log */
+    const char *why; /* cudnn.c logs the reason */
     shape s;
     const tn_plugin_device *device = queue->device;
     if (device->own_attention || !is_supported(queue, a, &s))
@@ -372,7 +379,8 @@ tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
     TN_CUDA_ENTER(device);
     if (entered.error)
         return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
-    /* Before plan_of: the plan of the trial may evict this one. */
+    /* is_accurate is called before plan_of, because the plan of the trial may
+     * evict this plan. */
     if (!device->dnn_attention && !is_accurate(queue, a))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, &why);

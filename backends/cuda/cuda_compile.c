@@ -15,10 +15,11 @@ static const char *const options[] = {"--fmad=false", "--prec-div=true",
 
 /* ---- NVRTC --------------------------------------------------------------- */
 
-/* Chooses machine code for the device's own architecture if this NVRTC knows
- * it. A driver loads machine code of the same major version of CUDA or an
- * earlier one. Otherwise chooses PTX for the latest architecture before it. The
- * driver compiles PTX, but not of a later version of CUDA than its own. */
+/* Chooses what NVRTC compiles for. If this NVRTC knows the device's own
+ * architecture, that is machine code for it. A driver loads machine code of its
+ * own major version of CUDA or an earlier one. Otherwise it is PTX for the
+ * latest earlier architecture. The driver compiles PTX, but not PTX of a later
+ * version of CUDA than its own. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device)
 {
     int archs[64], count = 0, best = 0, major = 0, minor = 0;
@@ -123,7 +124,7 @@ static tn_status module_compile(void *context, tn_binary *binary)
     return status;
 }
 
-/* Loads stored code as a module. 0: the driver rejects it. */
+/* Loads stored code as a module. Returns 0 if the driver rejects the code. */
 static uint32_t module_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -144,7 +145,8 @@ static tn_status module_make(const tn_plugin_device *device,
                             .compile = module_compile,
                             .context = &b},
                   .device = device};
-    /* All that the code depends on. The version of NVRTC changes no bit. */
+    /* The code depends on all of this. The version of NVRTC changes no bit of
+     * the results. */
     snprintf(head, sizeof head, "cuda 1\n%d.%d %s\n%s %s %s %s\n",
              device->listed->major, device->listed->minor,
              device->wants_ptx ? "ptx" : "cubin", options[0], options[1],
@@ -167,7 +169,7 @@ static size_t slot_of(tn_cuda_table *table, const uint64_t key[2])
     return i;
 }
 
-/* NULL if the table has no such kernel. */
+/* Finds a kernel. Returns NULL if the table has no such kernel. */
 static tn_cu_function table_find(tn_plugin_device *device,
                                  const uint64_t key[2])
 {
@@ -189,8 +191,8 @@ static void table_put(tn_cuda_table *table, const uint64_t key[2],
     atomic_store_explicit(&slot->function, function, memory_order_release);
 }
 
-/* A table with a free slot. Other threads may read it at the same time. NULL:
- * no memory. */
+/* Returns a table with a free slot, enlarged if necessary. Other threads may
+ * read the table at the same time. Returns NULL if there is no memory. */
 static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =
@@ -214,7 +216,8 @@ static tn_cuda_table *table_reserve(tn_plugin_device *device)
     return grown;
 }
 
-/* Stores the module in the table, or unloads it. */
+/* Stores the module in the table, or unloads the module if there is no memory
+ * for it. */
 static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
                               tn_cu_module module, tn_cu_function function)
 {
@@ -249,15 +252,16 @@ void tn__cuda_kernels_free(tn_plugin_device *device)
 
 /* ---- compiling a kernel -------------------------------------------------- */
 
-/* Called without a lock: NVRTC and the driver can compile several sources at
- * once. */
+/* Prints and compiles the kernel of a plan. The caller holds no lock: NVRTC and
+ * the driver can compile several sources at once. */
 static tn_status plan_compile(tn_plugin_device *device,
                               const tn_program *program, const tn_plan *plan,
                               tn_cu_module *module, tn_cu_function *out)
 {
     tn_source source = {.size = sizeof source};
     fenv_t callers;
-    /* The printer and the compiler round constants in the thread's mode. */
+    /* The core's printer and the compiler round constants in the thread's
+     * rounding mode. */
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
     tn_status status = tn__host->print(&device->target, program, plan, &source);
@@ -276,7 +280,8 @@ static tn_status plan_compile(tn_plugin_device *device,
     return status;
 }
 
-/* A kernel that a thread compiles at this moment, on that thread's stack. */
+/* A kernel that a thread compiles at this moment. The struct is on that
+ * thread's stack. */
 struct tn_cuda_compilation {
     struct tn_cuda_compilation *next;
     const uint64_t *key;
@@ -301,8 +306,9 @@ static void compilation_end(tn_plugin_device *device,
     pthread_cond_broadcast(&device->compiled);
 }
 
-/* Compiles each kernel once. A thread that needs a kernel which another thread
- * compiles waits for it. If that fails, it compiles the kernel itself to report
+/* Returns the kernel of a plan. Each kernel is compiled once: a thread that
+ * needs a kernel which another thread compiles waits for that thread. If that
+ * compilation fails, the waiting thread compiles the kernel itself to report
  * the error. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out)

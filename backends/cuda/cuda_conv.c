@@ -1,17 +1,19 @@
-/* cuda_conv.c: the extension "conv" by cuDNN graphs of one operation: a
- * convolution or one of its adjoints. Engines are excluded whose sums change
- * from run to run or that round their factors. The core's own kernel (conv.cl)
- * computes what is declined, and everything where cuDNN is missing. */
+/* cuda_conv.c: the extension "conv": conv2d and its gradients by cuDNN graphs
+ * of one operation. Two kinds of engines are excluded: those whose sums change
+ * from run to run, and those that round their factors. The core's own kernel
+ * (conv.cl) computes what this file declines, and everything where cuDNN is
+ * missing. */
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-#define WORKSPACE (256ull << 20) /* bytes; the limit for a plan */
+#define WORKSPACE (256ull << 20) /* maximum bytes of a plan's workspace */
 
 enum { IN, WEIGHT, OUT, SIDES };
 
-/* All that a plan depends on, without padding: its bytes are compared. */
+/* All that a plan depends on. There is no padding, because the bytes are
+ * compared. */
 typedef struct shape {
     int64_t size[SIDES][4], stride[SIDES][4];
     int64_t step[2], dilation[2], before[2], padding_after[2];
@@ -93,9 +95,9 @@ static void describe(tn_dnn_graph *g, const void *key)
 
 /* ---- a convolution ------------------------------------------------------- */
 
-/* Padding after an axis. The same as before it, where that gives as many
- * outputs: more engines support that. Else as much as the last window reaches
- * beyond the input. */
+/* Returns the padding after an axis. If the padding before the axis gives as
+ * many outputs, returns that, because more engines support equal paddings.
+ * Otherwise returns how far the last window reaches beyond the input. */
 static int64_t padding_after(const tn_conv_args *args, int axis)
 {
     const int64_t reach = args->dilation[axis] * (args->kernel[axis] - 1) + 1;
@@ -107,10 +109,10 @@ static int64_t padding_after(const tn_conv_args *args, int axis)
     return last > behind ? last - behind : 0;
 }
 
-/* The strides of a contiguous tensor whose channels come second or last. The
- * strides of a dimension of extent 1 are computed, not taken from the view.
- * false: other strides; engines accept these but compute wrong results (seen
- * with cuDNN 9.19 on an H200). */
+/* Sets the strides of a contiguous tensor whose channels come second or last.
+ * The strides of a dimension of extent 1 are computed, not taken from the view.
+ * Returns false for other strides: engines accept these but compute wrong
+ * results (seen with cuDNN 9.19 on an H200). */
 static bool packed_strides(int64_t stride[4], const int64_t size[4],
                            const int64_t given[4])
 {
@@ -130,7 +132,8 @@ static bool packed_strides(int64_t stride[4], const int64_t size[4],
     return false;
 }
 
-/* false: a tensor has strides for which no engine is tried. */
+/* Fills *out for a convolution. Returns false if a tensor has strides for which
+ * no engine is tried. */
 static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
                      shape *out)
 {
@@ -160,7 +163,8 @@ static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
     return packed;
 }
 
-/* Notes of engines that violate what plugin.h guarantees. */
+/* Returns the notes of engines that violate what plugin.h guarantees, one bit
+ * for each. */
 static unsigned refused_notes(const shape *s)
 {
     unsigned notes = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS;
@@ -173,11 +177,13 @@ static unsigned refused_notes(const shape *s)
 
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
-/* For half types the core's kernel has no tensor cores; cuBLASLt has. Writing
- * and reading columns costs 4 bytes for each element, 1 ps of an H200's memory
- * bandwidth. The slower of the two kernels (some 25 TFLOP/s) takes 0.08 ps for
- * each multiplication of an element. Above this number of filters columns are
- * faster. Computed, not measured. */
+/* Up to this number of filters, convolutions of half types run by the core's
+ * own kernel instead of as columns and a matrix product. The own kernel has no
+ * tensor cores; cuBLASLt has. Writing and reading columns costs 4 bytes for
+ * each element, which is 1 ps of an H200's memory bandwidth. The slower of the
+ * two kernels (some 25 TFLOP/s) takes 0.08 ps for each multiplication of an
+ * element. Above this number of filters columns are faster. The number is
+ * computed, not measured. */
 #define FEW_FILTERS 16
 
 static bool prefers_columns(tn_plugin_device *device, const tn_conv_args *args)
@@ -221,7 +227,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         return e ? tn__dnn_failed(queue, e)
                  : tn__cuda_queue_submitted(queue, args->tag);
     }
-    /* If there is a bias, the core asks again without it. */
+    /* If there is a bias, the core calls again without it and adds it
+     * itself. */
     return plan || prefers_columns(device, args) ||
                    !TN_HAS(tn_host, tn__host, plan_conv)
                ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s",

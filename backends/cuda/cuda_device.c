@@ -20,8 +20,8 @@ static int attribute(tn_cu_device device, int which)
     return tn__cu.device_attribute(&value, which, device) ? 0 : value;
 }
 
-/* "GPU-1b2c..."; "MIG-1b2c..." for a MIG instance. These are NVIDIA's forms,
- * which CUDA_VISIBLE_DEVICES accepts. */
+/* Writes the device's uid: "GPU-1b2c...", or "MIG-1b2c..." for a MIG instance.
+ * These are NVIDIA's forms, which CUDA_VISIBLE_DEVICES accepts. */
 static void uid_of(tn_cu_device device, char *out, size_t out_bytes)
 {
     tn_cu_uuid uuid, gpu;
@@ -139,7 +139,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
                               l->info.note);
     if (tn__cuda_forked)
         return tn__host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
-    /* Without NVRTC nothing can run. With an error here, `auto` chooses another
+    /* Without NVRTC no kernel can run. This error makes `auto` choose another
      * device. */
     const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)
@@ -176,7 +176,8 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
 
 void tn__cuda_device_close(tn_plugin_device *device)
 {
-    if (!tn__cuda_forked) { /* else the parent process owns all of it */
+    /* after a fork the parent process owns all of this */
+    if (!tn__cuda_forked) {
         TN_CUDA_ENTER(device);
         tn__cuda_cublaslt_close(device);
         tn__cuda_factor_close(device);

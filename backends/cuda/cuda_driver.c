@@ -38,22 +38,25 @@ typedef struct entry {
 
 typedef struct library {
     const char *name;
-    const char *option;   /* names its file; NULL: not part of the toolkit */
+    /* option that names the library's file; NULL if it is not part of the
+     * toolkit */
+    const char *option;
     const char *files[4]; /* file names, tried in this order */
-    const char *missing;  /* error if none is found; %s: dlerror() */
-    const char *lacks;    /* follows "has no FUNCTION" in the error */
-    const entry *entry;   /* ends with NULL */
-    /* Can this driver use the file? If not, writes why to said, and the search
-     * goes on. NULL: any file will do. */
+    /* error if no file is found; %s stands for dlerror() */
+    const char *missing;
+    const char *lacks;    /* text after "NAME has no FUNCTION" in an error */
+    const entry *entry;   /* the functions; the last entry has symbol NULL */
+    /* Returns true if this driver can use the file. If not, writes why to
+     * reason, and the search continues. NULL if any file will do. */
     bool (*accepts)(void *file, char *reason, size_t reason_bytes);
-    /* further initialisation, or NULL */
+    /* Further initialisation after opening, or NULL. */
     void (*init)(struct library *l, void *file);
     atomic_bool tried;
-    char error[512]; /* the error; "" once it is open */
+    char error[512]; /* why opening failed; "" once the library is open */
 } library;
 
-/* Opens a file. NULL if it cannot be opened, or, with l->why set, cannot be
- * used. */
+/* Opens a file. Returns NULL if the file cannot be opened, or if it cannot be
+ * used. In the second case l->error says why. */
 static void *try_file(library *l, const char *path)
 {
     char reason[sizeof l->error];
@@ -65,8 +68,8 @@ static void *try_file(library *l, const char *path)
     return NULL;
 }
 
-/* Tries the file names in a folder, which has length bytes. Length 0 stands for
- * the loader's search path. */
+/* Tries the file names in a folder, whose name has `length` bytes. Length 0
+ * stands for the loader's search path. */
 static void *try_folder(library *l, const char *folder, size_t length)
 {
     char path[4096];
@@ -108,13 +111,14 @@ static void log_file(const library *l, void *file)
         tn__host->log(3, "cuda: %s is loaded from %s", l->name, folder);
 }
 
-/* POSIX guarantees that an object pointer can hold a function's address; ISO C
- * does not. */
+/* Opens the library and finds its functions. POSIX guarantees that an object
+ * pointer can hold a function's address; ISO C does not. */
 static void library_fill(library *l)
 {
     void *file = file_open(l);
     if (file)
-        l->error[0] = 0; /* of files that were rejected before */
+        /* forget the errors of files that were rejected before */
+        l->error[0] = 0;
     if (!file && !l->error[0]) {
         const char *reason = dlerror();
         snprintf(l->error, sizeof l->error, l->missing,
@@ -184,8 +188,9 @@ static void driver_init(library *l, void *file)
                  : "");
 }
 
-/* A driver cannot load what a later major version of CUDA has compiled. The
- * driver is open when this is called. */
+/* Returns true if the driver can load what this NVRTC compiles. A driver cannot
+ * load what a later major version of CUDA has compiled. The driver is open when
+ * this is called. */
 static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
 {
     int major, minor, driver;
@@ -204,9 +209,10 @@ static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
     return false;
 }
 
-/* NVRTC opens its second file by name on the loader's path, which need not have
- * the folder that NVRTC itself is in. NVRTC finds the file if it is open
- * already. If it is missing, the first compilation reports that. */
+/* Opens NVRTC's second file, libnvrtc-builtins. NVRTC opens it by name on the
+ * loader's path, which need not have the folder that NVRTC itself is in, but
+ * NVRTC finds a file that is open already. If the file is missing, the first
+ * compilation reports that. */
 static void nvrtc_builtins_open(library *l, void *file)
 {
     (void)l;

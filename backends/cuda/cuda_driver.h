@@ -1,10 +1,10 @@
-/* cuda_driver.h: the CUDA driver and its run-time compiler. They are opened
- * when they are first needed; nothing is linked, and the build needs nothing of
- * CUDA. Each function that the plugin uses stands in a list once, with its
- * type.
+/* cuda_driver.h: declarations of the CUDA driver and of its run-time compiler
+ * NVRTC. Both are opened when they are first needed. Nothing is linked, and the
+ * build needs no toolkit. The lists below name each function that the plugin
+ * uses, with its type.
  *
  * The types are those of the driver's ABI (cuda.h and nvrtc.h of CUDA 11.4 and
- * later). NVIDIA keeps it: a changed function gets a new symbol
+ * later). NVIDIA keeps that ABI: a changed function gets a new symbol
  * (cuMemAlloc_v2). tests/cuda/declarations.c compares the types with a
  * toolkit's headers, if there are any. */
 #ifndef TN_CUDA_DRIVER_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int tn_cu_result; /* CUresult; 0: success */
+typedef int tn_cu_result; /* CUresult; 0 is success */
 typedef int tn_cu_device;
 typedef unsigned long long tn_cu_pointer; /* CUdeviceptr */
 typedef struct CUctx_st *tn_cu_context;
@@ -78,7 +78,8 @@ enum { TN_CU_MAX_THREADS_PER_BLOCK = 1, TN_CU_SHARED_PER_BLOCK = 8,
 /* CU_STREAM_NON_BLOCKING, CU_EVENT_DISABLE_TIMING */
 enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
 
-/* name of the field, symbol, parameters */
+/* The functions of the driver, each as X(name of the field, symbol,
+ * parameters). */
 #define TN_CUDA_DRIVER_MAP(X)                                                 \
     X(init, cuInit, (unsigned flags))                                         \
     X(version, cuDriverGetVersion, (int *version))                            \
@@ -88,7 +89,8 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(device_get, cuDeviceGet, (tn_cu_device *device, int ordinal))           \
     X(device_name, cuDeviceGetName,                                           \
       (char *name, int room, tn_cu_device device))                            \
-    /* For a MIG instance: the UUID of its GPU; by _v2, its own. */           \
+    /* For a MIG instance, cuDeviceGetUuid returns the UUID of its GPU, and   \
+     * cuDeviceGetUuid_v2 that of the instance. */                            \
     X(gpu_uuid, cuDeviceGetUuid, (tn_cu_uuid *uuid, tn_cu_device device))     \
     X(device_uuid, cuDeviceGetUuid_v2,                                        \
       (tn_cu_uuid *uuid, tn_cu_device device))                                \
@@ -142,7 +144,8 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
       (tn_cu_stream stream, tn_cu_graph *graph))                              \
     X(graph_instantiate, cuGraphInstantiateWithFlags,                         \
       (tn_cu_graph_exec *exec, tn_cu_graph graph, unsigned long long flags))  \
-    /* The form of CUDA 11; CUDA 12 has its own as _v2. Both have this one. */\
+    /* The parameters of CUDA 11. CUDA 12 has others as _v2, and this function\
+     * too. */                                                                \
     X(graph_update, cuGraphExecUpdate,                                        \
       (tn_cu_graph_exec exec, tn_cu_graph graph, void **node, int *result))   \
     X(graph_launch, cuGraphLaunch,                                            \
@@ -175,18 +178,19 @@ typedef enum tn_cuda_library {
     TN_CUDA_NVRTC, TN_CUDA_LT, TN_CUDA_DNN, TN_CUDA_SOLVER
 } tn_cuda_library;
 
-/* Opens the library and fills its struct. NULL, or why that failed. */
+/* Opens the library and fills its struct. Returns NULL, or why opening
+ * failed. */
 const char *tn__cuda_open(tn_cuda_library which);
 
-/* The process was forked from one that had called cuInit. The driver refuses
- * every call here. */
+/* True if the process was forked from one that had called cuInit. The driver
+ * refuses every call in such a process. */
 extern bool tn__cuda_forked;
-/* The error of each call in such a process. */
+/* The text of the error of each call in such a process. */
 #define TN_CUDA_FORKED                                                        \
     "the process was forked after CUDA was initialised; open devices in the " \
     "child only, or start it with exec"
 
-/* "CUDA_ERROR_OUT_OF_MEMORY" */
+/* Returns the name of an error, such as "CUDA_ERROR_OUT_OF_MEMORY". */
 const char *tn__cuda_error_name(tn_cu_result error);
 
 /* ---- NVRTC --------------------------------------------------------------- */

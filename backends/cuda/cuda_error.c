@@ -11,8 +11,10 @@ static const tn_cu_result losses[] = {
     TN_CU_CONTEXT_IS_DESTROYED, /* other code called cuDevicePrimaryCtxReset */
     TN_CU_ECC_UNCORRECTABLE,    /* memory may hold wrong values */
     TN_CU_NVLINK_UNCORRECTABLE, /* data from another GPU may be wrong */
-    TN_CU_CONTAINED,            /* either, contained to this process */
-    TN_CU_ILLEGAL_ADDRESS,      /* faults of a kernel, up to INVALID_PC */
+    /* one of the two errors above, contained to this process */
+    TN_CU_CONTAINED,
+    /* this and the errors up to INVALID_PC are faults of a kernel */
+    TN_CU_ILLEGAL_ADDRESS,
     TN_CU_LAUNCH_TIMEOUT,
     TN_CU_ASSERT, /* "the context cannot be used anymore" */
     TN_CU_HARDWARE_STACK_ERROR,
@@ -55,8 +57,8 @@ tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
     return error ? report(device, what, error, "") : TN_OK;
 }
 
-/* Reports a failure of work that was submitted before. The operator is known
- * only if one piece of work was pending. */
+/* Records a failure of work that was submitted before, and fills *fault. The
+ * operator is known only if one piece of work was pending. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault)
 {

@@ -1,11 +1,12 @@
-/* cuda_factor.c: the extension "lapack" by cuSOLVER, one matrix of the batch
- * after the other. All calls are work of the stream. The status of each matrix
- * is a number on the device, which the core reads when it needs it.
+/* cuda_factor.c: the extension "lapack" by cuSOLVER: Cholesky, LU, QR, eigh,
+ * SVD and solvers, one matrix of the batch after the other. All calls are work
+ * of the stream. The status of each matrix is a number on the device, which the
+ * core reads when it needs it.
  *
  * Eigenvalues are computed by the Jacobi method (syevj). Divide and conquer
  * (syevd of CUDA 13.0, on an H100) is faster but gives eigenvectors that are
  * not orthogonal where eigenvalues are equal, without an error: off by 0.12 for
- * ones of 17 x 17 in float64 (docs/gpu.md).
+ * a 17 x 17 matrix of ones in float64 (docs/gpu.md).
  *
  * The device owns cuSOLVER's handle, creates it at its first factorisation and
  * uses it under its lock. Most often the core has one queue. */
@@ -57,8 +58,8 @@ typedef struct work {
     int m, n, nrhs, least, lda, ldb;
     int triangle, transpose;
     bool single, vectors;
-    int lwork;             /* elements */
-    void *scratch, *extra; /* on the device */
+    int lwork;             /* elements of the routine's workspace */
+    void *scratch, *extra; /* addresses on the device */
     int *unused_info;
 } work;
 
@@ -78,7 +79,7 @@ static int leading_dim(const tn_strided *x)
     return x->buffer ? (int)x->stride[1] : 1;
 }
 
-/* Sets lwork to what the routines need. */
+/* Sets lwork to the number of elements that the routines need. */
 static tn_solver_status workspace_query(work *w)
 {
     const tn_lapack_args *args = w->args;
@@ -113,7 +114,8 @@ static tn_solver_status workspace_query(work *w)
     }
 }
 
-/* R, and the first columns of Q from the reflectors below R. */
+/* Computes the QR factorisation: R, and then the first columns of Q from the
+ * reflectors below R. */
 static tn_solver_status qr(const work *w, void *a, void *b, int *info)
 {
     tn_solver_status e = tn__solver.geqrf[w->single](
@@ -134,7 +136,7 @@ static tn_solver_status qr(const work *w, void *a, void *b, int *info)
                                        w->unused_info);
 }
 
-/* cuBLAS has status codes of its own. */
+/* Converts a status of cuBLAS, whose codes differ, to a status of cuSOLVER. */
 static tn_solver_status from_blas(tn_solver_status e)
 {
     return e == TN_BLAS_ALLOC_FAILED ? TN_SOLVER_ALLOC_FAILED : e;
@@ -207,7 +209,7 @@ static work work_begin(tn_queue *queue, const tn_lapack_args *args)
               .single = args->a.dtype == TN_F32,
               .vectors = flags & TN_LAPACK_VECTORS};
     if (args->kind == TN_LAPACK_SVD && !w.vectors)
-        w.ldb = w.m; /* not used */
+        w.ldb = w.m; /* b is not used */
     return w;
 }
 

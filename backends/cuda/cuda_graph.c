@@ -57,8 +57,8 @@ static tn_status begin(tn_queue *queue)
     return TN_OK;
 }
 
-/* Ends a capture. into: the graph to update; NULL: returns a new one in
- * *out. */
+/* Ends a capture. If into is not NULL, updates that graph; otherwise returns a
+ * new graph in *out. */
 static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
 {
     tn_recorded *r = queue->capture;
@@ -94,7 +94,7 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
         recorded_free(r);
         return tn__cuda_check(queue->device, what, error);
     }
-    /* No graph uses the old memory now. Free it. */
+    /* No graph uses the memory of the previous capture now, so it is freed. */
     if (into) {
         const tn_recorded old = *into;
         *into = *r;

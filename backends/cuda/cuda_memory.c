@@ -1,6 +1,6 @@
-/* cuda_memory.c: buffers, and copies from and to the host and between buffers.
- * The core allocates slabs of megabytes, seldom, and divides them itself: plain
- * cuMemAlloc is good enough for it. */
+/* cuda_memory.c: buffers, and copies between host and device and between
+ * buffers. The core seldom allocates: it allocates slabs of megabytes and
+ * divides them itself, so plain cuMemAlloc is fast enough. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         device->listed->info.name, (unsigned long long)bytes, left, total);
 }
 
-/* cuMemFree waits for work that may use the memory. */
+/* Frees a buffer. cuMemFree waits for work that may use its memory. */
 void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
 {
     TN_CUDA_ENTER(device);
@@ -44,7 +44,7 @@ void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
     free(buffer);
 }
 
-/* Page-locked memory, whose copies are asynchronous. */
+/* Allocates page-locked host memory, whose copies are asynchronous. */
 tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
                               void **memory)
 {
@@ -96,8 +96,8 @@ static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
     }
 }
 
-/* cuMemcpy2D copies rectangles whose rows do not overlap. The limit on pitches
- * is the hardware's. */
+/* Returns true if cuMemcpy2D can do the copy: rows do not overlap, and the
+ * pitches are within the hardware's limit. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&

@@ -17,38 +17,43 @@
 #include "cublaslt.h"
 #include "cuda.h"
 
-/* Bytes. NVIDIA's recommendation for compute capability 9.0, the largest of
- * all. The algorithms use what they are given. */
+/* Bytes of workspace: NVIDIA's recommendation for compute capability 9.0, the
+ * largest of its recommendations. Algorithms use what they are given. */
 #define WORKSPACE (32u << 20)
-#define CHOICES 512 /* a power of two */
-#define PROBES 4    /* slots tried for a shape */
-#define ALIGN 16    /* bytes, of bias and aux */
+#define CHOICES 512 /* number of cached choices; a power of two */
+#define PROBES 4    /* slots of the cache that are tried for a shape */
+#define ALIGN 16    /* required alignment of bias and aux in bytes */
 
 enum { A, B, C };
 
-/* All that a choice depends on, without padding: its bytes are compared. */
+/* All that a choice depends on. There is no padding, because the bytes are
+ * compared. */
 typedef struct shape {
-    int64_t m, n, k;              /* of c' */
-    int64_t ld[3], stride[3];     /* between columns; between matrices */
-    int64_t aux_ld;               /* elements, or bits of a mask */
-    int32_t count;                /* of matrices */
+    int64_t m, n, k;              /* sizes of c' */
+    /* strides in elements: between columns, and between matrices */
+    int64_t ld[3], stride[3];
+    /* leading dimension of aux, in elements, or in bits for a mask */
+    int64_t aux_ld;
+    int32_t count;                /* number of matrices */
     uint8_t dtype[3], transposed[3];   /* transposed[C] is 0 */
-    uint16_t align[3], extra_align[2]; /* extra: of bias and aux */
-    uint16_t epilogue;            /* cuBLASLt's number; 0: not set */
+    /* alignments in bytes; extra_align is for bias and aux */
+    uint16_t align[3], extra_align[2];
+    /* cuBLASLt's number of the epilogue; 0 if there is none */
+    uint16_t epilogue;
     uint8_t scaled[2];
 } shape;
 
 /* The algorithm chosen for a shape. */
 typedef struct choice {
     shape shape;
-    bool usable; /* false: cuBLASLt has no algorithm */
+    bool usable; /* false if cuBLASLt has no algorithm */
     tn_lt_operation operation; /* owned, like the layouts */
     tn_lt_layout layout[3];
     tn_lt_found found;
 } choice;
 
 struct tn_cuda_choices {
-    choice *slot[CHOICES]; /* owned; the latest for each hash */
+    choice *slot[CHOICES]; /* owned; each hash has its latest choices */
 };
 
 /* ---- the library --------------------------------------------------------- */
@@ -60,7 +65,8 @@ const char *tn__cuda_cublaslt_error(void)
     return atomic_load(&missing);
 }
 
-/* The device's handle, created at its first product. NULL: no cuBLASLt. */
+/* Returns the device's handle, which is created at its first product. Returns
+ * NULL if there is no cuBLASLt. */
 static tn_lt_handle handle_of(tn_plugin_device *device)
 {
     tn_lt_handle handle =
@@ -101,11 +107,12 @@ void tn__cuda_cublaslt_close(tn_plugin_device *device)
 /* A product as cuBLASLt computes it, in one or several calls. */
 typedef struct product {
     shape shape;
-    const tn_strided *view[3]; /* by the roles A, B, C of c' */
-    const tn_strided *bias, *aux, *scale[2]; /* NULL: none */
-    uint32_t outer_ndim;       /* leading batch dimensions, one call for each
-                                * point */
-    bool by_column;            /* computes c, not its transpose c' */
+    const tn_strided *view[3]; /* the operands of c', in the order A, B, C */
+    const tn_strided *bias, *aux, *scale[2]; /* NULL if there is none */
+    /* number of leading batch dimensions; each of their points is one call */
+    uint32_t outer_ndim;
+    /* true if c is computed, false if its transpose c' is */
+    bool by_column;
 } product;
 
 static const struct {
@@ -115,8 +122,9 @@ static const struct {
     [TN_F16] = {2, TN_LT_R_16F},     [TN_BF16] = {2, TN_LT_R_16BF},
     [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
 
-/* The leading dimension of x' for cuBLASLt, and whether it is transposed. rows
- * and columns are those of x. false: neither dimension is contiguous. */
+/* Sets the leading dimension of x' for cuBLASLt, and whether x' is transposed.
+ * rows and columns are those of x. Returns false if neither dimension is
+ * contiguous. */
 static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
                       int64_t rows, int64_t columns, int64_t *ld,
                       uint8_t *transposed)
@@ -159,8 +167,8 @@ static void batch_collapse(const tn_matmul_args *mm, product *p)
     p->shape.count = (int32_t)count;
 }
 
-/* The alignment of x in bytes, 256 at most, over all calls. cuBLASLt checks the
- * strides within a call itself. */
+/* Returns the alignment of x in bytes over all calls, at most 256. cuBLASLt
+ * checks the strides within a call itself. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
     uint64_t places = 256 | (uintptr_t)tn__cuda_address(x, 0);
@@ -174,7 +182,8 @@ static bool is_f8(uint32_t dtype)
     return kinds[dtype].bytes == 1;
 }
 
-/* An f8 product needs its scales and a wider output. */
+/* Returns true if cuBLASLt supports these dtypes. A product of f8 types needs
+ * scales and a wider output. */
 static bool dtypes_fit(const tn_matmul_args *mm, const tn_product_args *with)
 {
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
@@ -220,7 +229,8 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     return true;
 }
 
-/* cuBLASLt's epilogue for flags of TN_PRODUCT_...; 0: it has none. */
+/* Returns cuBLASLt's epilogue for flags TN_PRODUCT_..., or 0 if there is
+ * none. */
 static uint16_t epilogue_of(uint32_t flags, bool by_column)
 {
     const bool relu = flags & TN_PRODUCT_RELU;
@@ -228,7 +238,8 @@ static uint16_t epilogue_of(uint32_t flags, bool by_column)
         return TN_LT_EPILOGUE_NONE;
     if (flags & TN_PRODUCT_SUMS)
         return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
-    /* A bias would have one element for each row. cuBLASLt's GELU is the tanh
+    /* If c itself is computed, a bias would have one element for each row of c,
+     * where the core has one for each column. cuBLASLt's GELU is the tanh
      * approximation. */
     if (by_column || flags & TN_PRODUCT_GELU)
         return 0;
@@ -301,7 +312,7 @@ void tn__cuda_choices_free(tn_cuda_choices *choices)
 static tn_lt_status layout_make(const shape *s, int i, int type,
                                 tn_lt_layout *out)
 {
-    /* Extents as stored, before a transposition. */
+    /* The extents as stored, before a transposition. */
     int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
     uint64_t down = (uint64_t)(s->transposed[i] ? columns : rows);
     uint64_t across = (uint64_t)(s->transposed[i] ? rows : columns);
@@ -372,7 +383,8 @@ static tn_lt_status epilogue_set(const choice *c, const product *p)
     return e ? e : pointers_set(c, p);
 }
 
-/* NULL: no memory. */
+/* Asks cuBLASLt for an algorithm for the product's shape. Returns NULL if there
+ * is no memory. */
 static choice *choice_make(const tn_plugin_device *device,
                            tn_lt_handle handle, const product *p)
 {
@@ -483,8 +495,8 @@ static bool has_points(const tn_matmul_args *mm)
     return true;
 }
 
-/* with: NULL for a plain product. If cuBLASLt does not support it, returns
- * TN_ERR_UNSUPPORTED with *why set. */
+/* Computes a product by cuBLASLt. with is NULL for a plain product. If cuBLASLt
+ * does not support the product, returns TN_ERR_UNSUPPORTED with *why set. */
 static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
                           const tn_product_args *with, const char **why)
 {
@@ -507,8 +519,8 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     }
     const choice *c = choice_of(queue, handle, &p);
     *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
-    /* Without memory for the workspace, the own kernel computes the product; it
-     * needs none. */
+    /* If there is no memory for the workspace, the core's own kernel computes
+     * the product, because it needs none. */
     if (!c || tn__cuda_scratch_ready(queue, c->found.workspace_bytes))
         return TN_ERR_UNSUPPORTED;
     tn_lt_status e = pointers_set(c, &p);

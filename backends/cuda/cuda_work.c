@@ -1,6 +1,6 @@
-/* cuda_work.c: what a piece of work needs of its queue besides its buffers: the
- * fault buffer, scratch memory, memory for long argument words. And what
- * follows its submission. */
+/* cuda_work.c: what a queue provides for a piece of work besides the work's own
+ * buffers: the fault buffer, scratch memory, and memory for long argument
+ * words. Also what follows a submission. */
 #include <stdlib.h>
 
 #include "cuda.h"
@@ -53,7 +53,9 @@ static tn_cu_result capture_memory(tn_queue *queue, uint64_t bytes,
     return 0;
 }
 
-/* Copies the words at once, so that they are there before the graph runs. */
+/* Copies argument words to memory that the captured graph owns. The copy is not
+ * captured but done immediately, so that the words are there before the graph
+ * runs. */
 static tn_cu_result capture_words(tn_queue *queue, const void *words,
                                   uint64_t bytes, tn_cu_pointer *out)
 {
@@ -66,9 +68,10 @@ static tn_cu_result capture_words(tn_queue *queue, const void *words,
 
 /* ---- scratch memory, argument words -------------------------------------- */
 
-/* The work of a stream runs in order, so all of it uses one scratch buffer. It
- * grows to the largest request and is freed when memory is short
- * (cuda_queue.c). cuMemFree waits for work that uses the old one. */
+/* Makes scratch memory of at least `bytes` bytes available. The work of a
+ * stream runs in order, so all of it uses one scratch buffer. The buffer grows
+ * to the largest request and is freed when memory is short (cuda_queue.c).
+ * cuMemFree waits for work that uses the previous buffer. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
@@ -85,8 +88,8 @@ tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
     return error;
 }
 
-/* Argument words that are too long for a launch are copied to the device, in
- * the order of the stream. They come from pageable memory, so the driver has
+/* Copies argument words that are too long for a launch to the device, in the
+ * order of the stream. They are copied from pageable memory, so the driver has
  * read them when the call returns. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out)
@@ -108,7 +111,7 @@ tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
 tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag)
 {
     if (queue->capture)
-        return TN_OK; /* captured, not run */
+        return TN_OK; /* the work was captured, not submitted */
     tn__pending_add(&queue->pending, tag);
     if (!queue->device->blocking)
         return TN_OK;

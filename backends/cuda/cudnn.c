@@ -1,5 +1,5 @@
-/* cudnn.c: graphs of cuDNN's operations, and plans for them that cuDNN's
- * heuristics recommend. The queue caches plans, as it does algorithms in
+/* cudnn.c: graphs of cuDNN's operations, and plans that run them, which cuDNN's
+ * heuristics recommend. The queue caches plans, as it caches the algorithms of
  * cuda_product.c. Where cuDNN has no engine, or is missing, the core's own
  * kernel is used. */
 #include <stdlib.h>
@@ -8,22 +8,25 @@
 #include "cuda.h"
 #include "cudnn.h"
 
-#define PLANS 256               /* a power of two */
-#define CONFIGS 16              /* engines tried, for each heuristic */
+#define PLANS 256               /* number of cached plans; a power of two */
+#define CONFIGS 16              /* engines tried for each heuristic */
 
 struct tn_dnn_plan {
-    tn_dnn_problem problem; /* its key is stored below */
-    bool usable;       /* false: cuDNN has no engine for it */
+    tn_dnn_problem problem; /* its key points to the array key[] below */
+    bool usable;       /* false if cuDNN has no engine for it */
     tn_dnn_graph graph;
-    tn_dnn_descriptor whole, config, plan; /* owned; the choice */
-    int64_t workspace_bytes, engine; /* engine: its number, for the log */
-    unsigned notes;                  /* of the engine, a bit each */
+    /* owned: the finished graph, the engine configuration that was chosen, and
+     * its plan */
+    tn_dnn_descriptor whole, config, plan;
+    /* bytes of the workspace, and the engine's number for the log */
+    int64_t workspace_bytes, engine;
+    unsigned notes;                  /* the engine's notes, one bit for each */
     uint64_t key[];
 };
 
 struct tn_cuda_plans {
     tn_dnn_handle handle;     /* owned */
-    tn_dnn_plan *slot[PLANS]; /* owned; the latest for each hash */
+    tn_dnn_plan *slot[PLANS]; /* owned; the latest plan for each hash */
 };
 
 /* ---- descriptors --------------------------------------------------------- */
@@ -35,7 +38,7 @@ static void drop(tn_dnn_descriptor *descriptor)
     *descriptor = NULL;
 }
 
-/* Sets an attribute, unless an error came before. */
+/* Sets an attribute, unless *e already has an error. */
 static void set(tn_dnn_status *e, tn_dnn_descriptor descriptor, int name,
                 int type, int64_t count, const void *elements)
 {
@@ -111,7 +114,8 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Do the engine's notes allow it, by what plugin.h guarantees? */
+/* Returns true if the engine's notes are compatible with what plugin.h
+ * guarantees. */
 static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
     int note[TN_DNN_NOTES];
@@ -135,7 +139,8 @@ static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
     return !e && !(p->notes & p->problem.refused_notes);
 }
 
-/* Makes the plan by config. false: that is not possible or not allowed. */
+/* Makes the plan with an engine configuration. Returns false if that is not
+ * possible or not allowed. */
 static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
                      tn_dnn_descriptor config)
 {
@@ -156,7 +161,8 @@ static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
     return false;
 }
 
-/* Chooses the first usable engine among those that a heuristic recommends. */
+/* Chooses the first usable engine among those that a heuristic recommends.
+ * Returns false if there is none. */
 static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
 {
     tn_dnn_descriptor heuristic = NULL, config[CONFIGS] = {NULL};
@@ -196,7 +202,8 @@ static void plan_free(tn_dnn_plan *p)
     free(p);
 }
 
-/* NULL: no memory. */
+/* Makes a plan for a problem, usable or not. Returns NULL if there is no
+ * memory. */
 static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
 {
     tn_dnn_plan *p = calloc(1, sizeof *p + of->bytes);
@@ -236,8 +243,8 @@ void tn__cuda_plans_free(tn_cuda_plans *plans)
     free(plans);
 }
 
-/* The queue's plans, with a handle for its stream. NULL with *why set if that
- * fails. */
+/* Returns the queue's plans, with a handle for its stream. Returns NULL with
+ * *why set if that fails. */
 static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 {
     if (queue->plans || (*why = tn__cuda_open(TN_CUDA_DNN)))

@@ -1,7 +1,7 @@
-/* cudnn.h: cuDNN's backend interface, opened when it is first needed
- * (cuda_driver.c), and the functions of cudnn.c. Types and numbers are those of
- * cudnn_graph.h, cuDNN 9. tests/cuda/declarations.c compares them with NVIDIA's
- * header. Enumerations are ints there. */
+/* cudnn.h: declarations of cuDNN's backend interface, which is opened when it
+ * is first needed (cuda_driver.c), and the functions of cudnn.c. Types and
+ * numbers are those of cudnn_graph.h, cuDNN 9. tests/cuda/declarations.c
+ * compares them with NVIDIA's header. Enumerations are ints there. */
 #ifndef TN_CUDA_CUDNN_H
 #define TN_CUDA_CUDNN_H
 
@@ -9,7 +9,7 @@
 
 #include "cuda.h"
 
-typedef int tn_dnn_status; /* cudnnStatus_t; 0: success */
+typedef int tn_dnn_status; /* cudnnStatus_t; 0 is success */
 typedef struct cudnnContext *tn_dnn_handle;
 typedef void *tn_dnn_descriptor; /* cudnnBackendDescriptor_t */
 
@@ -21,7 +21,7 @@ enum { TN_DNN_CROSS_CORRELATION = 1, TN_DNN_HEUR_FALLBACK = 2,
        TN_DNN_HEUR_A = 3 };
 enum { TN_DNN_TENSOR_CORE = 0, TN_DNN_DOWN_CONVERTS = 1,
        TN_DNN_REDUCED_SUMS = 2, TN_DNN_NONDETERMINISTIC = 4,
-       TN_DNN_NOTES = 16 /* the most that are read */ };
+       TN_DNN_NOTES = 16 /* maximum number of notes that are read */ };
 
 /* cudnnPointwiseMode_t, cudnnReduceTensorOp_t */
 enum { TN_DNN_ADD = 0, TN_DNN_MUL = 1, TN_DNN_DIV = 6, TN_DNN_SUB = 9,
@@ -37,7 +37,7 @@ enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
        TN_DNN_TENSOR = 17, TN_DNN_PRODUCT = 18, TN_DNN_OP_PRODUCT = 19,
        TN_DNN_REDUCE = 21, TN_DNN_OP_REDUCE = 22, TN_DNN_OP_RESHAPE = 31 };
 
-/* cudnnBackendAttributeType_t: the type of the elements. */
+/* cudnnBackendAttributeType_t: the type of an attribute's elements */
 enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_BOOL = 2,
        TN_DNN_IS_INT64 = 3, TN_DNN_IS_FLOAT = 4, TN_DNN_IS_DOUBLE = 5,
        TN_DNN_IS_POINTER = 6, TN_DNN_IS_CONV_MODE = 7,
@@ -78,7 +78,7 @@ enum { TN_DNN_POINT_MODE = 0, TN_DNN_POINT_COMPUTE = 1, TN_DNN_POINT_AXIS = 9,
        TN_DNN_REDUCE_DESC = 1612, TN_DNN_RESHAPE_X = 2200,
        TN_DNN_RESHAPE_Y = 2201 };
 
-/* name of the field, symbol, parameters */
+/* The functions of cuDNN, each as X(name of the field, symbol, parameters). */
 #define TN_DNN_MAP(X)                                                         \
     X(handle_create, cudnnCreate, (tn_dnn_handle *handle))                    \
     X(handle_destroy, cudnnDestroy, (tn_dnn_handle handle))                   \
@@ -108,20 +108,21 @@ extern tn_dnn tn__dnn;
 
 /* ---- graphs (cudnn.c) ---------------------------------------------------- */
 
-#define TN_DNN_MAX_DESCRIPTORS 96 /* the most of a graph */
+#define TN_DNN_MAX_DESCRIPTORS 96 /* maximum descriptors of a graph */
 #define TN_DNN_MAX_OPS 32
 
-/* A graph under construction. After the first error, status, no more functions
- * are called. */
+/* A graph under construction. After the first error, which `status` holds, no
+ * more functions of cuDNN are called. */
 typedef struct tn_dnn_graph {
     tn_dnn_status status;
     int descriptor_count, op_count;
     tn_dnn_descriptor descriptors[TN_DNN_MAX_DESCRIPTORS]; /* owned */
-    tn_dnn_descriptor op[TN_DNN_MAX_OPS]; /* some of those above */
+    /* the operations among the descriptors */
+    tn_dnn_descriptor op[TN_DNN_MAX_OPS];
 } tn_dnn_graph;
 
-/* Creates a descriptor that the graph owns; then set its attributes and end
- * it. */
+/* Creates a descriptor that the graph owns. The caller then sets its attributes
+ * and calls tn__dnn_end. */
 tn_dnn_descriptor tn__dnn_begin(tn_dnn_graph *graph, int type);
 void tn__dnn_set(tn_dnn_graph *graph, tn_dnn_descriptor descriptor, int name,
                  int type, int64_t count, const void *elements);
@@ -133,8 +134,9 @@ void tn__dnn_end(tn_dnn_graph *graph, tn_dnn_descriptor descriptor);
 /* Ends a descriptor and appends it to the graph's operations. */
 void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op);
 
-/* A finished tensor of four dimensions. A virtual tensor exists between
- * operations only; one by value is a number on the host. */
+/* Describes a tensor of four dimensions and finishes its descriptor. A virtual
+ * tensor exists only between operations. A tensor by value is a scalar on the
+ * host. */
 typedef enum {
     TN_DNN_STORED,
     TN_DNN_VIRTUAL = TN_DNN_TENSOR_IS_VIRTUAL,
@@ -147,29 +149,31 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- plans --------------------------------------------------------------- */
 
-/* What a plan depends on: a key without padding, whose bytes are compared
- * (their count is a multiple of 8), and the function that describes a graph by
- * it. */
+/* What a plan depends on. key has no padding; its bytes, a multiple of 8, are
+ * compared. describe builds the graph for a key. */
 typedef struct tn_dnn_problem {
     const void *key;
     size_t bytes;
     void (*describe)(tn_dnn_graph *graph, const void *key);
-    size_t min_version;       /* of cuDNN; no plan with an older one */
-    uint64_t scratch_bytes;   /* of scratch memory before its workspace */
-    uint64_t workspace_limit; /* bytes; no plan that needs more */
-    unsigned refused_notes;   /* 1 << note: engines with one are rejected */
-    const char *name;         /* for the log: what it computes */
-    const int64_t *size;      /* for the log: 4 extents */
+    /* minimum version of cuDNN; an older one makes no plan */
+    size_t min_version;
+    /* bytes of scratch memory before the plan's workspace */
+    uint64_t scratch_bytes;
+    uint64_t workspace_limit; /* maximum bytes of the plan's workspace */
+    /* bits 1 << note; engines with one of these notes are rejected */
+    unsigned refused_notes;
+    const char *name;         /* what the plan computes, for the log */
+    const int64_t *size;      /* 4 extents, for the log */
 } tn_dnn_problem;
 
 typedef struct tn_dnn_plan tn_dnn_plan;
 
-/* The queue's plan for a problem, made the first time, with its workspace
- * allocated. NULL with *why set if there is none. A queue that captures makes
- * no new plan. */
+/* Returns the queue's plan for a problem, with its workspace allocated. Makes
+ * the plan the first time. Returns NULL with *why set if there is none. A queue
+ * that captures makes no new plan. */
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why);
-/* Runs a plan on the tensors of these ids at these addresses. */
+/* Runs a plan. pointers[i] is the address of the tensor with id ids[i]. */
 tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
                                int64_t count, const int64_t *ids,
                                void *const *pointers);

@@ -1,14 +1,15 @@
-/* cusolver.h: the dense part of cuSOLVER, opened at the first factorisation
- * (cuda_driver.c), and the triangular solver of cuBLAS, which cuSOLVER links.
- * Types and numbers are those of cusolverDn.h and cublas_api.h, CUDA 11 and
- * later. tests/cuda/declarations.c compares them with a toolkit's headers.
- * Enumerations are ints there. */
+/* cusolver.h: declarations of the dense part of cuSOLVER, which is opened at
+ * the first factorisation (cuda_driver.c), and of the triangular solver of
+ * cuBLAS, which cuSOLVER links. Types and numbers are those of cusolverDn.h and
+ * cublas_api.h, CUDA 11 and later. tests/cuda/declarations.c compares them with
+ * a toolkit's headers. Enumerations are ints there. */
 #ifndef TN_CUDA_CUSOLVER_H
 #define TN_CUDA_CUSOLVER_H
 
 #include "cuda_driver.h"
 
-typedef int tn_solver_status; /* cusolverStatus_t, cublasStatus_t; 0: success */
+/* cusolverStatus_t and cublasStatus_t; 0 is success */
+typedef int tn_solver_status;
 typedef struct cusolverDnContext *tn_solver_handle;
 typedef struct cublasContext *tn_blas_handle;
 typedef struct syevjInfo *tn_solver_jacobi; /* parameters of the Jacobi method
@@ -24,7 +25,8 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
        TN_SOLVER_ANY_DIAGONAL = 0, TN_SOLVER_UNIT = 1, TN_SOLVER_VALUES = 0,
        TN_SOLVER_VECTORS = 1 };
 
-/* name of the field, symbol, parameters */
+/* Functions of cuSOLVER and cuBLAS, each as X(name of the field, symbol,
+ * parameters). */
 #define TN_SOLVER_MAP(X)                                                      \
     X(create, cusolverDnCreate, (tn_solver_handle *handle))                   \
     X(destroy, cusolverDnDestroy, (tn_solver_handle handle))                  \
@@ -37,8 +39,9 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
     X(blas_stream_set, cublasSetStream_v2,                                    \
       (tn_blas_handle handle, tn_cu_stream stream))
 
-/* name of the field; the symbol before and after the letter of its type (D, S);
- * parameters. lwork counts elements of that type. */
+/* Functions that exist for D (float64) and S (float32), each as X(name of the
+ * field, symbol before that letter, symbol after that letter, parameters).
+ * lwork counts elements of that type. */
 #define TN_SOLVER_TYPED_MAP(X)                                                \
     X(potrf_workspace, cusolverDn, potrf_bufferSize,                          \
       (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \

@@ -1,12 +1,12 @@
 /* choose.c: chooses between the core's own kernel and CLBlast for a matrix
  * product.
  *
- * Which is faster depends on the device, its driver and the product's shape, so
- * it is measured. The first product of a class (type, transpositions, each
- * extent within a factor of four, one matrix or a batch) runs three times in
- * both ways. The faster one computes all products of that class from then on.
- * The result is stored in the disk cache. A product that adds to c cannot be
- * repeated: it uses a known result, or CLBlast. */
+ * Which of the two is faster depends on the device, its driver and the
+ * product's shape, so it is measured. The first product of a class (type,
+ * transpositions, each extent within a factor of four, one matrix or a batch)
+ * runs three times in both ways. The faster way computes all products of that
+ * class from then on. The result is stored in the disk cache. A product that
+ * adds to c cannot be repeated, so it uses a known result, or CLBlast. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ void tn__opencl_products_init(tn_plugin_device *device)
 
 /* ---- classes ------------------------------------------------------------- */
 
-/* 0: up to 16, 1: up to 64, ..., 4: above 1024 */
+/* Returns the class of an extent: 0 up to 16, 1 up to 64, and so on, 4 above
+ * 1024. */
 static unsigned size_class(int64_t extent)
 {
     unsigned class = 0;
@@ -65,13 +66,15 @@ static tn_status work(tn_queue *queue, void *context, uint8_t variant)
                               : tn__opencl_matmul_own(queue, mm);
 }
 
-/* UNKNOWN if CLBlast does not support the product, or if something failed. */
+/* Measures both ways and returns the faster one. Returns UNKNOWN if CLBlast
+ * does not support the product, or if something failed. */
 static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
                        tn_status *status)
 {
     double least[3] = {0};
     void *context = (void *)(uintptr_t)mm; /* `work` does not write it */
-    for (int round = -1; round < ROUNDS; round++) /* round -1 compiles */
+    /* round -1 compiles and does not count */
+    for (int round = -1; round < ROUNDS; round++)
         for (uint8_t variant = CLBLAST; variant >= OWN; variant--) {
             double time =
                 tn__opencl_time(queue, work, context, variant, status);
@@ -90,8 +93,8 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 
-/* The choice for a class, from the disk cache or by measuring. Under the
- * lock. */
+/* Returns the choice for a class, from the disk cache or by measuring. The
+ * caller holds the lock. */
 static uint8_t choice_find(tn_queue *queue, const tn_matmul_args *mm,
                            unsigned class, tn_status *status)
 {

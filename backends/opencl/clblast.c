@@ -20,7 +20,8 @@
 
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112 };
 
-/* CLBlast<X>gemmStridedBatched of its clblast_c.h, 1.4 and later. */
+/* The functions CLBlast<X>gemmStridedBatched, as declared in clblast_c.h, 1.4
+ * and later. */
 #define GEMM(name, number)                                                    \
     int (*name)(int layout, int transpose_a, int transpose_b, size_t m,       \
                 size_t n, size_t k, number alpha, cl_mem a, size_t a_offset,  \
@@ -76,11 +77,13 @@ void tn__opencl_clblast_close(tn_plugin_device *device)
 
 /* A matrix of a batch in CLBlast's terms. */
 typedef struct matrix {
-    size_t ld, stride; /* stride: between matrices */
-    bool by_row;       /* rows are contiguous, else columns */
+    /* leading dimension, and elements from matrix to matrix */
+    size_t ld, stride;
+    bool by_row;       /* true if rows are contiguous, false if columns are */
 } matrix;
 
-/* The single stride of the whole batch. false: there is none. */
+/* Finds the single stride between all matrices of a batch. Returns false if
+ * there is none. */
 static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
                          int64_t *out)
 {
@@ -100,7 +103,8 @@ static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
     return *out >= 0;
 }
 
-/* prefer_row decides if both layouts are possible. */
+/* Describes a matrix for CLBlast. If rows and columns are both contiguous,
+ * prefer_row decides. Returns false if neither is. */
 static bool matrix_of(const tn_matmul_args *mm, const tn_strided *x,
                       int64_t rows, int64_t columns, bool prefer_row,
                       matrix *out)
@@ -159,8 +163,8 @@ static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
 #undef CALL
 }
 
-/* The first product of each type compiles. So it needs the lock and the signal
- * handling of opencl_compile.c. */
+/* Computes the first product of a dtype, for which CLBlast compiles its
+ * kernels. So it needs the lock and the signal handling of opencl_compile.c. */
 static int call_first(tn_queue *queue, const tn_matmul_args *mm,
                       const matrix *a, const matrix *b, const matrix *c,
                       size_t count)

@@ -1,6 +1,5 @@
-/* measure.c: choices between implementations of the same work: how they are
- * timed, and how a choice is stored in the disk cache, under the device and its
- * driver's version. */
+/* measure.c: measures implementations of the same work, and stores which one
+ * was chosen in the disk cache, under the device and its driver's version. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +14,8 @@ static uint32_t load_choice(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* Like the key of a binary: another driver measures again. */
+/* Returns the cache key of a choice. Like the key of a binary it contains the
+ * driver's version, so another driver measures again. */
 static char *key_of(const tn_plugin_device *device, const char *what,
                     size_t *bytes)
 {

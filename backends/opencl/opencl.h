@@ -1,4 +1,6 @@
-/* opencl.h: types and functions that the files of the OpenCL plugin share. */
+/* opencl.h: types and functions that the files of the OpenCL plugin share. A
+ * piece of work is what one call of the core submits to a queue: a launch of a
+ * program, a primitive, a copy or a call of an extension. */
 #ifndef TN_OPENCL_OPENCL_H
 #define TN_OPENCL_OPENCL_H
 
@@ -11,63 +13,66 @@
 #include "../shared/shared.h"
 #include "opencl_driver.h"
 
-/* Records in the fault buffer of a queue, and so the most work-groups of a
- * launch that may fault. 65536 records are 2.5 MiB; no GPU runs so many groups
- * at once. */
+/* The number of records in the fault buffer of a queue. It limits the
+ * work-groups of a launch that may fault. 65536 records are 2.5 MiB; no GPU
+ * runs so many groups at once. */
 #define TN_OPENCL_FAULTS 65536
 
-/* Classes of matrix products (choose.c). */
+/* The number of classes of matrix products (choose.c). */
 #define TN_OPENCL_PRODUCTS 2000
 
-/* Variants of a launch's layout, and kinds of launches: elements, rows
- * (tune.c). */
+/* The number of variants of a launch's layout, and of kinds of launches: over
+ * elements and over rows (tune.c). */
 enum { TN_OPENCL_VARIANTS = 4, TN_OPENCL_KINDS = 2 };
 
-/* A device that a driver lists. Listing opens nothing. */
+/* A device that a driver lists. Listing a device does not open it. */
 typedef struct tn_opencl_listed {
     cl_platform_id platform;
     cl_device_id device;
-    cl_uint index; /* among the devices of its platform */
+    cl_uint index; /* index among the devices of its platform */
     char platform_name[128], device_name[128];
     char device_version[128], driver_version[128];
-    bool usable; /* if not, info.note says why */
+    bool usable; /* if false, info.note says why */
     tn_device_info info;
 } tn_opencl_listed;
 
 /* A built program of one kernel. */
 typedef struct tn_opencl_kernel {
     uint64_t key[2];
-    cl_program program; /* owned; NULL: the slot is free */
+    cl_program program; /* owned; NULL if the slot is free */
     cl_kernel kernel;   /* owned */
 } tn_opencl_kernel;
 
-typedef struct tn_opencl_mapped tn_opencl_mapped; /* opencl_host.c */
+typedef struct tn_opencl_mapped tn_opencl_mapped; /* see opencl_host.c */
 
 struct tn_plugin_device {
     const tn_opencl_listed *listed;
     cl_context context;
     cl_command_queue queue; /* for work outside the core's queues */
     uint64_t max_buffer_bytes;
-    bool blocking;     /* option `blocking`: wait after each piece of work */
-    char options[256]; /* of the compiler, with those of option `options` */
-    tn_target targets[TN_OPENCL_VARIANTS]; /* [0]: all but programs */
-    /* 1 + the best variant for each kind; 0: not measured yet */
+    bool blocking;     /* option `blocking`, wait after each piece of work */
+    /* options of the compiler, including those of the plugin's option
+     * `options` */
+    char options[256];
+    /* One target for each variant. All work but programs uses targets[0]. */
+    tn_target targets[TN_OPENCL_VARIANTS];
+    /* 1 + the best variant for each kind; 0 if it is not measured yet */
     _Atomic uint8_t variant[TN_OPENCL_KINDS];
     bool clblast;  /* use CLBlast for matrix products that it supports */
-    bool measures; /* ... only where it is faster than the own kernel */
-    /* The faster one for each class of products; 0: not measured yet
-     * (choose.c). */
+    bool measures; /* use it only where it is faster than the own kernel */
+    /* The faster implementation for each class of products; 0 if it is not
+     * measured yet (choose.c). */
     _Atomic uint8_t product[TN_OPENCL_PRODUCTS];
-    /* Types (1 << dtype) for which CLBlast has compiled its kernels, and types
-     * for which it failed. Under the lock of clblast.c. */
+    /* Dtypes, as bits 1 << dtype, for which CLBlast has compiled its kernels,
+     * and dtypes for which it failed. Guarded by the lock of clblast.c. */
     uint32_t clblast_compiled, clblast_failed;
 
-    pthread_mutex_t cpu_lock; /* one call at a time, on CPUs */
+    pthread_mutex_t cpu_lock; /* on CPUs, allows one call at a time */
 
     /* Guards the fields below, and the arguments of kernels: an argument is
      * part of the kernel object until a launch has read it. */
     pthread_mutex_t lock;
-    tn_opencl_kernel *kernels; /* owned: a hash table, open addressing */
+    tn_opencl_kernel *kernels; /* owned: a hash table with open addressing */
     size_t kernel_count, kernel_capacity;
     tn_opencl_mapped *mapped; /* mapped host memory in use */
 };
@@ -78,7 +83,7 @@ struct tn_buffer {
 
 struct tn_queue {
     tn_plugin_device *device;
-    cl_command_queue queue; /* owned, in-order */
+    cl_command_queue queue; /* owned; executes in order */
     cl_mem faults;          /* owned; NULL until a launch may fault */
     cl_mem scratch;         /* owned; as large as the largest request */
     uint64_t scratch_bytes;
@@ -87,11 +92,11 @@ struct tn_queue {
 };
 
 struct tn_built {
-    const tn_program *program; /* lent: outlives its built form */
+    const tn_program *program; /* not owned; outlives its built form */
 };
 
 struct tn_event {
-    cl_event event; /* owned; NULL: not recorded yet */
+    cl_event event; /* owned; NULL if it is not recorded yet */
 };
 
 /* ---- errors (opencl_queue.c) --------------------------------------------- */
@@ -104,15 +109,15 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
 /* How the fault buffer of a queue is allocated, cleared and read. */
 extern const tn_fault_buffer tn__opencl_faults;
 
-/* After a piece of work was submitted: flushes now and then. With option
- * `blocking`: waits, and reports its failure. */
+/* Called after a piece of work was submitted. Flushes the queue now and then.
+ * With option `blocking`, waits for the work and reports its failure. */
 tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* ---- signals (opencl_driver.c) ------------------------------------------- */
 
-/* Compilers inside drivers install signal handlers in the process (LLVM does).
- * Calls that may compile are enclosed by these two, which restore the program's
- * own handlers. */
+/* The signal handlers of the process. Compilers inside drivers install handlers
+ * (LLVM does). Calls that may compile are enclosed by these two functions,
+ * which restore the program's own handlers. */
 typedef struct tn_opencl_signals {
     struct sigaction action[32];
 } tn_opencl_signals;
@@ -121,14 +126,16 @@ void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 
 /* ---- programs (opencl_launch.c, opencl_compile.c) ------------------------ */
 
-/* The program of a source, from the disk cache or the compiler. */
+/* Makes the program of a source, from the disk cache or by the compiler. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
-/* The head of a cache key: all that a binary depends on besides its source. */
+/* Writes the head of a cache key: all that a binary depends on besides its
+ * source. */
 void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
                            size_t out_bytes);
-enum { TN_OPENCL_HEAD = 1024 }; /* bytes */
-/* A lock for one source among all processes. -1: no lock was taken. */
+enum { TN_OPENCL_HEAD = 1024 }; /* bytes of a head */
+/* Takes a lock for one source among all processes. Returns -1 if no lock was
+ * taken. */
 int32_t tn__opencl_text_lock(const tn_source *source);
 void tn__opencl_text_unlock(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
@@ -138,17 +145,20 @@ void tn__opencl_kernels_release(tn_plugin_device *device);
 void tn__opencl_products_init(tn_plugin_device *device);
 void tn__opencl_clblast_close(tn_plugin_device *device);
 
-/* Does CLBlast support this product, by option, dtype and strides? */
+/* Returns true if CLBlast supports this product, by option, dtype and
+ * strides. */
 bool tn__opencl_clblast_fits(const tn_plugin_device *device,
                              const tn_matmul_args *matmul);
 
-/* Submits the product by CLBlast. false: use the core's own kernel. */
+/* Submits the product by CLBlast. Returns false if the caller should use the
+ * core's own kernel. */
 bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *matmul);
 tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul);
 
 /* ---- choices (measure.c, tune.c) ----------------------------------------- */
 
-/* The choice stored in the disk cache for `what`, 1 to most; 0: none. */
+/* Returns the choice, 1 to most, that the disk cache holds for `what`; 0 if
+ * there is none. */
 uint8_t tn__opencl_choice_load(const tn_plugin_device *device,
                                const char *what, uint8_t most);
 void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,

@@ -1,5 +1,5 @@
-/* opencl_compile.c: from a source to a program, through the core's disk
- * cache. */
+/* opencl_compile.c: makes an OpenCL program of a source, through the core's
+ * disk cache. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,7 +51,8 @@ typedef struct building {
     cl_program program; /* the result */
 } building;
 
-/* Loads a stored binary as a program. 0: the driver rejects it. */
+/* Loads a stored binary as a program. Returns 0 if the driver rejects the
+ * binary. */
 static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -72,7 +73,8 @@ static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* The binary of a program; stays empty if the driver does not return one. */
+/* Reads the binary of a program. *out stays empty if the driver does not return
+ * one. */
 static void binary_read(cl_program program, tn_binary *out)
 {
     size_t bytes = 0;
@@ -114,10 +116,10 @@ static tn_status compile_text(void *context, tn_binary *binary)
     return status;
 }
 
-/* Drivers have caches of their own, and some fail when two processes compile
- * the same program. PoCL before 6.0 removes a cache file before it writes it
- * again. Meanwhile the other process reads no file and fails, or stores a
- * binary without it. */
+/* Takes a lock for one source among all processes. Drivers have caches of their
+ * own, and some fail when two processes compile the same program. PoCL before
+ * 6.0 removes a cache file before it writes the file again. Meanwhile the other
+ * process reads no file and fails, or stores a binary without it. */
 int32_t tn__opencl_text_lock(const tn_source *source)
 {
     return TN_HAS(tn_host, tn__host, cache_release)

@@ -28,7 +28,8 @@ static void device_text(cl_device_id device, cl_device_info what, char *out,
     snprintf(out, out_bytes, "%s", text + strspn(text, " "));
 }
 
-/* A number of up to 64 bits; 0 if the driver does not report it. */
+/* Returns an integer property of up to 64 bits; 0 if the driver does not report
+ * it. */
 static uint64_t device_number(cl_device_id device, cl_device_info what)
 {
     uint64_t value = 0;
@@ -54,8 +55,9 @@ static uint32_t kind_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? TN_KIND_CPU : TN_KIND_ACCELERATOR;
 }
 
-/* The device's location, which does not change when other devices come and go.
- * The numeric constants are from the headers of the extensions. */
+/* Writes the device's uid: its location, which does not change when other
+ * devices are added or removed. The numeric constants are from the headers of
+ * the extensions. */
 static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
 {
     cl_uint pci[4]; /* domain, bus, device, function */
@@ -233,8 +235,8 @@ tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
 
 /* ---- an open device ------------------------------------------------------ */
 
-/* A message of the driver about a context; it comes on a thread of the
- * driver. */
+/* Logs a message of the driver about a context. The driver calls this on a
+ * thread of its own. */
 static void CL_CALLBACK context_says(const char *text, const void *more,
                                      size_t bytes, void *context)
 {

@@ -20,7 +20,8 @@ static void driver_open(void)
         return;
     }
     void *symbol;
-    /* POSIX guarantees that an object pointer can hold a function's address. */
+    /* POSIX guarantees that an object pointer can hold a function's address;
+     * ISO C does not. */
 #define FIND(name)                                                            \
     if ((symbol = dlsym(library, "cl" #name))) {                              \
         memcpy(&cl.name, &symbol, sizeof symbol);                             \

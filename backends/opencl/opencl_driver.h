@@ -1,6 +1,6 @@
-/* opencl_driver.h: the functions of the OpenCL driver. libOpenCL is opened when
- * it is first needed; nothing is linked. The list names each function that the
- * plugin uses, once. */
+/* opencl_driver.h: declarations of the OpenCL driver. libOpenCL is opened when
+ * it is first needed; nothing is linked. The list below names each function
+ * that the plugin uses. */
 #ifndef TN_OPENCL_DRIVER_H
 #define TN_OPENCL_DRIVER_H
 
@@ -32,10 +32,10 @@ typedef struct tn_opencl_driver {
 
 extern tn_opencl_driver cl;
 
-/* Opens the driver and fills cl. NULL, or why that failed. */
+/* Opens the driver and fills cl. Returns NULL, or why opening failed. */
 const char *tn__opencl_driver_open(void);
 
-/* "CL_OUT_OF_RESOURCES" */
+/* Returns the name of an error, such as "CL_OUT_OF_RESOURCES". */
 const char *tn__opencl_error_name(cl_int error);
 
 #endif

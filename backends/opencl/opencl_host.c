@@ -1,5 +1,5 @@
-/* opencl_host.c: host memory for fast copies (page-locked, on a GPU). It is a
- * buffer that stays mapped. */
+/* opencl_host.c: host memory for fast copies (page-locked if the device is a
+ * GPU). It is an OpenCL buffer that stays mapped. */
 #include <stdlib.h>
 
 #include "opencl.h"

@@ -1,7 +1,7 @@
-/* opencl_launch.c: launches the core's kernels. The core plans each step: which
- * kernel runs, how many work-groups, which arguments (see "Programs and
- * primitives as source" in plugin.h). All kinds of work take the same path
- * here. */
+/* opencl_launch.c: launches the core's kernels. The core plans each step of a
+ * piece of work (plugin.h, "Programs and primitives as source"): which kernel
+ * runs, with how many work-groups and which arguments. Programs and primitives
+ * all take the same path here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
     return i;
 }
 
-/* NULL if the table has no such kernel. Under the lock. */
+/* Finds a kernel. Returns NULL if the table has no such kernel. The caller
+ * holds the lock. */
 static cl_kernel kernel_find(const tn_plugin_device *device,
                              const uint64_t key[2])
 {
@@ -58,8 +59,8 @@ void tn__opencl_kernels_release(tn_plugin_device *device)
     device->kernels = NULL;
 }
 
-/* Prints, builds and stores the kernel of a plan. Under the lock, so that each
- * kernel is built once. */
+/* Prints, builds and stores the kernel of a plan. The caller holds the lock, so
+ * that each kernel is built once. */
 static tn_status kernel_make(tn_plugin_device *device,
                              const tn_target *target,
                              const tn_program *program, const tn_plan *plan)
@@ -92,8 +93,9 @@ static tn_status kernel_make(tn_plugin_device *device,
 
 /* ---- arguments ----------------------------------------------------------- */
 
-/* The work of a queue runs in order, so all of it uses one scratch buffer. A
- * driver keeps a released buffer until the work that uses it is done. */
+/* Makes queue->scratch at least `bytes` bytes large. The work of a queue runs
+ * in order, so all of it uses one scratch buffer. A driver keeps a released
+ * buffer until the work that uses it is done. */
 static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     cl_int error = CL_SUCCESS;
@@ -114,7 +116,7 @@ static cl_int set_memory(cl_kernel kernel, cl_uint *i, cl_mem memory)
     return cl.SetKernelArg(kernel, (*i)++, sizeof memory, &memory);
 }
 
-/* The argument words, by value or in a buffer of their own. */
+/* Sets the argument words, by value or in a buffer of their own (*words). */
 static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
                         const tn_plan *plan, cl_mem *words)
 {
@@ -194,8 +196,8 @@ static tn_status run_steps(tn_queue *queue, const tn_target *target,
 
 /* ---- the five primitives ------------------------------------------------- */
 
-/* The source depends on the classes of the launches, so nothing can be compiled
- * yet. */
+/* Builds a program. Its source depends on the classes of the launches, so
+ * nothing can be compiled yet. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program, tn_built **out)
 {
@@ -215,7 +217,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* its kernels stay cached for equal programs */
+    (void)device; /* the device's kernels stay cached for equal programs */
     free(built);
 }
 
@@ -241,4 +243,4 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
 PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
-PRIMITIVE(conv) /* an extension */
+PRIMITIVE(conv) /* conv is an extension, not a primitive */

@@ -1,13 +1,13 @@
-/* opencl_memory.c: buffers, and copies from and to the host and between
+/* opencl_memory.c: buffers, and copies between host and device and between
  * buffers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* Drivers allocate memory at the first use, where a failure would be that of
- * some launch. Migrating the buffer to the device, with undefined content,
- * makes the driver allocate now. */
+/* Makes the driver allocate a buffer's memory now. Drivers allocate memory at
+ * the first use, where a failure would be reported for some launch. Migrating
+ * the buffer to the device, with undefined content, allocates it. */
 static cl_int make_resident(tn_plugin_device *device, cl_mem memory)
 {
     cl_int error = cl.EnqueueMigrateMemObjects(
@@ -66,8 +66,8 @@ static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
     }
 }
 
-/* OpenCL copies rectangles whose rows do not overlap. Within one buffer, both
- * must have the same pitch. */
+/* Returns true if OpenCL can copy the rectangle: its rows do not overlap, and
+ * within one buffer source and destination have the same pitch. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&

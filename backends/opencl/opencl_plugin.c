@@ -8,16 +8,19 @@
 
 /* ---- calls that enter a driver ------------------------------------------- */
 
-/* The driver of a CPU may compute within a call, in the caller's rounding mode,
+/* What a call of the driver changes and restores.
+ *
+ * The driver of a CPU may compute within a call, in the caller's rounding mode,
  * and threads that it starts inherit that mode. So the slots below set the
- * floating-point state that programs are defined for, and restore the caller's.
+ * floating-point state that programs are defined for, and restore the caller's
+ * state.
  *
  * PoCL's device `basic` (3.1) may run commands of another thread within a call.
- * It deadlocks if a command of one thread depends on one that another thread's
- * call is running. So on CPUs, calls hold a lock. */
+ * It deadlocks if a command of one thread depends on a command that another
+ * thread's call is running. So on CPUs, calls hold a lock. */
 typedef struct call_state {
     fenv_t before;
-    pthread_mutex_t *cpu_lock; /* NULL: not taken */
+    pthread_mutex_t *cpu_lock; /* NULL if the lock was not taken */
 } call_state;
 
 static call_state call_begin(tn_plugin_device *device)
@@ -38,8 +41,9 @@ static tn_status call_end(const call_state *made, tn_status status)
     return status;
 }
 
-/* A child of fork has neither the threads nor the device files of a driver, so
- * a call would wait for ever. There, no call enters a driver. */
+/* True in a child of fork. A child has neither the threads nor the device files
+ * of a driver, so a call would wait for ever. In a child no call enters a
+ * driver. */
 static bool is_forked;
 
 static void after_fork(void)
@@ -61,7 +65,8 @@ static tn_status refuse(const tn_plugin_device *device)
         device ? device->listed->info.name : "", device ? ": " : "");
 }
 
-/* `slot`, of a device or NULL, as a call: tn__opencl_<slot> */
+/* Defines slot `slot` as a call of tn__opencl_<slot>. device is a device or
+ * NULL. */
 #define DRIVER_CALL(slot, device, declared, passed)                           \
     static tn_status slot declared                                            \
     {                                                                         \
@@ -72,8 +77,8 @@ static tn_status refuse(const tn_plugin_device *device)
     }
 static tn_status device_count(uint32_t *count)
 {
-    call_state made = call_begin(NULL); /* was filled once, maybe by the
-                                         * parent */
+    /* the list was filled once, maybe by the parent process */
+    call_state made = call_begin(NULL);
     return call_end(&made, tn__opencl_device_count(count));
 }
 
@@ -120,8 +125,8 @@ DRIVER_CALL(queue_wait, queue->device, (tn_queue * queue, tn_event *event),
 DRIVER_CALL(conv, queue->device, (tn_queue * queue, const tn_conv_args *args),
             (queue, args))
 
-/* In a child of fork, objects belong to the parent. Only our own struct is
- * freed. */
+/* Closes a device. In a child of fork the driver's objects belong to the
+ * parent, and only the plugin's own struct is freed. */
 static void device_close(tn_plugin_device *device)
 {
     if (!is_forked)
@@ -144,7 +149,7 @@ static void event_close(tn_event *event)
         tn__opencl_event_close(event);
 }
 
-/* A child has no pending work. */
+/* Returns whether an event is done. A child of fork has no pending work. */
 static tn_status event_query(tn_event *event, uint32_t *done)
 {
     *done = 1;

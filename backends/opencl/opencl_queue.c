@@ -3,12 +3,12 @@
 
 #include "opencl.h"
 
-/* Drivers may collect work until a flush. So many pieces are few enough that a
- * flush costs nothing noticeable, and the device need not wait until the host
- * reads a result. */
+/* A queue is flushed after this many pieces of work, because drivers may
+ * collect work until a flush. With this number flushes cost nothing noticeable,
+ * and the device need not wait until the host reads a result. */
 #define FLUSH_EVERY 16
 
-/* Scratch memory up to this size (bytes) survives a sync. */
+/* Maximum bytes of scratch memory that survive a sync. */
 #define SCRATCH_CACHED (16u << 20)
 
 /* ---- errors -------------------------------------------------------------- */
@@ -40,9 +40,9 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                               : "");
 }
 
-/* Work that was submitted has failed. The driver reports no more than that, and
- * the context is useless from then on. The operator is known only if one piece
- * of work was pending. */
+/* Records a failure of work that was submitted before, and fills *fault. The
+ * driver reports no more than that something failed, and the context is useless
+ * from then on. The operator is known only if one piece of work was pending. */
 static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
 {
     const tn_plugin_device *device = queue->device;
@@ -186,7 +186,8 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
                  : TN_OK;
 }
 
-/* An event that was never recorded is done, as in CUDA. */
+/* Sets *done to 1 if the event has happened. An event that was never recorded
+ * counts as done, as in CUDA. */
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
 {
     cl_int state = CL_COMPLETE;

@@ -1,10 +1,10 @@
-/* tune.c: chooses the work-items of a group and the groups of a compute unit
- * for programs, on devices other than CPUs.
+/* tune.c: chooses the number of work-items in a work-group and of work-groups
+ * on a compute unit, for programs on devices other than CPUs.
  *
  * The best choice differs between devices, by 10 to 20 % in time. So the first
  * large launch over elements, and the first over rows, runs in each of a few
- * variants, and the fastest variant is used for all launches of that kind.
- * Results do not depend on it. Only a launch that can be repeated is measured:
+ * variants. The fastest variant is used for all launches of that kind. Results
+ * do not depend on the variant. Only a launch that can be repeated is measured:
  * it writes nothing that it reads, and it cannot have an index fault. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,16 +12,17 @@
 
 #include "opencl.h"
 
-/* Work-items of a group, and a factor for the number of groups. The first
+/* Work-items of a work-group, and a factor for the number of groups. The first
  * variant is the default. */
 static const struct {
     uint32_t items, times;
 } variants[TN_OPENCL_VARIANTS] = {{256, 1}, {128, 2}, {64, 4}, {256, 4}};
 
-enum { LARGE = 1 << 20 }; /* elements; runs longer than its submission */
+/* elements of a large launch, which runs longer than its submission */
+enum { LARGE = 1 << 20 };
 enum { ROUNDS = 3 };
-/* Another variant has to be faster than the first by this factor, so that noise
- * does not decide. */
+/* A variant has to take less than this fraction of the first variant's time to
+ * be chosen, so that noise does not decide. */
 static const double BETTER = 0.95;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -80,7 +81,7 @@ static tn_status work(tn_queue *queue, void *context, uint8_t variant)
                                  r->built, r->launch);
 }
 
-/* 1 + the index of the fastest variant. */
+/* Measures all variants and returns 1 + the index of the fastest. */
 static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
 {
     double least[TN_OPENCL_VARIANTS];
@@ -89,7 +90,7 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
          variant++)
         for (int round = -1; round < ROUNDS && !*status; round++) {
             double time = tn__opencl_time(queue, work, r, variant, status);
-            /* Round -1 compiles. */
+            /* Round -1 compiles, so the time of round 0 replaces its time. */
             if (round <= 0 || time < least[variant - 1])
                 least[variant - 1] = time;
         }
@@ -107,8 +108,8 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
     return best;
 }
 
-/* The variant for that kind, from the disk cache or by measuring; 0 if
- * measuring failed. */
+/* Returns 1 + the variant for that kind, from the disk cache or by measuring.
+ * If measuring failed, *status is its status. */
 static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,
                            tn_status *status)
 {

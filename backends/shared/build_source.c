@@ -1,5 +1,5 @@
-/* build_source.c: a kernel's source becomes a binary, by the disk cache or by
- * the driver's compiler; what is reported when that fails. */
+/* build_source.c: makes a binary of a kernel's source, by the disk cache or the
+ * driver's compiler, and reports sources that do not compile. */
 #include "shared.h"
 
 #include <stdio.h>
@@ -40,8 +40,9 @@ tn_status tn__build(const tn_build *b)
     return status;
 }
 
-/* Saves the source, and the compiler's output below it, for whoever reports the
- * failure. path: the file; "" if it cannot be made. */
+/* Saves the source and, below it, the compiler's output, so that a user can
+ * report the failure. Writes the file's path to path, or "" if the file cannot
+ * be created. */
 static void source_save(char *path, size_t path_bytes, const tn_build *b,
                         const char *log)
 {
@@ -63,7 +64,8 @@ static void source_save(char *path, size_t path_bytes, const tn_build *b,
     fclose(file);
 }
 
-/* The first line that has "error:"; else "error"; else the first line. */
+/* Returns the first line with "error:"; if there is none, the first with
+ * "error"; if there is none, the first line. */
 static const char *first_error(const char *log)
 {
     const char *line = strstr(log, "error:");

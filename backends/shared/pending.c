@@ -1,5 +1,6 @@
-/* pending.c: what submitted work reports later: index faults, by the queue's
- * fault buffer, and failures that the driver returns from a wait. */
+/* pending.c: reports failures of work that was submitted before: index faults,
+ * which kernels record in the queue's fault buffer, and failures that the
+ * driver returns from a wait. */
 #include "shared.h"
 
 #include <stdlib.h>

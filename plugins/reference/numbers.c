@@ -1,5 +1,6 @@
-/* numbers.c: what the other files build on: the core's table; loads, stores and
- * the four reductions for any dtype; iteration over strided views. */
+/* numbers.c: what the other files of this plugin use: the core's table; loads,
+ * stores and the four reductions for any dtype; iteration over strided
+ * views. */
 #include "reference.h"
 
 #include <math.h>
@@ -9,8 +10,9 @@ const tn_host *reference_host;
 
 /* ---- narrow floats ------------------------------------------------------- */
 
-/* A narrow float format: the width of its mantissa, its smallest normal
- * exponent, and the codes at the top of its range. */
+/* A narrow float format: the bits of its mantissa, its smallest normal
+ * exponent, and these codes: the sign bit, the greatest finite number,
+ * infinity, the result of an overflow, NaN. */
 typedef struct narrow {
     int mantissa_bits, min_exponent;
     uint32_t sign, max_finite, infinity, overflow, nan;
@@ -23,9 +25,11 @@ static narrow narrow_of(tn_dtype dtype)
         return (narrow){10, -14, 0x8000, 0x7bff, 0x7c00, 0x7c00, 0x7e00};
     case TN_BF16:
         return (narrow){7, -126, 0x8000, 0x7f7f, 0x7f80, 0x7f80, 0x7fc0};
-    case TN_F8E5M2: /* saturates, but keeps infinities */
+    /* overflow gives the greatest finite number; infinity stays */
+    case TN_F8E5M2:
         return (narrow){2, -14, 0x80, 0x7b, 0x7c, 0x7b, 0x7e};
-    default: /* TN_F8E4M3: saturates, has no infinity */
+    /* TN_F8E4M3: overflow and infinity give the greatest finite number */
+    default:
         return (narrow){3, -6, 0x80, 0x7e, 0x7e, 0x7e, 0x7f};
     }
 }
@@ -37,15 +41,16 @@ static uint32_t encode(narrow n, float x)
         return sign | n.nan;
     if (isinf(x))
         return sign | n.infinity;
-    /* Rounds to the spacing of numbers at x, which does not shrink below the
-     * smallest normal number. x is scaled so that the spacing is 1; then rint
-     * rounds to nearest even. */
+    /* Rounds to a multiple of the distance between adjacent numbers at x, which
+     * does not fall below the distance at the smallest normal number. x is
+     * scaled so that the distance is 1. Then rint rounds to nearest even. */
     int exponent = x == 0 ? n.min_exponent : ilogb(x);
     if (exponent < n.min_exponent)
         exponent = n.min_exponent;
     uint32_t steps =
         (uint32_t)rint(ldexp(fabs((double)x), n.mantissa_bits - exponent));
-    /* If there is a leading one, it adds 1 to the exponent field. */
+    /* In a normal number the leading one of `steps` adds 1 to the exponent
+     * field. */
     uint32_t code =
         steps + ((uint32_t)(exponent - n.min_exponent) << n.mantissa_bits);
     return sign | (code > n.max_finite ? n.overflow : code);
@@ -54,7 +59,8 @@ static uint32_t encode(narrow n, float x)
 static tn_number decode(narrow n, uint32_t code)
 {
     uint32_t magnitude = code & (n.sign - 1), one = 1u << n.mantissa_bits;
-    int field = (int)(magnitude / one); /* 0: no leading one */
+    /* exponent field; 0 if the number is subnormal */
+    int field = (int)(magnitude / one);
     double x =
         field ? ldexp(magnitude % one + one, field - 1) : (double)magnitude;
     x = ldexp(x, n.min_exponent - n.mantissa_bits);
@@ -150,7 +156,7 @@ static double min_or_max(bool greater, double x, double y)
 {
     if (isnan(x) || isnan(y))
         return NAN;
-    if (x == y) /* -0 < +0 */
+    if (x == y) /* -0 is less than +0 */
         return (signbit(x) != 0) == greater ? y : x;
     return (x > y) == greater ? x : y;
 }
@@ -158,7 +164,8 @@ static double min_or_max(bool greater, double x, double y)
 tn_number reference_combine(unsigned kind, tn_dtype dtype, tn_number x,
                             tn_number y)
 {
-    uint64_t xi = (uint64_t)x.i, yi = (uint64_t)y.i; /* unsigned: wraps */
+    /* unsigned, so that overflow wraps */
+    uint64_t xi = (uint64_t)x.i, yi = (uint64_t)y.i;
     bool is_float = reference_is_float(dtype);
     switch (kind) {
     case TN_REDUCE_SUM:

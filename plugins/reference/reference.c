@@ -1,15 +1,15 @@
-/* reference.c: the smallest complete plugin. One device, plain scalar C, and
- * every call has finished when it returns. Other devices are compared with it.
- * It is also a template: copy the folder, rename `reference`, and replace one
- * primitive after the other. */
+/* reference.c: the smallest complete plugin. It has one device and is plain
+ * scalar C. Every call has finished when it returns. Other devices are compared
+ * with this one. It is also a template: copy the folder, rename `reference`,
+ * and replace one primitive after the other. */
 #include "reference.h"
 
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A device with state would keep it here; a queue would keep its pending
- * work. */
+/* A device with state would keep that state here. A queue would keep its
+ * pending work. */
 struct tn_plugin_device {
     char unused;
 };
@@ -18,13 +18,13 @@ struct tn_queue {
 };
 
 struct tn_built {
-    const tn_program *program; /* lent: outlives its built form */
+    const tn_program *program; /* not owned; outlives its built form */
 };
 
-/* The first index fault since the last sync. A synchronous device is called
- * from several threads at once, and the thread whose call failed asks for the
- * details. The struct is our own version of tn_fault. The core's may be shorter
- * or longer: tn_struct_copy fills it. */
+/* The first index fault since the last sync. Several threads call a synchronous
+ * device at once, and the thread whose call failed asks for the details, so
+ * each thread has its own. The struct is this plugin's version of tn_fault. The
+ * core's may be shorter or longer, so tn_struct_copy fills it. */
 static _Thread_local tn_fault first_fault;
 
 static tn_status allocated(const void *object)
@@ -57,7 +57,7 @@ static tn_status device_info(uint32_t i, tn_device_info *info)
         .align = 64,
         .register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
                           1u << TN_I64 | 1u << TN_BOOL,
-        .storage_types = (1u << TN_DTYPE_END) - 2, /* all of them */
+        .storage_types = (1u << TN_DTYPE_END) - 2, /* all dtypes */
         .name = "scalar interpreter",
         .uid = "reference",
     };
@@ -175,8 +175,8 @@ static tn_status note_fault(tn_status status, const tn_fault *fault)
     return status;
 }
 
-/* The core's interpreter does the work of a launch. A plugin with kernels of
- * its own calls them here. */
+/* Launches a program. Here the core's interpreter does the work. A plugin with
+ * kernels of its own calls them here. */
 static tn_status launch(tn_queue *queue, tn_built *built,
                         const tn_launch *launch)
 {
@@ -195,8 +195,9 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     return note_fault(status, &fault);
 }
 
-/* The primitives need subnormal numbers and rounding to nearest, whatever mode
- * the calling program has set. Its mode is restored afterwards. */
+/* Sets the default floating-point state and returns the caller's, which is
+ * restored afterwards. The primitives need subnormal numbers and rounding to
+ * nearest, whatever mode the calling program has set. */
 static fenv_t default_fpu(void)
 {
     fenv_t before;

@@ -1,8 +1,8 @@
 /* reference_matmul.c: c = alpha * a b + beta * c, one matrix of the batch after
- * the other. Each sum runs over rising k by fused multiply-adds: in float for
- * f32 and all narrower floats, in double for f64, in wrapping 64-bit integers
- * otherwise. (Sums of f32 in double would be more exact, but farther from all
- * other devices.)
+ * the other. Each sum is computed in order of increasing k by fused
+ * multiply-adds. They are in float for f32 and all narrower floats, in double
+ * for f64, and in wrapping 64-bit integers otherwise. (Sums of f32 in double
+ * would be more exact, but would differ more from those of all other devices.)
  *
  * A row of c is computed at a time, by adding a[i, k] * b[k, :] for each k.
  * That keeps the order of each sum, and a compiler can vectorise over the
@@ -12,7 +12,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The sums of one row, or b as k x n, in the type that dtype computes in. */
+/* An array of numbers in the type that products of a dtype are computed in: the
+ * sums of one row of c, or a copy of b. */
 typedef union vector {
     double *f64;
     float *f32;
@@ -30,7 +31,7 @@ static void set(vector to, tn_dtype dtype, int64_t i, tn_number x)
         to.u64[i] = (uint64_t)x.i;
 }
 
-/* sum[j] = fma(x, b[j], sum[j]) */
+/* Computes sum[j] = fma(x, b[from + j], sum[j]) for j < n. */
 static void add_multiple(vector sum, vector b, int64_t from, tn_dtype dtype,
                          tn_number x, int64_t n)
 {
@@ -50,7 +51,8 @@ static void add_multiple(vector sum, vector b, int64_t from, tn_dtype dtype,
     }
 }
 
-/* alpha * sum[j], plus beta * c unless beta is 0; each step is rounded. */
+/* Returns alpha * sum[j], plus beta * c unless beta is 0. Each step is
+ * rounded. */
 static tn_number blend(const tn_matmul_args *mm, vector sum, int64_t j,
                        tn_number c)
 {
@@ -72,7 +74,8 @@ static tn_number blend(const tn_matmul_args *mm, vector sum, int64_t j,
         .i = (int64_t)(alpha * sum.u64[j] + beta * (uint64_t)c.i)};
 }
 
-/* a, b and c: where the matrices of this batch point begin. */
+/* Computes one matrix of the batch. a, b and c are the indices at which the
+ * matrices begin. */
 static void multiply(const tn_matmul_args *mm, int64_t a, int64_t b, int64_t c,
                      vector sum, vector packed)
 {
@@ -84,7 +87,8 @@ static void multiply(const tn_matmul_args *mm, int64_t a, int64_t b, int64_t c,
                                            j * mm->b.stride[column]));
     for (int64_t i = 0; i < mm->m; i++) {
         for (int64_t j = 0; j < mm->n; j++)
-            set(sum, mm->c.dtype, j, (tn_number){.i = 0}); /* is 0.0, too */
+            /* all bits 0 are also the number 0.0 */
+            set(sum, mm->c.dtype, j, (tn_number){.i = 0});
         for (int64_t k = 0; k < mm->k; k++)
             add_multiple(sum, packed, k * mm->n, mm->c.dtype,
                          reference_load(&mm->a, a + i * mm->a.stride[row] +

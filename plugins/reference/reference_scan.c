@@ -1,13 +1,14 @@
-/* reference_scan.c: inclusive scans along the last dimension, in rising order.
- * Floating sums are added in the order that <tenon/plugin.h> fixes. */
+/* reference_scan.c: inclusive scans (cumsum, cumprod, cummax, cummin) along the
+ * last dimension, in order of increasing index. Sums of floats are added in the
+ * order that <tenon/plugin.h> fixes. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Does x replace the current minimum or maximum, so that its position is
- * reported? Of equal elements the last one does (-0 equals +0). After a NaN
- * only another NaN does. */
+/* Returns true if x replaces the current minimum or maximum, so that its
+ * position is reported. Of equal elements the last one does (-0 equals +0).
+ * After a NaN only another NaN does. */
 static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
                         tn_number best)
 {
@@ -18,8 +19,10 @@ static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
     return kind == TN_REDUCE_MAX ? x.f >= best.f : x.f <= best.f;
 }
 
-/* Replaces x[0 .. n) by its prefix sums. Each block of TN_LANES is summed by
- * doubling; then the last sum of the block before it is added. */
+/* Replaces x[0 .. n) by its prefix sums. Within each block of TN_LANES
+ * elements, the prefix sums of h elements become prefix sums of 2 h: the last
+ * sum of the left half is added to each sum of the right half. Then the last
+ * sum of the block before is added to each sum. */
 static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t first = 0; first < n; first += TN_LANES) {
@@ -37,9 +40,9 @@ static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
     }
 }
 
-/* Replaces a whole row by its prefix sums: each chunk separately, then the
- * prefix sums of the chunks' totals, which are added to the chunks after
- * them. */
+/* Replaces a whole row by its prefix sums. Each chunk is summed separately.
+ * Then the prefix sums of the chunks' totals are computed and added to the
+ * chunks after them. */
 static void sum_row(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
 {
     int64_t chunks = (n + TN_CHUNK - 1) / TN_CHUNK;

@@ -1,6 +1,6 @@
-/* reference_scatter.c: an indexed store with a reduction. It visits points in
- * row-major order, so sources of the same destination are combined in that
- * order. */
+/* reference_scatter.c: an indexed store with a reduction (scatter, scatter_add,
+ * index_add ...). It visits points in row-major order, so sources of the same
+ * destination are combined in that order. */
 #include "reference.h"
 
 tn_status reference_scatter(const tn_scatter_args *s, tn_fault *fault)

@@ -1,4 +1,5 @@
-/* reference_sort.c: a stable merge sort along the last dimension. */
+/* reference_sort.c: a stable merge sort along the last dimension (sort,
+ * argsort, topk). */
 #include "reference.h"
 
 #include <math.h>
@@ -6,10 +7,10 @@
 
 typedef struct item {
     tn_number x;
-    int64_t at; /* its position in the input */
+    int64_t at; /* the element's position in the input */
 } item;
 
-/* NaN is greatest, -0 equals +0. */
+/* Returns true if x is less than y. NaN is greatest, and -0 equals +0. */
 static bool is_less(tn_dtype dtype, tn_number x, tn_number y)
 {
     if (!reference_is_float(dtype))
@@ -25,9 +26,9 @@ static bool comes_first(const tn_sort_args *s, item a, item b)
                                          : is_less(s->in.dtype, a.x, b.x);
 }
 
-/* Merges sorted segments of `width` elements, then of twice that, and so on,
- * back and forth between two arrays. Returns the array with the result. An
- * element of the right segment goes first only if it must, which makes the sort
+/* Merge sort. Merges sorted segments of 1 element, then of 2, of 4 and so on,
+ * back and forth between two arrays. Returns the array with the result. Of
+ * equal elements the one of the left segment goes first, which makes the sort
  * stable. */
 static item *merge_sort(const tn_sort_args *s, item *from, item *to,
                         int64_t count)

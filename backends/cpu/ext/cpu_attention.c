@@ -1,11 +1,12 @@
-/* cpu_attention.c: the extension `attention`, for float32 without dropout.
+/* cpu_attention.c: the extension `attention`: scaled_dot_product_attention and
+ * its gradient, for float32 without dropout.
  *
- * Blocks of queries are combined with blocks of keys. The scores stay in L1
- * from the product that makes them to the one that uses them
- * (arXiv:2205.14135). Keys, and for the gradient values, are transposed once
- * for all queries of a task. Blocks that a causal mask hides completely are
- * skipped. The divisor of a row is accumulated on the way, and the division is
- * done at the end. */
+ * A block of queries is multiplied with one block of keys after the other. The
+ * scores stay in L1 between the product that computes them and the product that
+ * uses them (arXiv:2205.14135). Keys, and for the gradient values, are
+ * transposed once for all queries of a task. Blocks that a causal mask hides
+ * completely are skipped. The divisor of each row's softmax is accumulated over
+ * the blocks, and the division comes last. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,21 +16,24 @@
 #include "../prim/float_product.h"
 
 enum {
-    QUERIES = 32,     /* of a block; 32 x 256 scores are 32 KiB */
+    QUERIES = 32,     /* queries of a block, whose 32 x 256 scores are 32 KiB */
+    /* keys of a block */
     KEYS = 256,
-    TASK_ROWS = 1024, /* queries of a forward task, for which keys are
-                         transposed */
-    FULL = 1 << 30    /* more keys than a block has */
+    /* queries of a forward task, which transposes the keys once for all of
+     * them */
+    TASK_ROWS = 1024,
+    FULL = 1 << 30    /* stands for "all keys of a block are visible" */
 };
 
 typedef struct attention {
     const tn_attention_args *args;
     const tn_cpu_routines *routines;
-    int64_t parts; /* of a head's queries, in the forward pass */
+    int64_t parts; /* forward tasks for each head: parts of its queries */
     atomic_int failed;
 } attention;
 
-/* A head's matrix, with contiguous rows. */
+/* A head's matrix with contiguous rows. row is the stride between rows in
+ * elements. */
 typedef struct matrix {
     float *at;
     int64_t row;
@@ -46,7 +50,7 @@ static matrix rows_from(matrix x, int64_t row)
     return (matrix){x.at + row * x.row, x.row};
 }
 
-/* A matrix with two strides. */
+/* A matrix with strides of rows and columns in elements. */
 typedef struct operand {
     const float *at;
     int64_t row, column;
@@ -62,11 +66,13 @@ static operand transpose_of(matrix x)
     return (operand){x.at, 1, x.row};
 }
 
-/* c (m, n) = alpha a (m, k) b (k, n), plus c if adds. */
+/* The sizes of a product of matrices (m, k) and (k, n). */
 typedef struct sizes {
     int64_t m, n, k;
 } sizes;
 
+/* Computes c = alpha a b, or c += alpha a b if adds. Returns false if there is
+ * no memory. */
 static bool multiply(const attention *t, sizes size, operand a, operand b,
                      matrix c, double alpha, bool adds)
 {
@@ -83,7 +89,8 @@ static bool multiply(const attention *t, sizes size, operand a, operand b,
     return tn__cpu_multiply(&p);
 }
 
-/* Transposes the rows of x, KEYS at a time: each block is (features, KEYS). */
+/* Transposes the rows of x into to[block][feature][KEYS], KEYS rows at a
+ * time. */
 static void transpose_keys(const attention *t, float *to, matrix x,
                            int64_t keys, int64_t features)
 {
@@ -93,6 +100,7 @@ static void transpose_keys(const attention *t, float *to, matrix x,
                                   0);
 }
 
+/* The block of transposed keys that begins at key j. */
 static matrix transposed_block(float *transposed, int64_t j, int64_t features)
 {
     return (matrix){transposed + j * features, KEYS};
@@ -103,26 +111,27 @@ static int64_t keys_to_whole(int64_t keys)
     return (keys + KEYS - 1) / KEYS * KEYS;
 }
 
-/* Keys that some query before `end` sees. */
+/* The number of keys that some query before `end` sees. */
 static int64_t keys_before(const tn_attention_args *a, int64_t end)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? tn__cpu_min(end, a->keys)
                                           : a->keys;
 }
 
-/* How many keys from j on query i sees; may be negative. */
+/* The number of keys from j on that query i sees. It may be negative, or more
+ * than there are. */
 static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
 }
 
-/* Queries [i, i + rows) of one head of one element of the batch. */
+/* Queries [i, i + rows) of one head and one element of the batch. */
 typedef struct query_block {
     int64_t batch, head, i, rows;
 } query_block;
 
 /* Applies the mask, if there is one, to the scores s of a block of queries and
- * `width` keys from j on. */
+ * keys [j, j + width). */
 static void mask(const attention *t, const query_block *q, int64_t j,
                  int64_t width, matrix s)
 {
@@ -142,7 +151,8 @@ static void mask(const attention *t, const query_block *q, int64_t j,
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* A block of queries from i on: its part of out and of lse. */
+/* Computes out and lse for queries [i, i + rows). transposed holds the keys,
+ * scores is scratch memory. Returns false if there is no memory. */
 static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                           int64_t rows, float *transposed, float *scores)
 {
@@ -181,6 +191,8 @@ static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
     return true;
 }
 
+/* Computes TASK_ROWS queries of one head. Returns false if there is no
+ * memory. */
 static bool forward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;
@@ -206,14 +218,17 @@ static bool forward(const attention *t, int64_t task)
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Memory of a backward task. */
+/* Scratch memory of a backward task. */
 typedef struct workspace {
-    float *keys, *values; /* transposed */
-    float *scores, *flow; /* QUERIES x KEYS each */
-    float *g;             /* a contiguous copy of a block of g */
+    float *keys, *values; /* transposed keys and values of the head */
+    /* scores and their gradient: QUERIES x KEYS elements each */
+    float *scores, *flow;
+    /* a contiguous copy of a block of g, the gradient of out */
+    float *g;
 } workspace;
 
-/* Contiguous rows: g in place, or copied to m->g. */
+/* Returns rows [i, i + rows) of g, the gradient of out, as contiguous rows: in
+ * place, or copied to m->g. */
 static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
                           int64_t rows, const workspace *m)
 {
@@ -228,6 +243,8 @@ static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
     return (matrix){m->g, values};
 }
 
+/* Adds the gradients that come from queries [i, i + rows). Returns false if
+ * there is no memory. */
 static bool backward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                            int64_t rows, const workspace *m)
 {
@@ -278,7 +295,8 @@ static void clear(matrix x, int64_t rows, int64_t columns)
         memset(x.at + i * x.row, 0, (size_t)columns * 4);
 }
 
-/* All query heads that one key head serves. */
+/* Computes the gradients of one head of keys and values, and of all heads of
+ * queries that use it. Returns false if there is no memory. */
 static bool backward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;

@@ -1,14 +1,19 @@
-/* cpu_lapack.c: the extension `lapack`, for batches of small matrices. LAPACK
- * factors one after another, each too small for vectors. Here as many matrices
- * as a vector has lanes are interleaved, factored at once (routines_lapack.c)
- * and copied back. Such a group is a task. */
+/* cpu_lapack.c: the extension `lapack`: factorisations (Cholesky, LU, QR, eigh,
+ * SVD) and solvers for batches of small matrices.
+ *
+ * LAPACK factors matrices one after another, and each is too small to fill
+ * vectors. Here a task interleaves as many matrices as a vector has lanes,
+ * factors them at once (routines_lapack.c) and copies the results back. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "../cpu_device.h"
 
 enum {
-    MIN_BATCH = 4, /* with a vector's lanes: LAPACK is faster for fewer */
+    /* minimum number of matrices, or the number of a vector's lanes if that is
+     * larger, because LAPACK is faster for fewer matrices */
+    MIN_BATCH = 4,
+    /* maximum number of right-hand sides */
     MAX_SIDES = 64
 };
 
@@ -16,18 +21,21 @@ typedef struct batch {
     const tn_lapack_args *args;
     tn_cpu_lapack *run;
     tn_cpu_transpose *transpose;
-    int64_t bytes, lanes; /* of an element; of a vector */
+    int64_t bytes, lanes; /* bytes of an element, and lanes of a vector */
     atomic_int failed;
 } batch;
 
-/* Matrices in memory, as contiguous rows (or columns); and in lanes. */
+/* The matrices of a batch. In memory each has `lines` contiguous rows (or
+ * columns) of `length` elements, which are `step` elements apart. Interleaved
+ * they are lanes[element][lane]. */
 typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;
     char *lanes;
-    int64_t row, column; /* strides there, in vectors */
+    int64_t row, column; /* strides of lanes[], in vectors */
 } operand;
 
+/* Describes a batch of matrices whose rows or columns are contiguous. */
 static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
 {
     if (x->stride[2] == 1)
@@ -35,8 +43,8 @@ static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
     return (operand){x, rows, columns, x->stride[2], NULL, columns, 1};
 }
 
-/* Copies one matrix for each lane, from `first` on, into lanes or back. Lanes
- * without a matrix get the first one. */
+/* Copies `count` matrices from `first` on to lanes, or back. Lanes without a
+ * matrix get a copy of matrix `first`. */
 static void move_lanes(const batch *t, const operand *o, int64_t first,
                        int64_t count, bool back)
 {
@@ -60,14 +68,16 @@ static void move_lanes(const batch *t, const operand *o, int64_t first,
     }
 }
 
-/* Integers, `width` for each matrix; those of the tensor are larger by `by`. */
+/* Integers of a batch: `width` for each matrix. Integers in the tensor are
+ * larger by `by` than in lanes (pivots are counted from 1 there). */
 typedef struct ints {
     const tn_strided *x;
     int64_t width;
     int32_t by;
-    int32_t *in; /* [width][lanes] */
+    int32_t *in; /* the integers as in[i][lane] */
 } ints;
 
+/* Copies the integers of `count` matrices from `first` on to lanes, or back. */
 static void move_ints(const batch *t, const ints *n, int64_t first,
                       int64_t count, bool back)
 {
@@ -83,7 +93,8 @@ static void move_ints(const batch *t, const ints *n, int64_t first,
     }
 }
 
-/* The operands that a kind reads and writes: a, b, c as bits. */
+/* Sets *reads and *writes to the operands that a kind of work reads and writes:
+ * bits 0, 1 and 2 stand for a, b and c. */
 static void operands_of(const tn_lapack_args *args, unsigned *reads,
                         unsigned *writes)
 {
@@ -109,6 +120,8 @@ static void operands_of(const tn_lapack_args *args, unsigned *reads,
     }
 }
 
+/* Computes as many matrices as a vector has lanes: group `number` of the batch.
+ * Returns false if there is no memory. */
 static bool group(const batch *t, int64_t number)
 {
     const tn_lapack_args *args = t->args;

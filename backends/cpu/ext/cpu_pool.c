@@ -1,17 +1,20 @@
-/* cpu_pool.c: the extension `pool`: maximum and mean of windows, and their
- * gradients. A plane (one channel of one image) runs through the loops a band
- * of rows at a time, one element of all windows after the other: the outputs
- * whose window has that element within the image form a rectangle, so nothing
- * is tested inside. Sums keep the fixed order of a reduction (plugin.h) over
- * the elements of a window: bits are those of the primitives. */
+/* cpu_pool.c: the extension `pool`: max_pool2d, avg_pool2d and their gradients.
+ *
+ * A plane (one channel of one image) is computed a band of rows at a time.
+ * Within a band the loops go over the elements of the window, and for each
+ * element over all windows. The windows that have this element within the image
+ * form a rectangle, so the inner loop needs no test. The elements of a window
+ * are summed in the fixed order of a reduction (plugin.h), so results have the
+ * same bits as those of the primitives. */
 #include <stdlib.h>
 
 #include "../cpu_device.h"
 #include "cpu_pool.h"
 
 enum {
-    TASK_WORK = 65536, /* elements read, about 10 us */
-    MAX_AREA = 1024,   /* elements of a window: one chunk of the fixed order */
+    TASK_WORK = 65536, /* elements that a task reads, about 10 us */
+    /* maximum elements of a window for means: one chunk of the fixed order */
+    MAX_AREA = 1024,
 };
 
 static void run_task(void *context, int64_t i)
@@ -28,8 +31,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* The divisor of each window: its elements within the image, or within the
- * padding; with a given divisor, axis 0 has it. */
+/* Stores the factor of axis a in each window's divisor: the number of the
+ * window's elements within the image, or within image and padding if count_pad.
+ * If the caller gives a divisor, axis 0 has that divisor and axis 1 has 1. */
 static void count_elements(const tn_pool_args *args, int a, int64_t *count)
 {
     int64_t pad = args->pad[a], low = args->count_pad ? -pad : 0;
@@ -111,7 +115,7 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     else
         tn__cpu_host->parallel_for(tasks, run_task, &p);
     free(owned);
-    if (atomic_load(&outside)) /* the general path reports which */
+    if (atomic_load(&outside)) /* the core's primitives report which index */
         return declined("an index is outside its plane");
     return atomic_load(&p.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory")

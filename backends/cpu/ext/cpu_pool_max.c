@@ -1,11 +1,12 @@
-/* cpu_pool_max.c: max pooling, with or without indices, and its gradient. */
+/* cpu_pool_max.c: max_pool2d with and without indices, and its gradient. */
 #include <string.h>
 
 #include "cpu_pool.h"
 
-enum { MIN_WINDOWS = 4 }; /* of a row that are worth a vector */
+enum { MIN_WINDOWS = 4 }; /* minimum windows of a row for a vector of windows */
 
-/* The coordinate of a window's first element within the image. */
+/* The coordinate along axis a of the first element of window i that is within
+ * the image. */
 static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
 {
     int64_t at = i * args->stride[a] - args->pad[a], d = args->dilation[a];
@@ -25,15 +26,15 @@ void tn__cpu_pool_find_places(const pooling *p)
         p->first[j] = (int32_t)first_inside(args, 1, j);
 }
 
-/* Memory for the outputs of a band. */
+/* Scratch memory for a band. */
 typedef struct max_work {
-    char *element; /* one element of all windows of the band */
-    int32_t *at;   /* index of the maximum */
+    char *element; /* one element of each window of the band */
+    int32_t *at;   /* for each window, the index of the maximum */
 } max_work;
 
-/* One element of the windows in rows y and columns x, without gaps between
- * rows. Columns whose element lies outside the image get the lowest number,
- * which no maximum takes. */
+/* Copies one element of the windows in rows y and columns x to out, without
+ * gaps between rows. Windows of other columns, whose element is outside the
+ * image, get the lowest value, which never becomes a maximum. */
 static void read_element(const pooling *p, const char *in,
                          const window_range *y, const window_range *x,
                          char *out)
@@ -54,6 +55,7 @@ static void read_element(const pooling *p, const char *in,
                           rows, columns - x->end, 0);
 }
 
+/* Computes rows [low, high) of the output, with indices. */
 static void max_band(const pooling *p, const char *in, char *out,
                      int64_t *index, const max_work *work, int64_t low,
                      int64_t high)
@@ -85,8 +87,9 @@ static void max_band(const pooling *p, const char *in, char *out,
                                    (high - low) * columns, 0);
 }
 
-/* Wide windows: the maximum of each column of the rows in memory; then the
- * columns, transposed, are merged. index: NULL if not wanted. */
+/* Computes a plane of wide windows. First takes the maximum of each column over
+ * the rows of a window. Then transposes these maxima and merges those of a
+ * window's columns. index is NULL if indices are not requested. */
 static bool max_wide(const pooling *p, const float *in, float *out,
                      int64_t *index)
 {
@@ -126,8 +129,9 @@ static bool max_wide(const pooling *p, const float *in, float *out,
     return true;
 }
 
-/* Adjacent windows, or every second position: a vector of them at a time. For
- * two or three elements without indices the set-up costs more. */
+/* Returns true if a vector of windows is computed at a time: windows start at
+ * every position or every second one. For windows of two or three elements
+ * without indices the set-up would cost more. */
 static bool by_windows(const pooling *p)
 {
     const int64_t area = p->args->kernel[0] * p->args->kernel[1];
@@ -136,7 +140,8 @@ static bool by_windows(const pooling *p)
            p->args->in.stride[2] > 0 && p->args->out_size[1] >= MIN_WINDOWS;
 }
 
-/* How many elements of a view there are before a plane, at least. */
+/* The number of elements of a view that are in memory before a plane, at
+ * least. */
 static int64_t planes_before(const tn_strided *view, const tn_pool_args *args,
                              int64_t plane)
 {
@@ -146,6 +151,7 @@ static int64_t planes_before(const tn_strided *view, const tn_pool_args *args,
                      plane % args->channels * view->stride[1];
 }
 
+/* Computes a plane, a vector of windows at a time. */
 static bool max_windows(const pooling *p, int64_t plane, bool indexed)
 {
     const tn_pool_args *args = p->args;
@@ -212,8 +218,8 @@ bool tn__cpu_pool_max(const pooling *p, int64_t plane)
     return true;
 }
 
-/* The maximum without indices: by the routine of MAX. The first element of all
- * windows is made in the result's place. */
+/* Computes rows [low, high) of the output without indices, by the loop of
+ * TN_K_MAX. The first element of the windows is copied to the result itself. */
 static void greatest_band(const pooling *p, const char *in, char *out,
                           char *element, int64_t low, int64_t high)
 {

@@ -1,11 +1,12 @@
-/* cpu_pool_mean.c: average pooling and its gradient, in the fixed order of
- * plugin.h. */
+/* cpu_pool_mean.c: avg_pool2d and its gradient, in the fixed order of summation
+ * of plugin.h. Element k of a window is added to lane k % TN_LANES; afterwards
+ * lanes are added by halves. Here each lane is an array with one value for each
+ * window. */
 #include <string.h>
 
 #include "cpu_pool.h"
 
-/* Combines the lanes of windows' sums into the first: lane k % 16 of the fixed
- * order is a plane of its own. */
+/* Adds the lanes of each window's sum into the first lane. */
 static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
                        int64_t numel)
 {
@@ -17,10 +18,11 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
     }
 }
 
-/* Adjacent windows whose width divides the lanes: a row of the image, in place,
- * has that many adjacent lanes for each window, and the row TN_LANES / width
- * further has the same lanes. Vectors read rows left to right, where an element
- * of all windows at a time would be strided. */
+/* Returns true if windows are adjacent and their width divides TN_LANES. Then a
+ * row of the image holds, in place, `width` consecutive lanes of each window,
+ * and the row TN_LANES / width further down has the same lanes. Vectors read
+ * rows from left to right, where one element of all windows at a time would be
+ * a strided access. */
 static bool by_lines(const tn_pool_args *args)
 {
     int64_t width = args->kernel[1];
@@ -29,8 +31,9 @@ static bool by_lines(const tn_pool_args *args)
            args->kernel[0] * width > TN_LANES;
 }
 
-/* Adjacent windows one or two columns wide, with so few rows that each has its
- * own lanes, none cut off. */
+/* Returns true if windows are adjacent, one or two columns wide, and all within
+ * the image, and have at most TN_LANES elements, so that each element has its
+ * own lane. */
 static bool by_narrow_windows(const tn_pool_args *args)
 {
     const int64_t *kernel = args->kernel, *windows = args->out_size;
@@ -45,7 +48,8 @@ int64_t tn__cpu_pool_lane_count(const tn_pool_args *args)
     return tn__cpu_min(args->kernel[0] * args->kernel[1], TN_LANES);
 }
 
-/* Sums of the windows in rows [low, high), as lanes. */
+/* Adds the elements of the windows in rows [low, high) of the output to
+ * lane[lane][window]. */
 static void sum_elements(const pooling *p, const char *in, char *lane,
                          int64_t low, int64_t high)
 {
@@ -73,10 +77,11 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     }
 }
 
-/* The same by_lines: line holds the lanes of a window's row, from lane 0 on,
- * then those of the next row. Combines them into the first ones and leaves
- * these as lanes; returns how many. Rows are accessed in jumps that the
- * hardware does not predict, so those of the next plane are prefetched in
+/* Adds the elements of the windows in rows [low, high) of the output if
+ * by_lines(). Row k of the image is added to line[k % lines], which holds
+ * `width` lanes of each window. Then these rows are added up and transposed to
+ * lane[lane][window]. Returns the number of lanes that remain. The hardware
+ * does not predict these accesses, so rows of the next plane are prefetched in
  * between. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
@@ -113,7 +118,8 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     return width;
 }
 
-/* One window that is the whole plane: a row as any other. */
+/* Returns true if the only window is the whole plane. It is then summed as a
+ * row. */
 static bool is_whole(const tn_pool_args *args)
 {
     return args->out_size[0] == 1 && args->out_size[1] == 1 &&
@@ -169,8 +175,10 @@ bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
     return true;
 }
 
-/* Disjoint windows: an element has at most one share, and the rows of a window
- * are equal. It is added to 0, like a sum with absent shares: -0 becomes 0. */
+/* Computes the gradient for disjoint windows: an element is in at most one
+ * window, whose share (gradient divided by count) it gets. All rows of a window
+ * are equal. Shares are added to 0, as in a sum whose other terms are absent,
+ * so -0 becomes 0. */
 static void spread_disjoint(const pooling *p, const char *share, char *in)
 {
     const tn_pool_args *args = p->args;
@@ -181,9 +189,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     for (int64_t k = 0; k < args->kernel[0]; k++) {
         if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
-        int64_t first =
-            k == 0 ? y.end : y.first; /* the first window that has a row
-                                         above */
+        /* the first window whose row k has a row of the same window above it */
+        int64_t first = k == 0 ? y.end : y.first;
         if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;
         for (int64_t l = 0; l < args->kernel[1] && first > y.first; l++)
@@ -203,8 +210,9 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     }
 }
 
-/* Each element sums the shares of the windows it belongs to, in the order of
- * its number in them. */
+/* Computes the gradient of a plane. Each element is the sum of the shares
+ * (gradient divided by count) of the windows that contain it. A share is added
+ * in the lane of the element's index in that window. */
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
@@ -235,8 +243,9 @@ bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
         share, windows[1], pool_plane(p, &args->out, plane, bytes),
         args->out.stride[2], windows[0], windows[1], p->count[0], p->count[1]);
     if (is_whole(args)) {
-        double value = 0; /* large enough for both types; 0 as in
-                             spread_disjoint */
+        /* This variable has space for a float or a double. The share is added
+         * to 0, so that -0 becomes 0. */
+        double value = 0;
         p->more->add_to(&value, share, 1);
         p->all->fill[p->type](pool_plane(p, &args->in, plane, bytes),
                               numel > 1 ? (char *)&value : share, NULL, NULL,

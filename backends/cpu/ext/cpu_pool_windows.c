@@ -1,4 +1,5 @@
-/* cpu_pool_windows.c: which windows an element belongs to, and their shapes. */
+/* cpu_pool_windows.c: which windows contain a given element within the image,
+ * and whether windows are wide. */
 #include "cpu_pool.h"
 
 bool tn__cpu_pool_windows_inside(const tn_pool_args *args, int a, int64_t k,

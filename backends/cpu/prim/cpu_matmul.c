@@ -1,13 +1,15 @@
-/* cpu_matmul.c: batched matrix products.
+/* cpu_matmul.c: batched matrix products (the primitive matmul).
  *
- * The product is cut into tiles of c. One thread computes each tile
- * (float_product.c; integers: routines_gemm.c), and only k and the strides
- * determine the order of each element's sum. So bits do not depend on the
- * number of threads, nor on the other rows and columns, except that one row or
- * column alone has its own order (float_product.c). k is not cut: a product
- * with few rows and columns uses few threads. Floats without a unit stride, and
- * half types, are first packed as f32 or f64. Large products of floats pack
- * their operands once for all tiles. */
+ * c is cut into tiles. One thread computes each tile: float_product.c for
+ * floats, routines_gemm.c for integers. Only k and the strides determine the
+ * order in which an element's products are summed. So bits do not depend on the
+ * number of threads, nor on the other rows and columns. The exception is a
+ * product of only one row or one column, which has its own order
+ * (float_product.c). k is not cut, so a product with few rows and columns uses
+ * few threads.
+ *
+ * Half types, and floats without a unit stride, are first packed as f32 or f64.
+ * Large products of floats pack their operands once for all tiles. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +17,30 @@
 #include "../cpu_device.h"
 #include "float_product.h"
 
-#define TILE_WORK 1048576 /* most m * n * k of a tile, about 10 us, unless its
-                             sides would fall below the minimum */
-/* Packed data should serve many rows and columns: products larger than this
- * have tiles of at least 128 and 256 of them, others 64; with enough tiles, 512
- * columns. */
+/* maximum m * n * k of a tile, about 10 us, unless the sides of the tile would
+ * fall below the minimum */
+#define TILE_WORK 1048576
+/* Tiles have at least 64 rows and columns, because packed operands should serve
+ * many rows and columns. They have at least 128 in products of more than
+ * MIDDLE_WORK multiply-adds, and at least 256 in products of more than
+ * LARGE_WORK. They have at least 512 columns in products of more than 8 *
+ * LARGE_WORK. */
 #define MIDDLE_WORK 33554432
 #define LARGE_WORK 134217728
-#define SHARED_WORK 8388608 /* from here on operands are packed for all tiles */
-#define SHARED_SIDE 64      /* with as many rows and columns */
-/* Batches run one after another: elements of one c that occupy all threads. */
+/* A product is large if it has at least this many multiply-adds and c has at
+ * least SHARED_SIDE rows and columns. Large products pack their operands once
+ * for all tiles. */
+#define SHARED_WORK 8388608
+#define SHARED_SIDE 64      /* minimum rows and columns of a large product */
+/* The large products of a batch run one after another if each c has at least
+ * this many elements, which are enough to occupy all threads. */
 #define SHARED_BATCH 262144
-#define TASK_WORK 262144 /* minimum of a task */
-#define PACK_ELEMENTS 16384 /* minimum of a packing task */
+#define TASK_WORK 262144 /* minimum m * n * k of a task */
+/* minimum number of elements that a packing task copies */
+#define PACK_ELEMENTS 16384
 
-/* An operand as the kernels see it. */
+/* An operand as the loops see it: the matrix, and its strides between batches
+ * in elements. */
 typedef struct side {
     tn_cpu_matrix of;
     int64_t batch_stride[TN_MAX_NDIM];
@@ -39,15 +50,16 @@ typedef struct product {
     const tn_matmul_args *m;
     const tn_cpu_routines *routines;
     side a, b, c;
-    unsigned type;     /* register type of the computation */
-    uint32_t dtype;    /* storage type */
-    size_t bytes;      /* of an element as the kernels see it */
+    unsigned type;     /* register type of the computation (CPU_F32 ...) */
+    uint32_t dtype;    /* dtype of the tensors */
+    size_t bytes;      /* bytes of an element as the loops see it */
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
-    uint64_t alpha, beta; /* for integers */
-    atomic_bool failed;   /* out of memory */
+    uint64_t alpha, beta; /* alpha and beta of a product of integers */
+    atomic_bool failed;   /* set if a task found no memory */
 } product;
 
+/* The offset in elements of a batch's matrix. */
 static int64_t batch_offset(const product *p, const side *s, int64_t batch)
 {
     int64_t offset = 0;
@@ -58,6 +70,7 @@ static int64_t batch_offset(const product *p, const side *s, int64_t batch)
     return offset;
 }
 
+/* The matrix of one batch, from (row, column) on. */
 static tn_cpu_matrix part(const product *p, const side *s, int64_t batch,
                           int64_t row, int64_t column)
 {
@@ -72,7 +85,8 @@ static bool is_float(const product *p)
     return p->type == CPU_F32 || p->type == CPU_F64;
 }
 
-/* The product for m rows and n columns of c. */
+/* The product that computes rows [row, row + m) and columns [column, column +
+ * n) of c. */
 static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
                           int64_t column, int64_t m, int64_t n)
 {
@@ -110,7 +124,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Cuts tiles of about TILE_WORK, rather wide than high. */
+/* Cuts c into tiles of about TILE_WORK, wider rather than higher. */
 static void cut_tiles(product *p)
 {
     int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
@@ -118,8 +132,9 @@ static void cut_tiles(product *p)
     int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
     int64_t least_n = work > 8.0 * LARGE_WORK ? 512 : least_m;
     p->tile_m = m;
-    /* Rows first: halves of them are contiguous, and elementwise work on c
-     * afterwards is distributed the same way. */
+    /* Cuts rows into two halves first. Halves of rows are contiguous, and
+     * elementwise operations on c afterwards are distributed over threads in
+     * the same way. */
     if (p->batches == 1 && work > TILE_WORK && m >= 2 * least_m)
         p->tile_m = ((m + 1) / 2 + 15) & ~(int64_t)15;
     p->tile_n = n;
@@ -133,11 +148,12 @@ static void cut_tiles(product *p)
     p->tiles_m = (m + p->tile_m - 1) / p->tile_m;
     p->tiles_n = (n + p->tile_n - 1) / p->tile_n;
     p->tiles = p->batches * p->tiles_m * p->tiles_n;
-    /* A batch of small products: many in a task. */
+    /* A task computes many products of a batch if they are small. */
     p->tiles_per_task = TASK_WORK / (p->tile_m * p->tile_n * k) + 1;
 }
 
-/* Do many tiles share the packed operands? */
+/* Returns true if the product is large enough to pack operands once for all
+ * tiles. */
 static bool is_shared(const product *p)
 {
     const double m = (double)p->m->m, n = (double)p->m->n;
@@ -166,16 +182,19 @@ static void run_tiles(product *p)
 
 /* ---- packing ------------------------------------------------------------- */
 
-/* Packs the matrices of a view, run by run: rows, or columns if columns are
- * denser. */
+/* Copies the matrices of a view to contiguous memory, or back, one run at a
+ * time. A run is a row, or a column if columns are denser. */
 typedef struct packing {
     const product *p;
     const tn_strided *view;
-    int64_t runs, run;  /* of a matrix; elements of a run */
-    int64_t next, step; /* strides of the view: between runs, within a run */
+    /* number of runs in a matrix, and number of elements in a run */
+    int64_t runs, run;
+    /* strides of the view in elements, from run to run and within a run */
+    int64_t next, step;
+    /* number of runs that a task copies */
     int64_t per_task;
-    char *memory; /* batches x runs x run, contiguous */
-    bool back;    /* from memory to the view */
+    char *memory; /* the packed copy: [batch][run][element], contiguous */
+    bool back;    /* true to copy from memory to the view */
 } packing;
 
 static void pack_run(const packing *k, int64_t i)
@@ -206,6 +225,7 @@ static void pack_task(void *context, int64_t task)
     tn__cpu_fpu_restore(fpu);
 }
 
+/* Returns true if columns of the view are denser than rows. */
 static bool by_columns(const product *p, const tn_strided *view)
 {
     return llabs(view->stride[p->m->batch_ndim]) <
@@ -230,7 +250,8 @@ static void pack(const product *p, const tn_strided *view, int64_t rows,
         tn__cpu_host->parallel_for(tasks, pack_task, &k);
 }
 
-/* Points s at the view, or at a packed copy of it in *owned. */
+/* Points s at the view's memory, or at a packed copy of it, which *owned then
+ * holds. Returns false if there is no memory for the copy. */
 static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
                     int64_t columns, bool load, char **owned)
 {
@@ -238,7 +259,8 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     uint32_t nb = p->m->batch_ndim;
     bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
     int64_t row = view->stride[nb], column = view->stride[nb + 1];
-    if (rows == 0 || columns == 0) { /* k is 0: there may be no memory */
+    /* k is 0, so the view may have no memory */
+    if (rows == 0 || columns == 0) {
         *s = (side){{&nothing, 0, 0}, {0}};
         return true;
     }
@@ -262,6 +284,7 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     return true;
 }
 
+/* Fills p for a call. Returns false if c has no elements. */
 static bool set_up(product *p, const tn_matmul_args *m)
 {
     p->dtype = m->c.dtype;
@@ -296,8 +319,8 @@ static bool set_up(product *p, const tn_matmul_args *m)
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
 
-/* Merges consecutive batches that share b: their rows become the rows of one
- * matrix. */
+/* Merges batch dimensions that share b into rows: the batches become the rows
+ * of one larger matrix. */
 static void join_batches(tn_matmul_args *m)
 {
     while (m->batch_ndim > 0) {
@@ -330,7 +353,7 @@ tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
         join_batches(&joined);
         m = &joined;
     }
-    product p; /* the rest is set later */
+    product p; /* the other fields are set later */
     p.m = m;
     p.routines = queue->routines;
     atomic_init(&p.failed, false);

@@ -1,10 +1,13 @@
-/* cpu_scan.c: inclusive prefix reductions along the last dimension. Threads
- * take whole sequences ("lines"). Sums of floats run by chunks, in plugin.h's
- * order. Any other sequence is a chain of dependent operations. If no type has
- * to be widened, several sequences run together: as vectors if they are
- * adjacent in memory, otherwise interleaved, which hides the latency. Otherwise
- * a sequence passes through registers block by block, where narrow types are
- * widened. */
+/* cpu_scan.c: cumsum, cumprod, cummax and cummin: inclusive prefix reductions
+ * along the last dimension.
+ *
+ * A line is one sequence along that dimension. A task computes whole lines.
+ * Sums of floats are computed in chunks, in the order that plugin.h fixes
+ * (scan_sums.c). In all other reductions each element depends on the element
+ * before. If no dtype has to be widened, several lines run at a time, which
+ * hides the latency of that dependency: as vectors if they are adjacent in
+ * memory, otherwise interleaved. All other lines run one by one, in blocks that
+ * are converted to the register type. */
 #include <string.h>
 
 #include "../cpu_device.h"
@@ -14,8 +17,8 @@
 #define BLOCK TN_CHUNK
 #define TASK_POINTS 32768
 
-/* Replaces x[0 .. n) by its prefix reductions after the carry; k is the
- * position of x[0]. */
+/* Replaces x[0 .. n) by its prefix reductions. fold is the reduction of the
+ * elements before; k is the position of x[0] in the line. */
 #define FOLD_ALL(expression)                                                  \
     for (int64_t i = 0; i < n; i++)                                           \
         if (k + i > 0)                                                        \
@@ -23,11 +26,13 @@
         else                                                                  \
             fold = x[i];                                                      \
     break;
-/* The same with the index of the value: the last of equal values wins, and
- * after a NaN only another NaN. Changes are rare, so elements are tested in
- * groups, most of which change nothing. In a group with a change, integers
- * update unconditionally, because the branch would often be mispredicted;
- * floats test, because their update is several comparisons. */
+/* Replaces x[0 .. n) by its prefix minima or maxima, and stores the index of
+ * each in place[]. The last of equal values wins. After a NaN only another NaN
+ * does. The minimum or maximum changes rarely, so elements are tested in groups
+ * of RUN, most of which change nothing. In a group with a change, integers
+ * update every element unconditionally, because the branch would often be
+ * mispredicted. Floats test each element, because their update is several
+ * comparisons. */
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
@@ -57,7 +62,8 @@
     }                                                                         \
     break;
 enum { RUN = 8 };
-enum { PLACED = TN_REDUCE_END }; /* added to a kind: with indices */
+/* added to a TN_REDUCE_ kind, means the reduction with indices */
+enum { PLACED = TN_REDUCE_END };
 #define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
                               int64_t n, int64_t k, carry *c)                 \
@@ -103,8 +109,11 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
     c->fold.boolean = fold;
 }
 
-/* TOGETHER contiguous sequences, interleaved: sequence j begins at j * step. */
-#define TOGETHER 4 /* with their results 8 lines of one set of an L1 */
+/* Prefix reductions of TOGETHER contiguous lines, interleaved. Line j begins at
+ * in[j * in_step] and out[j * out_step]. */
+/* number of lines that run interleaved; with their results they use 8 cache
+ * lines, which may share one set of an L1 */
+#define TOGETHER 4
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
                      int64_t in_step, int64_t count)                          \
@@ -134,7 +143,8 @@ static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
-/* The previous value is read from out. */
+/* Minimum or maximum with indices of adjacent lines, as vectors. The previous
+ * values are read from out. */
 #define PLACED_COLUMNS(name, T, fold_of, op)                                  \
     static void name(const placed *p)                                         \
     {                                                                         \
@@ -169,6 +179,7 @@ static scan_placed *const placed_of[2][CPU_TYPE_COUNT] = {
     {min_placed_f32, min_placed_f64, min_placed_i32, min_placed_i64, NULL},
 };
 
+/* Computes the prefix reductions of one line, block by block. */
 static void run_line(const scan_work *w, int64_t line)
 {
     const tn_scan_args *s = w->s;
@@ -205,7 +216,7 @@ static void run_line(const scan_work *w, int64_t line)
     }
 }
 
-/* Sequences [first, end), which are adjacent in memory. */
+/* Computes lines [first, end), which are adjacent in memory, as vectors. */
 static void run_columns(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -223,7 +234,8 @@ static void run_columns(const scan_work *w, int64_t first, int64_t end)
                    in + k * in_step, in, end - first, 0);
 }
 
-/* TOGETHER sequences from first on, if they are a constant distance apart. */
+/* Computes TOGETHER lines from `first` on, if they are a constant distance
+ * apart in memory. Returns false if they are not. */
 static bool run_together(const scan_work *w, int64_t first)
 {
     const tn_scan_args *s = w->s;
@@ -242,7 +254,8 @@ static bool run_together(const scan_work *w, int64_t first)
     return true;
 }
 
-/* The same with indices. */
+/* Computes lines [first, end), which are adjacent in memory, with indices of
+ * the minimum or maximum. */
 static void run_placed(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -287,7 +300,8 @@ static void run_lines(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Chooses how sequences run, by shape and layout alone. */
+/* Chooses how lines run, by shape and layout alone, so that bits do not depend
+ * on the number of threads. */
 static void choose(scan_work *w, unsigned type)
 {
     static const uint8_t op[] = {[TN_REDUCE_SUM] = TN_K_ADD,

@@ -1,10 +1,14 @@
-/* cpu_scatter.c: an indexed store with a reduction.
+/* cpu_scatter.c: the primitive scatter, of which scatter, scatter_add,
+ * scatter_reduce, index_add and others consist: dst[index[i]] op= src[i] along
+ * dimension `dim`.
  *
- * Two points can have one destination only if they differ in dimension `dim`
- * alone. So the points form independent lines along dim. Threads take lines,
- * and each line is processed in rising order. If neighbouring lines share their
- * index (whole rows are added), they run together: a point is then a row. If
- * lines are adjacent in memory, they run side by side as well. */
+ * A point is one element of src. Two points can have the same destination only
+ * if they differ in dimension `dim` alone. So the points form independent lines
+ * along dim. A task processes some lines, each in order of increasing position.
+ * There are two faster layouts. If adjacent lines have the same indices
+ * (index_add adds whole rows), their points at one position form a row, which
+ * one vector loop processes. If lines are adjacent in memory, they run side by
+ * side: point i of all of them, then point i + 1. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,37 +16,43 @@
 #include "../simd/scalar.h"
 
 #define TASK_POINTS 32768
-/* Lines side by side prefetch this many rows ahead: their rows are far apart.
- * scatter of 1024 x 1024 along its rows takes 1.02 ms instead of 1.15, with 8
- * rows the same (Zen 5). */
+/* Lines that run side by side prefetch this many rows ahead, because their rows
+ * are far apart in memory. scatter of 1024 x 1024 along its rows takes 1.02 ms,
+ * and 1.15 ms without prefetches; 8 rows ahead are as fast (Zen 5). */
 #define ROWS_AHEAD 4
-#define ROW_BLOCK 256     /* rows */
-#define HALF_POINTS 65536 /* elements of a block of rows for one of two
-                             threads */
-/* Lines that run side by side: whole cache lines, and a destination of
- * thousands of rows still fits an L2. */
+#define ROW_BLOCK 256     /* rows of src processed at a time */
+/* elements of a block of rows if two threads share the rows */
+#define HALF_POINTS 65536
+/* Maximum number of lines that run side by side: whole cache lines, and few
+ * enough that a destination of thousands of rows still fits an L2. */
 #define SIDE_BY_SIDE 64
-#define REGULAR_STEP 1024 /* bytes between rows, or a multiple: they share few
-                             cache sets */
+/* rows whose distance in bytes is a multiple of this share few cache sets */
+#define REGULAR_STEP 1024
+/* maximum bytes of a compact copy of the destination */
 #define COMPACT_BYTES 262144
 
-/* The points of some lines as two loops, one of them along dim: the outer one
- * if lines run side by side, else the inner one. Strides count elements. */
+/* One of the two nested loops over the points of some lines. One loop runs
+ * along dim, the other over lines. The loop along dim is the outer one if lines
+ * run side by side, else the inner one. Strides count elements; dst is 0 for
+ * the loop along dim, where the index determines the destination. */
 typedef struct walk {
-    int64_t count, dst, src, index; /* dst: 0 along dim */
+    int64_t count, dst, src, index; /* number of points, and strides */
 } walk;
 
-/* Points of which dst op= src. */
+/* The points of one line, or of some lines that run side by side. */
 typedef struct line {
     char *dst;
     const char *src;
     const int64_t *index;
-    int64_t dst_stride; /* of the index */
+    /* elements between destinations of consecutive indices */
+    int64_t dst_stride;
     walk outer, inner;
     bool side_by_side;
 } line;
 
-/* Rows up to `done` were added to the destinations with even, or odd, index. */
+/* The state of one of two threads that share the rows: the thread has processed
+ * the first `done` rows for destinations of even index (half[0]) or odd index
+ * (half[1]). */
 typedef struct half {
     atomic_flag busy;
     int64_t done;
@@ -52,16 +62,22 @@ typedef struct work {
     const tn_scatter_args *s;
     const tn_cpu_routines *routines;
     int64_t lines, lines_per_task;
-    uint32_t order[TN_MAX_NDIM]; /* the dimensions except dim, outer to inner */
-    int64_t side;                /* lines that run side by side; 1: none */
-    tn_cpu_run *row_run;         /* combines rows; NULL for SET */
-    int64_t row;                 /* elements of a row; 0: points are not rows */
+    /* the dimensions except dim, outermost first */
+    uint32_t order[TN_MAX_NDIM];
+    /* number of lines that may run side by side; 1 if none do */
+    int64_t side;
+    /* combines two rows; NULL for TN_SCATTER_SET, which copies them */
+    tn_cpu_run *row_run;
+    /* elements of a row; 0 if lines are not processed as rows */
+    int64_t row;
     half half[2];
-    atomic_int active_halves; /* threads at work */
+    atomic_int active_halves; /* number of threads that run run_half() */
     atomic_flag lock;
     tn_fault fault;
 } work;
 
+/* Records that an index is out of range. Of several such faults keeps the one
+ * at the lowest position. */
 static void raise_fault(work *w, int64_t index, int64_t position)
 {
     while (atomic_flag_test_and_set_explicit(&w->lock, memory_order_acquire))
@@ -99,13 +115,15 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                 position_of(w->s, at, l->side_by_side ? i : j));
 }
 
-/* What to prefetch while the points of a line are combined: the input streams
- * some way ahead, and the next line's destination, whose elements are accessed
- * in an unpredictable order, `share` bytes for each GROUP points. All at once,
- * before a line begins, are more misses than a processor can have outstanding,
- * and memory idles afterwards: scatter_add of 4096 x 1024 takes 2.8 ms instead
- * of 3.6; with the streams 512 points ahead 2.9 (Zen 5). */
-enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* points */ };
+/* What is prefetched while the points of a line are processed: src and index
+ * AHEAD points ahead, and the destination of the next line, whose elements are
+ * accessed in an unpredictable order. For each GROUP points, `share` bytes of
+ * that destination are prefetched. Prefetching all of it before the line begins
+ * causes more misses than a processor can have outstanding, and memory idles
+ * afterwards. scatter_add of 4096 x 1024 takes 2.8 ms, 3.6 ms with all
+ * prefetches at the beginning, and 2.9 ms with src and index 512 points ahead
+ * (Zen 5). */
+enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* AHEAD is in points */ };
 
 typedef struct ahead {
     const char *dst;
@@ -124,8 +142,9 @@ static ahead ahead_of(const work *w, const line *l)
                    most <= NEAR && most <= n * 64 ? most * GROUP / n : 0};
 }
 
-/* How many points from k on run together. plain: contiguous indices, all in
- * range, in whole groups. */
+/* Returns how many points from k on are processed together. Sets *plain if
+ * their indices are contiguous and all in range, and their number is a multiple
+ * of GROUP. */
 static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
 {
     int64_t n = l->inner.count - k;
@@ -138,8 +157,8 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     return n;
 }
 
-/* Plain points run without checks; the most common reductions are unrolled by
- * four. */
+/* Processes points [k, k + m). Plain points need no range checks. The most
+ * common reductions are unrolled by four. */
 #define FOUR _Pragma("GCC unroll 4")
 #define EACH_POINT(T, expression, times)                                      \
     for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
@@ -180,7 +199,8 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     }                                                                         \
     break;
 
-/* U is T, but unsigned for integers, which wrap. */
+/* Defines line_<suffix>, which processes the points of a line. U is T, but
+ * unsigned for integers, whose overflow wraps. */
 #define TYPED(suffix, T, U)                                                   \
     static void line_##suffix(work *w, const line *l, const int64_t *point)   \
     {                                                                         \
@@ -213,8 +233,8 @@ TYPED(f64, double, double)
 TYPED(i32, int32_t, uint32_t)
 TYPED(i64, int64_t, uint64_t)
 
-/* Storage narrower than its register type: widened, combined and narrowed point
- * by point. */
+/* Processes the points of a line whose dtype is narrower than its register
+ * type: each element is widened, combined and narrowed. */
 static void line_narrow(work *w, const line *l, const int64_t *point)
 {
     static const uint8_t op[] = {
@@ -278,18 +298,18 @@ static int64_t offset_of(const tn_strided *view, const int64_t *point,
     return offset;
 }
 
-/* A row to combine: its source and its destination. */
+/* The index of a row in src, and that of its destination. */
 typedef struct entry {
     int64_t source, at;
 } entry;
 
-/* Rows [low, high) along dim from point on, with destinations of even index,
- * odd index or both: bits of `of`. Prefetches the sources and destinations of
- * later rows. */
+/* Processes rows [low, high) along dim, beginning at `point`. Bit 0 of `of`
+ * selects rows with an even destination index, bit 1 those with an odd one.
+ * Prefetches the sources and destinations of later rows. */
 static void run_row_block(work *w, const int64_t *point, int64_t low,
                           int64_t high, unsigned of)
 {
-    enum { FETCHED = 4096 /* bytes of a row at most */ };
+    enum { FETCHED = 4096 /* maximum bytes prefetched of a row */ };
     const tn_scatter_args *s = w->s;
     size_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
     char *dst = tn__cpu_at(s->dst.buffer, offset_of(&s->dst, point, s->ndim),
@@ -329,6 +349,7 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
     }
 }
 
+/* Processes all rows along dim of position i in the other dimensions. */
 static void run_rows(void *context, int64_t i)
 {
     work *w = context;
@@ -346,11 +367,12 @@ static void run_rows(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* The rows of one point, by two threads: each handles the destinations of even
- * or of odd index, block by block. A thread that is alone takes both: rows of
- * one parity, or halves of rows, leave gaps in memory that cost as much as the
- * data. index_add of 4096 x 1024, one thread: 1.45 ms by halves of rows, 1.3 by
- * parity, 1.0 like this (Zen 5). */
+/* Processes the rows of one position by two threads, block by block: thread 0
+ * adds to destinations of even index, thread 1 to those of odd index. A thread
+ * that runs alone processes all rows of a block, because rows of one parity, or
+ * halves of rows, leave gaps in memory that cost as much as the data. index_add
+ * of 4096 x 1024 by one thread takes 1.45 ms by halves of rows, 1.3 by parity,
+ * and 1.0 like this (Zen 5). */
 static void run_half(void *context, int64_t own)
 {
     work *w = context;
@@ -382,8 +404,9 @@ static void run_half(void *context, int64_t own)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Do the lines of the innermost other dimension share their index, contiguous
- * in dst and src? Then they are rows. */
+/* Returns true if the lines of the innermost dimension except dim have the same
+ * indices and are contiguous in dst and src. Then these lines are processed as
+ * rows; sets w->row and w->row_run. */
 static bool takes_rows(work *w)
 {
     static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
@@ -409,8 +432,9 @@ static bool takes_rows(work *w)
     return true;
 }
 
-/* Are neighbouring lines closer together than the points of one, or has each
- * line one point? Returns how many, 1: no. */
+/* Returns how many adjacent lines run side by side, or 1 if none do. Lines run
+ * side by side if adjacent lines are closer together in memory than the points
+ * of a line, or if each line has one point. */
 static int64_t lines_side_by_side(const work *w)
 {
     const tn_scatter_args *s = w->s;
@@ -425,10 +449,12 @@ static int64_t lines_side_by_side(const work *w)
     return side ? s->extent[e] : 1;
 }
 
-/* Rows of a destination a power of two apart share few cache sets. If as much
- * is added as the destination holds, the lines' part of it is copied together,
- * and back afterwards: scatter_reduce of 1024 x 1024 along its rows takes 1.5
- * ms instead of 4.9 (Zen 5). */
+/* Processes lines that run side by side in a compact copy of their destination,
+ * if that pays. Rows of a destination that are a power of two apart share few
+ * cache sets. If about as many points are added as the destination has
+ * elements, its rows are copied side by side, and copied back afterwards.
+ * scatter_reduce of 1024 x 1024 along its rows takes 1.5 ms, and 4.9 ms without
+ * the copy (Zen 5). */
 static void run_compacted(work *w, const line *l, const int64_t *point)
 {
     const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];

@@ -1,13 +1,19 @@
-/* cpu_sort.c: stable sorts along the last dimension.
+/* cpu_sort.c: sort, argsort, topk, kthvalue and median: stable sorts along the
+ * last dimension. A line is one sequence along that dimension.
  *
- * Values become unsigned keys in the requested order (NaN greatest, -0 as +0,
- * all bits flipped for a descending order), each with its index: in one 64-bit
- * item if both have 32 bits. Indices break ties, which makes the sort stable.
- * Wide keys that lie within 32 bits of their minimum are reduced to the
- * difference. Many items are sorted by radix sort, few by merge sort. If only a
- * few of the order are needed, a heap suffices (narrow keys do not even store
- * the others). A single one is selected between keys of a sample, or by the
- * digits of wide keys. Bools are two lists of indices. */
+ * Values become unsigned keys whose order is the requested one. NaN has the
+ * greatest key, -0 has the key of +0, and a descending order flips all bits. An
+ * item is a key with the index of its element. If both have at most 32 bits, an
+ * item is narrow: one 64-bit integer with the key above the index. Otherwise it
+ * is wide: a struct. Indices break ties, which makes the sort stable. 64-bit
+ * keys that are all within 32 bits of their minimum are reduced to the
+ * difference, so that their items are narrow.
+ *
+ * Many items are sorted by radix sort, few by merge sort. If only the first few
+ * elements of the order are requested, a heap suffices; for 32-bit keys only
+ * the items in the heap are stored. A single element (TN_SORT_LAST) is selected
+ * by comparing keys with a sample of them, or for 64-bit keys digit by digit.
+ * Bools are sorted as two lists of indices. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +22,8 @@
 
 #define BLOCK 512
 #define TASK_POINTS 16384
-#define RADIX_FROM 512 /* items from which on radix sort is faster than merge
-                          sort */
+/* number of items from which on radix sort is faster than merge sort */
+#define RADIX_FROM 512
 
 typedef struct wide_item {
     uint64_t key;
@@ -28,16 +34,20 @@ typedef struct work {
     const tn_sort_args *s;
     const tn_cpu_routines *routines;
     unsigned type, key_bits;
-    bool narrow; /* key and index form one item; for wide keys decided for each
-                    line */
+    /* true if items are narrow; for 64-bit keys run_line decides for each
+     * line */
+    bool narrow;
     int64_t lines, lines_per_task;
-    int64_t side, transposed; /* adjacent lines, and how many run at a time */
+    /* side is the number of adjacent lines. transposed is the number of them
+     * that are transposed and sorted at a time, or 0 if each line is sorted in
+     * place. */
+    int64_t side, transposed;
     atomic_int failed;
 } work;
 
 /* ---- keys ---------------------------------------------------------------- */
 
-/* Maps sign and magnitude to an unsigned order. */
+/* Maps a float to an unsigned integer of the same order. */
 static uint32_t key_f32(float x)
 {
     uint32_t u = bits_f32(x == 0 ? 0.0f : x);
@@ -68,7 +78,8 @@ static uint64_t key_at(unsigned type, const void *block, int64_t i)
     }
 }
 
-/* A line's keys, read block by block. */
+/* Reads the keys of a line, BLOCK values at a time. stride counts elements;
+ * flip is XORed with each key. */
 typedef struct reader {
     const work *w;
     const char *in;
@@ -84,8 +95,8 @@ static int64_t read_block(const reader *r, int64_t k, void *block)
     return n;
 }
 
-/* Are all keys within 32 bits of the minimum? Then returns it and the bits of
- * the differences. */
+/* Returns true if all keys are within 32 bits of their minimum. Then *least is
+ * the minimum, and *bits is the number of bits of the largest difference. */
 static bool find_range(const reader *r, uint64_t *least, unsigned *bits)
 {
     uint64_t greatest = 0;
@@ -137,7 +148,7 @@ static void read_wide(const reader *r, wide_item *items)
 
 /* ---- orders -------------------------------------------------------------- */
 
-/* Are so few of the order needed that a heap is enough? */
+/* Returns true if a heap is the fastest way to find the first `keep` items. */
 static bool is_few(int64_t keep, int64_t count)
 {
     return keep < count / 8;
@@ -156,8 +167,9 @@ static bool is_few(int64_t keep, int64_t count)
     ((a).key < (b).key || ((a).key == (b).key && (a).place < (b).place))
 #include "sort_orders.inc"
 
-/* The item at rank in the order; items has space for twice count. From the
- * highest digit on, keeps the items that share the rank's digit. */
+/* Returns the item at `rank` of the order. items has space for 2 * count.
+ * Selects from the highest digit on: keeps only items whose digit is the same
+ * as that of the item at rank. */
 static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
                            unsigned bits)
 {
@@ -176,25 +188,31 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
             rank -= counts[digit++];
         for (int64_t i = 0; i < count; i++) {
             wide_item x = items[i];
-            items[left] = x; /* stays unless the next one overwrites it */
+            /* If the digit differs, the next item overwrites this one. */
+            items[left] = x;
             left += ((x.key >> bits) & mask) == digit;
         }
         count = left;
     }
-    if (bits == 0) /* equal keys are in their original order */
+    /* the remaining keys are equal, and their items are in the original
+     * order */
+    if (bits == 0)
         return items[rank];
     return sort_merge_wide(items, items + count, count)[rank];
 }
 
-/* ---- a few of many keys of 32 bits --------------------------------------- */
+/* ---- the first few of many 32-bit keys ----------------------------------- */
 
 enum {
-    GROUP = 32, /* keys that are tested together */
+    GROUP = 32, /* keys that are compared with the bound at a time */
+    /* maximum elements of a short line, which is selected by firsts() */
     SHORT = 8192,
-    MAX_SHORT_KEEP = TN_CPU_PARTS / 2, /* of a short line, by firsts() */
+    /* maximum number of elements requested of a short line */
+    MAX_SHORT_KEEP = TN_CPU_PARTS / 2,
 };
 
-/* Keys of a block that is padded to a multiple of TN_CPU_PARTS. */
+/* Computes the signed 32-bit keys of n values. key and block have space for n
+ * rounded up to a multiple of TN_CPU_PARTS. */
 static void read_signed(const reader *r, const void *block, int64_t n,
                         int32_t *key)
 {
@@ -213,9 +231,10 @@ static int32_t key_of(uint64_t item)
     return (int32_t)((uint32_t)(item >> 32) ^ 0x80000000u);
 }
 
-/* The first keep items of the order, without storing the others: most groups
- * hold no key before the last of the best. 100 of a million: 0.38 ms instead of
- * 1.34 with all items stored (Zen 5). */
+/* Writes the first `keep` items of the order to heap, sorted, and stores no
+ * others. Compares GROUP keys at a time with the last of the best items so far;
+ * most groups have no key before it. 100 of a million elements take 0.38 ms,
+ * and 1.34 ms with all items stored (Zen 5). */
 static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 {
     int64_t block[BLOCK] = {0}, have = 0;
@@ -248,8 +267,8 @@ static void read_first(const reader *r, int64_t keep, uint64_t *heap)
     sort_heap_narrow(heap, keep);
 }
 
-/* All keys of the line, padded to a multiple of TN_CPU_PARTS; returns how
- * many. */
+/* Reads all keys of the line, padded to a multiple of TN_CPU_PARTS. Returns the
+ * number of keys with padding. */
 static int64_t read_keys(const reader *r, int32_t *key)
 {
     int64_t block[BLOCK] = {0}, i = r->count;
@@ -262,9 +281,11 @@ static int64_t read_keys(const reader *r, int32_t *key)
     return i;
 }
 
-/* The same for a short line, without a heap: the minima of many parts bound the
- * first keep keys, and few others are below that bound. 10 of each 1024: 0.47
- * us instead of 1.9 by a heap (Zen 5). Keys are stored behind the items. */
+/* Returns the first `keep` items of a short line, sorted, without a heap. The
+ * line is cut into TN_CPU_PARTS parts. The minima of the parts bound the first
+ * `keep` keys, and few other keys are below that bound. Keys are stored behind
+ * the items. 10 of 1024 elements take 0.47 us, and 1.9 us with a heap (Zen
+ * 5). */
 static const uint64_t *read_short(const reader *r, int64_t keep,
                                   uint64_t *items)
 {
@@ -274,8 +295,9 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
     return order_narrow(items, tn__cpu_min(i, r->count), keep, 32);
 }
 
-/* The index of the element at rank. A row of 1024: 0.55 us instead of 2.7 by
- * the digits of items (Zen 5). */
+/* Returns the index of the element at `rank` of the order, by comparing keys
+ * with a sample of them. For a line of 1024 elements this takes 0.55 us, and
+ * 2.7 us with at_rank (Zen 5). */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);
@@ -310,12 +332,14 @@ static void copy_value(char *to, const char *from, int64_t bytes)
     }
 }
 
-/* Where the outputs of a line are written. */
+/* Where the values (out) and indices (places) of a line are written. */
 typedef struct writer {
     const char *in;
-    char *out;                         /* or NULL */
-    int64_t *places;                   /* or NULL */
-    int64_t bytes, from, to, to_place; /* strides: in bytes; in elements */
+    char *out;       /* values; NULL if they are not requested */
+    int64_t *places; /* indices; NULL if they are not requested */
+    /* bytes is the size of an element. from and to are the strides of in and
+     * out in bytes. to_place is the stride of places in elements. */
+    int64_t bytes, from, to, to_place;
 } writer;
 
 static void write_item(const writer *o, int64_t i, int64_t place)
@@ -326,8 +350,9 @@ static void write_item(const writer *o, int64_t i, int64_t place)
         copy_value(o->out + i * o->to, o->in + place * o->from, o->bytes);
 }
 
-/* Bools: the indices of those that come first, then of the others if needed.
- * False: the layout is strided. */
+/* Sorts a line of bools: writes the indices of the elements that come first,
+ * then of the others if they are requested. Returns false, and writes nothing,
+ * if elements or indices are not contiguous. */
 static bool write_bools(const writer *o, const work *w, int64_t count,
                         int64_t keep)
 {
@@ -349,6 +374,7 @@ static bool write_bools(const writer *o, const work *w, int64_t count,
 #define PLACE(i)                                                              \
     (narrow ? (int64_t)(narrow[i] & UINT32_MAX) : wide[i].place)
 
+/* Sorts one line. items is scratch memory for the items. */
 static void run_line(const work *w, const writer *o, void *items)
 {
     const tn_sort_args *s = w->s;
@@ -419,18 +445,21 @@ static writer writer_of(const tn_sort_args *s, int64_t line)
     };
 }
 
-/* ---- lines side by side -------------------------------------------------- */
+/* ---- adjacent lines ------------------------------------------------------ */
 
 enum {
-    MAX_TRANSPOSED = 16,         /* lines at a time: whole cache lines */
-    TRANSPOSED_BYTES = 16 << 20, /* that they and their results may take */
-    GAP = 16,                    /* elements: lines a page apart share a set of
-                                    an L1 */
+    /* maximum lines at a time: whole cache lines */
+    MAX_TRANSPOSED = 16,
+    /* maximum bytes of these lines and their results */
+    TRANSPOSED_BYTES = 16 << 20,
+    /* elements between transposed lines: lines a page apart would share a set
+     * of L1 */
+    GAP = 16,
 };
 
-/* How many adjacent lines run at a time, transposed; 0: each alone. Columns of
- * 1024 x 1024 floats take 8.3 ms instead of 29 with each element read and
- * written in its row (Zen 5). */
+/* Returns how many adjacent lines are transposed and sorted at a time, or 0 to
+ * sort each line in place. Sorting the columns of 1024 x 1024 floats takes 8.3
+ * ms, and 29 ms if each element is read and written in its row (Zen 5). */
 static int64_t lines_at_a_time(const tn_sort_args *s)
 {
     const uint32_t last = s->ndim - 1;
@@ -445,7 +474,7 @@ static int64_t lines_at_a_time(const tn_sort_args *s)
     return n < 4 ? 0 : n;
 }
 
-/* Bytes for n of them, behind the items. */
+/* Bytes for n transposed lines and their results; they follow the items. */
 static size_t transposed_bytes(const work *w, int64_t n)
 {
     return (size_t)(n * (w->s->extent[w->s->ndim - 1] + GAP)) *
@@ -453,7 +482,8 @@ static size_t transposed_bytes(const work *w, int64_t n)
             sizeof(int64_t));
 }
 
-/* n lines from first on. */
+/* Sorts n adjacent lines from `first` on: transposes them, sorts each, and
+ * transposes the results back. */
 static void run_transposed(const work *w, int64_t first, int64_t n, void *items,
                            char *room)
 {

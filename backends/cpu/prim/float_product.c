@@ -1,16 +1,19 @@
-/* float_product.c: a product of floats on one thread, and a large one on all.
+/* float_product.c: the matrix product c = alpha a b + beta c of floats, on one
+ * thread, or on all threads for large matrices.
  *
- * b is packed into panels of two vectors of columns and DEPTH rows, which stay
- * in L1. The rows of a run along a panel in tiles whose sums stay in registers:
- * the tiles of convolution (conv_loops.inc). a is read in place, unless many
- * panels access rows that are pages apart. Every element is the sum of the sums
- * of DEPTH products each, in rising order: its bits depend neither on where the
- * product is cut nor on the other rows and columns.
+ * b is packed into panels. A panel has DEPTH rows and as many columns as two
+ * vectors hold, and stays in L1. The tile loops of convolution (conv_loops.inc)
+ * multiply some rows of a by a panel and keep the sums in registers. Rows of a
+ * are read in place; they are packed only if many panels would read rows that
+ * are pages apart. Every element of c is a sum of partial sums of DEPTH
+ * products each, in order of increasing k. So its bits depend neither on how
+ * the product is cut into tiles nor on the other rows and columns.
  *
- * Either operand may become the panels, as (a b)^T = b^T a^T: the one that
- * moves less data. A product of one row or column with contiguous rows needs
- * none: it is dot products, whose sums run along the lanes and have other
- * bits. */
+ * Because (a b)^T = b^T a^T, either operand can be packed into panels: the code
+ * chooses the one that moves less data. A product of one row or one column with
+ * contiguous operands needs no panels. It consists of dot products, whose sums
+ * run along the lanes of a vector, so its bits differ from those of a larger
+ * product. */
 #include "float_product.h"
 
 #include <string.h>
@@ -20,25 +23,30 @@
 
 enum {
     LINE = 64,
-    PANEL = 2 * 64,       /* most bytes of a panel's row */
-    DEPTH = TN_CPU_DEPTH, /* of a panel: 24 KiB */
+    PANEL = 2 * 64,       /* maximum bytes in a row of a panel */
+    DEPTH = TN_CPU_DEPTH, /* rows of a panel: 24 KiB */
     GROUP = 4,            /* panels packed at a time */
-    BLOCK = 128,          /* rows for which pointers and sums are stored */
-    STRIP = 8,            /* rows of a that are packed side by side */
-    DIRECT_ROWS = 16,     /* up to which b is read in place; so is one */
-    DIRECT_BYTES = 32768, /* that stays in L1, and, up to */
-    DIRECT_STRIDED_ROWS =
-        64, /* this many rows, one whose rows do not share few cache sets */
-    /* a is packed, too, if its rows are this many bytes apart and this many
-     * columns of b use them, or if it is dense along columns and these exceed
-     * L1. */
+    BLOCK = 128,          /* rows of c for which pointers and sums are stored */
+    STRIP = 8,            /* rows of a that are packed together */
+    /* b is read in place, not packed, in any of three cases: c has at most
+     * DIRECT_ROWS rows; b has at most DIRECT_BYTES bytes and so stays in L1; c
+     * has at most DIRECT_STRIDED_ROWS rows and the rows of b are spread over
+     * many cache sets. */
+    DIRECT_ROWS = 16,
+    DIRECT_BYTES = 32768,
+    DIRECT_STRIDED_ROWS = 64,
+    /* a is packed if its rows are FAR_ROW_BYTES or more apart and b has at
+     * least FAR_COLUMNS columns that use them. A matrix a with contiguous
+     * columns is packed if DEPTH columns exceed L1. */
     FAR_ROW_BYTES = 4096,
     FAR_COLUMNS = 256,
-    PREFETCH_BYTES = 4194304, /* of c, which outer caches do not hold */
-    /* Large products are cut into blocks of this many rows and columns, of
-     * which MIN_SLABS x DEPTH of k are packed at a time (6 MB of floats), or as
-     * many as fill SLAB_BYTES; one thread packs a PIECE of rows. Blocks are cut
-     * into tiles, at least MIN_TILES unless their sides would fall below
+    /* c is prefetched if it has more bytes than this, because outer caches do
+     * not hold it. */
+    PREFETCH_BYTES = 4194304,
+    /* Large products are cut into blocks of SHARED rows and columns of c. At a
+     * time, threads pack MIN_SLABS * DEPTH rows of k (6 MB of floats), or as
+     * many as fill SLAB_BYTES. One thread packs PIECE rows. Blocks are cut into
+     * at least MIN_TILES tiles, unless the sides of a tile would fall below
      * MIN_TILE: gradients of weights have few rows and columns and a large
      * k. */
     SHARED = 2048,
@@ -55,13 +63,16 @@ typedef struct job {
     const tn_cpu_conv_routines *tiles;
     const tn_cpu_product_routines *loops;
     tn_cpu_transpose *transpose;
-    int64_t bytes;        /* of an element */
-    int64_t whole;        /* columns of a panel */
-    int64_t first, depth; /* the current range of k */
-    char *a, *panels;     /* packed, or NULL */
-    bool in_place;        /* b, except for a panel whose last vector is
-                             partial */
+    int64_t bytes;        /* bytes of an element */
+    int64_t whole;        /* columns of a full panel */
+    int64_t first, depth; /* the current range of k: [first, first + depth) */
+    /* packed operands, with a NULL if it is read in place */
+    char *a, *panels;
+    /* b is read in place, except for a panel whose last vector is partial */
+    bool in_place;
+    /* offsets in elements of DEPTH consecutive elements of a row of a */
     int64_t at[DEPTH];
+    /* the rows of a for the current block of rows */
     const void *row[BLOCK];
     _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
 } job;
@@ -86,7 +97,7 @@ static inline void copy(char *to, const char *from, int64_t bytes)
         memcpy(to + i, from + i, (size_t)(bytes - i));
 }
 
-/* Packs a panel of `width` columns from j on, padded with zeros to whole
+/* Packs columns [j, j + width) of b as a panel, padded with zeros to whole
  * vectors. */
 static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
 {
@@ -103,8 +114,9 @@ static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
         g->transpose(panel, row, from, b->column, width, g->depth, 0);
 }
 
-/* Packs GROUP panels row by row: their rows are adjacent in b, whose rows are
- * pages apart. */
+/* Packs the panels of columns [j, j + width) of b, at most GROUP of them. GROUP
+ * panels are packed together, row by row, because their rows are adjacent in b,
+ * and consecutive rows of b may be pages apart. */
 static void pack_group(const job *g, int64_t j, int64_t width)
 {
     int64_t size = g->depth * g->whole * g->bytes;
@@ -122,8 +134,9 @@ static void pack_group(const job *g, int64_t j, int64_t width)
     }
 }
 
-/* Packed rows of a: STRIP of them side by side, column after column. A padding
- * line spreads the same column of many strips over the sets of L1. */
+/* Bytes of a strip of a. Strips are STRIP rows of a, packed as
+ * strip[column][row]. A cache line of padding after each strip makes the same
+ * column of many strips fall into different sets of L1. */
 static int64_t strip_bytes(const job *g, int64_t depth)
 {
     return depth * STRIP * g->bytes + LINE;
@@ -134,7 +147,7 @@ static char *strip_of(const job *g, int64_t row)
     return g->a + row / STRIP * strip_bytes(g, g->depth);
 }
 
-/* Distributes one column of `strips` strips, contiguous at `from`. */
+/* Distributes one column of a, contiguous at `from`, over `strips` strips. */
 static void spread_strips(const job *g, char *to, const char *from,
                           int64_t strips)
 {
@@ -147,7 +160,8 @@ static void spread_strips(const job *g, char *to, const char *from,
             memcpy(to + s * next, from + s * STRIP * 8, STRIP * 8);
 }
 
-/* Transposes rows, as many at a time as a vector has elements. */
+/* Packs a with contiguous rows. Transposes as many rows at a time as a vector
+ * has elements. */
 static void transpose_strips(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
@@ -173,8 +187,8 @@ static void transpose_strips(job *g)
     }
 }
 
-/* Reads dense columns one after the other: memory should be read in its
- * order. */
+/* Packs the current range of a's columns into strips. If columns of a are
+ * contiguous, reads them one after the other, which is the order of memory. */
 static void pack_a(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
@@ -192,7 +206,8 @@ static void pack_a(job *g)
     }
 }
 
-/* Stores g->sums to c: `rows` rows from i and `width` columns from j on. */
+/* Stores rows [i, i + rows) and columns [j, j + width) of c from g->sums, whose
+ * stride between rows is `row`. Adds beta times the previous c. */
 static void store(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
                   int64_t row, double beta)
 {
@@ -208,7 +223,7 @@ static void store(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
     }
 }
 
-/* A product with k = 0: there is neither a nor b. */
+/* Computes a product with k = 0: c = beta * c. a and b have no elements. */
 static void store_zero_product(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -219,6 +234,7 @@ static void store_zero_product(job *g)
                   tn__cpu_min(g->whole, p->n - j), g->whole, p->beta);
 }
 
+/* Points g->row[] at rows [i, i + rows) of a. */
 static void point_rows(job *g, int64_t i, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++)
@@ -226,8 +242,8 @@ static void point_rows(job *g, int64_t i, int64_t rows)
                          : element(g, &g->p.a, i + r, g->first);
 }
 
-/* Computes rows [i, i + rows) of c, which row[] points at, and `width` columns
- * from j on. */
+/* Adds the products of the current range of k to rows [i, i + rows) and columns
+ * [j, j + width) of c. g->row[] points at the rows of a. */
 static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
                       int64_t rows, int64_t j, int64_t width)
 {
@@ -248,6 +264,8 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
     }
 }
 
+/* Adds the products of the current range of k to columns [j, j + width) of
+ * c. */
 static void run_group(job *g, int64_t j, int64_t width)
 {
     const int64_t size = g->depth * g->whole * g->bytes;
@@ -274,7 +292,7 @@ static void run_group(job *g, int64_t j, int64_t width)
     }
 }
 
-/* Is b read in place? */
+/* Returns true if b is read in place for a product with m rows. */
 static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
 {
     const int64_t row = b->row * g->bytes;
@@ -284,16 +302,17 @@ static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
              (row % FAR_ROW_BYTES || g->whole * g->bytes > LINE)));
 }
 
-/* The cost of transposing n runs into lanes: squares by vectors, the rest one
- * by one. */
+/* The estimated cost of transposing n rows into vectors. Full squares are
+ * transposed in registers; the remaining rows are copied element by element. */
 static double transpose_cost(const job *g, int64_t n)
 {
     int64_t rest = n % g->tiles->lanes;
     return 2 * (double)(n - rest) + 6 * (double)rest;
 }
 
-/* The cost, in quarters of a cycle, if the n columns of b become lanes:
- * products, panels, and sums that have to be transposed on their way to c. */
+/* The estimated cost, in quarters of a cycle, of a product that packs b, an
+ * operand of n columns. The terms are the multiply-adds, the packing of panels,
+ * and the transposition of sums if the rows of c are not contiguous. */
 static double cost(const job *g, const tn_cpu_matrix *b,
                    const tn_cpu_matrix *c, int64_t m, int64_t n)
 {
@@ -314,7 +333,8 @@ static tn_cpu_matrix transpose(tn_cpu_matrix x)
     return (tn_cpu_matrix){x.memory, x.column, x.row};
 }
 
-/* A dimension of one element may have any stride: chooses the best one. */
+/* A dimension of one element may have any stride. Chooses strides that count as
+ * contiguous. */
 static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 {
     if (columns == 1)
@@ -323,6 +343,8 @@ static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
         x->row = 1;
 }
 
+/* Computes a product of one row or one column as dot products, if operands are
+ * contiguous. Returns false if they are not; then c is unchanged. */
 static bool run_dots(const job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -337,6 +359,7 @@ static bool run_dots(const job *g)
     return true;
 }
 
+/* Replaces the product c = a b by c^T = b^T a^T. */
 static void transpose_all(job *g)
 {
     tn_cpu_product *p = &g->p;
@@ -349,14 +372,15 @@ static void transpose_all(job *g)
     p->m = m;
 }
 
-/* Are rows pages apart, and do n columns repay packing them? Closer rows are
- * read as fast in place. */
+/* Returns true if rows of a are pages apart and n columns use them, enough to
+ * repay packing. Closer rows are read as fast in place. */
 static bool is_far(const job *g, int64_t n)
 {
     return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
 }
 
-/* Gets memory for what has to be packed. */
+/* Decides which operands are packed and gets scratch memory for them. Returns
+ * false if there is no memory. */
 static bool find_memory(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -382,7 +406,7 @@ static bool find_memory(job *g)
     return g->panels != NULL;
 }
 
-/* Initialises the job of p: k is not 0. */
+/* Initialises the job for product p. */
 static void open_job(job *g, const tn_cpu_product *p)
 {
     g->p = *p;
@@ -400,7 +424,7 @@ static void open_job(job *g, const tn_cpu_product *p)
     plain_strides(&g->p.c, p->m, p->n);
 }
 
-/* Makes panels of the operand that moves less data. */
+/* Transposes the product if that makes packing cheaper. */
 static void choose_panels(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -439,19 +463,23 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
     return true;
 }
 
-/* ---- by all threads ------------------------------------------------------ */
+/* ---- products on all threads --------------------------------------------- */
 
-/* A block of c and the range of k that is added to it. All threads pack the
- * operands once, and all tiles use them. Rows of a that are close, or that few
- * columns use, are read in place. */
+/* A block of c, and the range of k that is being added to it. Threads pack the
+ * operands of the range once, and all tiles use them. a is read in place if its
+ * rows are close together or few columns use them. */
 typedef struct shared {
-    tn_cpu_product p;        /* of the block, except k, which is the whole */
-    int64_t first, k_slabs;  /* of k; ranges of DEPTH */
+    /* the product for the block, except that k is the whole k */
+    tn_cpu_product p;
+    /* The range of k begins at `first` and has k_slabs slabs of DEPTH rows
+     * each. */
+    int64_t first, k_slabs;
     int64_t row_pieces, tile_m, tile_n, tiles_n;
-    int64_t a_bytes, b_bytes; /* of a range of k */
-    char *a, *b;              /* a: or NULL */
+    int64_t a_bytes, b_bytes; /* bytes packed for DEPTH rows of k */
+    char *a, *b; /* packed operands, with a NULL if it is read in place */
 } shared;
 
+/* Selects slab number `slab` of the range: DEPTH rows of k. */
 static void point_slab(job *g, const shared *s, int64_t slab)
 {
     g->first = s->first + slab * DEPTH;
@@ -460,6 +488,8 @@ static void point_slab(job *g, const shared *s, int64_t slab)
     g->panels = s->b + slab * s->b_bytes;
 }
 
+/* Packs PIECE rows of a, or GROUP panels of b, for one slab. i numbers these
+ * tasks. */
 static void pack_piece(void *context, int64_t i)
 {
     const shared *s = context;
@@ -481,6 +511,7 @@ static void pack_piece(void *context, int64_t i)
     }
 }
 
+/* Computes tile i of a block. */
 static void run_shared(void *context, int64_t i)
 {
     const shared *s = context;
@@ -505,7 +536,8 @@ static void run_shared(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Halves columns first: a panel serves all rows of a tile. */
+/* Chooses the size of tiles and returns their number. Halves columns before
+ * rows, because a panel serves all rows of a tile. */
 static int64_t cut_tiles(shared *s)
 {
     s->tile_m = s->tile_n = TILE;
@@ -519,7 +551,7 @@ static int64_t cut_tiles(shared *s)
     }
 }
 
-/* Computes one block of c, rows and columns from (i, j) on, for all of k. */
+/* Computes the block of c that starts at row i and column j, for all of k. */
 static void share_block(shared *s, const job *g, int64_t i, int64_t j,
                         int64_t k_slabs)
 {

@@ -1,11 +1,12 @@
-/* float_product.h: products of floats (float_product.c). */
+/* float_product.h: products of two matrices of floats (float_product.c). */
 #ifndef TN_CPU_PRODUCT_H
 #define TN_CPU_PRODUCT_H
 
 #include "../cpu.h"
 
-/* A matrix; strides in elements. One of them is 1 or belongs to a dimension of
- * one element. */
+/* A matrix: element (i, j) is memory[i * row + j * column], counted in
+ * elements. At least one of row and column is 1, or is the stride of a
+ * dimension that has only one element. */
 typedef struct tn_cpu_matrix {
     char *memory;
     int64_t row, column;
@@ -18,14 +19,18 @@ typedef struct tn_cpu_product {
     int64_t m, n, k;
     tn_cpu_matrix a, b, c;
     double alpha, beta;
-    bool alone; /* part of a product of one row or one column */
+    /* True if the whole product, of which this may be a part, has one row or
+     * one column. */
+    bool alone;
 } tn_cpu_product;
 
-/* Runs a product on this thread. False: out of memory for panels. */
+/* Computes a product on the calling thread. Returns false if there is no memory
+ * for packed panels. */
 bool tn__cpu_multiply(const tn_cpu_product *p);
 
-/* Runs a large product on all threads, with the same bits: k is not 0, p is not
- * `alone`. */
+/* Computes a large product on all threads, with the same bits as
+ * tn__cpu_multiply. k must not be 0, and p->alone must be false. Returns false
+ * if there is no memory for packed panels. */
 bool tn__cpu_multiply_shared(const tn_cpu_product *p);
 
 #endif

@@ -1,18 +1,27 @@
-/* scan_sums.c: prefix sums of floats, by chunks in plugin.h's order. */
+/* scan_sums.c: cumsum of floats, by chunks in the order that plugin.h fixes
+ * (tn_scan_args).
+ *
+ * A line is cut into chunks of TN_CHUNK elements. The final element of a chunk
+ * is the last prefix sum within the chunk. What a chunk adds to its elements is
+ * the prefix sum of the final elements of all chunks before. These are
+ * themselves summed in blocks of TN_LANES. */
 #include <string.h>
 
 #include "scan_sums.h"
 
-#define ROW_STEP 16 /* sequences; whole vectors of any set */
+/* a multiple of lines: whole vectors of every instruction set */
+#define ROW_STEP 16
 
-/* The value before the next chunk. It is a prefix sum of the last elements of
- * chunks, by blocks: those of the current block, and the last one of the block
- * before. */
+/* The prefix sum of the final elements of the chunks so far. of[] holds the
+ * final elements of the current block of chunks and sums[] their prefix sums.
+ * last is the last prefix sum of the block before. */
 typedef struct finals {
     int64_t count;
-    double of[TN_LANES], sums[TN_LANES], last; /* or floats */
+    /* arrays of doubles, or of floats in the same memory */
+    double of[TN_LANES], sums[TN_LANES], last;
 } finals;
 
+/* Returns the value that the next chunk adds to its elements. */
 static const void *next_before(const scan_work *w, finals *f, int64_t bytes)
 {
     double unused;
@@ -26,8 +35,9 @@ static const void *next_before(const scan_work *w, finals *f, int64_t bytes)
     return before;
 }
 
-/* Sums of floats, chunk by chunk, through registers if a type is narrow or
- * elements are strided. in, out: the sequence's first elements. */
+/* Prefix sums of one line, chunk by chunk. in and out are the line's first
+ * elements. A chunk is converted in a block if its dtype is narrow or its
+ * elements are strided. */
 static void sum_line(const scan_work *w, const char *in, char *out)
 {
     const tn_scan_args *s = w->s;
@@ -74,15 +84,21 @@ void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end)
                  out + i * s->out.stride[d] * out_bytes);
 }
 
-/* ---- adjacent sequences: what was an element is a row -------------------- */
+/* ---- adjacent lines: a row of elements takes the role of an element ------ */
 
-/* Rows of `lines` elements, padded to `wide`, whole vectors. */
+/* Adjacent lines as rows: row k holds element k of all lines. Temporary rows
+ * have `wide` elements, `lines` rounded up to ROW_STEP. */
 typedef struct rows {
-    int64_t lines, wide, bytes;       /* of an element */
-    char *none, *low, *high, *unused; /* none: a row of -0.0 */
+    /* number of lines, which is the length of a row; the length of a temporary
+     * row; bytes of an element */
+    int64_t lines, wide, bytes;
+    /* Temporary rows. Each element of none is -0.0. low and high hold partial
+     * sums. unused receives results that are not needed. */
+    char *none, *low, *high, *unused;
 } rows;
 
-/* The rest of four rows behind whole vectors, in a padded copy. */
+/* Computes the elements of four rows that do not fill ROW_STEP, in a padded
+ * copy. */
 static void end_rows(const scan_work *w, const rows *r, void *const *out,
                      const void *const *in, const tn_cpu_scan_kept *kept)
 {
@@ -104,15 +120,16 @@ static void end_rows(const scan_work *w, const rows *r, void *const *out,
         memcpy((char *)out[i] + at, part[i], left);
 }
 
-/* n rows in memory; steps in bytes. */
+/* n rows in memory. Steps between rows are in bytes. */
 typedef struct row_span {
     char *out;
     const char *in;
     int64_t out_step, in_step, n;
 } row_span;
 
-/* Prefix sums of rows by blocks; adds before to all. Stores in final the last
- * row without it, if the number of rows is a multiple of TN_LANES. */
+/* Prefix sums of the rows of a span, by blocks; adds row `before` to all. If
+ * the number of rows is a multiple of TN_LANES, stores the last prefix sum,
+ * without `before`, in final. */
 static void sum_rows(const scan_work *w, const rows *r, const row_span *s,
                      const char *before, char *final)
 {

@@ -1,118 +1,155 @@
-/* conv.h: shared by the sums of a convolution: images, the pixels to compute,
- * and blocks of pixels. */
+/* conv.h: types and functions that the files of convolution share.
+ *
+ * A pixel is one position (n, h, w) of a batch of images, with all its
+ * channels. A tap is one element of the window: its position relative to a
+ * pixel, and its weights. A grid is the pixels to compute with their taps. A
+ * block is a part of a grid that one task computes. A frame is a copy of the
+ * pixels that a block reads, padded with zeros. */
 #ifndef TN_CPU_CONV_H
 #define TN_CPU_CONV_H
 
 #include "../../cpu.h"
 
-/* Images in memory. Strides of n, c, h, w count elements. */
+/* Images in memory: size[] is height and width. stride[] counts elements, for
+ * n, c, h and w. */
 typedef struct conv_images {
     char *memory;
     int64_t size[2];
     int64_t stride[4];
 } conv_images;
 
-/* A tap: a position in the window. at: in the images that are read, relative to
- * the pixel's start. weight: in the weights. */
+/* One element of the window. at[] is the row and column that a pixel reads,
+ * relative to the pixel's start in the images that are read. weight is the
+ * offset of the tap's first weight in elements. */
 typedef struct conv_tap {
     int64_t at[2];
     int64_t weight;
 } conv_tap;
 
-/* Pixels that use the same taps: pixel (i, j) starts at (i, j) * step of the
+/* Pixels that use the same taps. Pixel (i, j) starts at (i, j) * step in the
  * images that are read. */
 typedef struct conv_grid {
-    int64_t count; /* of images */
+    int64_t count; /* number of images */
     int64_t size[2], step[2];
     const conv_tap *tap;
+    /* number of taps */
     int64_t taps;
-    int64_t low[2], span[2];     /* the lowest position of a tap; the distance
-                                    to the highest */
-    bool framed;                 /* some tap lies outside: blocks are copied
-                                    into a frame of zeros */
-    int64_t block[3], blocks[3]; /* size of a block: images, rows, columns;
-                                    number of blocks along each */
+    /* along each axis: the lowest position of a tap, and the distance from it
+     * to the highest */
+    int64_t low[2], span[2];
+    /* True if some pixel has a tap outside the images. Then blocks are copied
+     * into a frame. */
+    bool framed;
+    /* block is the size of a block in images, rows and columns. blocks is the
+     * number of blocks along each of them. */
+    int64_t block[3], blocks[3];
     int64_t block_count;
 } conv_grid;
 
-/* Computes low, span and framed; then cuts blocks of about that many pixels. */
+/* tn__cpu_conv_grid_init computes low, span and framed for the images that are
+ * read. Then tn__cpu_conv_grid_cut cuts the grid into blocks of about `pixels`
+ * pixels. */
 void tn__cpu_conv_grid_init(conv_grid *grid, const conv_images *from);
 void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels);
 
-/* Groups of three adjacent taps, for adjacent pixels: the number, 0 or 2, of a
- * group's leftmost tap. -1: the taps do not form such groups. */
+/* Checks whether taps form groups of three that are adjacent in a row, for
+ * pixels that are adjacent too. Returns the position of the leftmost tap in
+ * each group, 0, or 2 if taps go from right to left. Returns -1 if taps do not
+ * form such groups. */
 int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from);
-/* Columns of the narrowest block: the last one of a row. */
+/* The number of columns in the narrowest block, which is the last one of a
+ * row. */
 int64_t tn__cpu_conv_min_columns(const conv_grid *grid);
 
 typedef struct conv_block {
-    int64_t first[3], size[3]; /* images, rows, columns */
+    /* the block's first image, row and column, and its size in images, rows and
+     * columns */
+    int64_t first[3], size[3];
     int64_t pixels;
 } conv_block;
 
+/* Returns block `number` of a grid. */
 conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number);
 
-/* Channels [first, first + count) of images that are read. */
+/* Channels [first, first + count) of the images that are read. */
 typedef struct conv_source {
     const tn_cpu_routines *routines;
     const conv_images *images;
     int64_t first, count;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
 } conv_source;
 
-/* The images under a block: element 0 is where its first pixel has its lowest
- * tap. */
+/* What a block reads, with strides of n, c, h and w in elements. Element 0 is
+ * what the block's first pixel reads through its lowest tap. */
 typedef struct conv_view {
     const char *base;
     int64_t stride[4];
 } conv_view;
 
-/* Layout of the channels under a block: as planes, in place if nothing is
- * outside the images; or with the channels of a pixel adjacent, for sums over
- * channels, which would otherwise read another line at each step. */
+/* The layout of a view. CONV_PLANES keeps each channel as a plane, and reads
+ * images in place if no tap is outside them. CONV_CHANNELS_LAST copies the
+ * channels of a pixel next to each other, for sums over channels, which would
+ * otherwise read another cache line at each step. */
 typedef enum conv_order { CONV_PLANES, CONV_CHANNELS_LAST } conv_order;
 
-/* Elements of a block's frame for that many channels. */
+/* Returns the number of elements of a block's frame for `channels` channels; 0
+ * if the block is read in place. */
 int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                                 int64_t channels, conv_order order);
-/* Returns the source's channels under a block, in place or in the frame. */
+/* Returns a view of the source's channels for a block, in place or copied to
+ * the frame. */
 conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                             const conv_source *source, conv_order order,
                             char *frame);
-/* Offsets in a view: of pixels; and of channels under taps, (tap, channel). */
+/* tn__cpu_conv_pixels stores at[pixel], the offset of each pixel of a block in
+ * a view. tn__cpu_conv_taps stores at[tap][channel], the offset of each channel
+ * of each tap. */
 void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
                          const conv_view *view, int64_t *at);
 void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
                        int64_t channels, int64_t *at);
 
-/* The images under the next block, prefetched while the current one is
- * computed: channels are apart, and the hardware predicts little of them. */
+/* What the next block reads, which is prefetched while the current block is
+ * computed. Channels are far apart in memory, and the hardware predicts few of
+ * these accesses. */
 typedef struct conv_prefetch_state {
-    const char *at, *end;     /* within a channel; NULL: done */
-    int64_t channels, images; /* remaining */
-    int64_t count, bytes;     /* channels of an image; bytes of a channel */
-    int64_t channel, image;   /* strides in bytes */
-    int64_t lines;            /* cache lines of all, about */
+    /* The next address to prefetch, and the end of the current channel. at is
+     * NULL when everything has been prefetched. */
+    const char *at, *end;
+    /* number of channels that remain in the current image, and of images that
+     * remain */
+    int64_t channels, images;
+    /* number of channels in an image, and bytes of a channel */
+    int64_t count, bytes;
+    /* bytes from channel to channel, and from image to image */
+    int64_t channel, image;
+    /* approximate number of cache lines to prefetch in all */
+    int64_t lines;
 } conv_prefetch_state;
 
-/* The state for block `number`, empty if there is none or rows are not
- * contiguous: for the images under the block, or for its pixels themselves. */
+/* Returns the state for block `number`. tn__cpu_conv_ahead covers what the
+ * block reads, tn__cpu_conv_ahead_pixels the block's own pixels. The state is
+ * empty if there is no such block or rows are not contiguous. */
 conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
                                        const conv_source *source);
 conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
                                               int64_t number,
                                               const conv_source *source);
+/* Prefetches the next `lines` cache lines. */
 void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
 
-/* Calls visit for a block's pixels in each image. placement: the images that
- * hold the pixels, the position first[2] of pixel (0, 0) and the distance
- * step[2] between pixels there. conv_rows: the address of channel 0 of the
- * first pixel, strides between rows and pixels, and the pixel's number in the
- * block. Contiguous rows are joined to one. */
+/* Calls visit for a block's pixels in each image.
+ *
+ * conv_placement says where the pixels are: the images that hold them, the
+ * position first[2] of pixel (0, 0), and the distance step[2] between pixels.
+ * conv_rows is the argument of visit: the address of channel 0 of the first
+ * pixel, the strides in elements between rows (row) and between pixels (step),
+ * the index of the first pixel in the block (pixel), and the number of rows and
+ * columns. Contiguous rows are joined into one. */
 typedef struct conv_placement {
     const conv_images *images;
     const int64_t *first, *step;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
 } conv_placement;
 
 typedef struct conv_rows {
@@ -125,28 +162,36 @@ void tn__cpu_conv_visit_rows(const conv_block *block,
                              const conv_placement *placement, conv_visit *visit,
                              void *context);
 
-/* A block's pixels as one sequence, for vectors of them: pixel (n, i, j) is
- * element n * plane + i * room[1] + j (conv_strip.c). */
+/* A block's pixels as one sequence, whose vectors hold pixels (conv_strip.c).
+ * Pixel (n, i, j) is element n * plane + i * room[1] + j. The elements between
+ * rows and images are gaps. */
 typedef struct conv_strip {
+    /* room is the number of rows and columns of an image in the frame. plane is
+     * the number of their elements. */
     int64_t room[2], plane;
+    /* along each axis, the number of planes into which the stride splits an
+     * image */
     int64_t phases[2];
-    int64_t pixels;   /* with gaps, in whole tiles */
-    int64_t elements; /* of a frame for them */
+    int64_t pixels;   /* pixels of the strip, with gaps, in whole tiles */
+    int64_t elements; /* elements of the frame */
 } conv_strip;
 
+/* Computes the layout of a strip for `channels` channels. */
 conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
                               int64_t channels,
                               const tn_cpu_conv_routines *routines);
-/* Fills a frame with the source's channels under a block; the offsets in it of
- * pixel 0's channels under taps, (tap, channel). */
+/* tn__cpu_conv_strip_fill copies what a block reads of the source's channels to
+ * a frame. tn__cpu_conv_strip_taps stores at[tap][channel], the offsets in the
+ * frame of what pixel 0 reads. */
 void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
                              const conv_strip *s, const conv_source *source,
                              char *frame);
 void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
                              const conv_strip *s, int64_t channels,
                              int64_t *at);
-/* Copies one channel of a block's pixels from memory, or back. The mask of
- * pixels: all bits of an element are set if it is a pixel, none in gaps. */
+/* tn__cpu_conv_strip_copy copies one channel of a block's pixels from images to
+ * a strip, or back. tn__cpu_conv_strip_mask sets all bits of the elements that
+ * are pixels, and clears those of gaps. */
 void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
                              const conv_placement *placement,
                              const tn_cpu_routines *routines, char *strip,
@@ -154,18 +199,21 @@ void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
 void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
                              size_t bytes, char *mask);
 
-/* gather: pixels[p * width + o] = images[o * channel + p * step], 0 for o in
- * [channels, width). scatter: the reverse, plus bias[o * bias_step] if bias is
- * not NULL. Both transpose squares in registers, except that gather with a step
- * copies one by one. */
+/* Arguments for tn__cpu_conv_gather, which copies pixels so that their channels
+ * are adjacent, and tn__cpu_conv_scatter, which copies them back. gather
+ * computes
+ *     pixels[p * width + o] = images[o * channel + p * step]
+ * and stores 0 for o in [channels, width). scatter also adds bias[o *
+ * bias_step], unless bias is NULL. Squares are transposed in registers. gather
+ * with step != 1 copies element by element. */
 typedef struct conv_transfer {
     const tn_cpu_routines *routines;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
     int64_t channels, rows, columns;
-    char *images;               /* element of channel 0 and pixel 0 */
+    char *images;               /* the element of channel 0 and pixel 0 */
     int64_t channel, row, step; /* strides of images, in elements */
-    char *pixels;               /* the channels of a pixel are adjacent */
-    int64_t width;              /* stride between pixels there */
+    char *pixels;               /* pixels whose channels are adjacent */
+    int64_t width;              /* elements from pixel to pixel in pixels[] */
 } conv_transfer;
 void tn__cpu_conv_gather(const conv_transfer *t);
 void tn__cpu_conv_scatter(const conv_transfer *t, const char *bias,
@@ -176,36 +224,41 @@ static inline unsigned conv_type(size_t bytes)
     return bytes == 4 ? CPU_F32 : CPU_F64;
 }
 
-/* WEIGHT (conv_weight.c). */
+/* Computes WEIGHT, the gradient of the weights (conv_weight.c). */
 tn_status tn__cpu_conv_weight(const tn_conv_args *args,
                               const tn_cpu_routines *routines, size_t bytes);
 
-/* FORWARD and INPUT with windows of one pixel (conv_point.c). False: the
- * arguments do not suit it. */
+/* Computes FORWARD and INPUT with windows of 1 x 1 (conv_point.c). Returns
+ * false, and does nothing, if the arguments do not suit this method. Else sets
+ * *status. */
 bool tn__cpu_conv_point(const tn_conv_args *args,
                         const tn_cpu_routines *routines, size_t bytes,
                         tn_status *status);
 
-/* Depthwise convolutions (conv_plane.c). False: the arguments do not suit it,
- * or elements are not floats. */
+/* Computes depthwise convolutions (conv_plane.c). Returns false, and does
+ * nothing, if the arguments do not suit this method or the dtype is not
+ * float32. Else sets *status. */
 bool tn__cpu_conv_plane(const tn_conv_args *args,
                         const tn_cpu_conv_routines *routines,
                         tn_status *status);
 
-/* Windows of 3 x 3 and 1 x 3, of float32, by Winograd's transforms
- * (conv_winograd.c). False: as above. */
+/* Computes float32 convolutions with windows of 3 x 3 and 1 x 3 by Winograd's
+ * transforms (conv_winograd.c). Returns false, and does nothing, if the
+ * arguments do not suit this method or it does not pay. Else sets *status. */
 bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
                            conv_choice choice, tn_status *status);
 
+/* Describes a tensor (n, c, h, w) as images. size is (h, w). */
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
                                 size_t bytes);
-/* The grid of FORWARD: a window over in, with taps of args->weight. tap: space
- * for all of them. */
+/* Makes the grid of FORWARD: a window moves over args->in, and taps refer to
+ * args->weight. tap has space for kernel[0] * kernel[1] taps. */
 void tn__cpu_conv_forward_grid(conv_grid *grid, const tn_conv_args *args,
                                conv_tap *tap);
 
-/* Are channels so few that pixels fill vectors better? */
+/* Returns true if channels are so few that vectors of pixels are fuller than
+ * vectors of channels. */
 static inline bool conv_by_pixels(int64_t channels,
                                   const tn_cpu_conv_routines *routines)
 {

@@ -1,4 +1,6 @@
-/* conv_grid.c: pixels, their taps, and the blocks they are cut into. */
+/* conv_grid.c: cuts the pixels of a convolution into blocks. Makes views of
+ * what a block reads, in place or as a padded copy (its frame). Copies between
+ * images and pixels whose channels are adjacent. conv.h defines the terms. */
 #include <string.h>
 
 #include "conv.h"
@@ -53,7 +55,7 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     grid->block_count = 1;
     for (int d = 3; d-- > 0;) {
         grid->block[d] = tn__cpu_min(room, extent[d]);
-        /* Blocks of about the same size. */
+        /* Makes blocks of about the same size. */
         grid->blocks[d] =
             (extent[d] + grid->block[d] - 1) / grid->block[d];
         grid->block[d] =
@@ -98,7 +100,8 @@ conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
     return block;
 }
 
-/* Rows (columns) of the images that a block's pixels read. */
+/* Returns the number of rows (a = 0) or columns (a = 1) of the images that a
+ * block reads. */
 static int64_t reach_of(const conv_grid *grid, const conv_block *block, int a)
 {
     return (block->size[1 + a] - 1) * grid->step[a] + grid->span[a] + 1;
@@ -113,8 +116,9 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                : 0;
 }
 
-/* What a block reads: its rows and columns, and those within the images, from
- * `start` there and from `skip` in the frame. */
+/* What a block reads along each axis. room is the number of rows (or columns)
+ * with padding. size is the number of those within the images. The latter begin
+ * at row `start` in the images and at row `skip` in the frame. */
 typedef struct reached {
     int64_t room[2], start[2], skip[2], size[2];
 } reached;
@@ -133,12 +137,12 @@ static reached reach_over(const conv_grid *grid, const conv_block *block,
         r.size[a] = tn__cpu_min(end, from->size[a]) - r.start[a];
         r.size[a] = r.size[a] < 0 ? 0 : r.size[a];
     }
-    if (r.size[0] == 0 || r.size[1] == 0) /* only zeros */
+    if (r.size[0] == 0 || r.size[1] == 0) /* the block reads only padding */
         r.size[0] = r.skip[0] = r.skip[1] = r.size[1] = 0;
     return r;
 }
 
-/* The channels of one image as planes. */
+/* Copies the channels of one image to a frame, as planes. */
 static void frame_planes(const reached *r, const conv_source *source,
                          const char *at, char *to)
 {
@@ -157,6 +161,8 @@ static void frame_planes(const reached *r, const conv_source *source,
             from->stride[3], r->size[0], r->size[1], 0);
 }
 
+/* Copies the channels of one image to a frame, with the channels of a pixel
+ * adjacent. */
 static void frame_channels_last(const reached *r, const conv_source *source,
                                 const char *at, char *to)
 {
@@ -206,6 +212,7 @@ conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                 : (conv_view){frame, {count * plane, plane, r.room[1], 1}};
 }
 
+/* Returns the state for rows [row, row + rows) of the block's images. */
 static conv_prefetch_state prefetch_state_of(const conv_source *source,
                                              const conv_block *block,
                                              int64_t row, int64_t rows)
@@ -258,7 +265,8 @@ void tn__cpu_conv_prefetch(conv_prefetch_state *a, int64_t lines)
         if (a->at < a->end)
             continue;
         a->end += a->channel;
-        if (--a->channels == 0) { /* the first of the next image */
+        /* Continues with channel 0 of the next image. */
+        if (--a->channels == 0) {
             a->channels = a->count;
             a->end += a->image - a->count * a->channel;
             a->images--;
@@ -307,7 +315,7 @@ void tn__cpu_conv_visit_rows(const conv_block *block,
                        first[1] * images->stride[3] +
                        block->first[1] * r.row + block->first[2] * r.step;
     r.memory = images->memory + at * bytes;
-    /* Contiguous rows are joined to one. */
+    /* Joins contiguous rows into one. */
     if (r.rows == 1 || r.row == r.columns * r.step) {
         r.columns *= r.rows;
         r.rows = 1;
@@ -335,7 +343,8 @@ void tn__cpu_conv_gather(const conv_transfer *t)
                (size_t)(t->width - t->channels) * t->bytes);
 }
 
-/* Strided pixels: some rows of some channels are transposed, then copied. */
+/* tn__cpu_conv_scatter for step != 1: transposes some rows of some channels to
+ * a buffer, then copies them to the images. */
 static void scatter_strided(const conv_transfer *t, const char *bias,
                             int64_t bias_step)
 {

@@ -1,8 +1,12 @@
-/* conv_plane.c: depthwise convolution with windows of three columns, results as
- * large as the images, stride one, and contiguous planes. A tap is then one
- * offset for all pixels of a plane, whose rows follow each other without gaps.
- * Elements beyond a row's end belong to the next row, and a mask removes them.
- * The sum of a column of taps needs only one mask. */
+/* conv_plane.c: depthwise conv2d (groups = channels) and its gradients, in
+ * float32, for windows of three columns, stride 1, results as large as the
+ * images, and contiguous planes. A plane is one channel of one image.
+ *
+ * The rows of a plane follow each other without gaps, so the element of the
+ * window in row i and column j has the same offset for all pixels of a plane.
+ * At a row's first or last pixel the window reaches into the row before or
+ * after; a mask removes these elements. All rows of a column of the window need
+ * the same mask. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,29 +14,37 @@
 #include "../../cpu_device.h"
 
 enum {
-    MIN_GROUPS = 8, /* fewer: cpu_conv.c cuts images too */
+    /* minimum number of groups, below which cpu_conv.c is used, because it cuts
+     * images too */
+    MIN_GROUPS = 8,
     BLOCK_PIXELS =
         2048,     /* pixels of a block, about: 8 KiB, and as much of masks */
-    MAX_ROWS = 9, /* of a window, a multiple of three */
+    MAX_ROWS = 9, /* maximum rows of a window, a multiple of three */
     MAX_LANES = 16,
-    READ_BEYOND = 6 * MAX_LANES, /* elements read beyond the last ones used */
-    TASK_WORK = 524288           /* multiply-adds */
+    /* elements that vectors read beyond the last element used */
+    READ_BEYOND = 6 * MAX_LANES,
+    TASK_WORK = 524288           /* multiply-adds of a task */
 };
 
 typedef struct plane {
     const tn_conv_args *args;
     const tn_cpu_conv_routines *routines;
-    conv_images from, to;    /* to: WEIGHT: out, which is read as well */
-    int64_t width;           /* of a row */
-    int64_t low, reach;      /* of the window: its first row, and the distance
-                                to its last */
-    int64_t block, room;     /* rows of a block; elements of a mask */
-    int64_t planes_per_task; /* planes of a task */
-    char *memory;            /* a vector; masks [column][room], of a whole block
-                                and of the last one */
+    /* The images that are read and those that are written. For WEIGHT, `to` is
+     * out, which is read. */
+    conv_images from, to;
+    int64_t width;           /* elements of a row */
+    /* low is the row of the window's first row relative to the pixel. reach is
+     * the distance to the window's last row. */
+    int64_t low, reach;
+    int64_t block, room;     /* rows of a block, and elements of a mask */
+    int64_t planes_per_task; /* number of planes in a task */
+    /* One vector, then masks[column][room] of a full block, then those of the
+     * last block. The vector comes first because loops read before a mask. */
+    char *memory;
     atomic_int failed;
 } plane;
 
+/* The address of a weight. tap = 3 * row + column. */
 static float *weight_at(const plane *p, int64_t group, int64_t tap)
 {
     const tn_strided *w = &p->args->weight;
@@ -41,8 +53,9 @@ static float *weight_at(const plane *p, int64_t group, int64_t tap)
            tap % 3 * w->stride[3];
 }
 
-/* Copies the rows that the pixels of rows [first, first + count) read, with
- * zeros beyond the plane and where vectors read past its end. */
+/* Copies to frame the rows that pixels of rows [first, first + count) read,
+ * with zeros for rows outside the plane and for what vectors read past the
+ * end. */
 static void fill_rows(const plane *p, const char *from, int64_t first,
                       int64_t count, char *frame)
 {
@@ -50,14 +63,15 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
     int64_t end = low + count + p->reach, start = low < 0 ? 0 : low;
     int64_t last = tn__cpu_min(end, p->from.size[0]);
     memset(frame, 0, (size_t)((start - low) * row + 4));
-    frame += 4; /* the column before the first */
+    frame += 4; /* the element that the first pixel reads before its row */
     memcpy(frame + (start - low) * row, from + start * row,
            (size_t)((last - start) * row));
     memset(frame + (last - low) * row, 0,
            (size_t)((end - last) * row + READ_BEYOND * 4 - 4));
 }
 
-/* One plane; w: the weights, or for WEIGHT the sums, a vector each. */
+/* Computes one plane. w holds the weights. For WEIGHT it holds the sums, each
+ * of them a vector whose lanes are added later. */
 static void run_plane(const plane *p, int64_t image, int64_t group,
                       char *frame, char *y, float *w, float bias)
 {
@@ -86,7 +100,8 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Planes in the order of memory; for WEIGHT one channel of all images. */
+/* Computes some consecutive planes as task i. For WEIGHT, task i is one channel
+ * of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;
@@ -127,8 +142,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Masks of a block of that many pixels: which pixels a column of taps reads in
- * their own row. Bit p: pixel p - j. */
+/* Fills the masks of a block of `pixels` pixels: mask[j][p] has all bits set if
+ * the pixel p - j reads, through column j of the window, an element of the
+ * pixel's own row. */
 static void fill_masks(const plane *p, int64_t pixels, char *mask)
 {
     memset(mask, 0, (size_t)(3 * p->room) * 4);
@@ -140,6 +156,7 @@ static void fill_masks(const plane *p, int64_t pixels, char *mask)
     }
 }
 
+/* Returns true if rows are contiguous and follow each other without gaps. */
 static bool is_whole(const tn_strided *images, const int64_t *size)
 {
     return images->stride[3] == 1 && images->stride[2] == size[1];

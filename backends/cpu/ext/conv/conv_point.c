@@ -1,22 +1,28 @@
-/* conv_point.c: windows of one pixel. Images with contiguous planes are
- * matrices (channel, pixel). So the result, and the gradient of the images, are
- * products of the weights and these matrices, image by image, without any
- * transposition. */
+/* conv_point.c: conv2d with windows of 1 x 1 and the gradient of its images, as
+ * matrix products. An image with contiguous planes is a matrix
+ * [channel][pixel]. The result and the gradient are products of the weights and
+ * these matrices, image by image, without any transposition. */
 #include "conv.h"
 #include "../../prim/float_product.h"
 
 enum {
-    MIN_CHANNELS = 8, /* of a group, on either side */
+    MIN_CHANNELS = 8, /* minimum channels of a group, in both in and out */
     MIN_PIXELS =
-        512, /* fewer: cpu_conv.c joins those of several images */
-    TASK_WORK = 2097152 /* multiply-adds */
+        /* minimum pixels of an image, below which cpu_conv.c is used, because
+         * it joins the pixels of several images */
+        512,
+    TASK_WORK = 2097152 /* multiply-adds of a task */
 };
 
 typedef struct point {
-    tn_cpu_product product; /* for the first image and group, all its pixels */
-    int64_t batch, channel; /* strides between images: of b, of c */
+    /* the product for all pixels of the first image and group */
+    tn_cpu_product product;
+    int64_t batch, channel; /* elements between images, of b and of c */
+    /* elements from group to group in each matrix, and the number of groups */
     int64_t b_group, c_group, a_group, groups;
-    int64_t pixels, cuts; /* of a task; tasks of an image's group */
+    /* number of pixels in a task, and number of tasks for each group of an
+     * image */
+    int64_t pixels, cuts;
     const char *bias;
     int64_t bias_step;
     atomic_int failed;

@@ -1,8 +1,11 @@
-/* conv_strip.c: convolution with pixels as lanes, for channels too few to fill
- * vectors. The pixels of a block form one sequence, including gaps between
- * their rows, so that a tap is one offset for all of them. Sums at gaps are
- * discarded. A stride between pixels is removed: each of its phases is a
- * separate plane of the frame. */
+/* conv_strip.c: the layout of convolution with pixels as lanes, for channels
+ * too few to fill vectors.
+ *
+ * The pixels of a block form one sequence, a strip. It includes gaps between
+ * rows, so that each tap (element of the window) has one offset for all pixels.
+ * Sums at gaps are discarded. A stride s between pixels is removed by splitting
+ * the frame into s x s planes, its phases: phase (i, j) holds the rows and
+ * columns congruent to (i, j) mod s. */
 #include <string.h>
 
 #include "conv.h"
@@ -26,12 +29,13 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
     return s;
 }
 
-/* Positions of a phase within the images: the first one in the frame and in the
- * images, and their number. low: position of the frame's first element. */
+/* The rows (or columns) of a phase that are within the images: the first one's
+ * position in the frame (skip) and in the images (start), and their number. */
 typedef struct places {
     int64_t skip, start, count;
 } places;
 
+/* low is the position in the images of the frame's first element. */
 static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
 {
     int64_t skip = low < 0 ? (step - 1 - low) / step : 0;
@@ -40,7 +44,7 @@ static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
     return (places){skip, start, tn__cpu_min(count, room - skip)};
 }
 
-/* One phase of the channels of a block's images, [channel][image][plane]. */
+/* Copies one phase of a block's images into to[channel][image][plane]. */
 static void fill_phase(const conv_grid *grid, const conv_block *block,
                        const conv_strip *s, const int64_t *phase,
                        const conv_source *source, const char *at, char *to)

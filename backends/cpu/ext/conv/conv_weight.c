@@ -1,7 +1,10 @@
-/* conv_weight.c: the gradient of a convolution's weights: a sum over all pixels
- * of all images. Tasks are shares of the images, each with its own sums, which
- * are added in order afterwards, and ranges of the channels of `in`. Both are
- * cut by shape alone. */
+/* conv_weight.c: the gradient of conv2d's weights, a sum over all pixels of all
+ * images (conv.h defines pixel and tap).
+ *
+ * The blocks of pixels are divided into shares, each with its own sums, and the
+ * channels of `in` into ranges. A task computes one range of one share.
+ * Afterwards the sums of the shares are added in order. Both are cut by shape
+ * alone, so bits do not depend on the number of threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,16 +12,20 @@
 #include "../../cpu_device.h"
 
 enum {
-    BLOCK_PIXELS = 200,     /* 25 KiB of a panel of out, of two vectors */
-    ROWS_AT_ONCE = 48,      /* rows between prefetches of the next block */
+    /* pixels of a block: 25 KiB of a panel of out, two vectors wide */
+    BLOCK_PIXELS = 200,
+    /* rows of sums between prefetches of the next block */
+    ROWS_AT_ONCE = 48,
     STRIP_ELEMENTS = 16384, /* elements of a strip: frame, out and mask */
-    TASK_WORK = 2097152,    /* multiply-adds */
-    MIN_ROWS = 128,         /* of a range */
-    CHANNELS = 8,           /* of a range, a multiple: whole tiles of rows */
+    TASK_WORK = 2097152,    /* multiply-adds of a task */
+    /* minimum rows of sums (taps x channels) of a range */
+    MIN_ROWS = 128,
+    /* the channels of a range are a multiple of this: whole tiles of rows */
+    CHANNELS = 8,
     SHARES_ELEMENTS =
-        2097152, /* elements of the sums of all shares but the first */
-    PACKED_ELEMENTS = 1048576, /* elements of panels of out that are packed once
-                                  for all ranges */
+        2097152, /* maximum elements of the sums of all shares but the first */
+    /* maximum elements of panels of out that are packed once for all ranges */
+    PACKED_ELEMENTS = 1048576,
     MAX_TASKS = 64
 };
 
@@ -29,21 +36,28 @@ typedef struct gradient {
     size_t bytes;
     conv_images in, out;
     conv_grid grid;
-    int64_t in_channels, out_channels; /* of a group */
-    bool by_pixels;                    /* vectors hold pixels */
-    bool by_rows;                      /* taps in threes, one vector of
-                                          channels */
+    int64_t in_channels, out_channels; /* channels of a group */
+    /* true if vectors hold pixels, false if they hold channels */
+    bool by_pixels;
+    /* true if three adjacent taps are summed together, for one vector of
+     * channels */
+    bool by_rows;
+    /* panel is the number of channels in a panel of out. width is the number of
+     * channels of the sums: out_channels rounded up to whole vectors. */
     int64_t panel, width;
-    int64_t shares, ranges, range; /* range: channels of one */
-    char *sums;                    /* [share][group][range][tap,
-                                      channel][width] */
-    char *packed;                  /* out: [group][block][panel][pixel][width of
-                                      one]; NULL: each range packs it */
-    int64_t packed_block;          /* its elements for a block */
+    /* number of shares, number of ranges, and number of channels in a range */
+    int64_t shares, ranges, range;
+    /* the sums: [share][group][range][tap][channel][width] */
+    char *sums;
+    /* The panels of out, packed as [group][block][panel][pixel][channel]. NULL
+     * if each range packs its own. */
+    char *packed;
+    /* elements of packed[] for one block of one group */
+    int64_t packed_block;
     atomic_int failed;
 } gradient;
 
-/* Elements of one group's sums. */
+/* The number of elements of one group's sums. */
 static int64_t group_sums(const gradient *w)
 {
     return w->ranges * w->range * w->grid.taps * w->width;
@@ -60,7 +74,9 @@ static char *sums_of(const gradient *w, int64_t share, int64_t group,
 typedef struct gathering {
     const gradient *w;
     char *panel;
-    int64_t pixels, first, width; /* of the panel: its channels */
+    /* pixels is the number of pixels in the block. first and width are the
+     * panel's first channel and number of channels. */
+    int64_t pixels, first, width;
 } gathering;
 
 static void gather_rows(void *context, const conv_rows *r)
@@ -84,7 +100,7 @@ static void gather_rows(void *context, const conv_rows *r)
             .width = g->width});
 }
 
-/* Packs a panel of a block's pixels, from channel o on. */
+/* Packs the channels of a block's pixels from channel o on, as one panel. */
 static void pack_panel(const gradient *w, const conv_block *block,
                        int64_t group, int64_t o, char *panel)
 {
@@ -97,6 +113,7 @@ static void pack_panel(const gradient *w, const conv_block *block,
     tn__cpu_conv_visit_rows(block, &placement, gather_rows, &g);
 }
 
+/* The address of a packed panel of block `number`. */
 static char *packed_panel(const gradient *w, const conv_block *block,
                           int64_t group, int64_t number, int64_t o)
 {
@@ -116,17 +133,19 @@ static void pack_block(void *context, int64_t i)
                    packed_panel(w, &block, group, number, o));
 }
 
-/* Threes [first, first + count) of taps and channels: each is three rows of the
- * sums. */
+/* Arguments of add_rows, which adds a block's products to the sums of groups of
+ * three adjacent taps. Group i of a channel has three rows of sums. The groups
+ * are numbered by taps first, then channels. */
 typedef struct row_sums {
     int64_t channels;
     const void *const *x;
-    const int64_t *at; /* offsets of the rows of the block's pixels */
+    const int64_t *at; /* the offset of each row of the block's pixels */
     const char *panel;
     char *sums;
     bool add;
 } row_sums;
 
+/* Adds a block's products to the sums of groups [first, first + count). */
 static void add_rows(const gradient *w, const conv_block *block, int64_t first,
                      int64_t count, const row_sums *r)
 {
@@ -140,7 +159,8 @@ static void add_rows(const gradient *w, const conv_block *block, int64_t first,
     }
 }
 
-/* Adds a block's products to sums. */
+/* Adds the products of block `number` to sums, or stores them if add is false.
+ * Returns false if there is no memory. */
 static bool add_block(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {
@@ -165,7 +185,7 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         tn__cpu_conv_view(grid, &block, &source, CONV_PLANES, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
     for (int64_t i = 0; i < block.pixels && w->by_rows; i += block.size[2])
-        at[i / block.size[2]] = at[i]; /* of rows only */
+        at[i / block.size[2]] = at[i]; /* only the offsets of rows are needed */
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
@@ -204,7 +224,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     return true;
 }
 
-/* The same with pixels as lanes. */
+/* Adds the products of block `number` to sums, as add_block does, but with
+ * pixels as lanes. */
 static bool add_strip(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {
@@ -263,7 +284,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Adds the shares of one tap of one group's range and writes it. */
+/* Adds the sums of all shares for one tap of one group's range, and writes them
+ * to the gradient. */
 static void write_tap(void *context, int64_t i)
 {
     const gradient *w = context;
@@ -298,12 +320,13 @@ static void write_tap(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
+/* Cuts the grid into blocks, shares and ranges. */
 static void cut(gradient *w)
 {
     double rows = (double)(w->grid.taps * w->in_channels);
     double work = rows * (double)w->width * (double)w->grid.count *
                   (double)(w->grid.size[0] * w->grid.size[1]);
-    double tasks = work / TASK_WORK; /* of a group */
+    double tasks = work / TASK_WORK; /* tasks for one group */
     double room =
         SHARES_ELEMENTS / (rows * (double)w->width * (double)w->args->groups) +
         1;
@@ -323,8 +346,9 @@ static void cut(gradient *w)
     shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
-    w->shares = (w->grid.block_count + each - 1) / each; /* none is empty */
-    ranges = (int64_t)(tasks / (double)w->shares); /* more, if images are few */
+    w->shares = (w->grid.block_count + each - 1) / each; /* no share is empty */
+    /* There are more ranges if there are few images. */
+    ranges = (int64_t)(tasks / (double)w->shares);
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;
     w->range = tn__cpu_min(conv_round_up(w->range, CHANNELS), w->in_channels);

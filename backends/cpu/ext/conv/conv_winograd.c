@@ -1,19 +1,20 @@
-/* conv_winograd.c: windows of 3 x 3 and 1 x 3 with fewer products: FORWARD and
- * INPUT.
+/* conv_winograd.c: conv2d with windows of 3 x 3 and 1 x 3 and the gradient of
+ * its images, with fewer multiplications by Winograd's method.
  *
- * 2 x 2 pixels share a window of 4 x 4 and take 16 products a channel instead
- * of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308). Two
- * adjacent pixels of one row share a window of 4 and take 4 products instead of
- * 6:
+ * A tile of 2 x 2 pixels reads a window of 4 x 4 pixels. It takes 16
+ * multiplications a channel instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin
+ * and Gray, arXiv:1509.09308). For 1 x 3, two adjacent pixels of a row read a
+ * window of 4 pixels and take 4 multiplications instead of 6:
  *
  *     Y = A^T [(G g G^T) * (B^T d B)] A        y = A^T [(G g) * (B^T d)]
  *
- * where * is elementwise: over channels each of the 16 (4) elements is a matrix
- * product, computed by the tiles of convolution. Filters are transformed once a
- * call. A task transforms the windows of a block of tiles, with tiles as lanes.
- * They stay in an outer cache while the products run over them, some channels
- * of the result at a time. A result depends only on its own window, so a NaN
- * does not spread. Sums are cut into parts short enough that their error is no
+ * where g is the filter, d the window and * is elementwise. Summed over
+ * channels, each of the 16 (4) elements is a matrix product, which the tile
+ * loops of convolution compute. Filters are transformed once a call. A task
+ * transforms the windows of a block of tiles, with tiles as lanes. The windows
+ * stay in an outer cache while the products read them, for RESULTS channels of
+ * the result at a time. A result depends only on its own window, so a NaN does
+ * not spread. Sums are cut into parts short enough that their error is no
  * larger than that of direct convolution (docs/performance.md). */
 #include <string.h>
 
@@ -21,28 +22,37 @@
 #include "../../cpu_device.h"
 
 enum {
-    STRIP = 8,               /* adjacent filters */
-    DEPTH = 64,              /* channels that are summed before the sum is
-                                added */
-    RESULTS = 32,            /* channels of the result at once */
+    /* filters that are transformed together and stored next to each other */
+    STRIP = 8,
+    /* channels that are summed before their sum is added to the result */
+    DEPTH = 64,
+    /* channels of the result that are computed at a time */
+    RESULTS = 32,
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
-    MAX_TILES = 128,         /* of a block, with two rows; with one twice as
-                                many */
+    /* maximum tiles of a block if tiles have two rows, and half of it if they
+     * have one */
+    MAX_TILES = 128,
+    /* minimum tiles of a block */
     MIN_TILES = 32,
-    MIN_BLOCKS = 16,      /* if blocks of fewer tiles have MIN_WORK */
-    MIN_WORK = 524288,    /* multiply-adds, about 10 us */
-    FILTERS_WORK = 65536, /* elements of filters that one thread transforms */
+    /* Blocks are made smaller until there are MIN_BLOCKS of them, as long as
+     * each has MIN_WORK multiply-adds, about 10 us. */
+    MIN_BLOCKS = 16,
+    MIN_WORK = 524288,
+    /* below this number of elements one thread transforms all filters */
+    FILTERS_WORK = 65536,
     MAX_CHANNELS = 65536,
-    /* The cost of transforms, in quarters of a vector's multiply-adds: for a
-     * channel's row of tiles, for each four tiles of it, for a filter, for a
-     * filter's gradient. */
+    /* The estimated costs of transforms, in quarters of a multiply-add of
+     * vectors: for each row of tiles of a channel, for each four tiles of such
+     * a row, for a filter, and for the gradient of a filter. */
     COST_ROW = 160,
     COST_TILES = 60,
     COST_FILTER = 60,
     COST_TAPS = 16,
-    COST_PART = 4 /* for windows of one row the latter three are a fourth */
+    /* for tiles of one row, the costs but COST_ROW are divided by this */
+    COST_PART = 4
 };
 
+/* Transforms strip i of the filters, counted over all groups. */
 static void transform_filters(void *context, int64_t i)
 {
     const winograd *w = context;
@@ -65,7 +75,8 @@ static void transform_filters(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* One channel of the result: its tiles [first, end). */
+/* Transforms the sums of tiles [first, end) back and writes them to one channel
+ * of the result. */
 static void write_channel(const winograd *w, int64_t channel, int64_t first,
                           int64_t end, const float *sums, int64_t plane)
 {
@@ -84,8 +95,8 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
     }
 }
 
-/* sums[element][channel][tile] of `count` channels of the result from `first`
- * on. */
+/* Computes sums[element][channel][tile] for channels [first, first + count) of
+ * the result. */
 static void multiply(const winograd *w, const float *filters, int64_t first,
                      int64_t count, const winograd_windows *windows,
                      float *sums, int64_t sums_plane)
@@ -156,8 +167,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Is Winograd cheaper than direct convolution? Both in quarters of a vector's
- * multiply-adds. */
+/* Returns true if Winograd's method is estimated to be cheaper than direct
+ * convolution. Both costs are in quarters of a multiply-add of vectors. */
 static bool pays(const winograd *w, uint32_t kind)
 {
     const double lanes = (double)w->products->lanes;
@@ -167,8 +178,8 @@ static bool pays(const winograd *w, uint32_t kind)
     double rows = tiles / (double)w->tiles[1];
     double fours = (double)((w->tiles[1] + 3) / 4);
     double part = w->high == 2 ? 1 : 1.0 / COST_PART;
-    double pixels = (double)(2 * w->high * w->taps); /* taps of a tile's
-                                                        pixels */
+    /* multiply-adds of a tile for one pair of channels */
+    double pixels = (double)(2 * w->high * w->taps);
     double direct = 4 * pixels * pairs * tiles / lanes;
     double whole = (double)conv_round_up(w->total, w->products->lanes);
     double here = 4 * (double)w->elements * pairs * whole / lanes +
@@ -178,6 +189,7 @@ static bool pays(const winograd *w, uint32_t kind)
     return here < 0.9 * direct;
 }
 
+/* Chooses the size of blocks. */
 static void cut(winograd *w)
 {
     int64_t most =

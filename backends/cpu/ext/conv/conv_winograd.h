@@ -1,5 +1,10 @@
-/* conv_winograd.h: tiles of 2 x 2 pixels and their windows of 4 x 4; for
- * windows of one row, tiles of 2 adjacent pixels and their windows of 4. */
+/* conv_winograd.h: types that the files of Winograd's convolution share
+ * (conv_winograd.c).
+ *
+ * A tile is 2 x 2 pixels of the result, and its window is the 4 x 4 pixels that
+ * it reads. For filters of 1 x 3 a tile is 2 adjacent pixels of a row, and its
+ * window is 4 pixels. An element is one of the 16 (4) values of a window or of
+ * a transformed filter. */
 #ifndef TN_CPU_CONV_WINOGRAD_H
 #define TN_CPU_CONV_WINOGRAD_H
 
@@ -14,33 +19,40 @@ typedef struct winograd {
     const tn_cpu_winograd_routines *routines;
     const tn_cpu_conv_routines *products;
     conv_images from, to;
-    int64_t groups, from_channels, to_channels; /* channels of a group */
+    /* channels of a group, of the images that are read and that are written */
+    int64_t groups, from_channels, to_channels;
     int64_t high;                               /* rows of a tile: 2 or 1 */
-    int64_t elements, taps;                     /* of a tile's window, 16 or 4;
-                                                   of a filter */
-    int64_t pad[2];                             /* zeros before the first
-                                                   window */
-    int64_t tiles[2], total;                    /* of an image; of all images */
+    /* elements is the size of a window, 16 or 4. taps is the number of weights
+     * of a filter, 9 or 3. */
+    int64_t elements, taps;
+    /* number of rows and columns of zeros before the images */
+    int64_t pad[2];
+    /* rows and columns of tiles in an image, and the number of tiles in all
+     * images */
+    int64_t tiles[2], total;
     const float *weight;
-    int64_t weight_from, weight_to, weight_group; /* strides */
-    bool flipped;                                 /* filters are rotated by 180
-                                                     degrees */
+    /* strides of weights in elements */
+    int64_t weight_from, weight_to, weight_group;
+    /* true if filters are rotated by 180 degrees, for INPUT */
+    bool flipped;
     const float *bias;
     int64_t bias_stride;
-    int64_t block, blocks; /* tiles of a block */
-    int64_t plane;         /* of a group's filters: [strip][channel][STRIP] */
-    float *filters;        /* [group][element][plane] */
+    int64_t block, blocks; /* tiles of a block, and number of blocks */
+    /* elements of a plane of transformed filters, [strip][channel][STRIP] */
+    int64_t plane;
+    float *filters;        /* transformed filters: [group][element][plane] */
     atomic_int failed;
 } winograd;
 
-/* The stride between the elements of a window: an odd number of lines and
- * pages, so that they do not share one cache set. */
+/* The stride between planes of the elements of a window: an odd number of cache
+ * lines and pages, so that the planes do not fall into the same cache set. */
 static inline int64_t winograd_plane(int64_t elements)
 {
     return conv_round_up(elements, 1024) + 64;
 }
 
-/* Adjacent tiles. */
+/* Adjacent tiles of one row: image, row and column of the first one, and their
+ * number. */
 typedef struct tile_run {
     int64_t image, row, column, count;
 } tile_run;
@@ -55,15 +67,16 @@ static inline tile_run winograd_tile_run(const winograd *w, int64_t tile,
     return run;
 }
 
-/* Windows are computed for whole rows of tiles, or for parts of a row if it has
- * more tiles than a block. */
+/* Returns true if windows are computed for parts of a row of tiles, because a
+ * row has more tiles than a block. Otherwise windows are computed for whole
+ * rows. */
 static inline bool winograd_is_wide(const winograd *w)
 {
     return w->tiles[1] > w->block;
 }
 
-/* Elements of a channel's rows under `rows` rows of tiles, split into
- * halves. */
+/* The number of elements of one channel's frame: the pixels that `rows` rows of
+ * tiles read, with even and odd columns separated. */
 static inline int64_t winograd_frame(const winograd *w, int64_t rows)
 {
     const int64_t columns = tn__cpu_min(w->tiles[1], w->block) + 1;
@@ -71,7 +84,8 @@ static inline int64_t winograd_frame(const winograd *w, int64_t rows)
            2 * WINOGRAD_BEYOND;
 }
 
-/* For the part of a block within one image, or within one row of it. */
+/* The maximum of winograd_frame over the parts of a block. A part is within one
+ * image, or within one row of tiles if rows are wide. */
 static inline int64_t winograd_max_frame(const winograd *w)
 {
     int64_t rows = winograd_is_wide(w)
@@ -80,18 +94,20 @@ static inline int64_t winograd_max_frame(const winograd *w)
     return conv_round_up(winograd_frame(w, rows), 16);
 }
 
-/* The windows of `channels` channels from `channel` on of tiles [first, end):
- * v[element * plane + c * step + t - first]. */
+/* Arguments for the transformed windows of channels [channel, channel +
+ * channels) and tiles [first, end). Element e of channel c and tile t is stored
+ * at
+ *     v[e * plane + c * step + t - first] */
 typedef struct winograd_windows {
     int64_t channel, channels, first, end;
-    float *frame; /* winograd_max_frame elements, for the tiles' rows */
+    float *frame; /* scratch memory of winograd_max_frame elements */
     float *v;
     int64_t step, plane;
 } winograd_windows;
 void tn__cpu_winograd_windows(const winograd *w,
                               const winograd_windows *windows);
 
-/* WEIGHT, set up by conv_winograd.c (conv_winograd_weight.c). */
+/* Computes WEIGHT (conv_winograd_weight.c). conv_winograd.c has filled w. */
 tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args);
 
 #endif

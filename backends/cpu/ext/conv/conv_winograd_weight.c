@@ -1,36 +1,47 @@
-/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 and
- * 1 x 3 with fewer products, the adjoint of conv_winograd.c in the weights:
+/* conv_winograd_weight.c: the gradient of conv2d's weights for windows of 3 x 3
+ * and 1 x 3, by Winograd's method. It is the adjoint of conv_winograd.c in the
+ * weights:
  *
  *     dg = G^T [sum over tiles of (A dY A^T) * (B^T d B)] G
  *
- * Each of the 16 (4) sums is a matrix product over tiles: windows
- * [channel][tile], whose elements are broadcast, and cotangents
- * [tile][channel], with channels as lanes. Tasks are shares of the tiles, each
- * with its own sums, which are added in order afterwards, and ranges of
- * channels. */
+ * Each of the 16 (4) elements of the sum is a matrix product over tiles:
+ * window[channel][tile], whose elements are broadcast, times
+ * cotangent[tile][channel], with channels as lanes. A cotangent is the
+ * transformed gradient of a tile's pixels. Blocks of tiles are divided into
+ * shares, each with its own sums, and the channels of `in` into ranges. A task
+ * computes one range of one share. Afterwards the sums of the shares are added
+ * in order. */
 #include <string.h>
 
 #include "conv_winograd.h"
 #include "../../cpu_device.h"
 
 enum {
-    SUMMED = 32,             /* tiles that are summed before the sum is added:
-                                see conv_winograd.c */
-    RANGE = 64,              /* channels of `in` at once */
-    BLOCK_ELEMENTS = 262144, /* elements of a block, about */
-    MIN_TILES = 64,          /* of a block: */
-    MAX_TILES = 256,         /* fewer pass over the sums more often; with two
-                                rows half of it */
-    TASK_WORK = 2097152,     /* multiply-adds */
+    /* tiles that are summed before their sum is added to the result, as DEPTH
+     * channels are in conv_winograd.c */
+    SUMMED = 32,
+    RANGE = 64,              /* channels of `in` in a range */
+    /* elements of a block's windows and cotangents, about */
+    BLOCK_ELEMENTS = 262144,
+    /* minimum tiles of a block, because smaller blocks would pass over the sums
+     * more often */
+    MIN_TILES = 64,
+    /* maximum tiles of a block if tiles have one row, and half of it if they
+     * have two */
+    MAX_TILES = 256,
+    TASK_WORK = 2097152,     /* multiply-adds of a task */
     MAX_TASKS = 64,
     SHARES_ELEMENTS =
-        2097152 /* elements of the sums of all shares but the first */
+        2097152 /* maximum elements of the sums of all shares but the first */
 };
 
 typedef struct gradient {
     const winograd *w;
     const tn_conv_args *args;
-    int64_t width, panel;  /* lanes of the sums, and of a panel of them */
+    /* width is the number of channels of the sums, in whole vectors. panel is
+     * the number of channels in a panel of them. */
+    int64_t width, panel;
+    /* number of shares, number of channels in a range, and number of ranges */
     int64_t shares, range, ranges;
     float *sums; /* [share][group][range][element][channel][width] */
     atomic_int failed;
@@ -43,8 +54,8 @@ static float *sums_of(const gradient *g, int64_t share, int64_t group,
     return g->sums + at * g->w->elements * g->range * g->width;
 }
 
-/* The pixels of adjacent tiles, channels [o, o + width), zeros beyond the
- * image: two rows of them, or one. */
+/* Copies the pixels of adjacent tiles to pixels[row][pixel][channel], for
+ * channels [o, o + width). Pixels outside the image are zeros. */
 static void gather_run(const gradient *g, const tile_run *run, int64_t group,
                        int64_t o, int64_t width, float *pixels)
 {
@@ -73,7 +84,8 @@ static void gather_run(const gradient *g, const tile_run *run, int64_t group,
             .width = width});
 }
 
-/* sums[channel][..] (add: +)= a block's products of one element e. */
+/* Adds a block's products of element e to sums[channel][..], or stores them if
+ * add is false. */
 static void multiply(const gradient *g, const winograd_windows *v, int64_t e,
                      const float *y, float *sums, bool add)
 {
@@ -151,8 +163,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Adds the shares of one channel of a group, transforms them back and writes
- * them. */
+/* Adds the sums of all shares for one channel of a group, transforms them back
+ * and writes them to the gradient. */
 static void write_channel(void *context, int64_t i)
 {
     gradient *g = context;
@@ -199,7 +211,7 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
     shares = shares < room ? shares : room;
     g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
-    g.shares = (w->blocks + blocks - 1) / blocks; /* none is empty */
+    g.shares = (w->blocks + blocks - 1) / blocks; /* no share is empty */
     g.sums = tn__cpu_memory_acquire((size_t)(g.shares * w->groups * g.ranges *
                                              w->elements * g.range * g.width) *
                                     sizeof *g.sums);

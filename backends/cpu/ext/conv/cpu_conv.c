@@ -1,18 +1,20 @@
-/* cpu_conv.c: the extension `conv`: convolution without im2col.
+/* cpu_conv.c: the extension `conv`: conv2d and its two gradients, without
+ * im2col.
  *
- * Each of its three sums is a matrix product whose left operand is never
- * materialised: its element (i, p) is at x[i] + at[p] of the images, which are
- * copied into a frame of zeros if windows reach beyond them.
+ * Each of the three sums is a matrix product whose left operand is never
+ * stored. Element (i, p) of that operand is x[i][at[p]] of the images. Images
+ * are copied into a frame of zeros if windows reach beyond them.
  *
- *     FORWARD  out[pixel][o]    = in[pixel + tap, c]  x  weight[tap, c][o]
- *     INPUT    in[pixel][c]     = out[pixel + tap, o] x  weight[tap, o][c]
- *     WEIGHT   weight[tap, c][o] = in[tap, c + pixel] x  out[pixel][o]
+ *     FORWARD  out[pixel][o]     = in[pixel + tap, c]   x  weight[tap, c][o]
+ *     INPUT    in[pixel][c]      = out[pixel + tap, o]  x  weight[tap, o][c]
+ *     WEIGHT   weight[tap, c][o] = in[tap, c + pixel]   x  out[pixel][o]
  *
- * A tap is a position in the window; its pixels are the positions of the
- * window. Vectors hold channels, so stride and dilation cost nothing and one
- * loop serves all three (routines_conv.c). If a group has few channels, vectors
- * hold pixels (conv_strip.c). Work is cut into blocks of pixels by shape
- * alone. */
+ * A tap is one element of the window (conv.h). For WEIGHT the roles are
+ * exchanged: a row of the product is a tap of one channel, and the sum is over
+ * pixels. Vectors hold channels, so stride and dilation cost nothing and one
+ * loop serves all three sums (routines_conv.c). If a group has few channels,
+ * vectors hold pixels (conv_strip.c). Work is cut into blocks of pixels, by
+ * shape alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,52 +22,70 @@
 #include "../../cpu_device.h"
 
 enum {
-    BLOCK_SUMS = 65536,  /* elements of a block's sums: 256 KiB of an L2 */
-    BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
+    /* maximum elements of a block's sums: 256 KiB of an L2 */
+    BLOCK_SUMS = 65536,
+    BLOCK_WORK = 524288, /* multiply-adds of a block, about 10 us */
+    /* maximum and minimum pixels of a block */
     MAX_PIXELS = 1024,
     MIN_PIXELS = 256,
     STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums */
-    DEPTH = 256,            /* of a product at a time: 32 KiB of weights, for
-                               consecutive tiles of pixels */
-    MIN_TAPS = 6,           /* adjacent taps that are packed by squares */
-    MIN_COLUMNS = 8,        /* of a row, if taps outside are skipped */
-    LAST_CHANNELS = 8,      /* fewer: not worth making them adjacent */
+    /* rows of a panel that are multiplied at a time: 32 KiB of weights, which
+     * serve consecutive tiles of pixels */
+    DEPTH = 256,
+    /* minimum number of adjacent taps that are packed by transposing squares */
+    MIN_TAPS = 6,
+    /* minimum columns of a block whose rows skip taps outside the images */
+    MIN_COLUMNS = 8,
+    /* minimum number of channels that are copied next to each other */
+    LAST_CHANNELS = 8,
+    /* maximum number of pixel classes */
     MAX_CLASSES = 64
 };
 
-/* INPUT with stride s: the pixels h with equal h mod s, along both axes, use
- * the same taps. FORWARD has one class. */
+/* Pixels that use the same taps. For INPUT with stride s, pixels h with equal h
+ * mod s, along both axes, form one class. FORWARD has one class. */
 typedef struct pixel_class {
     conv_grid grid;
-    int64_t first[2]; /* position of pixel (0, 0) */
+    int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
+    /* index of the first task of the class */
     int64_t first_task;
-    int64_t line; /* by rows: number of the leftmost of three adjacent taps, 0
-                     or 2; else -1 */
-    char *panels; /* [group][panel][tap, channel][width] */
+    /* The position of the leftmost tap among three adjacent taps, 0 or 2, if
+     * the class is computed by rows. Otherwise -1. */
+    int64_t line;
+    char *panels; /* packed weights: [group][panel][tap][channel][width] */
 } pixel_class;
 
 typedef struct convolution {
     const tn_cpu_routines *general;
     const tn_cpu_conv_routines *routines;
-    size_t bytes; /* of an element */
+    size_t bytes; /* bytes of an element */
     conv_images from, to;
-    int64_t groups, from_channels, to_channels; /* channels of a group */
-    int64_t step[2];                            /* between pixels of to */
+    /* channels of a group, of the images that are read and that are written */
+    int64_t groups, from_channels, to_channels;
+    /* distance between a class's pixels in `to` */
+    int64_t step[2];
     const char *weight;
-    int64_t weight_from, weight_to, weight_group; /* strides */
+    /* strides of weights in elements */
+    int64_t weight_from, weight_to, weight_group;
     const char *bias;
     int64_t bias_stride;
-    bool by_pixels; /* vectors hold pixels */
-    bool cleared;   /* classes without taps have no tasks */
-    int64_t panel;  /* channels: two vectors; by pixels, four */
-    int64_t width;  /* of the sums: to_channels in whole vectors; by pixels,
-                       exactly */
+    /* true if vectors hold pixels, false if they hold channels */
+    bool by_pixels;
+    /* True if `to` is cleared first. Then classes without taps have no
+     * tasks. */
+    bool cleared;
+    /* channels of a panel: as many as two vectors hold, or 4 if vectors hold
+     * pixels */
+    int64_t panel;
+    /* Channels of the sums: to_channels rounded up to whole vectors, or exactly
+     * to_channels if vectors hold pixels. */
+    int64_t width;
     int64_t class_count, tasks;
     pixel_class class[MAX_CLASSES];
     atomic_int failed;
 } convolution;
 
-/* ---- what is to be done -------------------------------------------------- */
+/* ---- describing the sum -------------------------------------------------- */
 
 static void take_forward(convolution *c, const tn_conv_args *args,
                          conv_tap *tap)
@@ -82,8 +102,9 @@ static void take_forward(convolution *c, const tn_conv_args *args,
     tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
 }
 
-/* Pixel r + s * i of in uses tap k if (r + pad - k * dilation) is a multiple q
- * * s of the stride: with element q + i of out. False: never. */
+/* Returns true if pixels r, r + stride, r + 2 * stride ... of `in` use element
+ * k of the window along axis a. They do if r + pad - k * dilation is a multiple
+ * of the stride. Then pixel r + i * stride reads element *at + i of `out`. */
 static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
                         int64_t *at)
 {
@@ -92,6 +113,8 @@ static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
     return place % args->stride[a] == 0;
 }
 
+/* Makes the class of pixels (r0 + i * stride, r1 + j * stride), with its taps
+ * from `tap` on. Returns the end of the taps. */
 static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
                             int64_t r0, int64_t r1, conv_tap *tap)
 {
@@ -129,6 +152,7 @@ static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
             tap = take_class(&c->class[c->class_count++], args, i, j, tap);
 }
 
+/* Returns the number of pixels of a block whose vectors hold pixels. */
 static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
 {
     int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
@@ -137,8 +161,9 @@ static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
     return pixels < MIN_PIXELS ? MIN_PIXELS : pixels;
 }
 
-/* Some pixels use no tap if the stride exceeds the kernel. With contiguous
- * planes everything is cleared at once, and these pixels have no tasks. */
+/* Returns true if the images that are written are cleared as a whole. Some
+ * pixels use no tap if the stride exceeds the window. If planes are contiguous,
+ * all images are cleared first, and these pixels need no tasks. */
 static bool can_clear(const convolution *c)
 {
     bool some = false;
@@ -157,7 +182,7 @@ static void clear_plane(void *context, int64_t i)
            0, (size_t)(c->to.size[0] * c->to.size[1]) * c->bytes);
 }
 
-/* Cuts the blocks of every class; the tasks are groups x blocks. */
+/* Cuts every class into blocks. Each pair of a group and a block is a task. */
 static void cut(convolution *c)
 {
     c->tasks = 0;
@@ -193,7 +218,7 @@ static int64_t panels_bytes(const convolution *c, const pixel_class *class)
            (int64_t)c->bytes;
 }
 
-/* Packs panel i of all classes' groups. */
+/* Packs panel i, counted over panels, groups and classes, from the weights. */
 static void pack_panel(void *context, int64_t i)
 {
     const convolution *c = context;
@@ -213,7 +238,8 @@ static void pack_panel(void *context, int64_t i)
     bool squares = channels == width && grid->taps >= MIN_TAPS;
     for (int64_t t = 1; t < grid->taps && squares; t++)
         squares = grid->tap[t].weight == grid->tap[0].weight + t;
-    /* Adjacent taps: a channel's taps are transposed by squares. */
+    /* If the weights of taps are adjacent, the taps of a channel are transposed
+     * by squares. */
     for (int64_t p = 0; p < c->from_channels && squares; p++)
         c->general->transpose[bytes](
             to + p * row, c->from_channels * width,
@@ -239,9 +265,10 @@ typedef struct scattering {
     const convolution *c;
     char *sums;
     const char *bias;
-    int64_t channel; /* stride of to's channels */
+    int64_t channel; /* elements between channels of `to` */
 } scattering;
 
+/* Writes sums to rows of the images. */
 static void scatter_rows(void *context, const conv_rows *r)
 {
     const scattering *s = context;
@@ -261,13 +288,14 @@ static void scatter_rows(void *context, const conv_rows *r)
     tn__cpu_conv_scatter(&t, s->bias, c->bias_stride);
 }
 
-/* Consecutive pixels of a block that use the same taps, as a range [from, end)
- * of the depth: rows at the images' edges have fewer. */
+/* Consecutive pixels of a block that use the same range [from, end) of taps and
+ * channels. Rows at the images' edges use fewer taps. */
 typedef struct pixel_run {
     int64_t first, count, from, end;
 } pixel_run;
 
-/* Taps are sorted by rows, and so are those within the images. */
+/* Finds the taps [from, end) whose row is within the images for pixels of row
+ * `row`. Taps are sorted by rows, so these are contiguous. */
 static void find_taps(const conv_grid *grid, const conv_images *images,
                       int64_t row, int64_t *from, int64_t *end)
 {
@@ -285,7 +313,8 @@ static void find_taps(const conv_grid *grid, const conv_images *images,
         *from = *end = 0;
 }
 
-/* At most one run for each row. */
+/* Finds the runs of a block, at most one for each row, and returns their
+ * number. */
 static int64_t find_runs(const convolution *c, const conv_grid *grid,
                          const conv_block *block, pixel_run *run)
 {
@@ -306,18 +335,19 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
     return count;
 }
 
-/* The products of one block of one group. */
+/* The computation of the sums of one block of one group. */
 typedef struct block_job {
     const convolution *c;
     const pixel_class *class;
     int64_t group;
     const pixel_run *run;
     int64_t runs;
-    const int64_t *at; /* offsets of channels under taps */
+    const int64_t *at; /* offsets in a view: at[tap][channel] */
     char *sums;
-    conv_prefetch_state ahead; /* of the next block */
+    conv_prefetch_state ahead; /* what the next block reads */
 } block_job;
 
+/* Computes the sums of a block. x[] points at the block's pixels. */
 static void multiply(block_job *j, const void *const *x)
 {
     const convolution *c = j->c;
@@ -345,7 +375,8 @@ static void multiply(block_job *j, const void *const *x)
             }
 }
 
-/* The same by rows, whose pixels are adjacent in the view. */
+/* Computes the sums of a block by rows. The pixels of a row are adjacent in the
+ * view, and taps form groups of three (filter_rows). */
 static void multiply_rows(block_job *j, const conv_block *block,
                           const conv_view *view)
 {
@@ -370,6 +401,7 @@ static void multiply_rows(block_job *j, const conv_block *block,
         }
 }
 
+/* Computes one block of one group, with channels as lanes. */
 static void run_block(convolution *c, const pixel_class *class, int64_t group,
                       int64_t number)
 {
@@ -427,6 +459,7 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     tn__cpu_conv_visit_rows(&block, &placement, scatter_rows, &s);
 }
 
+/* Computes one block of one group, with pixels as lanes. */
 static void run_strip(convolution *c, const pixel_class *class, int64_t group,
                       int64_t number)
 {
@@ -550,7 +583,7 @@ static tn_status run_images(const tn_conv_args *args,
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }
 
-/* Is most of what the windows cover outside the images? Then blocks would be
+/* Returns true if windows cover far more than the images. Then blocks would be
  * copied into huge frames of zeros. */
 static bool is_mostly_outside(const tn_conv_args *args)
 {

@@ -1,10 +1,11 @@
-/* winograd_windows.c: the transformed windows of tiles, for results and for the
- * gradients of filters. */
+/* winograd_windows.c: transforms the windows of tiles, for conv_winograd.c and
+ * conv_winograd_weight.c (conv_winograd.h defines tile and window). */
 #include <string.h>
 
 #include "conv_winograd.h"
 
-/* The windows of tiles [first, end), within one image, or one row of it. */
+/* Transforms the windows of tiles [first, end), which are within one image, or
+ * within one row of tiles if rows are wide. */
 static void transform_image(const winograd *w, const winograd_windows *x,
                             int64_t first, int64_t end)
 {
@@ -15,7 +16,8 @@ static void transform_image(const winograd *w, const winograd_windows *x,
     int64_t half = (wide ? end - first : w->tiles[1]) + 1;
     int64_t image = row / w->tiles[0];
     row -= image * w->tiles[0];
-    /* Rows and columns of the image, and their position in the frame. */
+    /* The rows and columns of the image that the tiles read, and their position
+     * in the frame. */
     int64_t low = w->high * row - w->pad[0], start = low < 0 ? 0 : low;
     int64_t height = w->high * rows + 2 * (w->high - 1);
     height = tn__cpu_min(low + height, from->size[0]) - start;
