@@ -27,8 +27,8 @@ const char *tn__kind_name(int32_t kind)
     return kind >= 0 && kind < KIND_COUNT ? kind_names[kind] : "unknown kind";
 }
 
-/* Trims blanks and control characters: messages that quote it must be one
- * line. */
+/* Trims blanks and replaces control characters, since messages that quote the
+ * text must be one line. */
 static char *trimmed(char *text)
 {
     for (char *c = text; *c; c++)
