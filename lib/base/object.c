@@ -1,10 +1,9 @@
-/* object.c: destroying counted objects.
+/* object.c: destroys reference-counted objects.
  *
  * A destroyed object drops the objects that it holds, which may be destroyed in
- * turn. A chain of a million nodes must not need a million stack frames, so
- * only the outermost destroy runs at once; the others wait in a list of the
- * thread.
- */
+ * turn. A chain of a million nodes must not need a million stack frames. So
+ * only the outermost destroy runs at once; the other objects wait in a list of
+ * the thread. */
 #include <base/object.h>
 #include <base/context.h>
 
