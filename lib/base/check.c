@@ -63,7 +63,7 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         return false;
     }
     if ((uintptr_t)object % 2 != 0)
-        kind = "scope"; /* handles of scopes are odd numbers */
+        kind = "scope"; /* a scope's handle is an odd number */
     else if ((uintptr_t)object % _Alignof(tn__object) == 0) {
         gone = object->mark == TN__OBJECT_DEAD;
         if (gone && object->type == &tn__class_dead)

@@ -33,7 +33,7 @@ typedef struct tn__modes {
 
 typedef struct tn__context {
     tn__modes modes;
-    struct tn__location location; /* running operator and module */
+    struct tn__location location; /* operator and module that run now */
     struct tn_device *device; /* current device; NULL if not chosen yet */
 
     tn_status pending;               /* code of the pending error; TN_OK if
@@ -73,13 +73,18 @@ typedef struct tn__context {
     int timeline_number; /* number of this thread in a trace; 0 if none yet */
     tn__tally tally;     /* device work of this thread while a trace ran */
 
-    struct {             /* ops/random/random.c */
+    struct {             /* state of the random generator
+                          * (ops/random/random.c) */
         uint64_t seed, call;
         bool started;
     } random;
-    struct tn__record *recording;         /* device/recorder.c */
-    struct tn__small_caches *small;       /* device/memory/small.c */
-    struct tn__run *recompute;            /* autograd/recompute.c */
+    struct tn__record *recording;         /* recording that this thread makes
+                                           * (device/recorder.c) */
+    struct tn__small_caches *small;       /* owned; caches of small blocks
+                                           * (device/memory/small.c) */
+    struct tn__run *recompute;            /* the checkpointed call being
+                                           * recomputed
+                                           * (autograd/recompute.c) */
     const struct tn__node_set *walk_asked; /* autograd/walk.c */
 } tn__context;
 

@@ -1,4 +1,5 @@
-/* dtype.c: names, sizes and promotion of the dtypes, and the version. */
+/* dtype.c: returns names, sizes and promotion of the dtypes, and the
+ * version. */
 #include <tenon/base.h>
 
 #include <string.h>
@@ -95,5 +96,6 @@ tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
     size_t na = table[a].bytes, nb = table[b].bytes;
     if (na != nb)
         return na > nb ? a : b;
-    return fa ? TN_F32 : TN_I16; /* f16 with bf16; u8 with i8 */
+    return fa ? TN_F32 : TN_I16; /* f16 with bf16 gives f32, u8 with i8 gives
+                                  * i16 */
 }

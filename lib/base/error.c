@@ -244,7 +244,7 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     return code;
 }
 
-/* Reports the pending error to the handler, once. */
+/* Calls the error handler for the pending error, at most once. */
 static void report(void)
 {
     if (!tn__me.pending || !tn__handler_is_active())

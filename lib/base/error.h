@@ -10,8 +10,8 @@
 #include <tenon/base.h>
 
 #define TN__PRINTF(f, a) __attribute__((format(printf, f, a)))
-/* Failures are rare. Compilers treat a branch to a cold call as unlikely and
- * move its code out of the hot path. */
+/* Marks functions that only failing calls reach. Compilers treat a branch to a
+ * cold function as unlikely and move its code out of the hot path. */
 #define TN__COLD __attribute__((cold))
 
 /* Records an error with a code and a text, unless an error is pending. Returns
@@ -83,7 +83,7 @@ typedef struct tn__error_mark {
     bool is_at_fault; /* true if marked {!name} */
     short at, length; /* position and length in the text, in bytes */
 } tn__error_mark;
-enum { TN__ERROR_MARKS = 8 }; /* more than any message has */
+enum { TN__ERROR_MARKS = 8 }; /* no message has as many marks */
 
 /* Details of an error. The function that fails sets `who` and the marks. While
  * the error is returned through operator calls, ops/engine/details.c adds the
@@ -132,7 +132,8 @@ void tn__error_attribute(const char *name);
 const tn__error_mark *tn__error_argument(void);
 /* Renames the argument of mark m, in the text and in the details. */
 void tn__error_rename(int m, const char *argument, int index);
-/* Inserts "text: " before the pending message, after the module path. */
+/* Inserts the formatted text and ": " before the pending message, after the
+ * module path. */
 void tn__error_prefix(const char *format, ...) TN__PRINTF(1, 2);
 /* Replaces the text of the pending error. The code and the other details stay.
  * The format may have marks as that of tn__fail. Arguments may point into the

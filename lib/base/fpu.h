@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* The control word of this thread's floating-point unit. */
+/* The control word of a thread's floating-point unit. */
 typedef uint64_t tn__fpu_state;
 
 static inline tn__fpu_state tn__fpu_read(void)

@@ -11,7 +11,7 @@
 /* An operator that is running. The struct is the first member of tn__call
  * (ops), so that a pointer to it can be converted to the call. */
 typedef struct tn__running_op {
-    const char *name; /* static lifetime */
+    const char *name; /* name of the operator, of static lifetime */
     const struct tn__running_op *outer;
 } tn__running_op;
 

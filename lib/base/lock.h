@@ -15,7 +15,8 @@ typedef struct tn__lock {
     pthread_mutex_t mutex;
     _Atomic(const void *) owner; /* &tn__me of the thread that holds the lock */
     atomic_bool listed;
-    struct tn__lock *next, *previous; /* list of all locks ever taken */
+    struct tn__lock *next, *previous; /* list of all locks that were ever
+                                       * taken */
 } tn__lock;
 
 #define TN__LOCK_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER}

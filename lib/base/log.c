@@ -17,7 +17,7 @@ static tn__lock target_lock = TN__LOCK_INIT;
 static log_function *target;
 static void *target_context;
 
-static _Atomic int level_now; /* lines up to this level are written */
+static _Atomic int level_now; /* lines of at most this level are written */
 static pthread_once_t level_once = PTHREAD_ONCE_INIT;
 static int level_env = -1; /* value of TENON_LOG; -1 if not set */
 

@@ -41,8 +41,8 @@ void tn__unref(void *pointer)
     tn__object *object = pointer;
     if (!object)
         return;
-    /* The last holder needs no locked instruction: no other thread can change
-     * the count. */
+    /* The last holder needs no locked instruction, since no other thread can
+     * change the count. */
     if (atomic_load_explicit(&object->references, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&object->references, 1,
                                   memory_order_acq_rel) == 1)

@@ -14,9 +14,9 @@ typedef struct tn__object tn__object;
 
 typedef struct tn__class {
     const char *name; /* name in messages, such as "tensor" */
-    /* Called when the count has reached 0. Frees the object's memory with
-     * tn__object_free or tn__pool_give_object. Must not recurse without bound:
-     * see tn__unref. */
+    /* Destroys an object whose count has reached 0, and frees the object's
+     * memory with tn__object_free or tn__pool_give_object. Must not recurse
+     * without bound; tn__unref defers nested destroys. */
     void (*destroy)(tn__object *object);
     /* The members from here on are optional. */
     /* Returns the name of this object's kind, for a class that has several
@@ -31,11 +31,12 @@ typedef struct tn__class {
 } tn__class;
 
 struct tn__object {
-    const tn__class *type; /* tn__class_dead while in quarantine */
+    const tn__class *type; /* class of the object; tn__class_dead while in
+                            * quarantine */
     union {
         struct {
             _Atomic int32_t references;
-            _Atomic int32_t kept; /* the references from tn_keep */
+            _Atomic int32_t kept; /* number of references from tn_keep */
         };
         const tn__class *was; /* the object's former class, while in
                                * quarantine */
@@ -113,7 +114,8 @@ static inline bool tn__lifetimes_are_traced(void)
 /* Initialises an object with one reference and no owner. */
 void tn__object_init(tn__object *object, const tn__class *type);
 /* Gives the caller's reference to the innermost scope of this thread. Returns
- * object; on failure drops it, records TN_ERR_MEMORY and returns NULL. */
+ * object. On failure drops the reference, records TN_ERR_MEMORY and returns
+ * NULL. */
 void *tn__scope_own(void *object);
 
 /* Opens a scope as tn_scope_open does, for a function that opens it on behalf
@@ -126,8 +128,8 @@ tn_scope *tn__scope_open_at(const void *opener);
  * effect if scope is NULL or not open in this thread. */
 bool tn__scope_results(tn_scope *scope, void *const *objects, int count);
 
-/* Frees this thread's state, as the end of the thread does: closes its scopes,
- * the root scope too, and empties its free lists. For leak tests. */
+/* Frees this thread's state, as the end of the thread does: closes the thread's
+ * scopes, the root scope too, and empties the free lists. For leak tests. */
 void tn__state_end(void);
 
 /* tn__ref adds a reference and tn__unref drops one. They accept NULL. tn__ref

@@ -79,7 +79,7 @@ tn__vectors tn__processor_vectors(void)
 static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
 {
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
-    lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have 32 bits */
+    lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have only 32 bits */
     int result;
     /* The lock is polled. valgrind does not know that F_OFD_SETLKW blocks, and
      * would let no other thread run meanwhile. */
@@ -253,7 +253,7 @@ static int cgroup_count(void)
 
 static int affinity_count(void)
 {
-    /* A fixed cpu_set_t ends at 1024 processors. */
+    /* The set is allocated, since a cpu_set_t ends at 1024 processors. */
     for (int room = 1024; room <= 1024 * 1024; room *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)room);
         if (!set)

@@ -22,8 +22,9 @@
 #define TN__TSAN 1
 #endif
 
-/* Memory checkers must see every block, so there are no free lists under them.
- * The bodies of dead objects are poisoned; their headers stay readable. */
+/* Under AddressSanitizer there are no free lists, since a memory checker must
+ * see every block. The bodies of dead objects are poisoned; their headers stay
+ * readable. */
 #if defined(TN__ASAN) && !defined(TN_PLAIN_ALLOC)
 #define TN_PLAIN_ALLOC 1
 #endif

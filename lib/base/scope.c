@@ -20,7 +20,8 @@
 
 /* If a root scope has more objects, the log warns that a scope is missing. */
 #define ROOT_LIMIT 100000
-#define HANDLE_RANGE 1048576 /* handles that a thread reserves at a time */
+#define HANDLE_RANGE 1048576 /* number of handles that a thread reserves at a
+                              * time */
 
 static _Atomic uint64_t handle_ranges;
 

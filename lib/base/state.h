@@ -14,7 +14,8 @@
 #define TN__MAX_POOLS 64
 
 typedef struct tn__free_list {
-    void *head; /* each free block begins with the address of the next */
+    void *head; /* first free block; a free block begins with the address of the
+                 * next */
     int64_t count;
 } tn__free_list;
 
@@ -46,15 +47,17 @@ typedef struct tn__frame {
 typedef struct tn__state {
     tn__free_list pool[TN__MAX_POOLS];
     tn__quarantine by_pool[TN__MAX_POOLS]; /* quarantines of pools of objects */
-    tn__class_quarantine *by_class; /* owned */
+    tn__class_quarantine *by_class; /* owned array */
     size_t class_count, class_room;
     /* Number of blocks taken from pools and given back. Only this thread writes
      * the numbers; the statistics read them. */
     _Atomic int64_t taken, given;
 
-    tn__object **item; /* owned; a NULL item is a hole */
+    tn__object **item; /* owned array of objects; a NULL item is a hole (a
+                        * removed object) */
     size_t item_count, item_room;
-    tn__frame *frame; /* owned; frame[0] is the root scope */
+    tn__frame *frame; /* owned array of open scopes; frame[0] is the root
+                       * scope */
     size_t frame_count, frame_room;
     uint64_t next_handle, last_handle; /* handles that this thread may still
                                         * give to scopes */
@@ -72,7 +75,7 @@ static inline tn__state *tn__state_get(void)
     return TN__LIKELY(state != NULL) ? state : tn__state_make();
 }
 
-/* Counts pooled objects for a thread that has no state. */
+/* Counts blocks taken from and given to pools by a thread that has no state. */
 void tn__state_pool_count(int64_t taken, int64_t given);
 
 /* raw_memory.c: tn__memory_countdown is the countdown of tn__memory_fail_at; 0
@@ -101,7 +104,8 @@ void tn__debug_read(void);
 /* lifetime.c keeps records of objects, for errors about use after free. These
  * functions are called only if tn__lifetimes_are_traced. */
 typedef enum tn__release_cause {
-    TN__RELEASED_BY_HOLDER, /* the last object that held it was freed */
+    TN__RELEASED_BY_HOLDER, /* the last object that held a reference was
+                             * freed */
     TN__RELEASED_BY_SCOPE,
     TN__RELEASED_BY_DROP
 } tn__release_cause;

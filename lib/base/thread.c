@@ -40,7 +40,8 @@
  * has serial sections of 20 to 100 us. With SPIN alone the worker slept at 74
  * of 391 jobs of a step of the character GPT (two threads, Zen 5). */
 #define SPIN_US 300
-#define SPINS_PER_CLOCK 100 /* reads of the counter per read of the clock */
+#define SPINS_PER_CLOCK 100 /* reads of the counter for each read of the
+                             * clock */
 
 /* A share of a job's parts, of which the parts [next, end) remain. */
 typedef struct share {

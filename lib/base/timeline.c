@@ -30,7 +30,7 @@ static char buffer[BUFFER];
 static size_t used;
 static double flushed; /* time of the last write, in microseconds */
 static int file = -1;
-static int failed; /* errno of the first write that failed */
+static int failed; /* errno of the first write that failed; 0 if none */
 static tn__limits limits;
 static void (*starter)(void);
 static _Atomic(void (*)(void)) before_stop;

@@ -69,7 +69,7 @@ void tn__timeline_count_instructions(double instructions, double multiplies);
 
 /* Work submitted to a device that reports its time later. */
 typedef struct tn__async_span {
-    tn__span host; /* begins when the work is submitted */
+    tn__span host; /* begins when the work is submitted to the device */
     const char *name, *path; /* static lifetime; path is NULL outside modules */
     int thread;
     tn__tally did;
@@ -88,11 +88,12 @@ void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
 /* Returns the time by the clock of traces, in microseconds. */
 double tn__timeline_now(void);
 
-/* Sets the function that is called before a trace ends, to write pending
- * spans. */
+/* Sets a function that is called before a trace ends, and that writes the spans
+ * not yet written. */
 void tn__timeline_before_stop(void (*write)(void));
 
-/* The peak rates of a device, with which a trace compares its spans. */
+/* The peak rates of a device, with which a trace compares the device work of
+ * its spans. */
 typedef struct tn__limits {
     const void *device;      /* NULL if not known */
     const char *device_name; /* valid only during the call */

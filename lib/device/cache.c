@@ -58,7 +58,7 @@ int64_t tn_programs_compiled(void)
 
 /* ---- the folder ---------------------------------------------------------- */
 
-/* Makes the folder and its missing parents. */
+/* Makes the folder and missing parent folders. */
 static bool folder_make(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash;

@@ -17,7 +17,7 @@ struct tn__command {
     const tn_program *program; /* program and built are set for a launch */
     tn_built *built;
     union {
-        tn_launch launch; /* its arrays follow the command in memory */
+        tn_launch launch; /* the launch's arrays follow the command in memory */
         tn_matmul_args matmul;
         tn_scatter_args scatter;
         tn_scan_args scan;

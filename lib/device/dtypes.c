@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-/* The dtypes of this version, and their register types. */
+/* KNOWN_DTYPES has a bit for each dtype of this version; register_of has the
+ * register type of each. */
 #define BIT(name, code, text, bytes, kind, reg) | 1u << code
 enum { KNOWN_DTYPES = 0 TN_DTYPE_MAP(BIT) };
 static const uint8_t register_of[TN_DTYPE_END] = {

@@ -58,7 +58,7 @@ static uint64_t enter(tn_device *device, const char *what)
     tn__lock_take(&device->queue_lock);
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
-    /* The outermost operator is the one that the program called. */
+    /* An error names the outermost operator, which the program called. */
     const char *called = tn__outermost_op();
     work->name[tag % NAMES] = called ? called : what;
     return tag;
@@ -276,7 +276,8 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     return TN_ERR_INDEX;
 }
 
-/* Adds submitted work to a recording, if there is one; returns the status. */
+/* Adds work that was submitted to this thread's recording, if there is one.
+ * Returns the status. */
 static tn_status recorded(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what, tn_status status)
 {

@@ -109,7 +109,8 @@ tn__plugin *tn__registry_add_file(const char *path)
                                  strerror(errno));
         plugin = append(path);
     }
-    /* A plugin given by its path is used even if another has its name. */
+    /* A plugin given by its path is used even if another plugin has the same
+     * name. */
     if (plugin && plugin->shadowed) {
         plugin->shadowed = false;
         plugin->state = TN__PLUGIN_FOUND;

@@ -21,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-int32_t tn__probe_timeout_ms = 20000; /* a cold CUDA start takes seconds */
+int32_t tn__probe_timeout_ms = 20000; /* the first start of CUDA takes
+                                       * seconds */
 
 /* Queries the plugin in this process. */
 static void query(tn__plugin *plugin, tn__probe *out)

@@ -14,7 +14,8 @@ typedef struct tn__record {
     tn_device *device;
     tn__command *first, **last; /* owned; commands in the order of submission */
     int64_t count;
-    /* Owned references to the memory that the commands use. */
+    /* Owned references to the memory that the commands use, which `drop`
+     * releases. */
     void **kept;
     size_t kept_count, kept_room;
     void (*drop)(void *kept);
@@ -34,7 +35,7 @@ typedef struct tn__record {
  * NULL with TN_ERR_MEMORY, or with TN_ERR_STATE if this thread is recording
  * already. */
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
-/* Ends recording. */
+/* Ends the recording that this thread makes. */
 void tn__record_end(tn__record *record);
 /* Lets the device capture the commands if it can (CUDA graphs). `instead` is a
  * record whose captured segments are updated in place where possible, or NULL.

@@ -50,15 +50,17 @@ enum { TN__PLUGIN_FOUND, TN__PLUGIN_LOADED, TN__PLUGIN_REFUSED };
 
 typedef struct tn__plugin {
     char *path;                /* owned */
-    char name[TN__NAME_BYTES]; /* from the manifest, else from the file name */
+    char name[TN__NAME_BYTES]; /* name from the manifest, else from the file
+                                * name */
     bool name_is_guess;        /* the file was given by its path; its function
                                 * table has the name */
     bool shadowed;             /* another plugin file with this name was found
                                 * first */
     tn__manifest manifest;
     int state;
-    char reason[TN__REASON_BYTES]; /* why it was refused */
-    char remedy[TN__REASON_BYTES]; /* "" if none is known */
+    char reason[TN__REASON_BYTES]; /* why the plugin was refused */
+    char remedy[TN__REASON_BYTES]; /* how to make the plugin usable; "" if not
+                                    * known */
     tn_host host;
     tn_plugin table; /* table of the full size; functions that the plugin lacks
                       * are NULL */
@@ -93,7 +95,7 @@ const char *tn__registry_folders(void);
  * cannot be used. Records no error. */
 bool tn__plugin_load(tn__plugin *plugin);
 
-/* Fills the host table of this plugin, which is number i of the list. */
+/* Fills plugin->host. The plugin is number i of the list. */
 void tn__host_fill(tn__plugin *plugin, int i);
 /* Sets an option of a plugin. Returns false with the error recorded on
  * failure. */
@@ -122,10 +124,11 @@ tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index);
 
 /* One item of a device specification, such as TENON_DEVICE="cuda:0". */
 typedef struct tn__spec {
-    char name[PATH_MAX]; /* "auto", a name, or an absolute path */
+    char name[PATH_MAX]; /* "auto", a plugin's name, or the absolute path of a
+                          * plugin */
     int64_t index;       /* -1 if not given */
     char words[64];      /* part of the device's name or uid; "" if not given */
-    char options[512];   /* "key=value,key=value" */
+    char options[512];   /* options as "key=value,key=value" */
 } tn__spec;
 
 /* Parses the next item at *text and advances *text. Returns false with the
@@ -141,7 +144,8 @@ typedef struct tn__probe {
     bool usable;
     uint32_t count; /* number of devices; info[] has the first of them */
     tn_device_info info[16];
-    char reason[TN__REASON_BYTES]; /* why it is not usable or has no device */
+    char reason[TN__REASON_BYTES]; /* why the plugin is not usable or has no
+                                    * device */
     char remedy[TN__REASON_BYTES];
 } tn__probe;
 void tn__plugin_probe(tn__plugin *plugin, tn__probe *out);
@@ -178,7 +182,8 @@ bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room);
 tn_status tn__device_check_program(const tn_device *device,
                                    const tn_program *program);
 
-/* Sets a new device's extensions, except those in TENON_MASK. */
+/* Sets the extension tables of a new device, except the extensions in
+ * TENON_MASK. */
 tn_status tn__extensions_open(tn_device *device);
 /* These functions do the work of tn_device_has_extension and tn_device_mask. */
 bool tn__device_has_extension(const tn_device *device, const char *name);

@@ -80,7 +80,8 @@ typedef struct tn__kernel {
     uint32_t ins_count, fn_count;
     const tn_kernel_ins *ins;
     const tn_kernel_fn *fn;
-    bool has_row;          /* has a REDUCE, a ROWLEN or a row-level input */
+    bool has_row;          /* true if there is a REDUCE, a ROWLEN or a row-level
+                            * input */
     uint64_t key[2];
 } tn__kernel;
 
@@ -114,7 +115,7 @@ const tn__kernel *tn__kernel_gradient(const tn__kernel *kernel, int wrt,
                                       int used[TN__KERNEL_MAX_INPUTS],
                                       bool *out_zero);
 
-/* Parses a gradient written by hand, in terms of the definition's inputs,
+/* Parses a gradient written by hand. Its text may name the definition's inputs,
  * outputs (out, or out0 out1 ...), cotangents (g, or g0 g1 ...) and params. */
 tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
                                 const char *where);
@@ -180,8 +181,8 @@ void tn__fault_fill(tn_fault *to, const tn_fault *from);
 tn_number tn__kernel_eval(const tn_kernel_ins *ins, tn_number a, tn_number b,
                           tn_number c, tn_dtype a_dtype);
 
-/* A readable listing of a program or kernel, for messages and tests. Free it
- * with tn__free. */
+/* Returns a readable listing of a program or kernel, for messages and tests.
+ * The caller frees it with tn__free. */
 char *tn__program_text(const tn_program *program);
 char *tn__kernel_text(const tn__kernel *kernel);
 

@@ -23,7 +23,7 @@ typedef struct tn__token {
     int kind;
     const char *text; /* points into the source text */
     size_t length;
-    int line, column; /* from 1; columns count bytes */
+    int line, column; /* position in the text, from 1; columns count bytes */
     int64_t integer;
     double number; /* value of a TN__TOKEN_FLOAT */
 } tn__token;

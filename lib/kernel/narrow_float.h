@@ -33,7 +33,8 @@ static inline tn__narrow_format tn__narrow_format_of(tn_dtype dtype)
                                    0x7f80, 0x7f80, 0x7fc0};
     case TN_F8E5M2:
         return (tn__narrow_format){2, -14, 0x80, 0x7b, 0x7c, 0x7b, 0x7e};
-    default: /* TN_F8E4M3, the "fn" kind: no infinity, NaN is all ones */
+    default: /* TN_F8E4M3 (torch.float8_e4m3fn) has no infinity; NaN is all
+              * ones */
         return (tn__narrow_format){3, -6, 0x80, 0x7e, 0x7e, 0x7e, 0x7f};
     }
 }
@@ -51,7 +52,7 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (magnitude == 0x7f800000)
         return sign | format.infinity;
 
-    /* |x| = significand * 2^(exponent - 23). An f32 subnormal has the exponent
+    /* |x| = significand * 2^(exponent - 23). A subnormal f32 has the exponent
      * of the smallest normal number and no leading one. */
     bool subnormal = magnitude >> 23 == 0;
     int exponent = subnormal ? -126 : (int)(magnitude >> 23) - 127;

@@ -43,7 +43,7 @@ static tn__node *parse_call(tn__parser *parser, const tn__token *name)
     char text[64] = {0};
     memcpy(text, name->text, name->length);
     tn__nodes args = {0};
-    if (!tn__parser_advance(parser)) /* "(" */
+    if (!tn__parser_advance(parser)) /* skip "(" */
         return NULL;
     if (parser->token.kind == ')') {
         if (!tn__parser_advance(parser))

@@ -1,5 +1,6 @@
-/* parse.h: the parser's state, and the parsing functions that files share.
- * def.c and math/math_parse.c parse whole definitions, parse.c expressions. */
+/* parse.h: parses the kernel language. This file has the parser's state and the
+ * functions that several files use. def.c and math/math_parse.c parse whole
+ * definitions, parse.c expressions. */
 #ifndef TN_LIB_KERNEL_PARSE_H
 #define TN_LIB_KERNEL_PARSE_H
 
@@ -52,7 +53,7 @@ bool tn__parser_is_reserved(const tn__parser *parser);
 
 /* A list of nodes of unknown length. */
 typedef struct tn__nodes {
-    tn__node **node; /* in the arena */
+    tn__node **node; /* array in the arena */
     uint32_t count, room;
 } tn__nodes;
 

@@ -82,7 +82,7 @@ bool tn__passes_gradient(const tn_kernel_ins *ins, int k,
     if (!tn__is_float(operand_dtype) || !tn__is_float(ins->dtype))
         return false;
     if (ins->op == TN_K_CAST && ins->dtype == operand_dtype)
-        return false; /* stop(x) */
+        return false; /* such a CAST is stop(x) */
     return ins->op == TN_K_CALL || ins->op == TN_K_CARRY || rule_text(ins, k);
 }
 

@@ -80,7 +80,7 @@ uint32_t tn__ssa_const(tn__ssa *ssa, tn_dtype dtype, double number);
 uint32_t tn__ssa_integer(tn__ssa *ssa, tn_dtype dtype, int64_t integer);
 /* Converts v to dtype. Returns v itself if v has that dtype. */
 uint32_t tn__ssa_cast(tn__ssa *ssa, uint32_t v, tn_dtype dtype);
-/* The value rounded as if stored to and loaded from a tensor of dtype. */
+/* Rounds v as if it was stored to a tensor of dtype and loaded again. */
 uint32_t tn__ssa_narrow(tn__ssa *ssa, uint32_t v, tn_dtype dtype);
 uint32_t tn__ssa_stop(tn__ssa *ssa, uint32_t v);
 uint32_t tn__ssa_reduce(tn__ssa *ssa, int kind, uint32_t v);
@@ -96,9 +96,9 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next);
 /* Removes all instructions from number `count` on, open loops included. */
 void tn__ssa_truncate(tn__ssa *ssa, size_t count);
 
-/* Appends a copy of instruction i of a kernel and stores its new number in map.
- * map translates operands; input and param translate the numbers of inputs and
- * parameters. Call it for each instruction in order. */
+/* Appends a copy of instruction i of a kernel and stores the copy's number in
+ * map[i]. Operands are translated by map, numbers of inputs and parameters by
+ * input[] and param[]. Call this for each instruction in order. */
 void tn__ssa_copy(tn__ssa *ssa, const tn__kernel *from, uint32_t i,
                   uint32_t *map, const int *input, const int *param);
 
@@ -131,7 +131,7 @@ bool tn__fn_mark_nans(const tn_kernel_fn *fn, tn_kernel_ins *ins);
 
 typedef struct tn__kernel_gradient_entry tn__kernel_gradient_entry;
 
-/* The allocation that contains a tn__kernel. */
+/* The allocation that contains a tn__kernel and what is derived from it. */
 typedef struct tn__kernel_box {
     tn__kernel kernel;         /* must be first */
     const uint32_t *fn_number; /* fn_number[i]: index of function i for
@@ -158,7 +158,7 @@ const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *input_dtype);
 bool tn__math_type_fn(const tn__math_item *item, tn_dtype type,
                       tn_dtype arg_dtype[4], tn__ssa *ssa,
                       uint32_t *out_result);
-/* Appends the derivative that a `d` item states for argument number arg. */
+/* Appends the derivative that a `d` item states for argument number `arg`. */
 bool tn__math_type_d(tn__ssa *ssa, const tn__math_item *item, int arg,
                      const uint32_t *values, uint32_t *out);
 

@@ -52,7 +52,8 @@ tn__common_type tn__type_common(const tn__typer *typer, const tn__value *value,
                                 int count);
 /* Returns the common type of one strong value of this dtype. */
 tn__common_type tn__common_type_of(tn_dtype dtype);
-/* Converts the value to the register type of `common`. */
+/* Converts a value to the register type of `common`. Returns the number of the
+ * converted value. */
 uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
                             const tn__common_type *common);
 /* Makes a typed value of register value `id`, which was computed in the common

@@ -9,8 +9,8 @@
 tn_status tn__print(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source)
 {
-    /* The constants are rounded under the default mode, since the text is
-     * cached for other threads. */
+    /* Constants are rounded in the standard floating-point state, since the
+     * text is cached for other threads. */
     tn__fpu_state before = tn__fpu_set();
     tn_status status = program
                            ? tn__print_program(target, program, plan, source)

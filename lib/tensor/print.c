@@ -23,7 +23,7 @@ typedef struct printer {
     tn__host_view view;
     tn__text text;
     bool summarize, floating;
-    bool whole, scientific; /* format of floating-point numbers */
+    bool whole, scientific; /* format of floating-point elements */
     int width;
     size_t line; /* length of the last line, to place the suffixes */
 } printer;
@@ -244,8 +244,8 @@ static void add_suffixes(printer *p)
     }
     char made_by[TN__GRAD_FN_BYTES] = "";
     if (tn__tensor_tracks(x) && tn__tensor_hook.grad_fn)
-        /* brings the tensor's history up to date, which does not change the
-         * tensor */
+        /* this brings the tensor's history up to date, which does not change
+         * the tensor */
         tn__tensor_hook.grad_fn((tn_tensor *)(uintptr_t)x, made_by);
     if (*made_by) {
         snprintf(suffix, sizeof suffix, "grad_fn=<%s>", made_by);

@@ -43,8 +43,8 @@ static tn__storage *storage_new(tn_device *device, tn__block *block,
 
 static bool give_reference(tn__storage *storage)
 {
-    /* The last holder needs no read-modify-write: no other thread can add a
-     * reference. */
+    /* The last holder needs no read-modify-write, since no other thread can add
+     * a reference. */
     return atomic_load_explicit(&storage->references, memory_order_acquire) ==
                1 ||
            atomic_fetch_sub_explicit(&storage->references, 1,

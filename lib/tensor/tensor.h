@@ -81,9 +81,9 @@ static inline bool tn__tensor_has(const tn_tensor *x, const char *call)
     return tn__object_has(x, &tn__tensor_class, call, "x");
 }
 
-/* Lets this thread's recording keep x's memory. */
+/* Lets this thread's recording keep the memory of x. */
 void tn__tensor_recorded(const tn_tensor *x);
-/* The drop function for tn__record_begin. */
+/* Drops the memory kept by a recording; the `drop` of tn__record_begin. */
 void tn__tensor_recorded_drop(void *storage);
 
 /* Returns the tensor's device buffer, for arguments of plugin calls. */

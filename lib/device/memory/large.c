@@ -22,7 +22,7 @@
 #define SHARED_SLAB (20u * MIB)
 #define OWN_UNIT (2u * MIB)
 
-/* Rounds up to the size of a block. */
+/* Rounds a request up to the size of a block, a multiple of large_unit. */
 static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
 {
     return (bytes + a->large_unit - 1) / a->large_unit * a->large_unit;

@@ -199,7 +199,8 @@ void tn__small_free(tn__allocator *a, tn__block *block)
     int class = (int)((block->bytes - 1) >> a->small_shift);
     tn__cache *cache = cache_get(a);
     if (TN__UNLIKELY(!cache)) {
-        /* A thread that only frees gets no cache, since making one can fail. */
+        /* A thread that only frees blocks gets no cache, since making a cache
+         * can fail. */
         tn__lock_take(&a->lock);
         block->next = a->small[class];
         a->small[class] = block;

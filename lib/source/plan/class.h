@@ -123,7 +123,8 @@ uint32_t tn__cache_candidates(const tn_program *program);
 /* Returns the number of work-groups that hides the latency of memory. */
 int64_t tn__target_max_groups(const tn_target *target);
 
-/* team.c: sets lanes and slots of a class, or that its rows are cached. */
+/* team.c: sets lanes and slots of a class, or that its rows are copied to local
+ * memory. */
 void tn__launch_class_set_team(tn__launch_class *class,
                                const tn_program *program,
                                const tn_target *target,

@@ -11,7 +11,7 @@
 
 enum { TN__MATMUL, TN__SCATTER, TN__SCAN, TN__SORT, TN__CONV };
 
-/* The contents of tn_plan.variant. */
+/* The fields packed into tn_plan.variant. */
 typedef struct tn__variant {
     unsigned primitive, dtype, ndim, kind; /* kind is the kind of a reduction or
                                             * conv, or 0 */
@@ -92,7 +92,8 @@ typedef struct tn__sorted {
     bool is_ready;             /* true if this step finds them sorted; else this
                                 * is a step of the sort */
     bool is_wide;              /* true if positions have 64 bits */
-    int64_t first_line, lines; /* lines of this step's batch */
+    int64_t first_line, lines; /* first line and number of lines of this step's
+                                * batch */
     int64_t keys, positions;   /* offsets in scratch memory, in units of 8
                                 * bytes */
     uint32_t steps;            /* number of steps of the whole plan */
@@ -110,14 +111,17 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
 
 void tn__define_sums(tn__text *text, const tn__variant *v, const char *type);
 void tn__define_matmul(tn__text *text, const tn__variant *v);
-/* Returns the name of the text that follows. */
+/* Prints the definitions of a scatter. Returns the name of the .cl file that
+ * follows them. */
 const char *tn__define_scatter(tn__text *text, const tn__variant *v,
                                const char *type);
 const char *tn__define_scan(tn__text *text, const tn__variant *v,
                             const char *type);
-/* Returns the name of the text that follows conv.cl. */
+/* Prints the definitions of a conv. Returns the name of the .cl file that
+ * follows conv.cl. */
 const char *tn__define_conv(tn__text *text, const tn__variant *v);
-/* Returns the name of the text that follows sort.cl. */
+/* Prints the definitions of a sort. Returns the name of the .cl file that
+ * follows sort.cl. */
 const char *tn__define_sort(tn__text *text, const tn__variant *v);
 
 #endif

@@ -26,7 +26,7 @@ typedef struct arguments {
     } side[2];
     int64_t start[2], size[2]; /* start of b's coordinates; extent of b */
     int64_t step[2];           /* b's coordinates are divided by it */
-    int64_t limit[2];          /* extent of c */
+    int64_t limit[2];          /* limits of c's coordinates, the extents of c */
     int64_t c_row, c_j[3];
     int64_t next[3];           /* TN__SIDE as digits of k */
     int64_t bias, bias_row;

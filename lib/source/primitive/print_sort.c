@@ -17,7 +17,7 @@ enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds of the variant, one for
                                                * each kernel */
 enum { SMALL = 1 }; /* flag of GROUP: the work-group is small */
 enum { WANTS_OUT = 1, WANTS_INDEX = 2 };
-enum { DIGIT, WITH_PREFIX, COMPARED }; /* TK_MODE of sort.cl */
+enum { DIGIT, WITH_PREFIX, COMPARED }; /* values of TK_MODE in sort.cl */
 
 /* FEW_MOST follows from an estimate, not measured: finding the rank of an
  * element among FEW_MOST elements costs as many reads, while a group's radix
@@ -100,7 +100,7 @@ static int64_t reserve(work *w, int64_t count, int64_t bytes)
     return at;
 }
 
-/* Decides on the batches, the steps and the layout of scratch memory. */
+/* Chooses the batches, the steps and the layout of scratch memory. */
 static void plan_memory(work *w)
 {
     const tn__variant *v = &w->p->v;

@@ -92,7 +92,8 @@ static void find_live(const part *list, uint32_t result, const bool *of,
     }
 }
 
-/* Restricts the marks of the whole program to a step whose rows are split. */
+/* Restricts the marks of the whole program to the instructions of a step whose
+ * rows are split. Returns false if memory runs out. */
 static bool mark_split_step(tn__printer *p, bool *listed, bool *marks)
 {
     const tn_program *program = p->program;

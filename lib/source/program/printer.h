@@ -49,7 +49,7 @@ typedef struct tn__printer {
 TN__PRINTF(2, 3)
 void tn__print_line(tn__printer *p, const char *format, ...);
 
-/* print_program.c: prints a program. */
+/* print_program.c: prints a program as source code. */
 tn_status tn__print_program(const tn_target *target, const tn_program *program,
                             const tn_plan *plan, tn_source *source);
 

@@ -10,8 +10,8 @@
  *   - Where memory is contiguous across rows, the team has slots * 4 work-items
  *     with four lanes each.
  *   - One work-item has a whole short row.
- *   - With split rows (row_split.c), a team has a share of a row in one of these
- *     ways.
+ *   - With split rows (row_split.c), a team has a share of a row in one of
+ *     these ways.
  *
  * All give the same bits, since the order of a reduction depends on the row
  * alone. */

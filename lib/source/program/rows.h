@@ -63,7 +63,7 @@ void tn__cache_memory(tn__printer *p);
 /* Prints the copy of a team's row to local memory, which waits until the whole
  * team is done with the previous row. */
 void tn__cache_fill(tn__printer *p);
-/* Declares here<k>, the position of element `k` of a chunk in local memory. */
+/* Declares here<k>, the index of element `k` of a chunk in local memory. */
 void tn__cache_positions(tn__printer *p, uint32_t operands, const char *k,
                          const char *chunk);
 
