@@ -56,7 +56,7 @@ typedef struct tn__context {
                        * tn__parallel_for */
     bool typing;      /* this thread holds the lock of
                        * kernel/math/math_functions.c */
-    bool captures;    /* the backward pass keeps its values
+    bool captures;    /* a backward pass returns the gradients of given tensors
                        * (autograd/backward_walk.c) */
     int native_depth; /* number of C operators that are running
                        * (ops/engine/call.c) */

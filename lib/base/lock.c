@@ -107,9 +107,10 @@ void tn__cancel_release(void)
         pthread_setcancelstate(tn__me.cancel_state, &(int){0});
 }
 
-/* Prepares to take a lock. During a fork, threads wait here, except those that
- * hold a lock, for which the fork waits, and those that run a job, for which
- * such threads may wait. */
+/* Prepares to take a lock. During a fork a thread waits here, with two
+ * exceptions. A thread that holds a lock does not wait, since the fork waits
+ * for it. A thread that runs a job does not wait, since a thread that holds a
+ * lock may wait for the job. */
 static void enter(tn__lock *lock)
 {
     if (TN__UNLIKELY(!atomic_load_explicit(&lock->listed,

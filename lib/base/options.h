@@ -13,9 +13,9 @@ typedef struct tn__options_head {
     size_t size;
 } tn__options_head;
 
-/* Returns the complete options of a call: the defaults, the caller's struct, or
- * `room`, which is filled from these two. Returns NULL with an error if the
- * options are invalid. */
+/* Returns the complete options of a call. The result is the defaults, the
+ * caller's struct, or `room`, which is filled from these two. Returns NULL with
+ * an error if the options are invalid. */
 const void *tn__options_resolve(const tn_options_type *type,
                                 const void *options, void *room);
 static inline const void *tn__options_of(const tn_options_type *type,

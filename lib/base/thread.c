@@ -33,7 +33,8 @@
 #define MAX_THREADS 1024
 #define SHARES 16 /* most shares of a job; with more threads, some threads begin
                    * with the same share */
-#define LINE 64   /* bytes of a cache line; each share has its own line */
+#define LINE 64   /* size of a cache line in bytes; no two shares are in one
+                   * line */
 #define SPIN 2000 /* reads of the counter before sleep, 20 to 60 us as
                    * measured */
 /* Spinning time in microseconds if each thread has a processor. A training step

@@ -146,7 +146,7 @@ tn_status tn__device_replay(tn_device *device,
  * such runs. `what` names the operator. */
 tn_status tn__host_run_begin(const char *what);
 
-/* ---- set by the rooms above ------------------------------------------ */
+/* ---- set by the folders above ------------------------------------------ */
 
 typedef tn_status tn__host_interpret(const tn_program *program,
                                      const tn_launch *launch,

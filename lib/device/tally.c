@@ -150,8 +150,9 @@ static double times_of(const counted *c, uint32_t number, double rounds)
  * its first operand. */
 static work cost(const tn_kernel_ins *ins, uint32_t in)
 {
-    /* Philox4x32-10: ten rounds of two products (two halves each) and four
-     * exclusive ors give four words; this is the cost of one word. */
+    /* PHILOX is the cost of one word of Philox4x32-10, which gives four words
+     * in ten rounds of two products (two halves each) and four exclusive
+     * ors. */
     enum { PRODUCTS = 10 * 2 * 2 / 4, PHILOX = PRODUCTS + 10 * 4 / 4 };
     double width = width_of(ins->dtype) > width_of(in) ? width_of(ins->dtype)
                                                        : width_of(in);

@@ -28,7 +28,7 @@ void tn__transfer_event_close(tn__transfer *transfer, tn_event *event);
 typedef struct tn__upload_copy {
     tn__block *block;
     uint64_t offset, bytes;
-    void *memory; /* from tn__transfer_memory */
+    void *memory; /* host memory that tn__transfer_memory returned */
 } tn__upload_copy;
 tn_status tn__transfer_copy(tn__transfer *transfer,
                             const tn__upload_copy *copy, int count,

@@ -30,7 +30,7 @@ typedef struct tn__work_kind {
     const void *(*find)(const tn_device *device);
     tn_status (*run)(tn_device *device, const void *found, void *args);
     void (*tally)(tn_device *device, const void *args);
-    bool declines; /* the plugin may decline; then primitives are used */
+    bool declines; /* the plugin may decline the work; primitives then do it */
     bool recorded; /* the device can capture the work in a replay */
 } tn__work_kind;
 extern const tn__work_kind tn__work_kinds[TN__WORK_KINDS];

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 typedef struct tn__arena {
-    struct tn__arena_block *blocks; /* owned, newest first */
+    struct tn__arena_block *blocks; /* owned list, newest first */
     size_t used;                    /* bytes used of the newest block */
 } tn__arena;
 

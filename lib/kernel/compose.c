@@ -20,7 +20,7 @@ typedef struct composition {
     struct composition *next;
 } composition;
 
-static composition *all; /* protected by `lock` */
+static composition *all; /* list of all compositions; `lock` guards it */
 static tn__lock lock = TN__LOCK_INIT;
 
 static bool fail_compose(const tn__kernel *consumer, const tn__kernel *producer,

@@ -19,7 +19,7 @@ enum tn__node_kind {
     TN__NODE_NAME,    /* field slot */
     TN__NODE_UNARY,   /* op is the token; kid[0] is the operand */
     TN__NODE_BINARY,  /* op is the token; kid[0] op kid[1] */
-    TN__NODE_CALL,    /* name; kids are the arguments */
+    TN__NODE_CALL,    /* name is the function's; kids are the arguments */
     TN__NODE_LOAD,    /* slot is an input's; kids are the indices; op is 1 if
                        * elements outside are read as 0 */
     TN__NODE_BLOCK,   /* kids are LETs, at most one WHILE, and the value */

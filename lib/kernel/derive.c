@@ -122,8 +122,8 @@ static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
     return *is_exp2 || strncmp(name, "exp_", 4) == 0;
 }
 
-/* Computes 1 - s for a logistic function s of z as the logistic function of -z,
- * which is exact to the last digit. */
+/* If instruction i is 1 - s for a logistic function s of z, computes it as the
+ * logistic function of -z, which is exact to the last digit. */
 static bool use_complement(derivation *d, uint32_t i)
 {
     const tn__kernel *kernel = d->kernel;

@@ -224,7 +224,7 @@ static int64_t divide(int64_t x, int64_t y)
 {
     if (y == 0)
         return 0;
-    if (y == -1) /* MIN / -1 overflows: negate, wrapping */
+    if (y == -1) /* MIN / -1 overflows, so x is negated, which wraps */
         return (int64_t)(0 - (uint64_t)x);
     return x / y;
 }

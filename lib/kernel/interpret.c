@@ -116,7 +116,7 @@ static void store_element(tn_dtype dtype, void *memory, int64_t i,
         i16 = (int16_t)(uint16_t)value.i;
         memcpy(at + 2 * i, &i16, 2);
         return;
-    default: /* I8, U8, and BOOL, which is stored as 0 or 1 */
+    default: /* I8, U8, and BOOL, whose byte is 0 or 1 */
         byte = (uint8_t)value.i;
         memcpy(at + i, &byte, 1);
         return;
@@ -274,8 +274,8 @@ static uint32_t number_at(const uint32_t *order, uint32_t i)
     return order ? order[i] : i;
 }
 
-/* Runs the region whose LOOP is order[first]; returns the index of its ENDLOOP.
- * A false WHILE ends the loop and drops the values of this round. */
+/* Runs the loop whose LOOP is order[first]. Returns the index of its ENDLOOP. A
+ * false WHILE ends the loop and drops the new carried values of this round. */
 static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
                          uint32_t first)
 {

@@ -51,10 +51,10 @@ static bool give_reference(tn__storage *storage)
                                      memory_order_acq_rel) == 1;
 }
 
-/* Drops a reference as give_reference does, of a storage with a history. The
+/* Drops a reference to a storage with a history, as give_reference does. The
  * history is freed when only saved values hold the storage. This runs under a
- * lock, so that the last caller reads both counts consistently. A saved value
- * decrements `saved` before its reference. */
+ * lock, so that the last caller reads `references` and `saved` consistently. A
+ * saved value decrements `saved` before its reference. */
 static __attribute__((noinline)) bool
 give_with_history(tn__storage *storage)
 {

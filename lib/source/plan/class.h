@@ -10,7 +10,8 @@ struct tn__launch_space;
 
 /* The class of a launch is everything that the text depends on besides the
  * program and the target. It is packed into tn_plan.variant. A program has rows
- * if it reduces over rows of elements; otherwise it only has elements.
+ * if it reduces over rows or has a result per row. Otherwise it is pointwise:
+ * it only has elements.
  *
  * A chunk is TN_CHUNK elements of a row. A lane is one of the TN_LANES
  * accumulators of a reduction. A team is the work-items that share a row. */
@@ -18,8 +19,8 @@ typedef struct tn__launch_class {
     bool is_rows;      /* true if the program has rows */
     uint32_t outer;    /* number of merged dimensions over the elements, or over
                         * the rows */
-    uint32_t row;      /* number of merged dimensions within a row; 0 without
-                        * rows */
+    uint32_t row;      /* number of merged dimensions within a row; 0 if
+                        * pointwise */
     bool is_wide;      /* true if indices need 64 bits */
     bool in_buffer;    /* true if the argument words are in a buffer */
     bool is_unit;      /* true if all innermost strides are 0 or 1 */
@@ -36,10 +37,10 @@ typedef struct tn__launch_class {
     uint32_t lanes;
     bool cached;       /* true if a team first copies the operands that several
                         * stages load to local memory (row_cache.c) */
-    /* Without rows: side of the square tile of elements that a work-group
-     * processes; 0 without tiles. The work-group loads the operands of
-     * `transposed`, which are contiguous along the second innermost dimension,
-     * through local memory. */
+    /* For a pointwise program: side of the square tile of elements that a
+     * work-group processes; 0 without tiles. The work-group loads the operands
+     * of `transposed`, which are contiguous along the second innermost
+     * dimension, through local memory. */
     uint32_t tile;
     uint32_t transposed; /* bit k is set if operand k is loaded so; is_unit is
                           * false then */

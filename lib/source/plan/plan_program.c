@@ -91,8 +91,9 @@ static bool vectors_align(const int64_t *stride, uint32_t ndim,
  * contiguous operand, if all contiguous operands are aligned for it.
  * Neighbouring work-items then access neighbouring vectors, so that a GPU
  * coalesces the accesses. (CPUs need no vectors here, since the compiler
- * vectorizes the loop over work-items.) `rows` is the space of the rows whose
- * elements `inner` has; NULL without rows. */
+ * vectorizes the loop over work-items.) `inner` is the space of the elements,
+ * and `rows` that of the rows they are in; rows is NULL for a pointwise
+ * program. */
 static void find_vector(tn__launch_class *class, const tn_program *program,
                         const tn_launch *launch, const tn__launch_space *inner,
                         const tn__launch_space *rows)

@@ -1,4 +1,4 @@
-/* plan_tiles.c: decides when a program without rows works by square tiles
+/* plan_tiles.c: decides when a pointwise program works by square tiles
  * (tiles.c), as for a copy of a transposed matrix. */
 #include <base/error.h>
 #include <source/plan/class.h>

@@ -118,9 +118,9 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 
 /* ---- by sorted indices ------------------------------------------------- */
 
-/* The scatter with reordered dimensions: first the dimensions along which
+/* The scatter with reordered dimensions. First come the dimensions along which
  * indices differ, then those along which lines share indices, then the
- * scatter's own. */
+ * scatter's own dimension. */
 typedef struct reordered {
     uint32_t ndim;
     int64_t extent[TN_MAX_NDIM], keys, width; /* keys, width: number of points

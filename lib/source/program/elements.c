@@ -1,4 +1,5 @@
-/* elements.c: prints the loop over the elements of a program without rows.
+/* elements.c: prints the loop over the elements of a pointwise program (without
+ * reductions and results per row).
  *
  * With TN_TARGET_CHUNKED a work-item has contiguous elements, and the compiler
  * vectorizes the innermost loop. Otherwise neighbouring work-items have

@@ -81,7 +81,7 @@ void tn__cache_find_saved(tn__printer *p, bool *marks);
 void tn__print_statements(tn__printer *p, const uint32_t *order, uint32_t first,
                           uint32_t end);
 
-/* elements.c: prints the loop over the elements of a program without rows. */
+/* elements.c: prints the loop over the elements of a pointwise program. */
 void tn__print_elements(tn__printer *p);
 /* vectors.c: returns the operands among `used` of which a work-item processes
  * class.vector elements at once; declares their types tk_v_<dtype>. */

@@ -1,10 +1,10 @@
-/* tiles.c: prints loops over square tiles, for programs without rows whose
+/* tiles.c: prints loops over square tiles, for pointwise programs whose
  * operands are contiguous along different dimensions, as in the copy of a
  * transposed matrix.
  *
- * If neighbouring work-items were neighbours along one of the two dimensions,
- * they would access distant elements of operands contiguous along the other. So
- * a work-group processes a square tile over both dimensions. It loads the
+ * If neighbouring work-items were neighbours along dimension x, they would
+ * access distant elements of the operands that are contiguous along dimension
+ * y. So a work-group processes a square tile over x and y. It loads the
  * transposed operands, which are contiguous along the second innermost
  * dimension, in their own order to local memory. Then it computes with
  * neighbours along the innermost dimension.
