@@ -246,7 +246,7 @@ static tn_status leave_after(tn_device *device, const char *what,
     return status;
 }
 
-/* Ends a call that has waited for the submitted work. */
+/* Waits for the submitted work, then ends the call. */
 static tn_status leave_waited(tn_device *device, const char *what)
 {
     if (tn__timeline_is_live())
