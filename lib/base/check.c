@@ -1,4 +1,4 @@
-/* check.c: errors for arguments that are not a live object of the expected
+/* check.c: records errors for arguments that are no live object of the expected
  * kind. */
 #include <base/error.h>
 #include <base/state.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "a tensor", "an optimizer". */
+/* Returns the article of a kind, for "a tensor" and "an optimizer". */
 static const char *article(const char *kind)
 {
     return strchr("aeiou", kind[0]) ? "an" : "a";
@@ -24,7 +24,8 @@ bool tn_object_check_kind(const void *object, const char *kind,
     const tn__object *o = object;
     if (o && kind && (uintptr_t)o % _Alignof(tn__object) == 0 &&
         o->mark == TN__OBJECT_MARK) {
-        /* Equal strings usually have one address: the linker merges them. */
+        /* Equal strings usually have one address, since the linker merges
+         * them. */
         if (o->type->name == kind || strcmp(kind_of(o, o->type), kind) == 0)
             return true;
     }
@@ -62,12 +63,12 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         return false;
     }
     if ((uintptr_t)object % 2 != 0)
-        kind = "scope"; /* handles of scopes are odd numbers */
+        kind = "scope"; /* a scope's handle is an odd number */
     else if ((uintptr_t)object % _Alignof(tn__object) == 0) {
         gone = object->mark == TN__OBJECT_DEAD;
         if (gone && object->type == &tn__class_dead)
             kind = kind_of(object, object->was);
-        else if (gone) /* it is being destroyed */
+        else if (gone) /* the object is being destroyed */
             kind = wanted ? wanted : "object";
         else if (object->mark == TN__OBJECT_MARK)
             kind = kind_of(object, object->type);

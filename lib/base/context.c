@@ -1,4 +1,4 @@
-/* context.c: see context.h. */
+/* context.c: the per-thread state of the library (context.h). */
 #include <base/context.h>
 
 #include <pthread.h>
@@ -11,8 +11,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* Destructors of other rooms that run after this one may record errors and so
- * allocate again; pthreads then calls this again. */
+/* Frees the thread's memory when it ends. Destructors of other folders that run
+ * after this one may record errors and so allocate again; pthreads then calls
+ * this again. */
 static void all_free(void *context)
 {
     (void)context;

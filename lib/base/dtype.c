@@ -1,4 +1,5 @@
-/* dtype.c: names, sizes and promotion of the dtypes, and the version. */
+/* dtype.c: returns names, sizes and promotion of the dtypes, and the
+ * version. */
 #include <tenon/base.h>
 
 #include <string.h>
@@ -39,7 +40,7 @@ const char *tn_dtype_name(tn_dtype dtype)
     return is_dtype(dtype) ? table[dtype].name : "none";
 }
 
-/* PyTorch's other names. */
+/* PyTorch's other names of dtypes, such as "float" and "half". */
 static const struct {
     const char *name;
     tn_dtype dtype;
@@ -76,8 +77,9 @@ static bool is_float8(tn_dtype dtype)
     return dtype == TN_F8E4M3 || dtype == TN_F8E5M2;
 }
 
-/* torch.promote_types: bool, then integers, then floats; within a kind the
- * wider. In the two special cases neither type can represent the other. */
+/* Promotes as torch.promote_types: bool, then integers, then floats; within a
+ * kind the wider. In the two special cases neither type can represent the
+ * other. */
 tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
 {
     if (!is_dtype(a) || !is_dtype(b))
@@ -94,5 +96,6 @@ tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
     size_t na = table[a].bytes, nb = table[b].bytes;
     if (na != nb)
         return na > nb ? a : b;
-    return fa ? TN_F32 : TN_I16; /* f16 with bf16; u8 with i8 */
+    return fa ? TN_F32 : TN_I16; /* f16 with bf16 gives f32, u8 with i8 gives
+                                  * i16 */
 }

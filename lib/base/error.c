@@ -1,8 +1,9 @@
 /* error.c: the pending error of each thread, as text and as data.
  *
- * A thread allocates storage for both at its first error and keeps it. If that
- * fails, only the code is recorded. The text does not contain the module path:
- * code that rewords an error would otherwise repeat it. */
+ * A thread allocates storage for text and data at its first error and keeps the
+ * storage. If allocation fails, only the code is recorded. The text does not
+ * contain the module path, since code that rewords an error would otherwise
+ * repeat it. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/plain.h>
@@ -15,15 +16,15 @@
 struct tn__error_storage {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
-    /* Results of tn_error and tn_error_info. */
-    char message[TN__ERROR_BYTES + 512]; /* path and words */
+    /* The fields below hold results of tn_error and tn_error_info. */
+    char message[TN__ERROR_BYTES + 512]; /* module path and words */
     tn_error_details details;
     tn_error_tensor tensor[TN_ERROR_TENSORS];
     const tn_error_tensor *list[TN_ERROR_TENSORS];
     char who[64], argument[sizeof((tn__error_mark *)0)->name];
 };
 
-/* The text of an error for which there was no storage. */
+/* Returns the text of an error for which there was no storage. */
 static const char *plain_words(void)
 {
     switch (tn__me.pending) {
@@ -37,8 +38,8 @@ static const char *plain_words(void)
     }
 }
 
-/* The storage of the pending error; NULL: none is pending, or it has no
- * storage. */
+/* Returns the storage of the pending error; NULL if no error is pending or it
+ * has no storage. */
 static struct tn__error_storage *stored(void)
 {
     return tn__me.pending ? tn__me.error : NULL;
@@ -78,7 +79,8 @@ const char *tn__error_words(void)
     return !tn__me.pending ? "" : tn__me.error ? tn__me.error->words : plain_words();
 }
 
-/* Texts may quote user input; a message must be one line. */
+/* Replaces line breaks, since texts may quote user input and a message must be
+ * one line. */
 static void one_line(char *text)
 {
     for (; *text; text++)
@@ -86,11 +88,12 @@ static void one_line(char *text)
             *text = ' ';
 }
 
-/* Bytes that replace "{", "{!", ":" within marks, and "}" while a text is
- * printed. */
+/* These bytes replace "{", "}", the ":" within marks, and the "!" of "{!" while
+ * a text is printed. */
 enum { OPEN = 1, CLOSE, SHOWN, FAULT };
 
-/* Does this brace begin a mark? "{.dim = 1}" and "{...}" are quoted C. */
+/* Whether this brace begins a mark. In "{.dim = 1}" and "{...}", which are
+ * quoted C, it does not. */
 static bool is_mark(const char *brace)
 {
     const char *c = brace + 1 + (brace[1] == '!');
@@ -100,8 +103,8 @@ static bool is_mark(const char *brace)
 }
 
 /* Copies the format, with these bytes instead of the braces of marks. Returns
- * the number of marks; 0 also if the format does not fit, which the library's
- * own formats always do. */
+ * the number of marks. Returns 0 also if the format does not fit; the library's
+ * own formats always fit. */
 static int mark_format(char *out, size_t room, const char *format)
 {
     int count = 0;
@@ -127,8 +130,8 @@ static int mark_format(char *out, size_t room, const char *format)
     return count;
 }
 
-/* Reads the mark at text, after its OPEN, and writes its visible part to *to.
- * Returns the end of the mark. */
+/* Reads the mark that begins at `text`, after its OPEN, and writes its visible
+ * part to *to. Returns the end of the mark. */
 static const char *read_mark(const char *text, char **to, const char *words,
                              tn__error_mark *mark)
 {
@@ -155,9 +158,9 @@ static const char *read_mark(const char *text, char **to, const char *words,
     return *text ? text + 1 : text;
 }
 
-/* Extracts the marks from words. expected: the number of marks in the format.
- * If there are more, a printed value contains such bytes, and none is treated
- * as a mark. */
+/* Extracts the marks from words. `expected` is the number of marks in the
+ * format. If words has more, a printed value contains such bytes, and nothing
+ * is treated as a mark. */
 static void take_marks(char *words, tn__error_facts *facts, int expected)
 {
     int found = 0;
@@ -180,7 +183,8 @@ static void take_marks(char *words, tn__error_facts *facts, int expected)
     *to = 0;
 }
 
-/* Length of the function's name that begins a text of this format; 0: none. */
+/* Returns the length of the function's name that begins a text of this format;
+ * 0 if there is none. */
 static int name_length(const char *format, va_list args)
 {
     int n = 0;
@@ -195,8 +199,8 @@ static int name_length(const char *format, va_list args)
     return format[n] == ':' && format[n + 1] == ' ' ? n : 0;
 }
 
-/* Prints into words and finds the function's name; with_marks: also the
- * marks. */
+/* Prints an error's text into words and finds the function's name, and the
+ * marks if with_marks. */
 static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
                         bool with_marks, const char *format, va_list args)
 {
@@ -240,7 +244,7 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     return code;
 }
 
-/* Reports the pending error to the handler, once. */
+/* Calls the error handler for the pending error, at most once. */
 static void report(void)
 {
     if (!tn__me.pending || !tn__handler_is_active())
@@ -354,7 +358,7 @@ bool tn__error_is_from(const char *name)
            memcmp(tn__me.error->words, name, length) == 0;
 }
 
-/* Replaces `length` bytes at `at` with text; later marks move with their
+/* Replaces `length` bytes at `at` with text, and moves later marks with their
  * text. */
 static void replace(int at, int length, const char *text)
 {
@@ -384,7 +388,8 @@ void tn__error_prefix(const char *format, ...)
     tn__plain_vprint(front, sizeof front - 2, format, args);
     va_end(args);
     one_line(front);
-    const char *end = strstr(front, ": "); /* "recompute: when ..." */
+    const char *end = strstr(front, ": "); /* the name ends at the first ": ",
+                                            * as in "recompute: when ..." */
     tn__me.error->facts.who = (int)(end ? (size_t)(end - front) : strlen(front));
     strcat(front, ": ");
     replace(0, 0, front);
@@ -503,7 +508,7 @@ static void show_tensor(int i)
     tn__me.error->list[i] = to;
 }
 
-/* The details of an error without storage. */
+/* Returns the details of an error without storage. */
 static const tn_error_details *plain_details(void)
 {
     static const tn_error_details details[] = {

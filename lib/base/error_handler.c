@@ -1,11 +1,11 @@
-/* error_handler.c: the program's handler of errors, called where they arise. */
+/* error_handler.c: calls the program's error handler where an error arises. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/lock.h>
 
 #include <stdatomic.h>
 
-static tn__lock lock = TN__LOCK_INIT; /* of handler and handler_context */
+static tn__lock lock = TN__LOCK_INIT; /* guards handler and handler_context */
 static tn_error_handler handler;
 static void *handler_context;
 static atomic_bool is_set;

@@ -1,13 +1,14 @@
-/* fpu.h: the standard floating-point state, in which results are bit-exact:
- * round to nearest, subnormals kept, no traps. Executors set it on every thread
- * that they use and restore the caller's state afterwards. A program linked
- * with -ffast-math, or a host language, may have set flush-to-zero. */
+/* fpu.h: sets the standard floating-point state, in which results are
+ * bit-exact: round to nearest, subnormals kept, no traps. Executors set it on
+ * every thread that they use and restore the caller's state afterwards. The
+ * caller's state can differ: a program linked with -ffast-math, or a host
+ * language, may have set flush-to-zero. */
 #ifndef TN_LIB_BASE_FPU_H
 #define TN_LIB_BASE_FPU_H
 
 #include <stdint.h>
 
-/* The control word of this thread's floating-point unit. */
+/* The control word of a thread's floating-point unit. */
 typedef uint64_t tn__fpu_state;
 
 static inline tn__fpu_state tn__fpu_read(void)
@@ -23,7 +24,7 @@ static inline tn__fpu_state tn__fpu_read(void)
 #endif
 }
 
-/* Is it the standard state, apart from the exception flags? */
+/* Whether this is the standard state, apart from the exception flags. */
 static inline int tn__fpu_is_plain(tn__fpu_state state)
 {
 #if defined(__x86_64__)
@@ -44,19 +45,20 @@ static inline void tn__fpu_restore(tn__fpu_state state)
 #endif
 }
 
-/* Sets the standard state; returns the one to restore. */
+/* Sets the standard state. Returns the previous state, for tn__fpu_restore. */
 static inline tn__fpu_state tn__fpu_set(void)
 {
     tn__fpu_state before = tn__fpu_read();
 #if defined(__x86_64__)
-    tn__fpu_restore(0x1f80); /* all exceptions masked, DAZ and FTZ off */
+    tn__fpu_restore(0x1f80); /* all exceptions are masked, DAZ and FTZ are
+                              * off */
 #else
     tn__fpu_restore(0);
 #endif
     return before;
 }
 
-/* x rounded to float in the standard state, whatever the caller has set.
+/* Rounds x to float in the standard state, whatever state the caller has set.
  * volatile keeps the conversion between the two changes of state. */
 static inline float tn__fpu_single(double x)
 {

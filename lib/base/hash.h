@@ -1,7 +1,6 @@
-/* hash.h: 128-bit hash, one 64-bit word at a time, with the mixing of
- * MurmurHash3_x64_128 (A. Appleby, public domain). The result for the same
- * words is the same on every machine, because it names files of compiled
- * programs. */
+/* hash.h: a 128-bit hash, fed one 64-bit word at a time, with the mixing of
+ * MurmurHash3_x64_128 (A. Appleby, public domain). The hash of the same words
+ * is the same on every machine, because it names files of compiled programs. */
 #ifndef TN_LIB_BASE_HASH_H
 #define TN_LIB_BASE_HASH_H
 
@@ -40,7 +39,7 @@ static inline void tn__hash_finish(uint64_t h[2])
     h[1] += h[0];
 }
 
-/* Adds the bytes, and their number. */
+/* Adds bytes and their number to the hash. */
 static inline void tn__hash_bytes(uint64_t h[2], const void *data,
                                   size_t bytes)
 {

@@ -1,11 +1,10 @@
-/* lifetime.c: TENON_DEBUG=scopes: records the origin and the end of each
- * object.
+/* lifetime.c: records the origin and the end of each object, for
+ * TENON_DEBUG=scopes.
  *
  * If a program uses an object after its scope was closed, the error should name
  * the object and the scope. With this switch on, the memory of a dead object is
  * not reused, and a hash table by address has a record of each object. That is
- * slow and takes much memory, so it is off by default.
- */
+ * slow and takes much memory, so it is off by default. */
 #include <base/error.h>
 #include <base/context.h>
 #include <base/lock.h>
@@ -17,17 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most dead objects held: with tensors and their records some 100 MB. */
+/* Most dead objects that are held. With tensors and their records this is some
+ * 100 MB. */
 #define DEAD_MAX 262144
 #define BUCKETS 65536
 
 typedef struct lifetime {
-    struct lifetime *next; /* of the same bucket */
+    struct lifetime *next; /* next record of the same bucket */
     const tn__object *object;
-    const char *made_by; /* operator; NULL: not known */
+    const char *made_by; /* operator that made the object; NULL if not known */
     const tn_path *made_in;
     tn__release_cause cause;
-    uint64_t scope; /* its handle; 0: the root scope */
+    uint64_t scope; /* handle of the scope that freed the object; 0 for the root
+                     * scope */
     const void *opener;
     const tn_path *opened_in;
 } lifetime;
@@ -42,7 +43,7 @@ static bool limit_logged;
 /* ---- the switch --------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool chosen; /* by tn_debug_set */
+static bool chosen; /* true if tn_debug_set was called */
 
 static tn_status choose(const char *names)
 {
@@ -100,7 +101,8 @@ static lifetime **slot_of(const tn__object *object)
     return at;
 }
 
-/* The object's record, made if there is none. NULL: out of memory. */
+/* Returns the object's record, which is made if there is none; NULL if memory
+ * runs out. */
 static lifetime *record_of(const tn__object *object)
 {
     lifetime **at = slot_of(object);
@@ -113,7 +115,8 @@ void tn__lifetime_begin(const tn__object *object)
 {
     tn__lock_take(&lock);
     lifetime *record = object->type->origin ? NULL : record_of(object);
-    if (record) { /* perhaps of an earlier object at this address */
+    if (record) { /* the record may be that of an earlier object at this
+                   * address */
         record->made_by = tn__outermost_op();
         record->made_in = tn__me.location.path;
     }

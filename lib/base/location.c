@@ -1,8 +1,8 @@
 /* location.c: the running operator, and the paths of modules.
  *
  * A path is interned: it is allocated once, with its text, and never freed,
- * because tensors and errors that refer to it may outlive the model. Their
- * number is that of distinct module paths in the program. */
+ * since tensors and errors that refer to it may outlive the model. There are as
+ * many paths as distinct module paths in the program. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/state.h>
@@ -19,9 +19,9 @@ const char *tn__outermost_op(void)
 
 struct tn_path {
     const tn_path *outer;
-    tn_path *next; /* of the same bucket */
-    size_t name;   /* where in text its own name begins */
-    char text[];   /* the whole path */
+    tn_path *next; /* next path of the same bucket */
+    size_t name;   /* index in text at which the module's own name begins */
+    char text[];   /* the whole path, with the outer modules */
 };
 
 #define BUCKETS 1024
@@ -40,7 +40,7 @@ static tn_path *make(const tn_path *outer, const char *name)
 {
     size_t before = outer ? strlen(outer->text) + 1 : 0;
     size_t length = strlen(name) + 1;
-    /* Not counted as live: it is never freed, by design. */
+    /* The path is not counted as live, since it is never freed. */
     tn_path *path = tn__memory_take(sizeof *path + before + length, false);
     if (!path)
         return NULL;

@@ -1,4 +1,4 @@
-/* lock.c: see lock.h. */
+/* lock.c: locks that are safe with fork() and pthread_cancel(). */
 #include <base/lock.h>
 
 #include <base/context.h>
@@ -8,7 +8,8 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn__lock *list;
-static atomic_bool forking; /* threads that hold no lock wait to take one */
+static atomic_bool forking; /* true while a fork runs; threads that hold no lock
+                             * then wait to take one */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void pause_shortly(void)
@@ -16,8 +17,9 @@ static void pause_shortly(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-/* Takes all locks that the calling thread does not hold, or none. The locks
- * have no global order, so this must not block while it holds one. */
+/* Takes all locks that the calling thread does not hold. Returns false and
+ * takes none if one is held by another thread. The locks have no global order,
+ * so this must not block while it holds one. */
 static bool take_all(void)
 {
     for (tn__lock *l = list; l; l = l->next) {
@@ -105,8 +107,10 @@ void tn__cancel_release(void)
         pthread_setcancelstate(tn__me.cancel_state, &(int){0});
 }
 
-/* A fork waits for threads that hold a lock, and these may wait for threads of
- * the pool. So neither kind waits for the fork. */
+/* Prepares to take a lock. During a fork a thread waits here, with two
+ * exceptions. A thread that holds a lock does not wait, since the fork waits
+ * for it. A thread that runs a job does not wait, since a thread that holds a
+ * lock may wait for the job. */
 static void enter(tn__lock *lock)
 {
     if (TN__UNLIKELY(!atomic_load_explicit(&lock->listed,

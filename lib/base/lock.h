@@ -1,8 +1,9 @@
-/* lock.h: the library's locks, which are safe with fork() and pthread_cancel().
+/* lock.h: the library's locks (mutexes), which are safe with fork() and
+ * pthread_cancel().
  *
- * fork() waits until no other thread holds one, so in the child the data that
- * they guard is consistent and every lock can be taken. A thread that holds one
- * cannot be cancelled. */
+ * fork() waits until no other thread holds one of these locks. So in the child
+ * the data that the locks guard is consistent, and every lock can be taken. A
+ * thread that holds a lock cannot be cancelled. */
 #ifndef TN_LIB_BASE_LOCK_H
 #define TN_LIB_BASE_LOCK_H
 
@@ -12,14 +13,15 @@
 
 typedef struct tn__lock {
     pthread_mutex_t mutex;
-    _Atomic(const void *) owner; /* the context of the thread that holds it */
+    _Atomic(const void *) owner; /* &tn__me of the thread that holds the lock */
     atomic_bool listed;
-    struct tn__lock *next, *previous; /* list of all locks ever taken */
+    struct tn__lock *next, *previous; /* list of all locks that were ever
+                                       * taken */
 } tn__lock;
 
 #define TN__LOCK_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER}
 void tn__lock_init(tn__lock *lock);
-/* The lock must not be held. */
+/* Destroys a lock that no thread holds. */
 void tn__lock_destroy(tn__lock *lock);
 
 void tn__lock_take(tn__lock *lock);
@@ -28,9 +30,9 @@ void tn__lock_give(tn__lock *lock);
 /* Releases the lock, waits for the condition, and takes the lock again. */
 void tn__lock_wait(tn__lock *lock, pthread_cond_t *condition);
 
-/* Disables cancellation of this thread until the matching release; they nest.
- * For code that owns memory or files and makes system calls, which are
- * cancellation points. */
+/* Disables cancellation of this thread until the matching release. The calls
+ * may nest. They are for code that owns memory or files and makes system calls,
+ * which are cancellation points. */
 void tn__cancel_hold(void);
 void tn__cancel_release(void);
 

@@ -1,4 +1,4 @@
-/* memory.c: counted malloc, whose failures record an error.
+/* memory.c: allocates memory, counts blocks, and records an error on failure.
  *
  * Pooled objects (object_pool.c) count as allocations too, so that tests which
  * make the n-th allocation fail do not depend on the contents of the free

@@ -1,10 +1,9 @@
-/* object.c: destroying counted objects.
+/* object.c: destroys reference-counted objects.
  *
  * A destroyed object drops the objects that it holds, which may be destroyed in
- * turn. A chain of a million nodes must not need a million stack frames, so
- * only the outermost destroy runs at once; the others wait in a list of the
- * thread.
- */
+ * turn. A chain of a million nodes must not need a million stack frames. So
+ * only the outermost destroy runs at once; the other objects wait in a list of
+ * the thread. */
 #include <base/object.h>
 #include <base/context.h>
 
@@ -42,8 +41,8 @@ void tn__unref(void *pointer)
     tn__object *object = pointer;
     if (!object)
         return;
-    /* The last holder needs no locked instruction: no other thread can change
-     * the count. */
+    /* The last holder needs no locked instruction, since no other thread can
+     * change the count. */
     if (atomic_load_explicit(&object->references, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&object->references, 1,
                                   memory_order_acq_rel) == 1)

@@ -1,8 +1,9 @@
-/* object_pool.c: free lists of small blocks, one set for each thread.
+/* object_pool.c: pools of small blocks, with free lists for each thread.
  *
  * Each block is allocated by malloc separately, so a thread that ends can free
- * all blocks in its lists. If one thread allocates what another frees, the
- * second one's list would grow without bound, so lists have a maximum length.
+ * all blocks in its lists. If one thread allocates what another thread frees,
+ * the second thread's list would grow without bound, so lists have a maximum
+ * length.
  *
  * Blocks are reused last in, first out, while they are in the cache. The memory
  * of objects, which callers may still point to, is reused first in, first
@@ -16,10 +17,11 @@
 
 #include <stdlib.h>
 
-#define LIST_MAX 4096 /* most free blocks of a thread, for each pool */
+#define LIST_MAX 4096 /* most free blocks of one pool in a thread */
 
 static tn__lock register_lock = TN__LOCK_INIT;
-static int pool_count = 1; /* index 0: not registered */
+static int pool_count = 1; /* pools are numbered from 1; 0 is a pool not
+                            * registered */
 
 static void pool_register(tn__pool *pool)
 {
@@ -68,8 +70,8 @@ void *tn__pool_take_object(tn__pool *pool)
             tn__object *object = dead->head;
             dead->head = object->next_dead;
             dead->count--;
-            /* Freed 64 objects ago, so it may have left the cache: prefetch it
-             * for the next take. */
+            /* The next object was freed 64 objects ago, so it may have left the
+             * cache. It is prefetched for the next take. */
             __builtin_prefetch(dead->head, 1);
             __builtin_prefetch((char *)dead->head + 64, 1);
             __builtin_prefetch((char *)dead->head + 192, 1);

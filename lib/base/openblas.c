@@ -1,12 +1,13 @@
-/* openblas.c: see openblas.h.
+/* openblas.c: loads OpenBLAS, with the best kernels for the processor.
  *
  * An OpenBLAS that does not know the processor falls back to kernels of 2004.
- * That of Debian 12 (0.3.21) runs its SSE3 kernels ("Prescott") on an Emerald
- * Rapids Xeon, which take 3 to 4 times as long as its AVX-512 kernels. It reads
- * the name of its kernels from the environment once, when it is loaded. So this
- * file asks for the name of the kernels in use. If the processor supports
- * better ones, it loads the library again with their name in the environment.
- * OPENBLAS_CORETYPE, if the user has set it, takes precedence. */
+ * The OpenBLAS of Debian 12 (0.3.21) runs its SSE3 kernels ("Prescott") on an
+ * Emerald Rapids Xeon, which take 3 to 4 times as long as its AVX-512 kernels.
+ * OpenBLAS reads the name of its kernels from the environment once, when it is
+ * loaded. So this file asks OpenBLAS for the name of the kernels in use. If the
+ * processor supports better kernels, the library is loaded again with their
+ * name in the environment. If the user has set OPENBLAS_CORETYPE, that name is
+ * kept. */
 #include <base/error.h>
 #include <base/openblas.h>
 #include <base/platform.h>
@@ -25,11 +26,11 @@ static bool find(void *library, const char *name, void *function_pointer)
     return symbol != NULL;
 }
 
-/* The kernels that OpenBLAS should use instead of `taken`; NULL if those are
- * the best. */
+/* Returns the name of the kernels that OpenBLAS should use instead of `taken`;
+ * NULL if those are the best. */
 static const char *better_kernels(const char *taken)
 {
-    /* Without AVX2: all of x86-64 before Haswell. */
+    /* OpenBLAS's names of x86-64 kernels that do not use AVX2. */
     static const char *const sse_or_avx[] = {
         "Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Sandybridge",
         "Atom", "Nano", "Opteron", "Opteron_SSE3", "Barcelona", "Bobcat",
@@ -46,11 +47,12 @@ static const char *better_kernels(const char *taken)
     return there >= TN__AVX512 ? "SkylakeX" : "Haswell";
 }
 
-/* The environment is the only way to choose the kernels. Another thread may
- * call getenv meanwhile. glibc does not move the initial environment array, but
- * it moves one that the program has extended (before 2.41 the other thread may
- * then read freed memory). A program with such threads should set
- * OPENBLAS_CORETYPE itself before it starts. */
+/* Loads the library again with other kernels. The environment is the only way
+ * to choose the kernels. Another thread may call getenv meanwhile. glibc does
+ * not move the initial environment array, but it moves an array that the
+ * program has extended (before 2.41 the other thread may then read freed
+ * memory). A program with such threads should set OPENBLAS_CORETYPE itself
+ * before it starts. */
 static void *open_again(void *library, const char *taken, const char *kernels)
 {
     tn__log(2, "OpenBLAS took its %s kernels for this processor: loaded again "

@@ -1,11 +1,12 @@
-/* options.c: determines which options a call sets.
+/* options.c: finds which options (optional arguments) a call sets, and checks
+ * them.
  *
- * A macro passes the options of a call as the text in the source. Options that
- * are not in the text have their defaults, so zero is a value like any other.
- * Commas within brackets and quotes are part of a value. Parsing takes some
- * nanoseconds per character, so results are cached. The cache compares the text
- * and the type, not addresses: after a library is unloaded, another text may
- * have the same address. */
+ * A macro passes the options of a call as the text in the source, such as ".dim
+ * = 1, .keepdim = true". Options that are not in the text have their defaults,
+ * so zero is a value like any other. Commas within brackets and quotes are part
+ * of a value. Parsing takes some nanoseconds per character, so results are
+ * cached. The cache compares the text and the type, not addresses, since
+ * another text may have the same address after a library was unloaded. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/options.h>
@@ -83,8 +84,8 @@ static const char *skip_blank(const char *s)
     return s;
 }
 
-/* The end of an option: the next comma outside brackets and quotes, or the end
- * of the text. */
+/* Returns the end of an option, which is the next comma outside brackets and
+ * quotes, or the end of the text. */
 static const char *piece_end(const char *s)
 {
     int depth = 0;
@@ -110,13 +111,15 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* Options found so far, a bit each. given: set, wholly or in part; counted: the
- * count of a list is set; parts: a part is set. */
+/* The options found so far in a text. Bit i stands for option i. In `given` it
+ * is set if the option is set wholly or in part; in `counted`, if the count of
+ * a list is set; in `parts`, if a part of the option is set. */
 typedef struct reading {
     uint64_t given, counted, parts;
 } reading;
 
-/* The end of a designator, such as ".dim[0]" of ".dims.dim[0]". */
+/* Returns the end of the rest of a designator, such as ".dim[0]" of
+ * ".dims.dim[0]". */
 static const char *skip_part(const char *at, const char *end)
 {
     while (*at == '.' || *at == '[') {
@@ -133,7 +136,7 @@ static const char *skip_part(const char *at, const char *end)
 }
 
 /* Parses ".name = value", or ".name.part = value" and ".name[0] = value", which
- * set a part of an option. False, with an error, for anything else. */
+ * set a part of an option. Returns false with an error for other text. */
 static bool read_piece(const tn_options_type *type, const char *s,
                        const char *end, reading *to)
 {
@@ -169,7 +172,7 @@ static bool read_piece(const tn_options_type *type, const char *s,
     return true;
 }
 
-/* The options that a text sets, a bit each. */
+/* Finds the options that a text sets. Bit i stands for option i. */
 static bool read_text(const tn_options_type *type, const char *text,
                       uint64_t *given, uint64_t *parts)
 {
@@ -193,15 +196,16 @@ static bool read_text(const tn_options_type *type, const char *text,
 
 /* ---- cache -------------------------------------------------------------- */
 
-/* The parsed form of a text. Entries are written once and never removed, so
- * threads read them without a lock. If all places for a text are occupied, it
- * is parsed each time. */
+/* The parsed form of a text, an entry of a hash table. Entries are written once
+ * and never removed, so threads read them without a lock. If all entries where
+ * a text may be stored are occupied, the text is parsed each time. */
 typedef struct known_text {
     const tn_options_type *type;
-    uint64_t given;  /* options that are set, a bit each */
-    uint64_t parts;  /* options of which parts are set */
-    uint32_t end;    /* where the last of them ends in the struct */
-    bool has_checks; /* not all of them are TN_OPTION_PLAIN */
+    uint64_t given;  /* bit i is set if the text sets option i */
+    uint64_t parts;  /* bit i is set if the text sets a part of option i */
+    uint32_t end;    /* end of the last of these options in the struct, in
+                      * bytes */
+    bool has_checks; /* true if one of these options is not TN_OPTION_PLAIN */
     char text[];
 } known_text;
 
@@ -250,7 +254,8 @@ static void remember(const known_text *new, const char *text)
     }
 }
 
-/* Parses a text that is not cached. False, with an error, if it is invalid. */
+/* Parses a text that is not cached. Returns false with an error if it is
+ * invalid. */
 static bool read_new(const tn_options_type *type, const char *text,
                      known_text *new)
 {
@@ -276,17 +281,18 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
     const tn_option *o = &type->option[i];
     const char *at = (const char *)own + o->offset;
     const char *fallback = (const char *)type->defaults + o->offset;
-    if (o->kind == TN_OPTION_LIST) /* no memcmp: it has padding */
+    if (o->kind == TN_OPTION_LIST) /* a list has padding, so no memcmp */
         return ((const tn_dims_list *)(const void *)at)->count < 0;
     if (memcmp(at, fallback, o->bytes) == 0)
         return true;
-    if (o->kind == TN_OPTION_STRING) { /* equal text at another address */
+    if (o->kind == TN_OPTION_STRING) { /* the text may be equal at another
+                                        * address */
         const char *a, *b;
         memcpy(&a, at, sizeof a);
         memcpy(&b, fallback, sizeof b);
         return a && b && strcmp(a, b) == 0;
     }
-    if (o->kind == TN_OPTION_NUMBER) { /* -0 is 0 */
+    if (o->kind == TN_OPTION_NUMBER) { /* -0 equals 0 */
         double a, b;
         memcpy(&a, at, sizeof a);
         memcpy(&b, fallback, sizeof b);
@@ -295,7 +301,8 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
     return false;
 }
 
-/* Is option i the list form of the option before it, as dims of dim? */
+/* Whether option i is the list form of the option before it, as `dims` is of
+ * `dim`. */
 static bool is_list_of_last(const tn_options_type *type, int i)
 {
     if (!i || type->option[i].kind != TN_OPTION_LIST)
@@ -305,8 +312,8 @@ static bool is_list_of_last(const tn_options_type *type, int i)
     return strncmp(one, all, length) == 0 && strcmp(all + length, "s") == 0;
 }
 
-/* Is option i the rule form of option `other`, as padding_rule of padding and
- * paddings? */
+/* Whether option i is the rule form of option `other`, as `padding_rule` is of
+ * `padding` and `paddings`. */
 static bool is_rule_of(const tn_options_type *type, int i, int other)
 {
     const char *rule = type->option[i].name, *name = type->option[other].name;
@@ -340,8 +347,8 @@ static bool check_string(const tn_options_type *type, int i, const void *own,
     return true;
 }
 
-/* C initialises the count of a list from a bare number, C++ from a bare
- * brace. */
+/* Refuses a list that was given as a bare number (C) or bare brace (C++), which
+ * would initialise the list's count. */
 static bool refuse_bare(const tn_options_type *type, int i)
 {
     const char *name = type->option[i].name;
@@ -376,7 +383,7 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
            refuse_both(type, i - 1, i);
 }
 
-/* An option can be "none" only if that is its default. */
+/* Checks that an option is "none" only if that is its default. */
 static bool check_none(const tn_options_type *type, int i, const void *own)
 {
     const tn_option *o = &type->option[i];
@@ -398,8 +405,9 @@ static bool check_none(const tn_options_type *type, int i, const void *own)
 }
 
 /* Checks the values: required strings are not NULL, "none" is allowed, and no
- * two options set the same thing. given: the options in the text; all, for a
- * whole struct. parts: lists of which the text sets count and numbers. */
+ * two options set the same thing. `given` has the options in the text, or all
+ * options for a whole struct. `parts` has the lists of which the text sets the
+ * count and numbers. */
 static bool check_values(const tn_options_type *type, const void *own,
                          uint64_t given, uint64_t parts)
 {
@@ -423,7 +431,7 @@ static void copy_given(const tn_options_type *type, char *own,
     for (const tn_option *o = type->option; given; o++, given >>= 1) {
         if (!(given & 1))
             continue;
-        if (o->bytes == 8) /* constant sizes: memcpy is inlined */
+        if (o->bytes == 8) /* memcpy of a constant size is inlined */
             memcpy(own + o->offset, theirs + o->offset, 8);
         else if (o->bytes == sizeof(tn_dims_list))
             memcpy(own + o->offset, theirs + o->offset, sizeof(tn_dims_list));
@@ -434,7 +442,8 @@ static void copy_given(const tn_options_type *type, char *own,
     }
 }
 
-/* The members that are completely within the first `bytes` bytes. */
+/* Returns the members that are completely within the first `bytes` bytes. Bit i
+ * stands for option i. */
 static uint64_t within(const tn_options_type *type, size_t bytes)
 {
     uint64_t given = 0;
@@ -444,7 +453,8 @@ static uint64_t within(const tn_options_type *type, size_t bytes)
     return given;
 }
 
-/* Resolves a whole struct: all of its members are set. */
+/* Resolves options that were passed as a whole struct, which sets all of its
+ * members. */
 static const void *resolve_whole(const tn_options_type *type,
                                  const tn__options_head *head, void *room)
 {
@@ -540,8 +550,8 @@ tn_status tn_options_check_needs(const tn_options_type *type, const void *own,
 
 /* ---- by name ------------------------------------------------------------ */
 
-/* The section filled by TN_OPTIONS_LISTED. Weak: a test program may have
- * none. */
+/* The section of the program that TN_OPTIONS_LISTED fills. The symbols are
+ * weak, since a test program may have no such section. */
 extern const tn_options_type *const __start_tn_options[]
     __attribute__((weak, visibility("hidden")));
 extern const tn_options_type *const __stop_tn_options[]

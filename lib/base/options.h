@@ -1,4 +1,5 @@
-/* options.h: reading the options of a call (<tenon/options.h>). */
+/* options.h: reads the options of a call (<tenon/options.h>), which are the
+ * optional arguments that PyTorch takes as keywords. */
 #ifndef TN_LIB_BASE_OPTIONS_H
 #define TN_LIB_BASE_OPTIONS_H
 
@@ -6,14 +7,15 @@
 
 #include <tenon/options.h>
 
-/* Every struct of options begins with these. */
+/* Every struct of options begins with these members. */
 typedef struct tn__options_head {
     const char *given;
     size_t size;
 } tn__options_head;
 
-/* The complete options of a call: the defaults, the caller's struct, or `room`,
- * filled with both. NULL, with an error, if the options are invalid. */
+/* Returns the complete options of a call. The result is the defaults, the
+ * caller's struct, or `room`, which is filled from these two. Returns NULL with
+ * an error if the options are invalid. */
 const void *tn__options_resolve(const tn_options_type *type,
                                 const void *options, void *room);
 static inline const void *tn__options_of(const tn_options_type *type,
@@ -25,7 +27,7 @@ static inline const void *tn__options_of(const tn_options_type *type,
     return tn__options_resolve(type, options, room);
 }
 
-/* Records the error of tn_options_check_needs, for options that are not in a
+/* Records the error of tn_options_check_needs for options that are not in a
  * struct. */
 tn_status tn__options_refuse_need(const char *call, const tn_option_need *need);
 

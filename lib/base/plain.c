@@ -1,4 +1,4 @@
-/* plain.c: see plain.h. */
+/* plain.c: prints and parses numbers in the C locale, rounded to nearest. */
 #include <base/plain.h>
 
 #include <fenv.h>
@@ -15,8 +15,8 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* The thread's own settings. On x86 the C library may read the rounding mode of
- * the x87 or of the SSE unit, so both are set. */
+/* The thread's own settings, to be restored. On x86 the C library may read the
+ * rounding mode of the x87 or of the SSE unit, so both are set. */
 typedef struct modes {
     locale_t locale;
     int rounding;

@@ -1,4 +1,4 @@
-/* plain.h: printing and parsing numbers in the C locale, rounded to nearest,
+/* plain.h: prints and parses numbers in the C locale, rounded to nearest,
  * whatever locale and rounding mode the program has set. */
 #ifndef TN_LIB_BASE_PLAIN_H
 #define TN_LIB_BASE_PLAIN_H
@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* As snprintf. */
+/* As snprintf and vsnprintf. */
 int tn__plain_print(char *out, size_t room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int tn__plain_vprint(char *out, size_t room, const char *format, va_list args);

@@ -1,4 +1,5 @@
-/* platform.c: functions whose implementation depends on the system. */
+/* platform.c: functions whose implementation depends on the operating
+ * system. */
 #include <base/platform.h>
 
 #include <dlfcn.h>
@@ -46,7 +47,7 @@ void tn__code_place(const void *address, char *text, size_t room)
     if (!address || !dladdr(address, &info) || !info.dli_fname)
         return;
     const char *slash = strrchr(info.dli_fname, '/');
-    /* The address is a return address, which is after the call: minus 1. */
+    /* A return address is after the call, so 1 is subtracted. */
     snprintf(text, room, "%s+0x%zx", slash ? slash + 1 : info.dli_fname,
              (size_t)((const char *)address - (const char *)info.dli_fbase) -
                  1);
@@ -70,17 +71,18 @@ tn__vectors tn__processor_vectors(void)
 #endif
 }
 
-/* Open-file-description locks belong to an open file, not to a process: they
- * exclude threads of one process too, and an unlock takes effect although a
- * forked child has a copy of the descriptor. */
+/* Locks a byte of a file by an open-file-description lock. Such locks belong to
+ * an open file, not to a process. So they exclude threads of one process too,
+ * and an unlock takes effect although a forked child has a copy of the
+ * descriptor. */
 #ifdef F_OFD_SETLK
 static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
 {
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
-    lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have 32 bits */
+    lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have only 32 bits */
     int result;
-    /* Polled: valgrind does not know that F_OFD_SETLKW blocks, and would let no
-     * other thread run meanwhile. */
+    /* The lock is polled. valgrind does not know that F_OFD_SETLKW blocks, and
+     * would let no other thread run meanwhile. */
     while ((result = fcntl(fd, F_OFD_SETLK, &lock)) &&
            (errno == EINTR || errno == EAGAIN || errno == EACCES))
         usleep(2000);
@@ -115,7 +117,8 @@ void tn__file_let_go(int fd)
 bool tn__library_folder(char *out, size_t room)
 {
     Dl_info info;
-    /* A data address: ISO C has no cast from a function to void *. */
+    /* This is the address of data, since ISO C has no cast from a function to
+     * void *. */
     static const char here = 0;
     if (!dladdr(&here, &info) || !info.dli_fname)
         return false;
@@ -132,7 +135,8 @@ bool tn__library_folder(char *out, size_t room)
 
 #if defined(__linux__)
 
-/* The start of a small file as text; false if it cannot be read. */
+/* Reads the start of a small file as text. Returns false if it cannot be
+ * read. */
 static bool read_text(const char *path, char *out, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -150,7 +154,7 @@ static bool read_text(const char *path, char *out, size_t room)
     return length > 0;
 }
 
-/* quota / period, rounded up; INT_MAX for "no quota". */
+/* Returns quota / period, rounded up; INT_MAX if there is no quota. */
 static int quota_count(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0 || quota / period >= INT_MAX - 1)
@@ -158,7 +162,8 @@ static int quota_count(long long quota, long long period)
     return (int)((quota + period - 1) / period);
 }
 
-/* cgroup v2: "200000 100000" or "max 100000". */
+/* Returns the quota of a cgroup v2, whose file has "200000 100000" or "max
+ * 100000". */
 static int quota_v2(const char *folder)
 {
     char path[PATH_MAX + 16], text[64];
@@ -183,9 +188,9 @@ static int quota_v1(const char *folder)
     return quota_count(quota, atoll(text));
 }
 
-/* The least quota of a group and its ancestors. Within a container the group's
- * path may not exist below the mount; then the quota of the mount's root is
- * used. */
+/* Returns the least quota of a group and its ancestors. Within a container the
+ * group's path may not exist below the mount; then the quota of the mount's
+ * root is used. */
 static int quota_walk(const char *mount, const char *group,
                       int (*quota)(const char *folder))
 {
@@ -227,7 +232,8 @@ static int cgroup_count(void)
     char *rest;
     for (char *line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest)) {
-        /* "0::/user.slice" (v2) or "4:cpu,cpuacct:/docker/..." (v1) */
+        /* the line is "0::/user.slice" (v2) or "4:cpu,cpuacct:/docker/..."
+         * (v1) */
         char *controllers = strchr(line, ':');
         char *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group)
@@ -247,7 +253,7 @@ static int cgroup_count(void)
 
 static int affinity_count(void)
 {
-    /* A fixed cpu_set_t ends at 1024 processors. */
+    /* The set is allocated, since a cpu_set_t ends at 1024 processors. */
     for (int room = 1024; room <= 1024 * 1024; room *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)room);
         if (!set)

@@ -1,5 +1,5 @@
-/* platform.h: what differs between compilers, processors and systems. All
- * `#ifdef`s of the library for them are here and in platform.c. */
+/* platform.h: hides what differs between compilers, processors and systems. All
+ * `#ifdef`s of the library for such differences are here and in platform.c. */
 #ifndef TN_LIB_BASE_PLATFORM_H
 #define TN_LIB_BASE_PLATFORM_H
 
@@ -22,8 +22,9 @@
 #define TN__TSAN 1
 #endif
 
-/* Memory checkers must see every block, so there are no free lists under them.
- * The bodies of dead objects are poisoned; their headers stay readable. */
+/* Under AddressSanitizer there are no free lists, since a memory checker must
+ * see every block. The bodies of dead objects are poisoned; their headers stay
+ * readable. */
 #if defined(TN__ASAN) && !defined(TN_PLAIN_ALLOC)
 #define TN_PLAIN_ALLOC 1
 #endif
@@ -37,7 +38,8 @@
 #define TN__UNPOISON(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-/* The same, also for valgrind; takes some nanoseconds. */
+/* Poisons memory as TN__POISON does, also for valgrind. Takes some
+ * nanoseconds. */
 #if !defined(TN__ASAN) && defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -49,9 +51,10 @@
 #define TN__HIDE(address, bytes) TN__POISON(address, bytes)
 #endif
 
-/* For the few bytes that every operator reads. The general TLS model costs a
- * call of some 5 ns at each access. This one uses static TLS, which is scarce
- * if libtenon is dlopened, so it is for pointers and flags, not for buffers. */
+/* Thread-local storage for the few bytes that every operator reads. The general
+ * TLS model costs a call of some 5 ns at each access. The initial-exec model
+ * uses static TLS, which is scarce if libtenon is dlopened, so it is for
+ * pointers and flags, not for buffers. */
 #if defined(__GNUC__) && defined(__ELF__)
 #define TN__HOT_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 #else
@@ -61,7 +64,7 @@
 #define TN__LIKELY(x) __builtin_expect(!!(x), 1)
 #define TN__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* One iteration of a spin loop. */
+/* Tells the processor that this is an iteration of a spin loop. */
 static inline void tn__cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -71,36 +74,36 @@ static inline void tn__cpu_relax(void)
 #endif
 }
 
-/* The value of an environment variable; NULL if it is unset or empty, or if the
- * program is setuid or setgid. */
+/* Returns the value of an environment variable; NULL if the variable is unset
+ * or empty, or if the program is setuid or setgid. */
 const char *tn__env(const char *name);
 
 /* Lets the system reclaim the whole pages within this memory, which is from
- * malloc. Their contents then are zero or unchanged. */
+ * malloc. The contents of those pages become zero or stay unchanged. */
 void tn__memory_discard(void *address, size_t bytes);
 
-/* "train+0x1234": the program or library that contains a code address, and the
- * offset, as addr2line reads it. "" if unknown. */
+/* Describes a code address as "train+0x1234": the program or library that
+ * contains it, and the offset, as addr2line reads it. "" if unknown. */
 void tn__code_place(const void *address, char *text, size_t room);
 
-/* Processors that this process may use: by affinity, limited by the cgroup
- * quota. At least 1. */
+/* Returns the number of processors that this process may use, at least 1. The
+ * number follows from the affinity and the cgroup quota. */
 int tn__processor_count(void);
 
-/* The widest float vectors that processor and system support (x86-64; elsewhere
- * TN__PLAIN_VECTORS). */
+/* The widest float vectors that processor and system support on x86-64. On
+ * other processors it is TN__PLAIN_VECTORS. */
 typedef enum tn__vectors { TN__PLAIN_VECTORS, TN__AVX2, TN__AVX512 } tn__vectors;
 tn__vectors tn__processor_vectors(void);
 
-/* Waits for the exclusive lock of this place (a byte) of the file and takes it.
- * The lock lasts until the open file is closed everywhere or until
- * tn__file_let_go. If the system has only whole-file locks, all places are one.
- * False: locking failed. */
+/* Waits for the exclusive lock of the byte `place` of a file and takes it. The
+ * lock lasts until the open file is closed in all processes or until
+ * tn__file_let_go. If the system has only whole-file locks, one lock serves all
+ * bytes. Returns false if locking failed. */
 bool tn__file_hold(int fd, uint64_t place);
 void tn__file_let_go(int fd);
 
-/* The folder of the shared object (or program) that contains this library,
- * without a trailing slash. False if unknown. */
+/* Finds the folder of the shared object (or program) that contains this
+ * library, without a trailing slash. Returns false if it is unknown. */
 bool tn__library_folder(char *out, size_t room);
 
 #endif

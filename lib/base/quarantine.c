@@ -1,10 +1,10 @@
-/* quarantine.c: the memory of dead objects (object.h).
+/* quarantine.c: withholds the memory of dead objects from reuse (object.h).
  *
- * A pointer to an object whose scope was closed must not come to point to a new
- * object at once. So the memory is withheld, with its header, for some time.
- * Pools have queues of their own (object_pool.c). This file has those of
- * objects allocated by malloc, and of threads that have ended.
- */
+ * A program may keep a pointer to an object whose scope was closed. That
+ * pointer must not come to point to a new object at once, so the memory, with
+ * its header, is withheld for some time. Pools have their own queues of dead
+ * objects (object_pool.c). This file has the queues of objects allocated by
+ * malloc, and the queue of threads that have ended. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most dead objects of threads that have ended or have no queue. */
+/* Most dead objects in the queue of threads that have ended or have no
+ * queue. */
 #define ORPHANS_MAX 4096
-/* The body of a larger block is returned to the system at once; the header
+/* If a block is larger, its body is returned to the system at once; the header
  * stays. */
 #define LARGE_BYTES 65536
 
@@ -40,15 +41,16 @@ void tn__quarantine_orphan(tn__object *object)
         tn__quarantine_free(oldest);
 }
 
-/* The queue of a kind; NULL if memory runs out. There are few kinds. */
+/* Returns this thread's queue of a kind of object, which is made if there is
+ * none; NULL if memory runs out. There are few kinds. */
 static tn__quarantine *queue_of(tn__state *state, const void *kind)
 {
     for (size_t i = 0; i < state->class_count; i++)
         if (state->by_class[i].kind == kind)
             return &state->by_class[i].dead;
     if (state->class_count == state->class_room) {
-        /* Not tn__alloc: tests that make the n-th allocation fail must not
-         * depend on this one. */
+        /* This is not tn__alloc, since tests that make the n-th allocation fail
+         * must not depend on this allocation. */
         size_t room = state->class_room ? state->class_room * 2 : 16;
         tn__class_quarantine *by_class =
             realloc(state->by_class, room * sizeof *by_class);
@@ -67,7 +69,7 @@ void tn__object_free(void *pointer, size_t bytes)
     tn__object *object = pointer;
     tn__state *state = tn__me.state;
     const void *kind = object->type;
-    /* The block of a user's object begins with its class: user_object.c. */
+    /* The block of a user's object begins with its class (user_object.c). */
     if (object->type->front)
         memcpy(&kind, (char *)object - object->type->front, sizeof kind);
     object->was = object->type;

@@ -1,4 +1,4 @@
-/* raw_memory.c: malloc that fails on demand (for tests) and records no
+/* raw_memory.c: a malloc that fails on demand, for tests, and records no
  * error. */
 #include <base/memory.h>
 #include <base/platform.h>

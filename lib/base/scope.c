@@ -1,13 +1,13 @@
 /* scope.c: scopes, which own the objects that calls make.
  *
- * The scopes of a thread nest. One array has the objects of all of them, and a
- * scope is the index at which its part begins. So opening a scope costs a few
- * stores, and passing objects to the outer scope needs no memory.
+ * The scopes of a thread nest. One array has the objects of all scopes, and a
+ * scope is the index at which its part of the array begins. So opening a scope
+ * costs a few stores, and passing objects to the outer scope needs no memory.
  *
- * A tn_scope * is a handle that is never used twice, not an address. A scope
- * that was closed, or that belongs to another thread, is so detected without
- * access to freed memory. Handles are odd numbers, unlike addresses of objects.
- */
+ * A tn_scope * is a handle that is never used twice, not an address. So a scope
+ * that was closed, or that belongs to another thread, is detected without
+ * access to freed memory. Handles are odd numbers, unlike addresses of
+ * objects. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -18,9 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With more objects in a root scope, the log warns that a scope is missing. */
+/* If a root scope has more objects, the log warns that a scope is missing. */
 #define ROOT_LIMIT 100000
-#define HANDLE_RANGE 1048576 /* handles that a thread reserves at a time */
+#define HANDLE_RANGE 1048576 /* number of handles that a thread reserves at a
+                              * time */
 
 static _Atomic uint64_t handle_ranges;
 
@@ -29,8 +30,8 @@ static bool is_scope_handle(const void *pointer)
     return (uintptr_t)pointer & 1;
 }
 
-/* Checks an argument of keep, drop and the like; false with an error
- * recorded. */
+/* Checks an argument of tn_keep, tn_drop and the like. Returns false with an
+ * error recorded if it is no live object. */
 static bool is_object(const tn__object *object, const char *what,
                       const char *argument)
 {
@@ -49,7 +50,8 @@ static uint64_t handle_make(tn__state *state)
     return state->next_handle++ * 2 + 1;
 }
 
-/* Appends a frame. The root scope is frame 0, made when first needed. */
+/* Appends a frame (an open scope). The root scope is frame 0, which is made
+ * when first needed. */
 static bool frame_push(tn__state *state, uint64_t handle, const void *opener)
 {
     if (TN__UNLIKELY(state->frame_count == state->frame_room)) {
@@ -139,7 +141,7 @@ void *tn__scope_own(void *pointer)
     return object;
 }
 
-/* The frame of this slot, usually the innermost. */
+/* Returns the frame that has this index of the array, usually the innermost. */
 static tn__frame *frame_of(tn__state *state, size_t slot)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -148,7 +150,7 @@ static tn__frame *frame_of(tn__state *state, size_t slot)
     return frame;
 }
 
-/* Removes the holes of the innermost frame. */
+/* Removes the holes (removed items) of the innermost frame. */
 static void frame_compact(tn__state *state)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -165,9 +167,10 @@ static void frame_compact(tn__state *state)
 }
 
 /* Removes an object from its scope; the scope's reference passes to the caller.
- * That leaves a hole. Holes at the end of the innermost frame are removed at
- * once, others when they are half of its items, so that a loop that makes one
- * object and drops the one before stays small. */
+ * The item becomes a hole. Holes at the end of the innermost frame are removed
+ * at once; other holes are removed when half of the frame's items are holes. So
+ * a loop that makes an object and drops the previous one needs little
+ * memory. */
 static void item_remove(tn__state *state, tn__object *object)
 {
     size_t slot = object->slot;
@@ -188,7 +191,7 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
-/* Frees the objects of all frames from number `floor` on, youngest first. A
+/* Frees the objects of all frames from frame `floor` on, youngest first. A
  * destructor may add objects to the scope, or open and close scopes, so each
  * step reads the state anew. */
 static void frames_pop(tn__state *state, size_t floor)
@@ -236,8 +239,8 @@ tn_scope *tn_scope_open(void)
     return tn__scope_open_at(__builtin_return_address(0));
 }
 
-/* The frame of a handle; NULL, and TN_ERR_STATE recorded, if none is open in
- * this thread. */
+/* Returns the frame of a handle; NULL with TN_ERR_STATE recorded if no such
+ * scope is open in this thread. */
 static tn__frame *frame_find(const tn_scope *scope, const char *what)
 {
     tn__state *state = tn__me.state;
@@ -273,8 +276,9 @@ bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
         return false;
     tn__state *state = tn__me.state;
     size_t first = frame->first, floor = (size_t)(frame - state->frame);
-    /* The objects that this scope (or one inside it) owns move to the start of
-     * its part, which then becomes the end of the outer scope's part. */
+    /* The objects of this scope (or of a scope inside it) that are results move
+     * to the start of the scope's part of the array, which then becomes the end
+     * of the outer scope's part. */
     size_t moved = 0;
     for (int i = 0; i < count; i++) {
         tn__object *object = objects[i];
@@ -283,7 +287,7 @@ bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
             continue;
         size_t slot = object->slot;
         if (slot < first + moved)
-            continue; /* of an outer scope, or moved already */
+            continue; /* the object is an outer scope's, or was moved already */
         tn__object *other = state->item[first + moved];
         state->item[slot] = other;
         if (other)

@@ -1,7 +1,7 @@
 /* size.h: saturating arithmetic on sizes.
  *
  * Sizes come from callers, and views with strides of 0 may have more elements
- * than there is memory. All sums and products of sizes use these functions. A
+ * than fit in memory. So all sums and products of sizes use these functions. A
  * result that does not fit is the greatest (or least) int64_t, a size that no
  * tensor and no allocation can have. The allocation, or the making of the
  * tensor, then fails with an error that names the operator. */
@@ -34,8 +34,9 @@ static inline int64_t tn__size_mul(int64_t a, int64_t b)
                : product;
 }
 
-/* The bytes of count elements; SIZE_MAX, a size that no allocation and no array
- * of a caller can have, if that overflows or count is negative. */
+/* Returns the bytes of `count` elements of `each` bytes. If the product
+ * overflows or count is negative, returns SIZE_MAX, a size that no allocation
+ * and no array of a caller can have. */
 static inline size_t tn__size_bytes(int64_t count, size_t each)
 {
     size_t bytes;
@@ -45,11 +46,11 @@ static inline size_t tn__size_bytes(int64_t count, size_t each)
 }
 
 /* The most elements that an operator processes. 2^56 elements would take years,
- * and numbers computed from it (bytes, ends of tiles) still fit in 64 bits.
- * Only views with strides of 0 can have more. */
+ * and sizes computed from this number (bytes, ends of tiles) still fit in 64
+ * bits. Only views with strides of 0 can have more elements. */
 #define TN__SIZE_SPAN (INT64_C(1) << 56)
 
-/* Converts to int64_t, saturating; NaN becomes 0. */
+/* Converts x to int64_t, saturating; NaN becomes 0. */
 static inline int64_t tn__size_from_double(double x)
 {
     return x != x         ? 0

@@ -1,4 +1,4 @@
-/* state.c: making and freeing the state of a thread. */
+/* state.c: makes and frees a thread's scopes and free lists. */
 #include <base/context.h>
 #include <base/state.h>
 #include <base/error.h>
@@ -10,14 +10,16 @@
 
 static tn__lock all_lock = TN__LOCK_INIT;
 static tn__state *all;
-static _Atomic int64_t ended_taken, ended_given; /* of threads that have ended */
+static _Atomic int64_t ended_taken, ended_given; /* sums over threads that have
+                                                  * ended */
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* Destructors of objects may use the state, so it is freed last. If something
- * needs a state even later, a new one is made and pthreads calls this again. */
+/* Frees the state when the thread ends. Destructors of objects may use the
+ * state, so it is freed last. If code needs a state even later, a new one is
+ * made and pthreads calls this again. */
 static void state_free(void *pointer)
 {
     tn__state *state = pointer;
@@ -76,7 +78,8 @@ void tn__state_end(void)
     state_free(state);
 }
 
-/* Objects taken from and given to pools since start, in all threads. */
+/* Returns how many objects all threads took from pools and gave back since the
+ * start. */
 static void pool_totals(int64_t *taken, int64_t *given)
 {
     tn__lock_take(&all_lock);

@@ -1,5 +1,5 @@
-/* state.h: the scopes and free lists of a thread. Used by the files of base
- * only. */
+/* state.h: a thread's scopes, free lists and quarantines. Only the files of
+ * this folder include it. */
 #ifndef TN_LIB_BASE_STATE_H
 #define TN_LIB_BASE_STATE_H
 
@@ -10,56 +10,64 @@
 
 #include <stdlib.h>
 
-/* Most pools that have free lists; further ones use malloc. */
+/* Most pools that have free lists. Further pools use malloc. */
 #define TN__MAX_POOLS 64
 
 typedef struct tn__free_list {
-    void *head; /* each free block begins with the address of the next */
+    void *head; /* first free block; a free block begins with the address of the
+                 * next */
     int64_t count;
 } tn__free_list;
 
-/* Dead objects, the oldest first. */
+/* A queue of dead objects, the oldest first. */
 typedef struct tn__quarantine {
     tn__object *head, *tail;
     int64_t count;
 } tn__quarantine;
 
-/* The quarantine of one class of objects that malloc allocated. kind: the
+/* The quarantine of one class of objects that malloc allocated. `kind` is the
  * tn__class, or the tn_object_class of a user's object. */
 typedef struct tn__class_quarantine {
     const void *kind;
     tn__quarantine dead;
 } tn__class_quarantine;
 
-/* An open scope: the items from `first` up to the first of the next frame. */
+/* An open scope. It has the items of tn__state.item from `first` up to the
+ * `first` of the next frame. */
 typedef struct tn__frame {
-    uint64_t handle; /* the tn_scope * of the program; 0: the root scope */
+    uint64_t handle; /* the program's tn_scope *, as a number; 0 for the root
+                      * scope */
     size_t first;
-    size_t hole_count;   /* items that were removed */
-    const void *opener;  /* for messages: address of the call that opened it, */
-    const tn_path *path; /*   and the module */
+    size_t hole_count;   /* number of items that were removed */
+    const void *opener;  /* code address of the call that opened the scope, for
+                          * messages */
+    const tn_path *path; /* module in which the scope was opened */
 } tn__frame;
 
 typedef struct tn__state {
     tn__free_list pool[TN__MAX_POOLS];
-    tn__quarantine by_pool[TN__MAX_POOLS]; /* for pools of objects */
-    tn__class_quarantine *by_class; /* owned */
+    tn__quarantine by_pool[TN__MAX_POOLS]; /* quarantines of pools of objects */
+    tn__class_quarantine *by_class; /* owned array */
     size_t class_count, class_room;
-    /* Blocks taken from and given to pools: written by this thread only, read
-     * by the statistics. */
+    /* Number of blocks taken from pools and given back. Only this thread writes
+     * the numbers; the statistics read them. */
     _Atomic int64_t taken, given;
 
-    tn__object **item; /* owned; a NULL item is a hole */
+    tn__object **item; /* owned array of objects; a NULL item is a hole (a
+                        * removed object) */
     size_t item_count, item_room;
-    tn__frame *frame; /* owned; frame[0] is the root scope */
+    tn__frame *frame; /* owned array of open scopes; frame[0] is the root
+                       * scope */
     size_t frame_count, frame_room;
-    uint64_t next_handle, last_handle; /* range of handles of this thread */
-    bool root_logged; /* the growth of the root scope was logged */
+    uint64_t next_handle, last_handle; /* handles that this thread may still
+                                        * give to scopes */
+    bool root_logged; /* true if the log was told that the root scope grows */
 
-    struct tn__state *next, *previous; /* list of all threads' */
+    struct tn__state *next, *previous; /* list of all threads' states */
 } tn__state;
 
-/* Made on first use; NULL with TN_ERR_MEMORY. Freed when the thread ends. */
+/* Makes this thread's state; NULL with TN_ERR_MEMORY recorded on failure. The
+ * state is freed when the thread ends. */
 tn__state *tn__state_make(void);
 static inline tn__state *tn__state_get(void)
 {
@@ -67,59 +75,62 @@ static inline tn__state *tn__state_get(void)
     return TN__LIKELY(state != NULL) ? state : tn__state_make();
 }
 
-/* Counts pooled objects for a thread that has no state. */
+/* Counts blocks taken from and given to pools by a thread that has no state. */
 void tn__state_pool_count(int64_t taken, int64_t given);
 
-/* raw_memory.c: the countdown of tn__memory_fail_at (0: none); whether this
- * allocation has to fail; allocation that is not counted as live. */
+/* raw_memory.c: tn__memory_countdown is the countdown of tn__memory_fail_at; 0
+ * if none is set. tn__memory_fails returns whether this allocation has to fail.
+ * tn__memory_take allocates memory that is not counted as live. */
 extern _Atomic int64_t tn__memory_countdown;
 bool tn__memory_fails(void);
 void *tn__memory_take(size_t bytes, bool zeroed);
 
-/* memory.c: blocks allocated since start, and live blocks, without those of
- * pools. */
+/* memory.c: returns how many blocks were allocated since the start, and how
+ * many are live, without the blocks of pools. */
 void tn__memory_block_counts(int64_t *made, int64_t *live);
 
-/* Stops counting a block as live that free() will get later. */
+/* Stops counting as live a block that free() will get later. */
 void tn__memory_uncount(void);
 
-/* scope.c, object_pool.c, quarantine.c: for the end of a thread. */
+/* These functions free what a thread has when it ends (scope.c, object_pool.c,
+ * quarantine.c). */
 void tn__scope_release_all(tn__state *state);
 void tn__pool_release_all(tn__state *state);
 void tn__quarantine_release_all(tn__state *state);
 
-/* lifetime.c: reads TENON_DEBUG, once. */
+/* Reads TENON_DEBUG once (lifetime.c). */
 void tn__debug_read(void);
 
-/* lifetime.c: records of objects, for errors about use after free. Called only
- * if tn__lifetimes_are_traced. */
+/* lifetime.c keeps records of objects, for errors about use after free. These
+ * functions are called only if tn__lifetimes_are_traced. */
 typedef enum tn__release_cause {
-    TN__RELEASED_BY_HOLDER, /* the last object that held it was freed */
+    TN__RELEASED_BY_HOLDER, /* the last object that held a reference was
+                             * freed */
     TN__RELEASED_BY_SCOPE,
     TN__RELEASED_BY_DROP
 } tn__release_cause;
 /* Records the running operator and module as the origin of an object that gets
  * its first owner. */
 void tn__lifetime_begin(const tn__object *object);
-/* name has static lifetime. */
+/* Records the operator that made an object. `name` has static lifetime. */
 void tn__lifetime_made_by(const tn__object *object, const char *name);
-/* Objects that this thread frees before tn__release_end are recorded with this
- * cause. False, with no effect, within another release: objects freed along
- * with a dying object have its cause. */
+/* Sets the cause that is recorded for objects that this thread frees before
+ * tn__release_end. Returns false with no effect within another release, since
+ * objects freed along with a dying object have the cause of that object. */
 bool tn__release_begin(tn__release_cause cause, const tn__frame *frame);
 void tn__release_end(void);
 /* Records the end of an object and takes over its memory, which is freed once
  * there are too many dead objects. */
 void tn__lifetime_end(tn__object *object);
-/* Origin and end of a dead object as text; "" if not known. */
+/* Describes the origin and end of a dead object as text; "" if not known. */
 void tn__lifetime_describe(const tn__object *object, char *text, size_t room);
 /* Frees the block of a dead object. */
 static inline void tn__quarantine_free(tn__object *object)
 {
     free((char *)object - object->was->front);
 }
-/* Puts a dead object into the quarantine of the process, for threads without
- * their own. */
+/* Puts a dead object into the quarantine of the process, for threads that have
+ * no quarantine. */
 void tn__quarantine_orphan(tn__object *object);
 
 static inline int64_t tn__quarantine_push(tn__quarantine *queue,
@@ -134,7 +145,7 @@ static inline int64_t tn__quarantine_push(tn__quarantine *queue,
     return ++queue->count;
 }
 
-/* NULL if the queue is empty. */
+/* Removes the oldest object from a queue; NULL if the queue is empty. */
 static inline tn__object *tn__quarantine_pop(tn__quarantine *queue)
 {
     tn__object *object = queue->count ? queue->head : NULL;

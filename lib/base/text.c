@@ -1,5 +1,6 @@
-/* text.c: a growing text. A failure of one step is stored and reported once, by
- * tn__text_finish, so that callers need not check each step. */
+/* text.c: texts that grow as they are written. A failure of one step is stored
+ * and reported once, by tn__text_finish, so that callers need not check each
+ * step. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -8,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Grows the buffer to hold `more` bytes and the NUL. */
+/* Grows the buffer so that it can hold `more` further bytes and the NUL.
+ * Returns false if memory runs out. */
 static bool text_reserve(tn__text *text, size_t more)
 {
     if (text->failed)
@@ -70,7 +72,7 @@ char *tn__text_finish(tn__text *text)
     if (text->failed) {
         tn__free(data);
         data = NULL;
-        /* No effect if the failed allocation recorded its error. */
+        /* This has no effect if the failed allocation recorded its error. */
         tn__fail(TN_ERR_MEMORY, "out of memory for a text");
     }
     *text = (tn__text){0};

@@ -1,19 +1,21 @@
-/* thread.c: the thread pool.
+/* thread.c: the thread pool, which runs the iterations of a loop in parallel.
  *
- * The pool runs one job at a time: body over [0, count). The caller takes part.
- * A thread that calls while another job runs, or from within a job, does all of
- * its work itself, so that no deadlock is possible.
+ * The pool runs one job at a time: a function `body` for all i of [0, count).
+ * The calls of body are the job's parts. The caller takes part. A thread that
+ * calls while another job runs, or from within a job, runs all parts itself, so
+ * that no deadlock is possible.
  *
  * Idle workers first spin on a counter, then sleep (a wake-up by the kernel
  * takes some 50 us, longer than many jobs). A worker increments `inside` before
  * it reads the open job. The caller, which owns the memory of the job, closes
- * the job before it reads `inside`. So one of the two sees the other. Threads
- * that are awake take no lock, since a contended lock would put them to sleep.
+ * the job before it reads `inside`. So the worker sees that the job is closed,
+ * or the caller sees that the worker is inside. Threads that are awake take no
+ * lock, since a contended lock would put them to sleep.
  *
- * Each thread has a share of the parts, the same in every job with as many
- * parts, and then helps with other shares. A job often reads what the one
- * before it wrote, which is so in the cache of the same processor.
- */
+ * The parts are divided into contiguous shares, the same in every job with as
+ * many parts. Each thread starts with its own share and then helps with other
+ * shares. A job often reads what the previous job wrote, which is then in the
+ * cache of the same processor. */
 #include <base/thread.h>
 #include <base/context.h>
 #include <base/error.h>
@@ -29,16 +31,20 @@
 #include <stdlib.h>
 
 #define MAX_THREADS 1024
-#define SHARES 16 /* with more threads, some have a share in common */
-#define LINE 64   /* bytes of a cache line: each share has its own */
-#define SPIN 2000 /* reads of the counter before sleep: 20-60 us as measured */
-/* Spinning time if each thread has a processor. A training step has serial
- * sections of 20 to 100 us: with SPIN alone the worker slept at 74 of 391 jobs
- * of a step of the character GPT (two threads, Zen 5). */
+#define SHARES 16 /* most shares of a job; with more threads, some threads begin
+                   * with the same share */
+#define LINE 64   /* size of a cache line in bytes; no two shares are in one
+                   * line */
+#define SPIN 2000 /* reads of the counter before sleep, 20 to 60 us as
+                   * measured */
+/* Spinning time in microseconds if each thread has a processor. A training step
+ * has serial sections of 20 to 100 us. With SPIN alone the worker slept at 74
+ * of 391 jobs of a step of the character GPT (two threads, Zen 5). */
 #define SPIN_US 300
-#define SPINS_PER_CLOCK 100 /* reads of the counter per read of the clock */
+#define SPINS_PER_CLOCK 100 /* reads of the counter for each read of the
+                             * clock */
 
-/* Parts [next, end) remain. */
+/* A share of a job's parts, of which the parts [next, end) remain. */
 typedef struct share {
     _Alignas(LINE) _Atomic int64_t next;
     int64_t end;
@@ -50,29 +56,32 @@ typedef struct job {
     void (*body)(void *context, int64_t i);
     void *context;
     int64_t count;
-    tn__error error; /* the first that a worker recorded; guarded by lock */
+    tn__error error; /* first error that a worker recorded; guarded by `lock` */
 } job;
 
-/* Held while a job runs or the number of threads changes. */
+/* This lock is held while a job runs or the number of threads changes. */
 static tn__lock use = TN__LOCK_INIT;
-/* Guards the variables below, except atomics, and falling asleep. */
+/* This lock guards the variables below, except atomics, and falling asleep. */
 static tn__lock lock = TN__LOCK_INIT;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
-static _Atomic(job *) open_job; /* NULL: workers may enter none */
-static _Atomic uint64_t jobs;   /* opened since start */
-static _Atomic int inside;      /* workers in the job */
-static _Atomic int sleeping;    /* workers asleep or falling asleep */
-static _Atomic bool waiting;    /* the caller waits until `inside` is 0 */
-static bool spins_long;         /* spin for SPIN_US: threads <= processors */
+static _Atomic(job *) open_job; /* the job that workers may enter; NULL if
+                                 * none */
+static _Atomic uint64_t jobs;   /* number of jobs opened since the start */
+static _Atomic int inside;      /* number of workers in the job */
+static _Atomic int sleeping;    /* number of workers asleep or falling asleep */
+static _Atomic bool waiting;    /* true while the caller waits until `inside` is
+                                 * 0 */
+static bool spins_long;         /* true if workers spin for SPIN_US, since there
+                                 * are enough processors */
 static _Atomic bool quit;
 static pthread_t *worker;      /* owned */
 static int worker_count;
 
-static _Atomic int wanted; /* threads, the caller included; 0: not set */
+static _Atomic int wanted; /* number of threads with the caller; 0 if not set */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* In the child of a fork the pool has no threads. */
+/* Empties the pool in the child of a fork, which has no worker threads. */
 static void after_fork(void)
 {
     pthread_cond_init(&wake, NULL);
@@ -92,7 +101,7 @@ static void fork_watch(void)
     pthread_atfork(NULL, NULL, after_fork);
 }
 
-/* The caller is number 0. */
+/* Runs the parts of a job as thread `number`, where the caller is number 0. */
 static void run_parts(job *j, int number)
 {
     for (int k = 0; k < j->share_count; k++) {
@@ -109,7 +118,8 @@ static void share_out(job *j, int threads)
     int count = threads < SHARES ? threads : SHARES;
     j->share_count = j->count < count ? (int)j->count : count;
     int64_t each = j->count / j->share_count;
-    int64_t more = j->count % j->share_count; /* shares have one part more */
+    int64_t more = j->count % j->share_count; /* number of shares that have one
+                                               * part more */
     int64_t at = 0;
     for (int k = 0; k < j->share_count; k++) {
         atomic_init(&j->share[k].next, at);
@@ -118,7 +128,8 @@ static void share_out(job *j, int threads)
     }
 }
 
-/* Waits, first spinning, for a job after number `seen`; returns its number. */
+/* Waits for a job after job number `seen`, first spinning, then asleep. Returns
+ * the job's number. */
 static uint64_t next_job(uint64_t seen)
 {
     double begin = 0;
@@ -147,7 +158,7 @@ static uint64_t next_job(uint64_t seen)
 
 static void *work(void *number)
 {
-    tn__me.in_job = true; /* all code on this thread is part of a job */
+    tn__me.in_job = true; /* all code on this thread runs as part of a job */
     uint64_t seen = 0;
     while (!atomic_load(&quit)) {
         atomic_fetch_add(&inside, 1);
@@ -193,12 +204,12 @@ static int count_wanted(void)
                     text, MAX_THREADS, count);
     }
     int none = 0;
-    /* tn_set_num_threads, if called meanwhile, takes precedence. */
+    /* If tn_set_num_threads was called meanwhile, its number counts. */
     return atomic_compare_exchange_strong(&wanted, &none, count) ? count
                                                                  : none;
 }
 
-/* Ends all workers. Caller holds `use`. */
+/* Ends all workers. The caller holds `use`. */
 static void workers_stop(void)
 {
     atomic_store(&quit, true);
@@ -214,8 +225,8 @@ static void workers_stop(void)
     worker = NULL;
 }
 
-/* Starts workers until there are `count`. Caller holds `use`. Having fewer is
- * not an error: the caller can do all the work. */
+/* Starts workers until there are `count`. The caller holds `use`. It is no
+ * error to have fewer, since the caller can do all the work. */
 static void workers_start(int count)
 {
     pthread_once(&fork_once, fork_watch);
@@ -228,7 +239,7 @@ static void workers_start(int count)
     if (!worker)
         return;
     spins_long = count < tn__processor_count();
-    /* Signals go to the program's own threads. */
+    /* Workers block all signals, which go to the program's own threads. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -242,7 +253,7 @@ static void workers_start(int count)
                 count + 1);
 }
 
-/* Lets no worker enter, and waits until all have left. */
+/* Closes the job: no worker may enter, and all have left when this returns. */
 static void job_close(void)
 {
     atomic_store(&open_job, NULL);
@@ -283,7 +294,8 @@ void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
             body(context, i);
         return;
     }
-    if (!worker) /* the number may have changed before `use` was taken */
+    if (!worker) /* the number of threads may have changed before `use` was
+                  * taken */
         workers_start(count_wanted() - 1);
     job j;
     j.body = body;
@@ -322,8 +334,8 @@ tn_status tn_set_num_threads(int count)
     return TN_OK;
 }
 
-/* Ends the workers at exit, so that leak checkers find none. Not while a job
- * runs: exit() must not wait for it. */
+/* Ends the workers at exit, so that leak checkers find none. Does nothing while
+ * a job runs, since exit() must not wait for it. */
 __attribute__((destructor)) static void at_exit(void)
 {
     if (tn__me.in_job || !tn__lock_try(&use))

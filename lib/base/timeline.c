@@ -1,7 +1,8 @@
 /* timeline.c: writes the file of a trace: an array of events in Chrome's trace
- * format, one on each line. Threads format events and append them to one buffer
- * under a lock. Only the closing bracket is written at the end, so that the
- * file is readable even after a crash. */
+ * format (as torch.profiler's export_chrome_trace), one event on each line.
+ * Threads format events and append them to one buffer under a lock. Only the
+ * closing bracket is written at the end, so that the file is readable even
+ * after a crash. */
 #include <base/timeline.h>
 
 #include <base/error.h>
@@ -24,18 +25,19 @@ enum { BUFFER = 1 << 16, EVENT = 2048, NAME = 256, SHAPES = 512 };
 _Atomic uint8_t tn__timeline_state;
 
 static tn__lock lock = TN__LOCK_INIT;
-/* Guarded by the lock. */
+/* The lock guards these variables. */
 static char buffer[BUFFER];
 static size_t used;
-static double flushed; /* when, in microseconds */
+static double flushed; /* time of the last write, in microseconds */
 static int file = -1;
-static int failed; /* errno of the first write that failed */
+static int failed; /* errno of the first write that failed; 0 if none */
 static tn__limits limits;
 static void (*starter)(void);
 static _Atomic(void (*)(void)) before_stop;
-static uint64_t named; /* a bit for each lane whose name is in the file */
+static uint64_t named; /* bit i is set if the name of lane i is in the file */
 
-static _Atomic uint64_t trace_number; /* of the running trace; 0: none */
+static _Atomic uint64_t trace_number; /* number of the running trace; 0 if
+                                       * none */
 static _Atomic uint64_t trace_count;
 static _Atomic int thread_count;
 
@@ -68,11 +70,12 @@ static void put(const char *text, size_t length)
     used += length;
 }
 
-/* Length of the UTF-8 character at c; 0 if it is invalid. */
+/* Returns the length of the UTF-8 character at c; 0 if it is invalid. */
 static int character(const unsigned char *c)
 {
     static const struct {
-        unsigned char first, last, low, high; /* of the first two bytes */
+        unsigned char first, last, low, high; /* ranges of the first two
+                                               * bytes */
         int bytes;
     } form[] = {{0x01, 0x7f, 0x00, 0xff, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
                 {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
@@ -92,7 +95,7 @@ static int character(const unsigned char *c)
     return 0;
 }
 
-/* text escaped for a JSON string, truncated to room bytes, with '?' for invalid
+/* Escapes text for a JSON string, truncated to room bytes, with '?' for invalid
  * UTF-8. */
 static void escape(char *out, size_t room, const char *text)
 {
@@ -140,14 +143,14 @@ static void add_text(event *e, const char *name, const char *text)
         inside);
 }
 
-/* x as a whole number. */
+/* Adds x as a whole number. */
 static void add_number(event *e, const char *name, double x)
 {
     add(e, "%s\"%s\":%lld", e->text[e->length - 1] == '{' ? "" : ",", name,
         (long long)x);
 }
 
-/* x with three decimals. */
+/* Adds x with three decimals. */
 static void add_decimal(event *e, const char *name, double x)
 {
     long long thousandths = (long long)(x * 1000);
@@ -186,7 +189,7 @@ static void add_head(event *e, const char *name, const char *category,
     add(e, ",\"args\":{");
 }
 
-/* Device work of this thread since `before`. */
+/* Returns the device work that this thread submitted since `before`. */
 static tn__tally since(const tn__tally *before)
 {
     return (tn__tally){.bytes = tn__me.tally.bytes - before->bytes,
@@ -212,7 +215,8 @@ static void add_done(event *e, const tn__tally *did)
     }
 }
 
-/* Adds the fraction of the peak rate. Under the lock, as is flush_by. */
+/* Adds the fraction of the device's peak rate that the work reached. The caller
+ * holds the lock. */
 static void add_of_limit(event *e, const tn__tally *did, double took)
 {
     if (!did->calls || !limits.device || did->foreign || took <= 0)
@@ -223,7 +227,8 @@ static void add_of_limit(event *e, const tn__tally *did, double took)
     add_decimal(e, "of_limit", least * 1e6 / took);
 }
 
-/* Writes the buffer every 100 ms, so that a crash loses little. */
+/* Writes the buffer every 100 ms, so that a crash loses little. The caller
+ * holds the lock. */
 static void flush_by(double end)
 {
     if (end > flushed + 1e5) {
@@ -290,7 +295,8 @@ void tn__async_span_end(tn__async_span *span)
     tn__me.tally.queued++;
 }
 
-/* Viewers show a lane as a thread; these numbers do not clash with threads. */
+/* The thread number of lane 0. Viewers show a lane as a thread, and these
+ * numbers do not clash with those of threads. */
 enum { LANE = 10000 };
 
 static void put_lane(int id, const char *name)
@@ -306,8 +312,8 @@ static void put_lane(int id, const char *name)
     put(e.text, e.length);
 }
 
-/* One end of a flow arrow: "s" where the work was submitted, "f" where it
- * ran. */
+/* Adds one end of a flow arrow: "s" where the work was submitted, or "f" where
+ * it ran. */
 static void add_arrow(event *e, const char *end, uint64_t id, int thread,
                       double at)
 {
@@ -322,7 +328,7 @@ static void add_arrow(event *e, const char *end, uint64_t id, int thread,
 void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took)
 {
-    static uint64_t arrows; /* under the lock */
+    static uint64_t arrows; /* number of arrows so far; guarded by the lock */
     event e = {.length = 0};
     add_head(&e, span->name, "device", LANE + id, begin, took);
     if (span->path)
@@ -351,7 +357,8 @@ static void stop_at_exit(void)
         tn__timeline_stop();
 }
 
-/* The caller has just opened a device, whose driver may be torn down by an
+/* Sets the function to call before a trace ends, and stops the trace at exit.
+ * The caller has just opened a device, whose driver may be torn down by an
  * atexit handler. Handlers run in reverse order, so registering again here
  * stops the trace before that. */
 void tn__timeline_before_stop(void (*write)(void))
@@ -360,7 +367,8 @@ void tn__timeline_before_stop(void (*write)(void))
     atexit(stop_at_exit);
 }
 
-/* A forked child must not write to its parent's file. */
+/* Closes the file in a forked child, which must not write to its parent's
+ * file. */
 static void after_fork(void)
 {
     if (file >= 0)

@@ -1,4 +1,4 @@
-/* user_object.c: counted objects of code that is built on Tenon.
+/* user_object.c: reference-counted objects of code that is built on Tenon.
  *
  * The user's class is stored in front of the object, where the library's
  * destroy finds it. */
@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 typedef struct user_block {
-    const tn_object_class *type; /* first: quarantine.c reads it as the kind */
-    size_t bytes;                /* of the whole block */
+    const tn_object_class *type; /* must be first, since quarantine.c reads it
+                                  * as the kind */
+    size_t bytes;                /* size of the whole block */
     _Alignas(max_align_t) unsigned char object[];
 } user_block;
 
@@ -63,7 +64,8 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     return tn__scope_own(block->object);
 }
 
-/* Inline, because it precedes each use of a module or an optimizer. */
+/* Whether `object` is a live object of a user's class. Inline, because every
+ * use of a module or an optimizer calls this. */
 static inline bool is(const void *object, const tn_object_class *type)
 {
     return tn__object_is(object, &user_class) && block_of(object)->type == type;

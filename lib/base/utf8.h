@@ -1,4 +1,4 @@
-/* utf8.h: decoding and encoding UTF-8. */
+/* utf8.h: decodes and encodes UTF-8. */
 #ifndef TN_LIB_BASE_UTF8_H
 #define TN_LIB_BASE_UTF8_H
 
@@ -9,8 +9,8 @@
 
 enum { TN__NOT_UTF8 = -1, TN__UNICODE_COUNT = 0x110000 };
 
-/* Decodes the character at *at and advances *at. TN__NOT_UTF8 if it is
- * truncated, overlong, a UTF-16 surrogate, or beyond Unicode. */
+/* Decodes the character at *at and advances *at. Returns TN__NOT_UTF8 if the
+ * character is truncated, overlong, a UTF-16 surrogate, or beyond Unicode. */
 static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,
                                     size_t *at)
 {
@@ -37,7 +37,7 @@ static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,
     return code;
 }
 
-/* Encodes a character, in at most four bytes; returns their number. */
+/* Encodes a character in at most four bytes. Returns how many. */
 static inline size_t tn__utf8_put(char *out, int32_t code)
 {
     static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};

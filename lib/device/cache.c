@@ -1,14 +1,14 @@
-/* cache.c: the disk cache of compiled device code.
+/* cache.c: stores compiled device code on disk.
  *
- * Compiling a program takes from 20 ms to seconds, reading the result 1 to 2
- * ms. The key of an entry contains all on which the value depends (device,
- * driver version, options, source text), so entries are never out of date:
- * another driver version means another key.
+ * Compiling a program takes from 20 ms to seconds; reading the compiled code
+ * takes 1 to 2 ms. The key of an entry contains everything on which the value
+ * depends (device, driver version, options, source text), so entries are never
+ * out of date. Another driver version means another key.
  *
  * All processes of a user share one folder. An entry is written to a temporary
- * file and renamed, so that a name always refers to a complete entry. It
- * contains its key and a checksum. An entry damaged by a full or failing disk
- * is so detected, removed and made again. The cached code is executed, so the
+ * file and renamed, so that a name always refers to a complete entry. An entry
+ * contains its key and a checksum. So an entry damaged by a full or failing
+ * disk is detected, removed and made again. The cached code is executed, so the
  * folder must belong to the user and be writable by nobody else. */
 #include <device/cache.h>
 
@@ -32,10 +32,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most bytes of all entries; beyond that the oldest are removed. A printed
- * program has some 20 to 100 KiB. */
+/* Largest total size of all entries in bytes. Beyond it the oldest entries are
+ * removed. An entry has some 20 to 100 KiB. */
 #define CACHE_BYTES ((int64_t)1 << 30)
-/* The size is checked once per this number of writes. */
+/* The total size is checked once in this number of writes. */
 #define CACHE_LOOK 64
 
 typedef struct head {
@@ -46,8 +46,8 @@ typedef struct head {
 static const char magic[8] = "TNCACHE1";
 
 static tn__lock lock = TN__LOCK_INIT;
-static bool chosen;      /* `folder` is set */
-static int folder = -1;  /* descriptor; -1: no cache */
+static bool chosen;      /* true if `folder` is set */
+static int folder = -1;  /* descriptor of the folder; -1 if there is no cache */
 static _Atomic int64_t compiled;
 static _Atomic uint64_t writes;
 
@@ -58,7 +58,7 @@ int64_t tn_programs_compiled(void)
 
 /* ---- the folder ---------------------------------------------------------- */
 
-/* Makes the folder and its missing parents. */
+/* Makes the folder and missing parent folders. */
 static bool folder_make(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash;
@@ -72,13 +72,14 @@ static bool folder_make(char *path)
     return !mkdir(path, 0700) || errno == EEXIST;
 }
 
-/* Does it belong to the user, and can nobody else write to it? */
+/* Whether the folder belongs to the user and nobody else can write to it. */
 static bool is_private(const struct stat *status)
 {
     return status->st_uid == geteuid() && !(status->st_mode & 022);
 }
 
-/* The open folder, or -1 with the reason in the log. */
+/* Opens the folder. Returns its descriptor, or -1 with the reason in the
+ * log. */
 static int folder_open(const char *name)
 {
     char path[PATH_MAX];
@@ -108,7 +109,7 @@ static int folder_open(const char *name)
     return -1;
 }
 
-/* TENON_CACHE_DIR, else the user's cache folder. */
+/* Opens the folder TENON_CACHE_DIR, else the user's cache folder. */
 static void folder_choose(void)
 {
     char path[PATH_MAX];
@@ -125,8 +126,8 @@ static void folder_choose(void)
     chosen = true;
 }
 
-/* A duplicate descriptor, because the folder may change meanwhile; -1: no
- * cache. */
+/* Returns a duplicate of the folder's descriptor, because the folder may change
+ * meanwhile; -1 if there is no cache. */
 static int folder_get(void)
 {
     tn__lock_take(&lock);
@@ -203,7 +204,8 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* The entry in allocated memory, if it is valid and has this key; else NULL. */
+/* Reads an entry into allocated memory. Returns NULL if the entry is invalid or
+ * has another key. */
 static unsigned char *entry_read(int fd, const void *key, uint64_t key_bytes,
                                  head *out)
 {
@@ -228,8 +230,8 @@ static unsigned char *entry_read(int fd, const void *key, uint64_t key_bytes,
     return NULL;
 }
 
-/* Updates the time of an entry in use, once a day, so that it is not
- * removed. */
+/* Updates the file time of an entry in use, at most once a day, so that the
+ * entry is not removed as old. */
 static void entry_touch(int fd)
 {
     struct stat status;
@@ -270,7 +272,8 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 
 /* ---- exclusive locks ---------------------------------------------------- */
 
-/* One file serves all keys: each key locks one byte, which is never written. No
+/* Takes an exclusive lock for a key, so that one process compiles an entry. One
+ * file serves all keys: a key locks one byte of it, which is never written. No
  * entry can have the file's name. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes)
 {
@@ -311,8 +314,8 @@ static int by_age(const void *left, const void *right)
     return (a->time > b->time) - (a->time < b->time);
 }
 
-/* Lists the entries, in allocated memory. Removes temporary files older than a
- * day, whose writer has died. */
+/* Lists the entries in allocated memory. Removes temporary files older than a
+ * day, whose writers have died. */
 static file *folder_list(int in, size_t *count, int64_t *bytes)
 {
     int again = openat(in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -381,7 +384,8 @@ void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
     head h = {.key_bytes = key_bytes, .value_bytes = value_bytes};
     memcpy(h.magic, magic, sizeof magic);
     sum_of(h.sum, key, key_bytes, value, value_bytes);
-    unlinkat(in, fresh, 0); /* left by a dead process with the same id */
+    unlinkat(in, fresh, 0); /* a dead process with the same id may have left the
+                             * file */
     int fd = openat(in, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool whole = fd >= 0 && write_all(fd, &h, sizeof h) &&
                  write_all(fd, key, (size_t)key_bytes) &&

@@ -1,11 +1,11 @@
-/* cache.h: the disk cache of compiled device code. Depends on base only, so
- * that tenon-plugin-check can contain it. */
+/* cache.h: the disk cache of compiled device code. It depends on lib/base only,
+ * so that tenon-plugin-check can contain it. */
 #ifndef TN_LIB_DEVICE_CACHE_H
 #define TN_LIB_DEVICE_CACHE_H
 
 #include <stdint.h>
 
-/* host->cache_read and cache_write of <tenon/plugin.h>. */
+/* These functions are host->cache_read and cache_write of <tenon/plugin.h>. */
 uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
                         uint32_t (*take)(void *context, const void *value,
                                          uint64_t value_bytes),
@@ -13,11 +13,11 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
                      uint64_t value_bytes);
 
-/* host->cache_hold and cache_release. */
+/* These functions are host->cache_hold and cache_release. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes);
 void tn__cache_release(int32_t hold);
 
-/* Removes the oldest entries until all together have at most `most` bytes. */
+/* Removes the oldest entries until the total size is at most `most` bytes. */
 void tn__cache_trim(int64_t most);
 
 #endif

@@ -1,4 +1,5 @@
-/* copies.c: copies from and to the host, on a device, and between devices. */
+/* copies.c: copies memory from and to the host, within a device, and between
+ * devices. */
 #include <device/recorder.h>
 #include <device/registry.h>
 
@@ -20,7 +21,8 @@ tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
             memcpy((char *)dst->host + dst_offset, src, bytes);
         return TN_OK;
     }
-    /* `host` is read only in this direction; one field serves both. */
+    /* A copy to the device only reads `host`; the field serves both directions,
+     * so it is not const. */
     tn_copy_args copy = {.direction = TN_COPY_TO_DEVICE,
                          .dst = dst->buffer,
                          .host = (void *)(uintptr_t)src,
@@ -70,8 +72,8 @@ static tn_status copy_staged(tn_device *to, tn__block *dst, uint64_t dst_offset,
     return status;
 }
 
-/* Copies between devices by the plugin. Waits for both devices, because src may
- * be reused on its device after this returns. */
+/* Copies between two devices with the plugin's copy function. Waits for both
+ * devices, because src may be reused on its device after this returns. */
 static tn_status copy_peer(tn_device *to, tn__block *dst, uint64_t dst_offset,
                            tn_device *from, tn__block *src,
                            uint64_t src_offset, uint64_t bytes)
@@ -108,8 +110,8 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
     }
     if (to->plugin == from->plugin && to->info.caps & TN_CAP_PEER)
         return copy_peer(to, dst, dst_offset, from, src, src_offset, bytes);
-    /* If one side is host visible, no staging buffer is needed. Its memory may
-     * be accessed only when its device has finished its work. */
+    /* If one device is host visible, no staging buffer is needed. That device's
+     * memory may be accessed only when the device has finished its work. */
     if (from->host_visible) {
         tn_status status = tn_device_synchronize(from);
         return status

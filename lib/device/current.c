@@ -1,5 +1,5 @@
-/* current.c: opening a device by its specification, and the current device of
- * each thread. */
+/* current.c: opens a device by its specification, and keeps the current device
+ * of each thread. */
 #include <device/registry.h>
 
 #include <base/context.h>
@@ -10,7 +10,7 @@
 
 static _Atomic(tn_device *) default_device;
 
-/* Opens the device of a specification. The error begins with `what`
+/* Opens the device of a specification. On failure the error begins with `what`
  * ("TENON_DEVICE=cuda"). */
 static tn_device *open_or_fail(const char *specification, const char *what)
 {
@@ -48,7 +48,8 @@ bool tn_device_is_available(const char *specification)
     return available;
 }
 
-/* TENON_DEVICE, read and opened once for all threads. */
+/* Opens the device of TENON_DEVICE. The variable is read once for all
+ * threads. */
 static tn_device *default_open(void)
 {
     const char *text = tn__env("TENON_DEVICE");
@@ -75,8 +76,8 @@ tn_device *tn_device_current(void)
 
 tn_status tn_device_set(tn_device *device)
 {
-    /* NULL restores the default, but not if it comes from an open that
-     * failed. */
+    /* NULL restores the default device. A NULL that comes from an open that
+     * failed is refused. */
     if (!device && tn__error_pending())
         return TN_ERR_STATE;
     tn__me.device = device;

@@ -1,4 +1,4 @@
-/* device.c: opening devices, and the list of open devices. */
+/* device.c: opens devices, and keeps the list of open devices. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -21,7 +21,7 @@ tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
     return NULL;
 }
 
-/* Copies the error of the plugin's last call to `reason`. */
+/* Copies the error message of the plugin's last call to `reason`. */
 static void reason_of(char *reason, size_t room, const char *call,
                       tn_status status)
 {
@@ -62,7 +62,8 @@ static bool open_handles(tn_device *device, char *reason, size_t room)
     return false;
 }
 
-/* The allocator splits a device's buffers at multiples of its alignment. */
+/* Whether an alignment is valid: a power of two up to 65536. The allocator
+ * splits a device's buffers at multiples of it. */
 static bool align_ok(uint32_t align)
 {
     return align <= 65536 && !(align & (align - 1));

@@ -1,6 +1,6 @@
-/* dtypes.c: the dtypes that a device stores and computes in. Checked when a
- * device is opened, when a tensor is allocated and when a program is compiled,
- * never when work is submitted. */
+/* dtypes.c: checks the dtypes that a device stores and computes in. They are
+ * checked when a device is opened, when a tensor is allocated and when a
+ * program is compiled, never when work is submitted. */
 #include <device/registry.h>
 
 #include <base/error.h>
@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-/* The dtypes of this version, and their register types. */
+/* KNOWN_DTYPES has a bit for each dtype of this version; register_of has the
+ * register type of each. */
 #define BIT(name, code, text, bytes, kind, reg) | 1u << code
 enum { KNOWN_DTYPES = 0 TN_DTYPE_MAP(BIT) };
 static const uint8_t register_of[TN_DTYPE_END] = {
@@ -37,8 +38,8 @@ bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room)
     return true;
 }
 
-/* The error names the outermost running operator, or `what` if none is
- * running. */
+/* Records that a device does not support a dtype. The message names the
+ * outermost running operator, or `what` if none is running. */
 static tn_status refuse(const tn_device *device, const char *what,
                         const char *does_not, tn_dtype dtype)
 {

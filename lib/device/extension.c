@@ -1,14 +1,13 @@
-/* extension.c: the optional extensions of a plugin, and TENON_MASK, which hides
- * them. The work of a masked extension is done by primitives, for comparisons
- * and tests. */
+/* extension.c: finds the optional extensions of a plugin. TENON_MASK hides
+ * extensions; primitives then do their work, for comparisons and tests. */
 #include <device/registry.h>
 
 #include <base/platform.h>
 
 #include <string.h>
 
-/* The extensions that the core knows: name, offset of the table pointer in
- * tn_device, least size of the table. */
+/* The extensions that the core knows. An entry has the name, the offset of the
+ * table's pointer in tn_device, and the least size of the table. */
 #define LEAST_conv TN_CONV_EXTENSION_SIZE_1_0
 #define LEAST_pool TN_POOL_EXTENSION_SIZE_1_0
 #define LEAST_graph_replay TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0
@@ -58,7 +57,8 @@ static tn_status check_names(const char *function, const char *names)
     return TN_OK;
 }
 
-/* A table begins with its size and one more uint32_t; functions follow. */
+/* Checks the size of an extension's table. A table begins with its size and one
+ * more uint32_t; the functions follow. */
 static tn_status check_table(const char *name, const void *table,
                              uint32_t least)
 {

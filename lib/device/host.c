@@ -1,4 +1,5 @@
-/* host.c: the host table: the functions that the core offers to plugins.
+/* host.c: the host table, which has the functions that the core offers to
+ * plugins.
  *
  * Host calls have no argument that identifies the plugin, but options belong to
  * one plugin. So each plugin gets a different `option` function, from an array
@@ -19,7 +20,7 @@ static tn_status host_fail(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    /* The caller of the plugin rewords or drops the error. */
+    /* The core's caller of the plugin rewords or drops the error. */
     tn__handler_mute();
     tn__fail_va(code, format, args);
     tn__handler_unmute();
@@ -76,7 +77,7 @@ static const void *host_extension(const char *name, uint32_t version)
 {
     (void)name;
     (void)version;
-    return NULL; /* ABI 1.0 has none */
+    return NULL; /* ABI 1.0 has no host extensions */
 }
 
 const char *tn__option_value(const tn__plugin *plugin, const char *key)
@@ -87,7 +88,8 @@ const char *tn__option_value(const tn__plugin *plugin, const char *key)
     return NULL;
 }
 
-/* The value of an option: as set, else from TENON_<PLUGIN>_<KEY>. */
+/* Returns the value of an option: the value set, else that of the environment
+ * variable TENON_<PLUGIN>_<KEY>. */
 static const char *option_of(int i, const char *key)
 {
     const tn__plugin *plugin = tn__registry_at(i);

@@ -1,5 +1,5 @@
-/* host_ops.c: counts operators that run on the host, and forbids them if so
- * set. */
+/* host_ops.c: counts runs of operators that run on the host, and forbids such
+ * runs if that is set. */
 #include <device/device.h>
 
 #include <base/error.h>
@@ -14,7 +14,7 @@ int64_t tn_host_runs(void)
     return atomic_load_explicit(&host_runs, memory_order_relaxed);
 }
 
-/* UNSAID: not set, so the environment decides. */
+/* UNSAID means that nothing was set, so the environment decides. */
 enum { UNSAID, ALLOWED, REFUSED };
 static _Atomic int host_ops;
 

@@ -1,7 +1,8 @@
-/* lane.c: see lane.h. Before a synchronisation an event is recorded, which has
- * been reached when it returns. So that event's time is now, and the device
- * reports how long before it the other events were. The clocks of host and
- * device are so aligned at each synchronisation. */
+/* lane.c: times a device's work by events, for a trace. Before a
+ * synchronisation an event is recorded, which has been reached when the
+ * synchronisation returns. So that event's time is now, and the device reports
+ * how long before that event the other events were. In this way the clocks of
+ * host and device are aligned at each synchronisation. */
 #include <device/lane.h>
 
 #include <base/error.h>
@@ -9,24 +10,25 @@
 #include <base/timeline.h>
 #include <device/registry.h>
 
-/* Most pieces of work that wait to be written, and how long one may wait, in
- * microseconds. Events report milliseconds as float32, whose resolution at 0.1
- * s is 0.01 us. */
+/* MAX_WORK is the most pieces of work that wait to be written, and LONGEST how
+ * long a piece may wait, in microseconds. Events report milliseconds as
+ * float32, whose resolution at 0.1 s is 0.01 us. */
 enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 
 typedef struct timed_work {
     tn__async_span span;
-    tn_event *from, *to; /* owned, reused; NULL: not made yet */
+    tn_event *from, *to; /* owned, reused; NULL if not made yet */
 } timed_work;
 
 struct tn__lane {
-    tn__lane *next; /* of another device */
+    tn__lane *next; /* next in the list of all devices' lanes */
     tn_device *device;
-    uint64_t trace; /* of the work begun last */
-    bool refuses; /* no timed events, or one failed in that trace */
-    bool begun;   /* the first event of work[count] was recorded */
-    bool marked;  /* `now` was recorded */
+    uint64_t trace; /* number of the trace in which work began last */
+    bool refuses; /* the device has no timed events, or one failed in that
+                   * trace */
+    bool begun;   /* true if the first event of work[count] was recorded */
+    bool marked;  /* true if the event `now` was recorded */
     size_t count;
     tn_event *now; /* owned */
     timed_work work[MAX_WORK];
@@ -52,8 +54,9 @@ static tn__lane *lane_make(tn_device *device)
     return lane;
 }
 
-/* Records the event, made if necessary, in the queue. False, with no error
- * recorded, on failure: then the caller waits for the device. */
+/* Records the event in the queue, and makes it first if necessary. Returns
+ * false with no error recorded on failure; the caller then waits for the
+ * device. */
 static bool record(tn__lane *lane, tn_event **event)
 {
     tn_device *device = lane->device;

@@ -1,7 +1,7 @@
-/* lane.h: the times at which a device executed its work, for a trace. Each
- * piece of work gets a timed event before and one after it. The trace does not
- * wait for the device: the events are read at the next synchronisation and
- * shown in a lane of the device.
+/* lane.h: records when a device executed its work, for a trace. Each piece of
+ * work gets a timed event before it and one after it. The trace does not wait
+ * for the device. Instead the events are read at the next synchronisation and
+ * are shown in a lane (a row of the trace) of the device.
  *
  * All calls are made under the queue's lock. Without a trace the cost is one
  * test of a pointer at synchronisation. */
@@ -12,18 +12,20 @@
 
 typedef struct tn__lane tn__lane;
 
-/* Before work is submitted. name: its operator, of static lifetime. *lane is
- * made if it is NULL. */
+/* Call this before submitting work. `name` is the work's operator and has
+ * static lifetime. *lane is made if it is NULL. */
 void tn__lane_begin(tn__lane **lane, tn_device *device, const char *name);
-/* After work was submitted. False: the caller has to wait for the device,
- * because it has no timed events, or because no more can be stored. */
+/* Call this after submitting work. Returns false if the caller has to wait for
+ * the device, because it has no timed events or no more work can be stored. */
 bool tn__lane_end(tn__lane *lane);
 
-/* Before and after a synchronisation of the queue. */
+/* Call tn__lane_mark before a synchronisation of the queue, and tn__lane_write
+ * after it. */
 void tn__lane_mark(tn__lane *lane);
 void tn__lane_write(tn__lane *lane);
 
-/* Calls visit for each device that has a lane. Without the queue's lock. */
+/* Calls `visit` for each device that has a lane. The caller does not hold the
+ * queue's lock. */
 void tn__lanes_each(void (*visit)(tn_device *device));
 
 #endif

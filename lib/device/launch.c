@@ -1,9 +1,9 @@
-/* launch.c: calls of a plugin that submit work, with order, tags and error
- * texts.
+/* launch.c: submits work to a device. These wrappers of the plugin's functions
+ * add order, tags and error messages.
  *
  * Calls of a synchronous device need no lock and no tag. For an asynchronous
- * one the queue's lock makes the order, and a tag identifies the operator of a
- * failure that is reported later. */
+ * device, the queue's lock makes the order. A tag (a number) identifies the
+ * operator of a failure that the device reports later. */
 #include <device/lane.h>
 #include <device/recorder.h>
 #include <device/registry.h>
@@ -21,21 +21,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many launches back a deferred failure can be named; and how many launches
- * that can have index faults back it can be described in full. */
+/* A failure reported later can be named if at most NAMES launches were
+ * submitted since, and described in full if at most DEFERRED launches were
+ * submitted that can have index faults. */
 #define NAMES 4096
 #define DEFERRED 256
 
 struct tn__work {
-    /* Guarded by the queue's lock. */
+    /* The queue's lock guards these fields. */
     uint64_t next_tag;
-    const char *name[NAMES]; /* of launch tag % NAMES; static lifetime */
+    const char *name[NAMES]; /* name[tag % NAMES]: operator of the launch, of
+                              * static lifetime */
     uint64_t deferred_count;
-    tn__deferred_error deferred[DEFERRED]; /* ring buffer of the last ones */
-    tn_status held; /* a failure that was not reported yet, */
+    tn__deferred_error deferred[DEFERRED]; /* ring buffer of the last launches
+                                            * that can fault */
+    tn_status held; /* a failure that was not reported yet, with its fault and
+                     * the plugin's error */
     tn_fault held_fault;
-    tn__error held_error; /* and the plugin's error */
-    tn__lane *lane;       /* owned; NULL: no trace has run */
+    tn__error held_error;
+    tn__lane *lane;       /* owned; NULL if no trace has run */
 };
 
 struct tn__work *tn__work_make(void)
@@ -45,7 +49,8 @@ struct tn__work *tn__work_make(void)
 
 /* ---- order and tags ----------------------------------------------------- */
 
-/* Enters the queue: for an asynchronous device under its lock, with a tag. */
+/* Begins a call of the plugin. For an asynchronous device, takes the queue's
+ * lock and returns a new tag for the work. */
 static uint64_t enter(tn_device *device, const char *what)
 {
     if (TN__LIKELY(device->synchronous))
@@ -53,7 +58,7 @@ static uint64_t enter(tn_device *device, const char *what)
     tn__lock_take(&device->queue_lock);
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
-    /* The outermost operator is the one that the program called. */
+    /* An error names the outermost operator, which the program called. */
     const char *called = tn__outermost_op();
     work->name[tag % NAMES] = called ? called : what;
     return tag;
@@ -76,7 +81,7 @@ static uint64_t begin_queued(tn_device *device, const char *what)
     return tag;
 }
 
-/* Enters to submit work, whose time a trace may record. */
+/* Begins a call that submits work, whose time a trace may record. */
 static inline uint64_t begin(tn_device *device, const char *what)
 {
     return TN__LIKELY(device->synchronous) ? 0 : begin_queued(device, what);
@@ -96,7 +101,8 @@ static const char *name_of(tn_device *device, uint64_t tag)
     return work->name[tag % NAMES];
 }
 
-/* Stores the data for a deferred error. Between enter and leave. */
+/* Stores the data for an error that the device reports later. Called between
+ * enter and leave. */
 static void remember(tn_device *device, uint64_t tag,
                      const tn__deferred_error *deferred)
 {
@@ -129,7 +135,8 @@ static tn_status sync_plugin(tn_device *device, tn_fault *fault)
     return status;
 }
 
-/* queue_sync; returns the failure that an earlier drain stored, if any. */
+/* Calls queue_sync. Returns the failure that an earlier tn__work_drain stored,
+ * if there is one. */
 static tn_status sync_queue(tn_device *device, tn_fault *fault,
                             bool was_pending)
 {
@@ -145,8 +152,8 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
     return status;
 }
 
-/* Attributes the pending error to the operator `name`, which has ended, so that
- * operators running now do not add their details. */
+/* Names the operator `name` in the pending error. That operator has ended, so
+ * the operators that run now must not add their details. */
 static tn_status attribute_to(const char *name, tn_status status)
 {
     static const tn__running_op over = {NULL, NULL};
@@ -158,8 +165,9 @@ static tn_status attribute_to(const char *name, tn_status status)
     return status;
 }
 
-/* Waits, between enter and leave, and reports a failure. It may be that of work
- * submitted long ago; the message then has the name of that work. */
+/* Waits for the device and reports a failure. Called between enter and leave.
+ * The failure may be that of work submitted long ago; the message then has that
+ * work's name. */
 static tn_status wait_reporting(tn_device *device, const char *what)
 {
     tn_fault fault = {.size = sizeof fault};
@@ -193,7 +201,7 @@ static tn_status wait_reporting(tn_device *device, const char *what)
                                    ? "a negative number"
                                    : "a number outside [0, 1]",
                                fault.position, what, device->name));
-        /* Only the element's number is known, not its coordinates. */
+        /* Only the element's row-major index is known, not its coordinates. */
         tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){
@@ -225,9 +233,9 @@ void tn__work_drain(tn_device *device)
     tn__lock_give(&device->queue_lock);
 }
 
-/* Leaves. While a trace runs, the time of asynchronous work comes from events.
- * If that is impossible, this waits for the device, so that the time is in the
- * span of the caller. */
+/* Ends a call. While a trace runs, the time of asynchronous work comes from
+ * events. If the device has none, this waits for the device, so that the time
+ * is in the span of the caller. */
 static tn_status leave_after(tn_device *device, const char *what,
                              tn_status status)
 {
@@ -238,7 +246,7 @@ static tn_status leave_after(tn_device *device, const char *what,
     return status;
 }
 
-/* Leaves after waiting for the submitted work. */
+/* Waits for the submitted work, then ends the call. */
 static tn_status leave_waited(tn_device *device, const char *what)
 {
     if (tn__timeline_is_live())
@@ -248,8 +256,8 @@ static tn_status leave_waited(tn_device *device, const char *what)
     return status;
 }
 
-/* Handles the plugin's status: passes an index fault to the caller, without the
- * plugin's error, and records an error for other failures. */
+/* Handles the plugin's status. An index fault is passed to the caller without
+ * the plugin's error; other failures are recorded as errors. */
 static tn_status finish(tn_device *device, const char *what, tn_status status,
                         bool was_pending, tn_fault *fault)
 {
@@ -268,7 +276,8 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     return TN_ERR_INDEX;
 }
 
-/* Adds submitted work to a recording, if there is one; returns the status. */
+/* Adds work that was submitted to this thread's recording, if there is one.
+ * Returns the status. */
 static tn_status recorded(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what, tn_status status)
 {
@@ -365,7 +374,7 @@ tn_status tn__device_replay(tn_device *device,
     bool was_pending = tn__error_pending();
     uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);
-    /* A device that waits for each launch has not reported yet which one
+    /* A device that waits for each launch has not reported yet which launch
      * faulted. */
     status = status == TN_ERR_INDEX
                  ? wait_reporting(device, what)

@@ -1,6 +1,7 @@
-/* mark.c: marks in a device's work, and the time between two marks. On an
- * asynchronous device with timed events a mark is an event. On other devices a
- * mark waits for the work and reads the host's clock. */
+/* mark.c: marks in a device's work, and the time between two marks (as
+ * torch.cuda.Event). On an asynchronous device with timed events a mark is an
+ * event. On other devices, making a mark waits for the work and reads the
+ * host's clock. */
 #include <device/recorder.h>
 
 #include <base/context.h>
@@ -13,8 +14,8 @@
 struct tn_mark {
     tn__object object;
     tn_device *device;
-    tn_event *event; /* owned; NULL: the host's clock was read */
-    double at;       /* time of tn__timeline_now */
+    tn_event *event; /* owned; NULL if the host's clock was read */
+    double at;       /* time by tn__timeline_now, if event is NULL */
 };
 
 static void destroy(tn__object *object)

@@ -1,4 +1,5 @@
-/* plugin_errors.c: error texts for calls of a plugin that fail or decline. */
+/* plugin_errors.c: records errors for calls of a plugin that fail or
+ * decline. */
 #include <device/registry.h>
 
 tn_status tn__device_fail(tn_device *device, const char *what, tn_status status,

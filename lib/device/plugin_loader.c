@@ -33,7 +33,8 @@ refuse(tn__plugin *plugin, const char *remedy, const char *format, ...)
     return false;
 }
 
-/* Tries the libraries that the manifest names, before the plugin is opened. */
+/* Whether the libraries that the manifest names can be opened. They are tried
+ * before the plugin is opened. */
 static bool needs_met(tn__plugin *plugin)
 {
     const char *at = plugin->manifest.needs;
@@ -59,9 +60,10 @@ static bool needs_met(tn__plugin *plugin)
     return true;
 }
 
-/* Sets of optional functions, of which a plugin must have all or none. */
+/* The sets of optional functions. A plugin must have all functions of a set or
+ * none. */
 typedef struct slot {
-    const char *name; /* NULL: end of the set */
+    const char *name; /* NULL ends the set */
     size_t at;
 } slot;
 #define SLOT(name) {#name, offsetof(tn_plugin, name)}
@@ -136,8 +138,8 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
     return true;
 }
 
-/* Called with the pending error saved, so that errors of the plugin can be
- * read. */
+/* Opens the plugin and checks its table. The caller has hidden the pending
+ * error, so that errors of the plugin can be read. */
 static bool load(tn__plugin *plugin)
 {
     if (!needs_met(plugin))
@@ -182,7 +184,8 @@ bool tn__plugin_load(tn__plugin *plugin)
     return loaded;
 }
 
-/* Copies the plugin's error, or `otherwise` if there is none. */
+/* Copies the plugin's error message to `reason`, or `otherwise` if there is
+ * none. */
 static void reason_take(char *reason, size_t room, const char *otherwise)
 {
     snprintf(reason, room, "%s", tn_error() ? tn_error() : otherwise);

@@ -1,9 +1,9 @@
 /* plugin_search.c: finds plugins.
  *
- * Searches, in order, the folders of TENON_PLUGIN_PATH, tenon-1/ beside the
- * library (a moved installation, a build tree), and the plugin folder set by
- * configure. Never the current folder. Only file names and manifests are read;
- * no plugin is opened. */
+ * The folders searched are those of TENON_PLUGIN_PATH, then tenon-1/ beside the
+ * library (a moved installation, a build tree), then the plugin folder set by
+ * configure. The current folder is never searched. Only file names and
+ * manifests are read; no plugin is opened. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -31,7 +31,8 @@ static void refuse(tn__plugin *plugin, const char *remedy)
     snprintf(plugin->remedy, sizeof plugin->remedy, "%s", remedy);
 }
 
-/* "cpu" for ".../tn_cpu.so"; false for other file names. */
+/* Gets the plugin's name from its file name: "cpu" for ".../tn_cpu.so". Returns
+ * false for other file names. */
 static bool name_of_file(const char *file, char *out, size_t room)
 {
     const char *slash = strrchr(file, '/');
@@ -62,7 +63,8 @@ static void read_manifest(tn__plugin *plugin)
         memcpy(plugin->name, plugin->manifest.name, sizeof plugin->name);
 }
 
-/* Appends a candidate; NULL with the error recorded. */
+/* Appends a plugin file to the list; NULL with the error recorded on
+ * failure. */
 static tn__plugin *append(const char *path)
 {
     if (tn__registry_count() == TN__MAX_PLUGINS)
@@ -107,7 +109,8 @@ tn__plugin *tn__registry_add_file(const char *path)
                                  strerror(errno));
         plugin = append(path);
     }
-    /* A plugin given by its path is used even if another has its name. */
+    /* A plugin given by its path is used even if another plugin has the same
+     * name. */
     if (plugin && plugin->shadowed) {
         plugin->shadowed = false;
         plugin->state = TN__PLUGIN_FOUND;
@@ -127,8 +130,8 @@ static int is_plugin_name(const struct dirent *entry)
     return name_of_file(entry->d_name, name, sizeof name);
 }
 
-/* False if memory runs out: then the search must stop, or plugins of later
- * folders would take precedence. */
+/* Adds the plugins of a folder. Returns false if memory runs out. The search
+ * must stop then, or plugins of later folders would take precedence. */
 static bool search_folder(const char *folder)
 {
     char real[PATH_MAX], path[PATH_MAX + 256 + 2];
@@ -147,7 +150,7 @@ static bool search_folder(const char *folder)
     bool good = count >= 0 || errno != ENOMEM;
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", real, entry[i]->d_name);
-        /* The same folder may be named twice. */
+        /* The folder list may name a folder twice. */
         if (good && strlen(path) < PATH_MAX && !tn__registry_find_path(path))
             good = append(path) || tn_error_code() != TN_ERR_MEMORY;
         free(entry[i]);

@@ -1,8 +1,8 @@
 /* probe.c: queries a plugin for its devices in a child process.
  *
  * Some vendor libraries abort or print on machines that they do not support
- * (two LLVMs in one process: pocl#474). A program that only lists devices then
- * gets a line in the list, not a crash. */
+ * (two LLVMs in one process: pocl#474). With the child process, a program that
+ * lists devices gets an entry in the list instead of a crash. */
 #include <device/registry.h>
 
 #include <base/plain.h>
@@ -21,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-int32_t tn__probe_timeout_ms = 20000; /* a cold CUDA start takes seconds */
+int32_t tn__probe_timeout_ms = 20000; /* the first start of CUDA takes
+                                       * seconds */
 
 /* Queries the plugin in this process. */
 static void query(tn__plugin *plugin, tn__probe *out)
@@ -51,7 +52,7 @@ static void child(tn__plugin *plugin, int result, int output)
     dup2(nothing, STDIN_FILENO);
     dup2(nothing, STDERR_FILENO);
     dup2(output, STDOUT_FILENO);
-    /* Discards stdio output of the program that the parent will write. */
+    /* Discards buffered output of the program, which the parent will write. */
     __fpurge(stdout);
     tn__probe probe;
     query(plugin, &probe);
@@ -73,7 +74,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads both pipes until their ends. False if the child takes too long. */
+/* Reads both pipes to their ends. Returns false if the child takes too long. */
 static bool read_pipes(int result, int output, tn__probe *out, size_t *got,
                       bool *printed)
 {

@@ -59,7 +59,8 @@ tn_status tn__record_refuse_host(const tn_device *device, const char *what)
                     "or after tn_graph_record", what, device->name);
 }
 
-/* A new command with `more` extra bytes after it; the caller appends it. */
+/* Makes a command with `more` extra bytes after it; the caller appends the
+ * command. */
 static tn__command *command_make(tn_device *device, int kind, const char *what,
                              size_t more)
 {
@@ -83,7 +84,8 @@ static void command_append(tn__command *command)
     record->count++;
 }
 
-/* Number of the latest draw of this seed and call, from 1 on; 0: none. */
+/* Returns the number, from 1 on, of the latest draw of this seed and call
+ * number; 0 if there is none. */
 static size_t draw_latest(int64_t seed, int64_t call)
 {
     const tn__record *record = tn__me.recording;
@@ -108,7 +110,7 @@ tn_status tn__record_work(tn_device *device, int kind, const void *args,
     return TN_OK;
 }
 
-/* Copies count numbers to *at and advances *at. */
+/* Copies `count` integers to *at and advances *at. */
 static const int64_t *put_numbers(char **at, const int64_t *from, size_t count)
 {
     int64_t *to = (int64_t *)(void *)*at;
@@ -130,8 +132,9 @@ static bool is_random(const tn_program *program)
     return false;
 }
 
-/* Finds the random draw that a launch uses, if any: its seed and call are
- * adjacent parameters. If several match, the latest. */
+/* Finds the random draw that a launch uses, if any. The draw's seed and call
+ * number are adjacent parameters. If several draws match, the latest is
+ * taken. */
 static void find_draw(const tn_program *program, const tn_launch *launch,
                       tn__command *command)
 {

@@ -1,4 +1,4 @@
-/* registry.c: the list of the plugins that were found. */
+/* registry.c: keeps the list of the plugins that were found. */
 #include <device/registry.h>
 
 #include <base/lock.h>

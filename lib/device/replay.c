@@ -1,4 +1,4 @@
-/* replay.c: replays recorded work. A command uses the same calls as the first
+/* replay.c: replays recorded work. A command makes the same call as the first
  * time, so order, faults and trace entries are the same. If the plugin can
  * capture work ("graph-replay"), consecutive commands without random numbers
  * become one call. */
@@ -14,7 +14,7 @@
 
 /* ---- captured by the device --------------------------------------------- */
 
-/* Submits a command to the plugin, under the queue's lock. */
+/* Submits a command to the plugin. The caller holds the queue's lock. */
 static tn_status submit(tn_device *device, const tn__command *command)
 {
     const tn_plugin *plugin = device->plugin;
@@ -39,8 +39,9 @@ static bool can_capture(const tn__command *command)
                               tn__work_kinds[command->kind].recorded);
 }
 
-/* Lets the device capture the commands from first up to `end`. Updates the
- * first segment of `instead`, if it has one. False if capturing fails. */
+/* Lets the device capture the commands from `first` up to `end` as a segment.
+ * Updates the first segment of `instead`, if there is one. Returns false if
+ * capturing fails. */
 static bool segment_make(tn__record *record, tn__record *instead,
                          const tn__command *first, const tn__command *end)
 {
@@ -81,7 +82,7 @@ static bool segment_make(tn__record *record, tn__record *instead,
     return true;
 }
 
-/* Can the device update the captured segments of `instead`? */
+/* Whether the device can update the captured segments of `instead`. */
 static bool can_update(const tn__record *record, const tn__record *instead)
 {
     const tn_graph_replay_extension *extension = record->extension;
@@ -92,7 +93,8 @@ static bool can_update(const tn__record *record, const tn__record *instead)
            extension->end_into;
 }
 
-/* Records no error on failure: the commands are then submitted one by one. */
+/* If capturing fails, no error is recorded, and the commands are submitted one
+ * by one. */
 void tn__record_instantiate(tn__record *record, tn__record *instead)
 {
     record->extension = atomic_load(&record->device->graph_replay);
@@ -100,7 +102,8 @@ void tn__record_instantiate(tn__record *record, tn__record *instead)
     tn__error before;
     tn__error_hide(&before);
     if (captures && can_update(record, instead))
-        tn__work_drain(record->device); /* no replay of `instead` is running */
+        tn__work_drain(record->device); /* ensure that no replay of `instead` is
+                                         * running */
     else
         instead = NULL;
     for (const tn__command *p = record->first; p && captures;) {
@@ -179,7 +182,7 @@ static void draw_again(const tn__record *record, tn__command *command)
     }
 }
 
-/* Runs one command by the same call as the first time. */
+/* Runs one command with the same call as the first time. */
 static tn_status command_run(const tn__record *record, tn__command *command)
 {
     tn_device *device = record->device;

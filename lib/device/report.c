@@ -1,5 +1,5 @@
-/* report.c: the report of all plugins: which were found, which can be used, and
- * remedies for the others. */
+/* report.c: reports all plugins: which files were found, which plugins can be
+ * used, and remedies for the others. */
 #include <device/registry.h>
 
 #include <base/lock.h>

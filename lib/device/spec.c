@@ -5,11 +5,11 @@
  *                     [ ":" ( index | words ) ] { "," key "=" value }
  *
  * `words` selects the first device of that plugin whose name or uid contains
- * them, ignoring case: "opencl:geforce", "cuda:0000:65:00.0". If a device is
- * not available, a list and `auto` try the next one; other specifications fail.
- * `auto` considers plugins whose manifest has a priority above 0: GPUs and
- * accelerators first, then CPUs. A device of another kind than its plugin's
- * manifest says (an OpenCL device that is a CPU) is available only by name. */
+ * the words, ignoring case: "opencl:geforce", "cuda:0000:65:00.0". If a device
+ * is not available, a list and `auto` try the next device; other specifications
+ * fail. `auto` tries plugins whose manifest has a priority above 0, first GPUs
+ * and accelerators, then CPUs. If a device has another kind than its plugin's
+ * manifest says (an OpenCL device that is a CPU), `auto` does not try it. */
 #include <device/registry.h>
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static bool wrong(char *reason, size_t room, const char *what,
     return false;
 }
 
-/* Length of the name of an item. A path may contain colons and commas; it ends
- * with ".so". */
+/* Returns the length of the plugin's name in an item. A path may contain colons
+ * and commas, but ends with ".so". */
 static size_t name_length(const char *item, size_t length)
 {
     if (*item == '/')
@@ -38,7 +38,8 @@ static size_t name_length(const char *item, size_t length)
     return i;
 }
 
-/* Parses the index or the words after the colon; false if invalid. */
+/* Parses the index or the words after the colon. Returns false if they are
+ * invalid. */
 static bool which_parse(const char *text, size_t length, tn__spec *out)
 {
     if (!length || length >= sizeof out->words)
@@ -102,8 +103,8 @@ bool tn__spec_next(const char **text, tn__spec *out, char *reason,
     return item_parse(item, length, out, reason, room);
 }
 
-/* Sets the options of an item. They are read when a device is opened, so they
- * cannot change if it is open already. */
+/* Sets the options of an item. A device reads them when it is opened, so the
+ * options of an open device cannot change. */
 static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
                           bool is_open, char *reason, size_t room)
 {
@@ -148,8 +149,8 @@ static void names_list(tn__text *out)
                                              : "any folder");
 }
 
-/* Finds the first device that matches the words; false with a list of the
- * devices. */
+/* Finds the first device that matches the words. Returns false with a list of
+ * the devices if none does. */
 static bool index_find(tn__plugin *plugin, const tn__spec *spec,
                        uint32_t *index, tn__text *reasons)
 {
@@ -221,7 +222,8 @@ static bool is_fast(int32_t kind)
     return kind == TN_KIND_GPU || kind == TN_KIND_ACCELERATOR;
 }
 
-/* GPUs and accelerators before CPUs, then by priority, then by name. */
+/* Orders plugins for `auto`: GPUs and accelerators before CPUs, then by
+ * priority, then by name. */
 static int by_preference(const void *left, const void *right)
 {
     const tn__plugin *a = *(tn__plugin *const *)left;
@@ -234,7 +236,8 @@ static int by_preference(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* The plugin's first device of its manifest's kind that can be opened. */
+/* Opens the plugin's first device that can be opened and has the kind of the
+ * manifest. */
 static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
 {
     uint32_t count;
@@ -295,8 +298,8 @@ static tn_device *open_auto(tn__text *reasons)
 tn_device *tn__spec_open(const char *specification, tn__text *reasons)
 {
     const char *text = specification;
-    /* Parses the whole first, so that a typing error is reported even if the
-     * first choice works. */
+    /* Parses the whole specification first, so that a typing error is reported
+     * even if the first choice works. */
     do {
         tn__spec spec;
         char reason[TN__REASON_BYTES];

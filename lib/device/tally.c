@@ -1,14 +1,15 @@
-/* tally.c: bytes, operations and instructions of each primitive. An operation
- * is one arithmetic instruction of the kernel language on one element,
- * including those of called functions (exp, erf). A multiply-add is two
- * operations. A value that does not change along a dimension is counted once
- * there.
+/* tally.c: counts the bytes, operations and instructions of device work, for a
+ * trace. An operation is one arithmetic instruction of the kernel language on
+ * one element, including those of called functions (exp, erf). A multiply-add
+ * is two operations. A value that does not change along a dimension is counted
+ * once there.
  *
- * Instructions are counted for values of four bytes: an instruction on wider
- * values counts as two, a multiply-add as one. They are not counted for matrix
- * products, convolutions and attention, where the number depends on the
- * algorithm. The count is a lower bound: of a loop that ends when all elements
- * are done, only the test of the first iteration counts. */
+ * The number of instructions is relative to values of four bytes. An
+ * instruction on wider values counts as two, and a multiply-add as one.
+ * Instructions are not counted for matrix products, convolutions and attention,
+ * where the number depends on the algorithm. The count is a lower bound: for a
+ * loop that ends when all elements are done, only the test of the first
+ * iteration counts. */
 #include <device/tally.h>
 
 #include <base/timeline.h>
@@ -20,7 +21,8 @@ static double bytes_of(uint32_t dtype)
     return (double)tn_dtype_bytes((tn_dtype)dtype);
 }
 
-/* Instructions for a value of that type, relative to one of four bytes. */
+/* Returns the number of instructions for a value of that type, relative to a
+ * value of four bytes. */
 static double width_of(uint32_t dtype)
 {
     return dtype == TN_F64 || dtype == TN_I64 ? 2 : 1;
@@ -34,8 +36,8 @@ static double product(const int64_t *extent, uint32_t count)
     return n;
 }
 
-/* The number of distinct elements of an operand over that space: dimensions of
- * stride 0 repeat them. */
+/* Returns the number of distinct elements of an operand over an iteration
+ * space. Dimensions of stride 0 repeat elements. */
 static double elements(const int64_t *extent, const int64_t *stride,
                        uint32_t count)
 {
@@ -54,7 +56,7 @@ static double strided(const tn_strided *x, const int64_t *extent)
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* Work of one element, or of all. */
+/* The counts of one element or of all elements. */
 typedef struct work {
     double operations, instructions, multiplies;
 } work;
@@ -66,16 +68,18 @@ static void add(work *sum, work more, double times)
     sum->multiplies += times * more.multiplies;
 }
 
-/* A program at a launch. along: for each instruction, a bit for each dimension
- * along which its value changes, and LOOPED if it changes between iterations of
- * a loop. Along the other dimensions it is computed once. Instructions beyond
- * MAX_INS get the dimensions of their level. */
+/* A launch whose work is counted. along[i] says where the value of instruction
+ * i changes: bit d is set if it changes along dimension d, and LOOPED if it
+ * changes between iterations of a loop. Along the other dimensions the value is
+ * computed once. Instructions beyond MAX_INS get the dimensions of their
+ * level. */
 enum { MAX_INS = 2048 };
 #define LOOPED (1u << 31)
 typedef struct counted {
     const tn_program *program;
     const tn_launch *launch;
-    uint32_t rows, all; /* dimensions */
+    uint32_t rows, all; /* bits of the outer dimensions, and of all
+                         * dimensions */
     uint32_t along[MAX_INS];
 } counted;
 
@@ -109,8 +113,8 @@ static uint32_t find_along(const counted *c, const tn_kernel_ins *ins)
     return ins->op == TN_K_REDUCE ? along & c->rows : along;
 }
 
-/* Loop-carried values refer to later instructions, so this iterates until
- * nothing changes. */
+/* Sets along[] for all instructions. This repeats until nothing changes, since
+ * loop-carried values refer to later instructions. */
 static void find_all_along(counted *c)
 {
     uint32_t count =
@@ -126,8 +130,8 @@ static void find_all_along(counted *c)
     }
 }
 
-/* The number of times that an instruction is executed, in a loop with `rounds`
- * iterations. */
+/* Returns how often an instruction is executed, if it is in a loop with
+ * `rounds` iterations. */
 static double times_of(const counted *c, uint32_t number, double rounds)
 {
     const tn_kernel_ins *ins = &c->program->ins[number];
@@ -142,12 +146,13 @@ static double times_of(const counted *c, uint32_t number, double rounds)
     return n;
 }
 
-/* The cost of an instruction that is not a call. `in`: type of its first
- * operand. */
+/* Returns the cost of an instruction that is not a call. `in` is the type of
+ * its first operand. */
 static work cost(const tn_kernel_ins *ins, uint32_t in)
 {
-    /* Philox4x32-10: ten rounds of two products (two halves each) and four
-     * exclusive ors give four words; this is the cost of one word. */
+    /* PHILOX is the cost of one word of Philox4x32-10, which gives four words
+     * in ten rounds of two products (two halves each) and four exclusive
+     * ors. */
     enum { PRODUCTS = 10 * 2 * 2 / 4, PHILOX = PRODUCTS + 10 * 4 / 4 };
     double width = width_of(ins->dtype) > width_of(in) ? width_of(ins->dtype)
                                                        : width_of(in);
@@ -177,7 +182,8 @@ static work cost(const tn_kernel_ins *ins, uint32_t in)
     }
 }
 
-/* Iterations of a loop: its bound if that is known, else 1. */
+/* Returns the number of iterations of a loop, which is its bound if the bound
+ * is known, else 1. */
 static double rounds_of(const counted *c, const tn_kernel_ins *ins,
                         uint32_t loop)
 {
@@ -188,8 +194,8 @@ static double rounds_of(const counted *c, const tn_kernel_ins *ins,
     return n > 0 ? (double)n : 0;
 }
 
-/* The work of instructions first to end, times `rounds`; in a function, for one
- * element. */
+/* Returns the work of the instructions from `first` up to `end`, times
+ * `rounds`. In a function, the work is that of one element. */
 static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
                    uint32_t end, double rounds)
 {
@@ -208,8 +214,8 @@ static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
         }
         work one;
         if (ins[i].op == TN_K_CALL) {
-            /* Functions only call those with lower numbers, so this
-             * terminates. */
+            /* Functions only call functions with lower numbers, so this
+             * recursion ends. */
             const tn_kernel_fn *called = &c->program->fn[ins[i].imm.i];
             one = sum_of(c, called->ins, 0, called->ins_count, 1);
         } else {
@@ -232,8 +238,8 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
         if (operand->access == TN_OPERAND_OFFSET)
             continue;
         double n = elements(launch->extent, launch->operand[k].stride, ndim);
-        /* Read by index: positions are unknown, so each element counts one
-         * read. */
+        /* The operand is read by index. It is not known which elements are
+         * read, so each point counts one read. */
         if (operand->index_count)
             n = operand->level == TN_LEVEL_ROW ? rows : all;
         bytes += n * bytes_of(operand->dtype);
@@ -348,8 +354,8 @@ void tn__tally_pool(tn_device *device, const void *given)
     tn__timeline_count_instructions(operations * width_of(args->out.dtype), 0);
 }
 
-/* Two products over (queries, keys), five in the backward pass, ignoring
- * masks. */
+/* Counts two matrix products over (queries, keys) in the forward pass and five
+ * in the backward pass. Masks are ignored. */
 void tn__tally_attention(tn_device *device, const void *given)
 {
     const tn_attention_args *args = given;
@@ -366,8 +372,8 @@ void tn__tally_attention(tn_device *device, const void *given)
                        (back ? 5 : 2) * pairs * size);
 }
 
-/* The number of operations depends on the algorithm; matrices are read and
- * written. */
+/* Counts the bytes of the matrices, which are read and written. The number of
+ * operations depends on the algorithm. */
 void tn__tally_lapack(tn_device *device, const void *given)
 {
     const tn_lapack_args *args = given;

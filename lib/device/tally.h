@@ -1,6 +1,7 @@
-/* tally.h: bytes moved and operations of a call of a plugin, computed from its
- * arguments, for a trace (base/timeline.h). Bytes are those of the operands'
- * elements, each counted once however often it is read. */
+/* tally.h: computes how many bytes a plugin's call moves and how many
+ * operations it executes, from the call's arguments, for a trace
+ * (base/timeline.h). The bytes are those of the operands' elements; an element
+ * counts once however often it is read. */
 #ifndef TN_LIB_DEVICE_TALLY_H
 #define TN_LIB_DEVICE_TALLY_H
 
@@ -8,7 +9,7 @@
 
 void tn__tally_launch(tn_device *device, const tn_program *program,
                       const tn_launch *launch);
-/* given: the argument struct of the kind, such as tn_product_args. */
+/* `given` is the argument struct of the kind, such as tn_product_args. */
 void tn__tally_product(tn_device *device, const void *given);
 void tn__tally_matmul(tn_device *device, const void *given);
 void tn__tally_scatter(tn_device *device, const void *given);

@@ -1,4 +1,4 @@
-/* transfer.c: see transfer.h. */
+/* transfer.c: copies from the host that overlap the device's other work. */
 #include <device/transfer.h>
 
 #include <base/error.h>
@@ -7,7 +7,7 @@
 
 struct tn__transfer {
     tn_device *device;
-    tn_queue *queue;      /* owned; guarded by lock */
+    tn_queue *queue;      /* owned; `lock` guards it */
     tn__lock lock;
 };
 
@@ -15,7 +15,7 @@ tn__transfer *tn__transfer_open(tn_device *device)
 {
     const tn_plugin *plugin = device->plugin;
     if (device->synchronous || !plugin->event_open)
-        return NULL; /* a plugin has all functions of events or none */
+        return NULL; /* a plugin has all functions for events or none */
     tn__transfer *transfer = tn__calloc(1, sizeof *transfer);
     tn__error before;
     tn__error_hide(&before);

@@ -1,11 +1,11 @@
-/* work.c: see work.h. */
+/* work.c: the table of the kinds of device work (work.h). */
 #include <device/work.h>
 
 #include <device/tally.h>
 
 #include <stddef.h>
 
-/* Primitives are in the plugin's main table. */
+/* Returns the plugin's main table, which has the primitives. */
 static const void *find_primitive(const tn_device *device)
 {
     return device->plugin;

@@ -1,4 +1,5 @@
-/* arena.c: a list of blocks, each filled from the front. */
+/* arena.c: memory that is freed all at once, in a list of blocks that are
+ * filled from the front. */
 #include <kernel/arena.h>
 
 #include <string.h>

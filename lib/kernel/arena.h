@@ -6,13 +6,14 @@
 #include <stddef.h>
 
 typedef struct tn__arena {
-    struct tn__arena_block *blocks; /* owned, newest first */
-    size_t used;                    /* of the newest block */
+    struct tn__arena_block *blocks; /* owned list, newest first */
+    size_t used;                    /* bytes used of the newest block */
 } tn__arena;
 
-/* Zeroed memory, aligned for any type; NULL with TN_ERR_MEMORY recorded. */
+/* Returns zeroed memory, aligned for any type; NULL with TN_ERR_MEMORY recorded
+ * if there is none. */
 void *tn__arena_take(tn__arena *arena, size_t bytes);
-/* A NUL-terminated copy of length bytes of text. */
+/* Returns a NUL-terminated copy of the first `length` bytes of text. */
 char *tn__arena_text(tn__arena *arena, const char *text, size_t length);
 void tn__arena_release(tn__arena *arena);
 

@@ -1,4 +1,4 @@
-/* builtin.c: the built-in functions by name. */
+/* builtin.c: finds the built-in functions by name. */
 #include <string.h>
 
 #include <kernel/def.h>

@@ -1,4 +1,5 @@
-/* common_type.c: the common dtype of several values, and conversions to it. */
+/* common_type.c: finds the common dtype of several values (type promotion, as
+ * torch.result_type), and converts values to it. */
 #include <kernel/type.h>
 
 #include <base/plain.h>
@@ -40,11 +41,11 @@ tn__common_type tn__common_type_of(tn_dtype dtype)
     return (tn__common_type){dtype, tn__register_type(dtype), false};
 }
 
-/* Strong dtypes promote like PyTorch tensors with dimensions. Weak values adopt
- * the strong dtype unless they are of a higher kind: a weak float makes
- * integers float32, a weak integer makes bool int64. float8 promotes with no
- * other dtype. On failure the callers continue, as they do if memory runs out;
- * a failed SSA makes no kernel. */
+/* Returns the dtype to which a and b promote. Strong dtypes promote like
+ * PyTorch tensors with dimensions. Weak values adopt the strong dtype unless
+ * they are of a higher kind: a weak float makes integers float32, and a weak
+ * integer makes bool int64. float8 promotes with no other dtype. After a
+ * failure the callers continue, since a failed SSA makes no kernel. */
 static tn_dtype promote(const tn__typer *typer, tn_dtype a, tn_dtype b)
 {
     tn_dtype both = tn_dtype_promote(a, b);
@@ -88,7 +89,8 @@ uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
                             const tn__common_type *common)
 {
     uint32_t id = tn__ssa_cast(typer->ssa, value->id, common->type);
-    /* a promoted value fits, but a weak number may have to wrap */
+    /* A promoted value fits, but a weak literal or parameter may have to
+     * wrap. */
     if (value->weak && is_narrow_integer(common->dtype))
         id = tn__ssa_narrow(typer->ssa, id, common->dtype);
     return id;

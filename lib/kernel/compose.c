@@ -1,4 +1,5 @@
-/* compose.c: the instructions of a producer in place of a consumer's loads.
+/* compose.c: composes two kernels (fusion). The producer's instructions take
+ * the place of the consumer's loads.
  *
  * A half-type value is narrowed as if it had been stored to its tensor, so that
  * composing changes no bit. It is not narrowed if the consumer's input has the
@@ -19,7 +20,7 @@ typedef struct composition {
     struct composition *next;
 } composition;
 
-static composition *all; /* protected by `lock` */
+static composition *all; /* list of all compositions; `lock` guards it */
 static tn__lock lock = TN__LOCK_INIT;
 
 static bool fail_compose(const tn__kernel *consumer, const tn__kernel *producer,
@@ -52,15 +53,16 @@ static bool check(const tn__kernel *consumer, int at,
     return true;
 }
 
-/* The level of input i, where a pointwise kernel may run once per row. */
+/* Returns the level of input i. In a pointwise kernel that runs once per row,
+ * all inputs are at row level. */
 static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
 {
     return per_row ? TN_LEVEL_ROW : kernel->input[i].level;
 }
 
-/* Numbers the inputs: the consumer's others, then the producer's. Inputs that
- * same[] makes equal get the lower number. input_map[] has an entry for
- * each. */
+/* Numbers the inputs, first the consumer's other inputs, then the producer's.
+ * Of two inputs that same[] makes equal, the second gets the number of the
+ * first. input_map[] maps each input of this list to its number. */
 static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
                           const tn__kernel *producer, const int *same,
                           bool consumer_per_row, bool producer_per_row,
@@ -115,8 +117,8 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
                                  const tn__kernel *producer, int from,
                                  const int *same)
 {
-    /* a pointwise consumer of a row's result runs once per row, and so does a
-     * pointwise producer of a row value */
+    /* A pointwise consumer of a row's result runs once per row, and so does a
+     * pointwise producer of a row-level input. */
     bool consumer_per_row = !consumer->has_row && producer->has_row &&
                             producer->out[from].level == TN_LEVEL_ROW;
     bool producer_per_row =
@@ -141,7 +143,8 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
     uint32_t value = producer_map[producer->out[from].value];
     tn_dtype dtype = consumer->input[at].dtype;
     if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
-        value = tn__ssa_narrow(&ssa, value, dtype); /* integers are wrapped */
+        /* integer values are already wrapped */
+        value = tn__ssa_narrow(&ssa, value, dtype);
     int input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < consumer->input_count; i++)
         input[i] = i == at ? -1 : input_map[i - (i > at)];
@@ -168,7 +171,7 @@ done:
     return kernel;
 }
 
-/* The kernel with all inputs and outputs at this level. */
+/* Returns a copy of the kernel with all inputs and outputs at this level. */
 static const tn__kernel *at_level(const tn__kernel *kernel, uint8_t level)
 {
     tn__ssa ssa;

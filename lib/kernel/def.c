@@ -1,4 +1,5 @@
-/* def.c: parses whole definitions, and caches their kernels by dtypes. */
+/* def.c: parses definitions of kernels, and caches the kernels made of a
+ * definition by their input dtypes. */
 #include <kernel/parse.h>
 
 #include <stdio.h>
@@ -131,8 +132,8 @@ static bool parse_rest(tn__parser *parser, tn__def *def)
     return true;
 }
 
-/* A definition is allocated in its own arena, so it is copied there at the
- * end. */
+/* Ends the parsing of a definition. The definition is copied to its own arena,
+ * which also holds its tree. */
 static tn__def *finish(tn__def *draft, bool good)
 {
     tn__def *def = good ? tn__arena_take(&draft->arena, sizeof *def) : NULL;
@@ -176,7 +177,8 @@ tn__def *tn__def_parse(const char *text, const char *where)
 
 /* ---- gradients written by hand ----------------------------------------- */
 
-/* Binds "out" or "g" if there is one output, else "out0" ... */
+/* Binds the name of output or cotangent i: "out" or "g" if there is one output,
+ * else "out0", "out1" and so on. */
 static bool bind_numbered(tn__parser *parser, const char *stem, int i,
                           int count)
 {
@@ -188,7 +190,7 @@ static bool bind_numbered(tn__parser *parser, const char *stem, int i,
     uint32_t slot = parser->slot_count++;
     for (uint32_t k = 0; k < parser->binding_count; k++)
         if (!strcmp(parser->binding[k].name, name))
-            return true; /* hidden by a name of the definition */
+            return true; /* a name of the definition hides it */
     parser->binding[parser->binding_count++] =
         (tn__binding){.name = tn__arena_text(parser->arena, name, strlen(name)),
                       .slot = slot,
@@ -210,8 +212,9 @@ static void bind_known(tn__parser *parser, const char *name, bool input,
                       .offset = offset};
 }
 
-/* The slots that the text uses become the inputs, in their order; the others
- * are never read. */
+/* Renumbers the slots of a tree by slot_of[]. The slots of the tensors that the
+ * text reads become the inputs, in their old order. The other tensors are never
+ * read. */
 static void renumber(tn__node *node, const uint32_t *slot_of)
 {
     if (node->kind == TN__NODE_NAME || node->kind == TN__NODE_LOAD ||
@@ -229,7 +232,8 @@ static bool choose_inputs(tn__parser *parser, const tn__def *def,
     uint32_t slot_of[TN__MAX_SLOTS] = {0};
     tn__def_levels(def, level);
     for (int u = 0; u < candidates; u++) {
-        /* bound in the order inputs, parameters, outputs, cotangents */
+        /* The names were bound in the order inputs, parameters, outputs,
+         * cotangents. */
         int slot = u < def->input_count ? u : u + def->param_count;
         if (!parser->used[slot])
             continue;

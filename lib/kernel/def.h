@@ -1,8 +1,8 @@
-/* def.h: a parsed definition, with names resolved to slots and nothing typed
- * yet.
+/* def.h: the syntax tree of a parsed definition. Names are resolved to slots;
+ * nothing is typed yet.
  *
- * Slots number everything that has a name: inputs, then parameters, then each
- * `let` and loop variable in the order of the text. */
+ * A slot is the number of a named value. Inputs are numbered first, then
+ * parameters, then each `let` and loop variable in the order of the text. */
 #ifndef TN_LIB_KERNEL_DEF_H
 #define TN_LIB_KERNEL_DEF_H
 
@@ -14,27 +14,28 @@
 #include <kernel/lex.h>
 
 enum tn__node_kind {
-    TN__NODE_INTEGER, /* integer */
-    TN__NODE_FLOAT,   /* number */
-    TN__NODE_NAME,    /* slot */
-    TN__NODE_UNARY,   /* op: the token; kid[0] */
-    TN__NODE_BINARY,  /* op: the token; kid[0], kid[1] */
-    TN__NODE_CALL,    /* name; kids are the arguments */
-    TN__NODE_LOAD,    /* slot of an input; kids are the indices; op is 1 if
+    TN__NODE_INTEGER, /* field integer */
+    TN__NODE_FLOAT,   /* field number */
+    TN__NODE_NAME,    /* field slot */
+    TN__NODE_UNARY,   /* op is the token; kid[0] is the operand */
+    TN__NODE_BINARY,  /* op is the token; kid[0] op kid[1] */
+    TN__NODE_CALL,    /* name is the function's; kids are the arguments */
+    TN__NODE_LOAD,    /* slot is an input's; kids are the indices; op is 1 if
                        * elements outside are read as 0 */
     TN__NODE_BLOCK,   /* kids are LETs, at most one WHILE, and the value */
-    TN__NODE_LET,     /* slot, integer: first and count of slots; kid[0] */
-    TN__NODE_WHILE,   /* kid[0] */
-    TN__NODE_LOOP,    /* slot: the index's; integer: number of carried values;
-                       * kids: the bound, a LET for each carried value, the body
-                       * (a BLOCK that ends in a LIST) */
+    TN__NODE_LET,     /* assigns kid[0] to `integer` slots from slot on */
+    TN__NODE_WHILE,   /* kid[0] is the condition */
+    /* slot is the loop index's; integer is the number of carried values. The
+     * kids are the bound, a LET for each carried value, and the body (a BLOCK
+     * that ends in a LIST). */
+    TN__NODE_LOOP,
     TN__NODE_LIST     /* kids are the values */
 };
 
 typedef struct tn__node {
     uint8_t kind;
-    uint16_t depth; /* depth of the tree below; bounded, so that walks may
-                     * recurse */
+    uint16_t depth; /* depth of the tree below this node. It is bounded, so
+                     * functions may recurse over the tree. */
     int op;
     int line, column;
     uint32_t slot;
@@ -49,7 +50,7 @@ typedef struct tn__node {
 #define TN__MAX_SLOTS 1000
 #define TN__MAX_LOOPS 3
 
-typedef struct tn__def_entry { /* a kernel of a definition */
+typedef struct tn__def_entry { /* one kernel of a definition */
     uint64_t dtypes;           /* dtypes of the inputs, four bits each */
     const tn__kernel *kernel;
     struct tn__def_entry *next;
@@ -66,25 +67,27 @@ struct tn__def {
     } input[TN__KERNEL_MAX_INPUTS];
     struct {
         const char *name;
-        tn_dtype dtype; /* TN_DTYPE_NONE: weak, the kernel's float type;
-                         * TN__WEAK_INTEGER: weak, an i64 like integer
-                         * literals */
+        tn_dtype dtype; /* TN_DTYPE_NONE: the parameter is weak and has the
+                         * kernel's float type. TN__WEAK_INTEGER: the parameter
+                         * is a weak i64, like integer literals. */
     } param[TN__KERNEL_MAX_PARAMS];
     uint32_t slot_count;
     const tn__node *body;
     bool of_gradient;
-    int used[TN__KERNEL_MAX_INPUTS]; /* of a gradient: what each input is; see
+    int used[TN__KERNEL_MAX_INPUTS]; /* of a gradient: the tensor that each
+                                      * input is, numbered as in
                                       * tn__def_gradient_used */
     _Atomic(tn__def_entry *) entries;
-    tn__arena arena; /* holds all of this */
-    tn__def *next;   /* in the list of all definitions, which keeps them
+    tn__arena arena; /* memory of this definition and its tree */
+    tn__def *next;   /* next in the list of all definitions, which keeps them
                       * reachable */
 };
 
-/* The number of values of a node. */
+/* Returns how many values a node has: a list or a loop may have several. */
 int tn__node_values(const tn__node *node);
 
-/* The level of each output of def, from its marks and reductions alone. */
+/* Sets level[o] to the level of output o of def. The level follows from marks
+ * (": row") and reductions alone, so typing is not needed. */
 void tn__def_levels(const tn__def *def, uint8_t *level);
 
 /* ---- built-in functions (builtin.c) ------------------------------------ */
@@ -108,7 +111,8 @@ enum tn__builtin {
 #undef TN__BUILTIN_ENUM
         TN__BUILTIN_END
 };
-/* TN__BUILTIN_END if there is no such name. */
+/* Finds a built-in function by name and sets its number of arguments. Returns
+ * TN__BUILTIN_END if there is no such function. */
 enum tn__builtin tn__builtin_find(const char *name, int *arg_count);
 
 #endif

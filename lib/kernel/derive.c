@@ -1,16 +1,18 @@
-/* derive.c: gradients by reverse-mode differentiation of a kernel's SSA.
+/* derive.c: derives the gradient of a kernel, by reverse-mode differentiation
+ * of its SSA.
  *
- * The forward kernel is copied, with its outputs loaded instead of computed
+ * The forward kernel is copied, but its outputs are loaded instead of computed
  * again. Then cotangents are propagated from the last instruction to the first.
- * Dead code is dropped at the end, and with it the unused inputs.
+ * At the end dead code is dropped, and with it the unused inputs.
  *
- * First derivatives are those of each instruction, as in PyTorch. In the
- * derivative of a gradient a value that overflows may be multiplied by 0, so it
- * has two more rules:
+ * First derivatives are those of each instruction, as in PyTorch. The
+ * derivative of a gradient has two more rules, since there a value that
+ * overflows may be multiplied by 0:
  *
- *   - where(), min(), max() and abs() pass a cotangent to one side. It carries
- *     the condition as a mask, and the masked elements are set to 0 at the
- *     end, so that infinities and NaNs of the other side have no effect.
+ *   - where(), min(), max() and abs() pass a cotangent to one operand only. The
+ *     cotangent carries the condition as a mask. At the end the masked elements
+ *     are set to 0, so that infinities and NaNs of the other operand have no
+ *     effect.
  *   - A quotient by 1 + exp(z) is differentiated as a logistic function. */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +24,7 @@
 #include <kernel/type.h>
 
 struct tn__kernel_gradient_entry {
-    const tn__kernel *kernel; /* NULL: the gradient is zero */
+    const tn__kernel *kernel; /* NULL if the gradient is zero */
     int used[TN__KERNEL_MAX_INPUTS];
 };
 
@@ -30,12 +32,13 @@ typedef struct derivation {
     const tn__kernel *kernel;
     int wrt;
     tn__ssa ssa;
-    bool *active;     /* depends on input wrt differentiably */
-    uint32_t *value;  /* the forward values, in the new SSA */
+    bool *active;     /* active[i]: value i depends differentiably on input
+                       * wrt */
+    uint32_t *value;  /* value[i]: number of forward value i in the new SSA */
     uint32_t *cotangent;
-    bool second_order; /* kernel is a gradient itself */
-    uint32_t *mask; /* second order: where the cotangent is not 0; TN_NONE:
-                     * everywhere */
+    bool second_order; /* true if `kernel` is itself a gradient */
+    uint32_t *mask; /* if second_order, mask[i] tells where the cotangent of
+                     * value i is not 0; TN_NONE stands for everywhere */
 } derivation;
 
 static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
@@ -86,7 +89,8 @@ static bool is_active(const derivation *d, const tn_kernel_ins *ins)
 
 static void find_active(derivation *d)
 {
-    /* repeated, since a loop's next value may make its carried one active */
+    /* A value of the next round may make a carried value active, so the search
+     * repeats. */
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < d->kernel->ins_count; i++)
@@ -97,7 +101,8 @@ static void find_active(derivation *d)
 
 /* ---- logistic functions ------------------------------------------------ */
 
-/* Whether instruction i is a / (1 + exp(z)), or with exp2. */
+/* Whether instruction i is a / (1 + exp(z)) or a / (1 + exp2(z)). Sets z and
+ * is_exp2. */
 static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
                      bool *is_exp2)
 {
@@ -117,8 +122,8 @@ static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
     return *is_exp2 || strncmp(name, "exp_", 4) == 0;
 }
 
-/* Computes 1 - s for a logistic function s of z as the logistic function of -z,
- * which is exact to the last digit. */
+/* If instruction i is 1 - s for a logistic function s of z, computes it as the
+ * logistic function of -z, which is exact to the last digit. */
 static bool use_complement(derivation *d, uint32_t i)
 {
     const tn__kernel *kernel = d->kernel;
@@ -180,9 +185,10 @@ static uint32_t load(tn__ssa *ssa, int input)
                                             .imm.i = input});
 }
 
-/* Output o is loaded from its tensor if the tensor has all bits of it. A half
- * type does not: gradients would be up to 50 units in the last place off (a / b
- * with respect to b, where terms cancel), or infinite where only the result
+/* Loads output o from its tensor, instead of computing it again, if the tensor
+ * holds all bits of the value. A half-type tensor does not. With its rounded
+ * value, gradients would be up to 50 units in the last place off (a / b with
+ * respect to b, where terms cancel), or infinite where only the result
  * overflows. */
 static void read_output(derivation *d, int o)
 {
@@ -212,7 +218,7 @@ static bool copy_forward(derivation *d)
             return false;
         depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
         if (depth)
-            continue; /* in a loop, a carried value is that of the current
+            continue; /* inside a loop, a carried value is that of the current
                        * round */
         for (int o = 0; o < kernel->output_count; o++) {
             uint32_t v = kernel->out[o].value;
@@ -226,7 +232,8 @@ static bool copy_forward(derivation *d)
 
 /* ---- cotangents -------------------------------------------------------- */
 
-/* The cotangent `part`, set to 0 where the mask is false. */
+/* Returns the cotangent contribution `part`, set to 0 where the mask is
+ * false. */
 static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
 {
     if (mask == TN_NONE)
@@ -236,8 +243,8 @@ static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
                       tn__ssa_const(&d->ssa, dtype, 0));
 }
 
-/* Adds `part` to the cotangent of v. A row value sums over the elements of its
- * row. */
+/* Adds the contribution `part` to the cotangent of v. If v is a scalar per row,
+ * its contributions are summed over the elements of the row. */
 static void accumulate(derivation *d, uint32_t v, uint32_t part, uint32_t mask,
                        bool from_elem)
 {
@@ -284,8 +291,9 @@ static uint32_t bool_op(derivation *d, int op, uint32_t a, uint32_t b)
     return tn__ssa_op(&d->ssa, op, TN_BOOL, a, b, TN_NONE);
 }
 
-/* Second order: the contribution to operand k of an instruction that selects.
- * Restricts *mask to where it is not 0. */
+/* For a second-order gradient, returns the contribution to operand k of a
+ * SELECT, ABS, MIN or MAX. *mask is restricted to where the contribution is not
+ * 0. */
 static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
                                  const uint32_t a[3], uint32_t g,
                                  uint32_t *mask)
@@ -302,7 +310,7 @@ static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
             tn__ssa_op(&d->ssa, TN_K_NEG, dtype, g, TN_NONE, TN_NONE);
         where = bool_op(d, TN_K_OR, below, bool_op(d, TN_K_LT, zero, mine));
         g = tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, below, minus, g);
-    } else { /* MIN and MAX: equal operands share */
+    } else { /* MIN or MAX: each of two equal operands gets half */
         uint32_t half = tn__ssa_op(&d->ssa, TN_K_MUL, dtype, g,
                                    tn__ssa_const(&d->ssa, dtype, 0.5), TN_NONE);
         where = ins->op == TN_K_MIN ? bool_op(d, TN_K_LT, other, mine)
@@ -321,7 +329,8 @@ static bool is_selecting(const derivation *d, const tn_kernel_ins *ins)
                                ins->op == TN_K_MIN || ins->op == TN_K_MAX);
 }
 
-/* Propagates a logistic quotient to the argument of its exponential. */
+/* Propagates the cotangent of a logistic quotient to z, the argument of its
+ * exponential. */
 static bool propagate_to_exponent(derivation *d, uint32_t i, uint32_t z,
                                   bool is_exp2)
 {
@@ -388,7 +397,7 @@ static bool propagate_all(derivation *d)
     return !d->ssa.failed;
 }
 
-/* The cotangent of the input; TN_NONE if it is zero. */
+/* Returns the cotangent of input wrt; TN_NONE if it is zero. */
 static uint32_t input_cotangent(derivation *d)
 {
     for (uint32_t i = 0; i < d->kernel->ins_count; i++)
@@ -399,7 +408,7 @@ static uint32_t input_cotangent(derivation *d)
     return TN_NONE;
 }
 
-/* *out_kernel is NULL if the gradient is zero. */
+/* Derives the gradient. *out_kernel is NULL if the gradient is zero. */
 static bool derive(const tn__kernel *kernel, int wrt, int *used,
                    const tn__kernel **out_kernel)
 {

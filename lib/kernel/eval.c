@@ -1,6 +1,6 @@
-/* eval.c: the meaning of every scalar instruction, which is the table
- * TN_KERNEL_MAP of plugin.h in C. The interpreter and constant folding use it,
- * so folding never changes a bit.
+/* eval.c: evaluates one scalar instruction. The file is the table TN_KERNEL_MAP
+ * of plugin.h in C. The interpreter and constant folding share it, so folding
+ * never changes a bit.
  *
  * A float value is stored in a double, which is exact; operations that round
  * are computed in float. 32-bit integers are stored sign-extended and wrapped
@@ -23,7 +23,7 @@ static tn_number number_i(int64_t i)
     return (tn_number){.i = i};
 }
 
-/* i in a register of dtype I32, I64 or BOOL. */
+/* Wraps i to a register of dtype I32, I64 or BOOL. */
 static tn_number wrap(int64_t i, tn_dtype dtype)
 {
     switch (dtype) {
@@ -51,7 +51,7 @@ static int64_t saturate(double x, int64_t low, int64_t high)
         return 0;
     if (x < (double)low)
         return low;
-    if (x >= (double)high) /* I64: high rounds up to 2^63 */
+    if (x >= (double)high) /* for I64, high rounds up to 2^63 */
         return high;
     return (int64_t)x;
 }
@@ -74,8 +74,8 @@ static tn_number cast(tn_number a, tn_dtype from, tn_dtype to)
     }
     switch (to) {
     case TN_F32:
-        return number_f((float)a.i); /* directly, since by way of f64 it would
-                                      * round twice */
+        return number_f((float)a.i); /* converted directly; by way of f64 it
+                                      * would round twice */
     case TN_F64:
         return number_f((double)a.i);
     default:
@@ -83,8 +83,9 @@ static tn_number cast(tn_number a, tn_dtype from, tn_dtype to)
     }
 }
 
-/* The bits of any NaN are those of the positive quiet NaN, since processors
- * differ in the NaN that an operation makes. */
+/* Reinterprets the bits of a float as an integer, or the reverse. The bits of
+ * any NaN are those of the positive quiet NaN, since processors differ in the
+ * NaN that an operation makes. */
 static tn_number bitcast(tn_number a, tn_dtype to)
 {
     int32_t i32;
@@ -124,14 +125,14 @@ static tn_number narrow(tn_number a, tn_dtype to)
         return number_i((int8_t)(uint8_t)a.i);
     case TN_U8:
         return number_i((uint8_t)a.i);
-    default: /* stored as it is */
+    default: /* other dtypes are stored unchanged */
         return a;
     }
 }
 
 /* ---- arithmetic -------------------------------------------------------- */
 
-/* The lower of x and y with -0 < +0; NaN if either is NaN. */
+/* Returns the lower of x and y, where -0 < +0; NaN if x or y is NaN. */
 static double lesser(double x, double y)
 {
     if (isnan(x) || isnan(y))
@@ -150,8 +151,9 @@ static double greater(double x, double y)
     return x > y ? x : y;
 }
 
-/* F32 and F64 differ only in operations that round. The others map floats to
- * floats (fmod too, which is exact). */
+/* Evaluates an operation on floats. F32 and F64 differ only in operations that
+ * round. The other operations map floats to floats (fmod too, which is
+ * exact). */
 static double eval_float(unsigned op, bool single, double x, double y, double z)
 {
     float xs = (float)x, ys = (float)y, zs = (float)z;
@@ -222,7 +224,7 @@ static int64_t divide(int64_t x, int64_t y)
 {
     if (y == 0)
         return 0;
-    if (y == -1) /* MIN / -1 overflows: negate, wrapping */
+    if (y == -1) /* MIN / -1 overflows, so x is negated, which wraps */
         return (int64_t)(0 - (uint64_t)x);
     return x / y;
 }
@@ -233,7 +235,7 @@ static int64_t shift(unsigned op, int64_t x, int64_t y, int width)
     switch (op) {
     case TN_K_SHL:
         return inside ? (int64_t)((uint64_t)x << y) : 0;
-    case TN_K_SHR: /* arithmetic on every compiler that builds this */
+    case TN_K_SHR: /* C compilers that build this file shift in the sign bit */
         return inside ? x >> y : x < 0 ? -1 : 0;
     default:
         if (!inside)
@@ -242,7 +244,8 @@ static int64_t shift(unsigned op, int64_t x, int64_t y, int width)
     }
 }
 
-/* I32 and I64; the caller wraps. Unsigned arithmetic wraps by definition. */
+/* Evaluates an operation on I32 or I64; the caller wraps the result. Arithmetic
+ * is done on unsigned integers, which wrap by definition. */
 static int64_t eval_int(unsigned op, int width, int64_t x, int64_t y)
 {
     uint64_t ux = (uint64_t)x, uy = (uint64_t)y;

@@ -1,6 +1,6 @@
-/* finish.c: makes a kernel of appended instructions: drops dead code, moves
- * loop invariants before their loop, gathers the functions, and computes the
- * hash.
+/* finish.c: makes a finished kernel of an SSA under construction. Dead code is
+ * dropped, loop invariants move before their loop, the called functions are
+ * listed, and the hash is computed.
  *
  * The instructions are appended to a second tn__ssa, which merges values that
  * became equal by moving. */
@@ -14,12 +14,13 @@ typedef struct cleaner {
     const tn__ssa *from;
     tn__ssa *to;
     bool *live;
-    uint32_t *region; /* innermost LOOP around an instruction (of a LOOP:
-                       * itself) */
-    uint32_t *target; /* region in which it has to be computed */
-    uint32_t *parent; /* of a LOOP: the region around it */
-    uint32_t *map;    /* number in `to` */
-    uint32_t *stack;  /* marked, with operands still to be marked */
+    uint32_t *region; /* region[i]: number of the innermost LOOP around
+                       * instruction i; of a LOOP, its own number */
+    uint32_t *target; /* target[i]: region in which instruction i has to be
+                       * computed */
+    uint32_t *parent; /* parent[i]: region around LOOP i */
+    uint32_t *map;    /* map[i]: number of instruction i in `to` */
+    uint32_t *stack;  /* live instructions whose operands are not marked yet */
     size_t stack_count;
 } cleaner;
 
@@ -44,7 +45,8 @@ static void cleaner_release(cleaner *c)
     tn__free(c->region);
 }
 
-/* A region is the number of its LOOP; TN_NONE: no loop. */
+/* Finds the region of each instruction: the number of the innermost LOOP around
+ * it; TN_NONE outside loops. */
 static void find_regions(cleaner *c)
 {
     uint32_t open[TN__MAX_LOOPS * 4 + 1] = {TN_NONE};
@@ -100,7 +102,8 @@ static bool is_inside(const cleaner *c, uint32_t v, uint32_t loop)
 
 static uint32_t deeper(uint32_t x, uint32_t y)
 {
-    /* both belong to one chain of nested loops, so the later LOOP is deeper */
+    /* x and y are in one chain of nested loops, so the later LOOP is the
+     * deeper */
     return x == TN_NONE ? y : y == TN_NONE ? x : x > y ? x : y;
 }
 
@@ -112,7 +115,7 @@ static void find_targets(cleaner *c)
         c->target[i] = TN_NONE;
         if (ins->op == TN_K_LOOP || ins->op == TN_K_CARRY ||
             ins->op == TN_K_WHILE || ins->op == TN_K_ENDLOOP ||
-            /* a round that does not run must not report a fault */
+            /* a load in a round that does not run must not report a fault */
             (ins->op == TN_K_LOAD && ins->a != TN_NONE &&
              !(ins->sub & TN_LOAD_ZERO))) {
             c->target[i] = c->region[i];
@@ -145,7 +148,8 @@ static void emit(cleaner *c, uint32_t i)
         c->map[i] = tn__ssa_add(c->to, ins);
 }
 
-/* Emits what is in [first, end) and has the target region `loop`. */
+/* Appends to c->to the instructions of [first, end) whose target region is
+ * `loop`. */
 static void emit_region(cleaner *c, uint32_t first, uint32_t end,
                         uint32_t loop);
 
@@ -211,7 +215,7 @@ static bool clean_once(const tn__ssa *from, tn__ssa *to)
     return good;
 }
 
-/* Merging may leave dead code, so this repeats until nothing changes. */
+/* Cleans until nothing changes, since merging values may leave dead code. */
 static bool clean(const tn__ssa *from, tn__ssa *to)
 {
     if (!clean_once(from, to))
@@ -249,10 +253,10 @@ static void renumber_calls(tn_kernel_ins *ins, uint32_t count,
 }
 
 typedef struct calls {
-    bool *seen;       /* by function number */
-    uint32_t *number; /* numbers of the called functions; NULL: only count
-                       * them */
-    uint32_t count;   /* how many there are */
+    bool *seen;       /* seen[n]: function n is listed */
+    uint32_t *number; /* numbers of the called functions; NULL to only count the
+                       * functions */
+    uint32_t count;   /* number of functions listed */
 } calls;
 
 static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
@@ -270,9 +274,10 @@ static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
     }
 }
 
-/* Lists the called functions in the order of the calls, each after those that
- * it calls. Their numbers in the process depend on the order of first use;
- * texts that depended on it would miss the caches of other processes. */
+/* Lists the called functions in the order of the calls, each after the
+ * functions that it calls. Their process-wide numbers depend on the order of
+ * first use. If printed texts depended on that order, they would miss the
+ * caches that other processes filled. */
 static bool gather_functions(const tn__ssa *ssa, tn__kernel_box *box)
 {
     size_t all = (size_t)tn__math_fn_typed() + 1;
@@ -330,7 +335,7 @@ static void hash_kernel(tn__kernel *k)
     tn__hash_finish(h);
 }
 
-/* Drops unused inputs; used[] has the old numbers of the others. */
+/* Drops unused inputs and sets used[i] to the old number of input i. */
 static bool drop_inputs(tn__ssa *ssa, const char *name, int *used)
 {
     bool loaded[TN__SSA_MAX_INPUTS] = {false};
@@ -417,7 +422,7 @@ static bool fill(tn__kernel_box *box, const tn__ssa *ssa, const char *name)
     return true;
 }
 
-/* A store narrows, so narrowing right before it is redundant. */
+/* Drops a NARROW right before a store, since the store itself narrows. */
 static void strip_outputs(tn__ssa *ssa)
 {
     for (int i = 0; !ssa->failed && i < ssa->output_count; i++) {

@@ -116,7 +116,7 @@ static void store_element(tn_dtype dtype, void *memory, int64_t i,
         i16 = (int16_t)(uint16_t)value.i;
         memcpy(at + 2 * i, &i16, 2);
         return;
-    default: /* I8, U8, and BOOL, which is stored as 0 or 1 */
+    default: /* I8, U8, and BOOL, whose byte is 0 or 1 */
         byte = (uint8_t)value.i;
         memcpy(at + i, &byte, 1);
         return;
@@ -125,11 +125,12 @@ static void store_element(tn_dtype dtype, void *memory, int64_t i,
 
 /* ---- a launch ---------------------------------------------------------- */
 
-/* The values of one list of instructions: the program's or a function's. */
+/* The values of one list of instructions, which is the program or the body of a
+ * function. */
 typedef struct frame {
     const tn_kernel_ins *ins;
-    tn_number *value; /* by instruction number */
-    tn_number *next;  /* carried values of the next round */
+    tn_number *value; /* value[i]: value of instruction i */
+    tn_number *next;  /* next[i]: value of CARRY i in the next round */
 } frame;
 
 typedef struct run {
@@ -137,25 +138,28 @@ typedef struct run {
     const tn_launch *launch;
     void *const *memory;
     frame main;
-    frame *fn;      /* one for each function: functions do not recurse */
+    frame *fn;      /* one frame for each function, since functions do not
+                     * recurse */
     tn__reduction
-        *reduction; /* indexed by reduction_of[number of the REDUCE] */
+        *reduction; /* reduction[reduction_of[i]]: state of REDUCE i */
     uint32_t *reduction_of;
-    /* The offset of the current row and of the current element in each operand,
-     * and the element's position in row-major order. */
+    /* Offsets of the current row and of the current element in each operand, in
+     * elements; and the row-major index of the current element. */
     int64_t *row_at, *elem_at;
-    const int64_t *at; /* row_at or elem_at, by the part that runs */
+    const int64_t *at; /* row_at in the row part of a stage, elem_at in the elem
+                        * part */
     int64_t position;
     int64_t row_length;
-    const tn_number *arg; /* of the current function */
-    tn_fault fault;       /* code TN_OK: no fault yet */
+    const tn_number *arg; /* arguments of the function that runs */
+    tn_fault fault;       /* the first fault; the code is TN_OK if there is none
+                           * yet */
 } run;
 
 static void raise_index(run *r, uint32_t operand, uint32_t dim, int64_t index,
                         int64_t extent)
 {
-    /* Rows come in rising order, but each stage passes over the same
-     * elements. */
+    /* The fault of the first element is kept. Rows are run in rising order, but
+     * each stage passes over the same elements again. */
     if (r->fault.code != TN_OK && r->fault.position <= r->position)
         return;
     r->fault = (tn_fault){
@@ -263,14 +267,15 @@ static void run_instruction(run *r, frame *f, uint32_t number)
     }
 }
 
-/* The i-th instruction of a list; order NULL: a function's own order. */
+/* Returns the number of the i-th instruction in `order`. If `order` is NULL (a
+ * function), instructions run in the order of their numbers. */
 static uint32_t number_at(const uint32_t *order, uint32_t i)
 {
     return order ? order[i] : i;
 }
 
-/* Runs the region whose LOOP is order[first]; returns the index of its ENDLOOP.
- * A false WHILE ends the loop and drops the values of this round. */
+/* Runs the loop whose LOOP is order[first]. Returns the index of its ENDLOOP. A
+ * false WHILE ends the loop and drops the new carried values of this round. */
 static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
                          uint32_t first)
 {
@@ -288,7 +293,8 @@ static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
         f->value[number].i = i;
         if (!run_list(r, f, order, body, end))
             break;
-        /* In two steps, since one carried value may use another's old value. */
+        /* All new values are read first, since a carried value may use
+         * another's old value. */
         for (uint32_t j = first + 1; j < body; j++) {
             uint32_t carry = number_at(order, j);
             f->next[carry] = f->value[f->ins[carry].b];
@@ -301,8 +307,8 @@ static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
     return end;
 }
 
-/* Runs order[first .. end). Returns false if a WHILE was false; the rest was
- * not run then. */
+/* Runs the instructions order[first .. end). If the condition of a WHILE is
+ * false, stops there and returns false. */
 static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
                      uint32_t end)
 {
@@ -319,8 +325,8 @@ static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
     return true;
 }
 
-/* Advances to the next point of the dimensions first .. first + ndim in
- * row-major order, with the offset of each operand. */
+/* Advances point[] to the next index of dimensions first .. first + ndim, in
+ * row-major order, and updates each operand's offset in at[]. */
 static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
                  int64_t *at)
 {
@@ -336,7 +342,8 @@ static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
     }
 }
 
-/* One pass over the row's elements; r->row_at has the offsets of the row. */
+/* Runs the elem part of a stage for all elements of one row. r->row_at has the
+ * row's offsets. */
 static void run_elements(run *r, const tn_kernel_stage *stage, int64_t row)
 {
     uint32_t first = stage->elem_first, end = first + stage->elem_count;
@@ -402,7 +409,7 @@ static void run_rows(run *r)
     }
 }
 
-/* Allocates the memory of a launch, sized by the program. */
+/* Allocates the memory that running this program needs. */
 static bool run_init(run *r, const tn_program *program)
 {
     size_t values = program->ins_count, reductions = 0;
@@ -412,7 +419,7 @@ static bool run_init(run *r, const tn_program *program)
         reductions += program->ins[n].op == TN_K_REDUCE;
 
     tn_number *value = tn__calloc(2 * values, sizeof *value);
-    r->main.value = value; /* the other frames are behind it */
+    r->main.value = value; /* the functions' frames follow in the same memory */
     r->fn = tn__calloc(program->fn_count, sizeof *r->fn);
     r->reduction = tn__calloc(reductions, sizeof *r->reduction);
     r->reduction_of = tn__calloc(program->ins_count, sizeof *r->reduction_of);

@@ -1,5 +1,6 @@
-/* levels.c: finds the levels of a definition's outputs from its marks and
- * reductions alone. A gradient written by hand needs them before typing. */
+/* levels.c: finds whether each output of a definition has one value per element
+ * or per row, from the definition's marks and reductions alone. A gradient
+ * written by hand needs these levels before typing. */
 #include <string.h>
 
 #include <kernel/def.h>
@@ -40,8 +41,8 @@ static void find_block_levels(const tn__def *def, const tn__node *node,
         out[i] = condition > out[i] ? condition : out[i];
 }
 
-/* All carried values have one level. The body is walked twice, since a carried
- * value may raise it. */
+/* Finds the levels of a loop's carried values, which are all the same. The body
+ * is walked twice, since a carried value may raise the level. */
 static void find_loop_levels(const tn__def *def, const tn__node *node,
                              uint8_t *slot, uint8_t *out)
 {

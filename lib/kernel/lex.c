@@ -1,5 +1,5 @@
-/* lex.c: text to tokens. Any bytes are accepted as input; an invalid token is
- * an error with line and column. */
+/* lex.c: splits text in the kernel language into tokens. Any bytes are accepted
+ * as input; an invalid token is an error with line and column. */
 #include <base/plain.h>
 #include <kernel/lex.h>
 
@@ -41,7 +41,7 @@ const char *tn__token_show(const tn__token *token, char *out, size_t room)
     return out;
 }
 
-/* isalpha() and the like depend on the locale. */
+/* These tests replace isalpha() and the like, which depend on the locale. */
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -110,7 +110,7 @@ static void read_number(tn__lexer *lexer, tn__token *token)
     }
     token->kind = TN__TOKEN_INTEGER;
     errno = 0;
-    /* 0xffffffffffffffff is a bit pattern, so -1 */
+    /* A hexadecimal literal is a bit pattern: 0xffffffffffffffff is -1. */
     token->integer =
         hex ? (int64_t)strtoull(digits, NULL, 16) : strtoll(digits, NULL, 10);
     if (errno)

@@ -1,4 +1,4 @@
-/* listing.c: kernels and programs as text, one instruction per line:
+/* listing.c: lists kernels and programs as text, one instruction per line:
  *
  *     v2 = sub v0 v1 : f32 elem */
 #include <math.h>

@@ -1,13 +1,16 @@
-/* lower.c: lays out a kernel in stages, as plugin.h defines them.
+/* lower.c: lowers a kernel to a program, whose instructions are laid out in
+ * stages (plugin.h).
  *
- * A stage is what is between two reductions. Values of elements that a later
- * stage needs are computed again there, since storing them would need memory as
- * large as the row. All stores are in the last stage that reads elements, so an
- * output may share memory with an input that earlier stages read.
+ * A new stage begins after a reduction whose result is used. If a later stage
+ * needs a value per element, the value is computed again there, since storing
+ * it would need memory as large as the row. All stores per element are in the
+ * last stage that reads elements, so an output may share memory with an input
+ * that earlier stages read.
  *
- * Row values that no reduction computes are loaded in the row part of the first
- * stage. If elements are read once less when all of them wait for these values,
- * they do. So the sums of g and of g * (x - mean) are in one stage. */
+ * Scalars per row that no reduction computes are loaded in the row part of the
+ * first stage. If waiting for these scalars saves one pass over the elements,
+ * all elements are read from the next stage on. So the sums of g and of g * (x
+ * - mean) are in one stage. */
 #include <string.h>
 
 #include <base/lock.h>
@@ -18,14 +21,16 @@
 typedef struct layout {
     const tn__kernel *kernel;
     tn__arena *arena;
-    tn_kernel_ins *ins; /* with the stores at the end */
+    tn_kernel_ins *ins; /* instructions, with the STOREs at the end */
     uint32_t count;
-    uint32_t *loop;  /* the outermost LOOP around each; TN_NONE: none */
-    uint32_t *stage; /* in which each is computed first */
+    uint32_t *loop;  /* loop[i]: the outermost LOOP around instruction i;
+                      * TN_NONE if none */
+    uint32_t *stage; /* stage[i]: first stage that computes instruction i */
     bool *needed;
     uint32_t *order;
     uint32_t order_count, order_room;
-    uint32_t stage_count, last_elem; /* last stage with an elem part */
+    uint32_t stage_count, last_elem; /* last_elem: the last stage with an elem
+                                      * part */
     bool failed;
 } layout;
 
@@ -34,8 +39,8 @@ static bool is_stop(const tn__kernel *kernel, const tn_kernel_ins *ins)
     return ins->op == TN_K_CAST && kernel->ins[ins->a].dtype == ins->dtype;
 }
 
-/* Without reductions and row outputs, row values are loaded again for each
- * element, and one stage does all. */
+/* Whether a kernel has neither reductions nor row outputs. One stage is then
+ * enough, and scalars per row are loaded again for each element. */
 static bool is_flat(const tn__kernel *kernel)
 {
     for (int i = 0; i < kernel->output_count; i++)
@@ -106,7 +111,8 @@ static void find_loops(layout *l)
     }
 }
 
-/* The first stage whose elem (or row) part can read operand u. */
+/* Returns the first stage in which operand u can be read, by the elem part if
+ * `elem`, else by the row part. */
 static uint32_t stage_for(const layout *l, uint32_t u, bool elem)
 {
     if (u == TN_NONE || l->ins[u].level == TN_LEVEL_UNIFORM)
@@ -121,7 +127,8 @@ static bool in_elem_part(const tn_kernel_ins *ins)
 
 static void find_stage(layout *l, uint32_t i, uint32_t first)
 {
-    /* a loop is in one stage, which waits for all that its rounds read */
+    /* The whole loop is in one stage, after all stages that compute what its
+     * rounds read. */
     uint32_t end = l->ins[i].op == TN_K_LOOP ? (uint32_t)l->ins[i].imm.i : i;
     bool elem = in_elem_part(&l->ins[i]);
     uint32_t stage = elem ? first : 0;
@@ -139,8 +146,8 @@ static void find_stage(layout *l, uint32_t i, uint32_t first)
         l->stage[k] = stage;
 }
 
-/* Assigns stages, with elements read from stage `first` on. Returns how many
- * stages read elements. */
+/* Assigns a stage to each instruction; elements are read from stage `first` on.
+ * Returns the number of stages that read elements. */
 static uint32_t find_stages(layout *l, uint32_t first)
 {
     uint32_t passes = 0;
@@ -204,8 +211,8 @@ static void mark_needed(layout *l, uint32_t user, uint32_t u)
         l->needed[k] = true;
 }
 
-/* Lists the element values that the reductions and stores of a stage depend
- * on. */
+/* Appends to the order the values per element that the reductions and stores of
+ * a stage depend on. */
 static void list_elem_part(layout *l, uint32_t stage)
 {
     memset(l->needed, 0, l->count * sizeof *l->needed);

@@ -1,18 +1,20 @@
-/* nan.c: finds bit casts in a function that may leave a NaN's bits as they are.
+/* nan.c: finds BITCASTs from float to bits that may leave a NaN's bits as they
+ * are (TN_BITCAST_ANY_NAN).
  *
- * The language defines that all NaNs have the same bits, which costs two
- * instructions for each cast from float to bits. They can be left out under two
- * conditions: the value is NaN only if the argument is NaN; and with a NaN
- * argument the result does not depend on the NaN's bits. This can be shown for
- * most functions of one argument, which take their argument apart by its
- * bits. */
+ * The language defines that all NaNs have the same bits. Ensuring this costs
+ * two instructions for each cast, which can be left out under two conditions.
+ * First, the value cast is NaN only if the function's argument is NaN. Second,
+ * if the argument is NaN, the result does not depend on the NaN's bits. Both
+ * can be shown for most functions of one argument that take their argument
+ * apart by its bits. */
 #include <math.h>
 #include <string.h>
 
 #include <base/memory.h>
 #include <kernel/ssa.h>
 
-/* Whether a float value is NaN only if the argument is; false if unknown. */
+/* Whether a float value is NaN only if the function's argument is NaN. Returns
+ * false if that is unknown. */
 static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value);
 
 static bool is_float(unsigned dtype)
@@ -39,7 +41,8 @@ static uint32_t magnitude(const tn_kernel_fn *fn, uint32_t value)
     return sign ? magnitude(fn, ins->a) : value;
 }
 
-/* where(c < y, c, y) with y = |x|, NaN only if the argument is */
+/* Whether a SELECT is where(c < y, c, y) with y = |x|, which is NaN only if the
+ * argument is NaN. */
 static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
 {
     const tn_kernel_ins *less = &fn->ins[select->a];
@@ -49,7 +52,8 @@ static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
            nan_of_argument(fn, select->c);
 }
 
-/* from_bits(min(y & 0x7fffffff, c)): at most the number whose bits are c */
+/* Returns a bound of from_bits(min(y & 0x7fffffff, c)): the float whose bits
+ * are c. Returns INFINITY for other instructions. */
 static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
 {
     if (least->op != TN_K_MIN || least->dtype != TN_I32)
@@ -64,8 +68,9 @@ static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
     return most >= 0 ? (double)most : INFINITY;
 }
 
-/* An upper bound of a float's magnitude for arguments that are not NaN, as of a
- * polynomial of a clamped value. INFINITY if unknown. */
+/* Returns an upper bound of a float's magnitude for arguments that are not NaN,
+ * for example of a polynomial of a clamped value. Returns INFINITY if none is
+ * known. */
 static double bound(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -100,11 +105,13 @@ static double bound(const tn_kernel_fn *fn, uint32_t value)
     default:
         break;
     }
-    /* Far from the type's maximum, since these sums are rounded, too. */
+    /* The limit is far from the type's maximum, since these sums are rounded,
+     * too. */
     return is_float(ins->dtype) && most < 1e30 ? most : INFINITY;
 }
 
-/* Whether a * b is NaN only if the argument is: 0 * inf would be. */
+/* Whether a * b is NaN only if the argument is NaN. The product 0 * inf must be
+ * ruled out. */
 static bool is_product_nan_of_argument(const tn_kernel_fn *fn, uint32_t a,
                                        uint32_t b)
 {
@@ -149,8 +156,8 @@ static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
     }
 }
 
-/* What a value is if the argument is NaN: a NaN; a NaN's bits; a known bool;
- * the same for all NaN bits; or dependent on them. */
+/* What is known of a value if the argument is NaN. It is a NaN; the bits of a
+ * NaN; false; true; the same for all NaNs; or dependent on the NaN's bits. */
 typedef enum nan_state {
     IS_NAN,
     NAN_BITS,
@@ -160,8 +167,8 @@ typedef enum nan_state {
     BITS_VARY
 } nan_state;
 
-/* Whether a value is x & mask, where mask is the sign bit alone or all other
- * bits. */
+/* Whether a value is x & mask. The mask is the sign bit if `sign`, else all
+ * other bits. */
 static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -171,8 +178,8 @@ static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
            fn->ins[ins->b].imm.i == mask;
 }
 
-/* Whether a & mask or a | b still has a NaN's bits, perhaps with another
- * sign. */
+/* Whether a value, a & mask or a | b, still holds the bits of a NaN, perhaps
+ * with another sign. */
 static bool keeps_nan(const tn_kernel_fn *fn, const nan_state *state,
                       uint32_t value)
 {
@@ -235,7 +242,8 @@ static nan_state nan_state_of(const tn_kernel_fn *fn, const nan_state *state,
     }
 }
 
-/* Whether the bits of NaNs made by the argument do not affect the result. */
+/* Whether the result does not depend on the bits of NaNs that come from the
+ * argument. */
 static bool ignores_nan_bits(const tn_kernel_fn *fn, nan_state *state)
 {
     if (fn->arg_count != 1 || !is_float(fn->arg_dtype[0]))

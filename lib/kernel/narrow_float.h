@@ -1,6 +1,7 @@
-/* narrow_float.h: conversions of the narrow floating types, with one rounding
- * routine for all. A type is described by its mantissa width, its smallest
- * normal exponent, and the codes at the top of its range. */
+/* narrow_float.h: converts between float32 and the narrow floating types
+ * (float16, bfloat16, float8). All types share one rounding routine; a type is
+ * described by its mantissa width, its smallest normal exponent, and the codes
+ * at the top of its range. A code is the bit pattern of a value. */
 #ifndef TN_LIB_KERNEL_NARROW_FLOAT_H
 #define TN_LIB_KERNEL_NARROW_FLOAT_H
 
@@ -11,13 +12,14 @@
 
 typedef struct tn__narrow_format {
     int mantissa_bits;
-    int min_exponent; /* of the smallest normal number */
-    uint32_t sign;    /* code of the sign bit */
+    int min_exponent; /* exponent of the smallest normal number */
+    uint32_t sign;    /* code with the sign bit alone */
     uint32_t max_finite;
     uint32_t infinity; /* code of infinity; max_finite if there is none */
-    uint32_t overflow; /* code of a finite number that rounds beyond
+    uint32_t overflow; /* code for a finite number that rounds to more than
                         * max_finite */
-    uint32_t nan;      /* one NaN; all codes above infinity are NaN */
+    uint32_t nan;      /* code of the NaN that is encoded; all codes above
+                        * infinity are NaN */
 } tn__narrow_format;
 
 static inline tn__narrow_format tn__narrow_format_of(tn_dtype dtype)
@@ -31,12 +33,14 @@ static inline tn__narrow_format tn__narrow_format_of(tn_dtype dtype)
                                    0x7f80, 0x7f80, 0x7fc0};
     case TN_F8E5M2:
         return (tn__narrow_format){2, -14, 0x80, 0x7b, 0x7c, 0x7b, 0x7e};
-    default: /* TN_F8E4M3, the "fn" kind: no infinity, NaN is all ones */
+    default: /* TN_F8E4M3 (torch.float8_e4m3fn) has no infinity; NaN is all
+              * ones */
         return (tn__narrow_format){3, -6, 0x80, 0x7e, 0x7e, 0x7e, 0x7f};
     }
 }
 
-/* The code of x in dtype (F16 BF16 F8E4M3 F8E5M2), rounded to nearest even. */
+/* Returns the code of x in dtype (F16, BF16, F8E4M3 or F8E5M2), rounded to
+ * nearest even. */
 static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
 {
     tn__narrow_format format = tn__narrow_format_of(dtype);
@@ -48,7 +52,7 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (magnitude == 0x7f800000)
         return sign | format.infinity;
 
-    /* |x| = significand * 2^(exponent - 23). An f32 subnormal has the exponent
+    /* |x| = significand * 2^(exponent - 23). A subnormal f32 has the exponent
      * of the smallest normal number and no leading one. */
     bool subnormal = magnitude >> 23 == 0;
     int exponent = subnormal ? -126 : (int)(magnitude >> 23) - 127;

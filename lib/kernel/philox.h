@@ -1,12 +1,13 @@
-/* philox.h: Philox4x32-10, the counter-based generator behind every random
- * number. Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
- * 1, 2, 3", SC 2011. */
+/* philox.h: Philox4x32-10, the counter-based generator of all random numbers
+ * (as in PyTorch on CUDA). Source: Salmon, Moraes, Dror, Shaw, "Parallel random
+ * numbers: as easy as 1, 2, 3", SC 2011. */
 #ifndef TN_LIB_KERNEL_PHILOX_H
 #define TN_LIB_KERNEL_PHILOX_H
 
 #include <stdint.h>
 
-/* Word `word` (0..3) of the block that counter and key select. */
+/* Returns word `word` (0..3) of the 128-bit block that counter and key
+ * select. */
 static inline uint32_t tn__philox(uint64_t counter_low, uint64_t counter_high,
                                   uint64_t key, unsigned word)
 {
@@ -20,7 +21,7 @@ static inline uint32_t tn__philox(uint64_t counter_low, uint64_t counter_high,
         x[1] = (uint32_t)p1;
         x[2] = (uint32_t)(p0 >> 32) ^ x[3] ^ k1;
         x[3] = (uint32_t)p0;
-        k0 += 0x9E3779B9u; /* the golden ratio, */
+        k0 += 0x9E3779B9u; /* the golden ratio */
         k1 += 0xBB67AE85u; /* sqrt(3) - 1 */
     }
     return x[word];

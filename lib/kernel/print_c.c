@@ -1,11 +1,11 @@
-/* print_c.c: prints bodies of functions as C.
+/* print_c.c: prints functions of the kernel language as C.
  *
- * A body without loops becomes a sequence of definitions with "?:" for selects,
- * which compilers vectorize. A loop would prevent that. Loops in functions are
- * for few elements only (the reduction of huge arguments), so such a function
- * is printed twice. NAME_main assumes that no loop makes a round, and reports
- * if one would have. NAME has the loops and runs again for those elements
- * alone. */
+ * A body without loops becomes a sequence of definitions, with "?:" for
+ * selects, which compilers vectorize. They do not vectorize a body with a loop.
+ * Loops in functions are for few elements only (the reduction of huge
+ * arguments), so a function with loops is printed twice. NAME_main skips the
+ * loops, and sets a flag if a loop would have run. NAME has the loops; it is
+ * called for those elements alone. */
 #include <kernel/print_c.h>
 
 #include <inttypes.h>
@@ -17,8 +17,8 @@
 typedef struct printer {
     const tn_kernel_fn *fn;
     tn__text text;
-    int depth;     /* open loops */
-    bool straight; /* print NAME_main: loops make no round */
+    int depth;     /* number of open loops */
+    bool straight; /* prints NAME_main, which skips loops */
 } printer;
 
 static const char *c_type(unsigned dtype)
@@ -83,7 +83,7 @@ static void print_const(printer *p, const tn_kernel_ins *ins)
     else if (is_float(ins->dtype) && isinf(x.f))
         tn__text_add(&p->text, "%s(%s)INFINITY", x.f < 0 ? "-" : "",
                      c_type(ins->dtype));
-    else if (is_float(ins->dtype)) /* hexadecimal: exact in any locale */
+    else if (is_float(ins->dtype)) /* hexadecimal is exact, in any locale */
         tn__text_add(&p->text, "%a%s", x.f, f);
     else if (ins->dtype == TN_I64 && x.i == INT64_MIN)
         tn__text_add(&p->text, "INT64_MIN");
@@ -102,7 +102,7 @@ static void print_infix(printer *p, const tn_kernel_ins *ins, const char *sign)
     tn__text_add(&p->text, "v%u %s v%u", ins->a, sign, ins->b);
 }
 
-/* name_f32(va, vb), with as many operands as given */
+/* Prints "name_f32(va, vb)" with this number of operands. */
 static void print_helper(printer *p, const tn_kernel_ins *ins,
                          const char *name, int operands)
 {
@@ -112,7 +112,7 @@ static void print_helper(printer *p, const tn_kernel_ins *ins,
     tn__text_add(&p->text, ")");
 }
 
-/* A function of <math.h>: name or, for F32, namef. */
+/* Prints a call of a <math.h> function, whose name ends in f for F32. */
 static void print_library(printer *p, const tn_kernel_ins *ins,
                           const char *name, int operands)
 {
@@ -125,7 +125,8 @@ static void print_library(printer *p, const tn_kernel_ins *ins,
     tn__text_add(&p->text, ")");
 }
 
-/* Integers wrap, which C defines for unsigned ones only. */
+/* Prints integer arithmetic on unsigned types, since integers wrap and C
+ * defines that for unsigned types only. */
 static void print_arithmetic(printer *p, const tn_kernel_ins *ins,
                              const char *sign)
 {
@@ -137,7 +138,8 @@ static void print_arithmetic(printer *p, const tn_kernel_ins *ins,
                      ins->a, sign, type, ins->b);
 }
 
-/* A constant shift within the width is a C operator. */
+/* Prints a shift. If the shift is a constant below the width, it is a C
+ * operator. */
 static void print_shift(printer *p, const tn_kernel_ins *ins)
 {
     const tn_kernel_ins *by = &p->fn->ins[ins->b];
@@ -176,8 +178,8 @@ static void print_call(printer *p, const tn_kernel_ins *ins)
     tn__text_add(&p->text, ")");
 }
 
-/* What the table of plugin.h defines for BOOL: + and max are or, * and min are
- * and. */
+/* For BOOL operands, plugin.h defines + and max as "or", * and min as "and".
+ * Returns the equivalent op. */
 static unsigned bool_op(unsigned op)
 {
     switch (op) {
@@ -192,7 +194,8 @@ static unsigned bool_op(unsigned op)
     }
 }
 
-/* Prints the right side of a definition; false if the instruction has no C. */
+/* Prints the right side of a definition. Returns false with the error recorded
+ * if the instruction cannot be printed. */
 static bool print_value(printer *p, const tn_kernel_ins *ins)
 {
     bool real = is_float(ins->dtype);
@@ -334,8 +337,8 @@ static bool print_definition(printer *p, uint32_t i)
     return good;
 }
 
-/* Carried values are declared before the loop, so that they exist after it.
- * Returns the number of the first instruction inside. */
+/* Declares the carried values before the loop, so that they exist after it.
+ * Returns the number of the first instruction of the body. */
 static uint32_t print_carries(printer *p, uint32_t loop)
 {
     uint32_t i = loop + 1;
@@ -349,8 +352,8 @@ static uint32_t print_carries(printer *p, uint32_t loop)
 
 static bool print_range(printer *p, uint32_t first, uint32_t last);
 
-/* All new values are computed before the first is set, since one may be
- * another's old value. */
+/* Prints a loop. All new values are computed before the first is set, since a
+ * new value may be another's old value. */
 static bool print_loop(printer *p, uint32_t loop)
 {
     const tn_kernel_ins *ins = p->fn->ins;
@@ -378,14 +381,15 @@ static bool print_loop(printer *p, uint32_t loop)
     return true;
 }
 
-/* Prints only what decides whether the first round runs. */
+/* Prints, instead of a loop, only what decides whether its first round would
+ * run. */
 static bool print_skipped_loop(printer *p, uint32_t loop)
 {
     const tn_kernel_ins *ins = p->fn->ins;
     uint32_t end = (uint32_t)ins[loop].imm.i, last = loop;
     for (uint32_t i = loop + 1; i < end; i++) {
-        /* An inner loop is not evaluated: without a WHILE before it, this loop
-         * counts as running. */
+        /* An inner loop is not evaluated. If no WHILE stands before it, this
+         * loop counts as running. */
         if (ins[i].op == TN_K_LOOP)
             break;
         if (ins[i].op == TN_K_WHILE)
@@ -413,7 +417,7 @@ static bool print_range(printer *p, uint32_t first, uint32_t last)
         if (ins->op == TN_K_LOOP) {
             if (!(p->straight ? print_skipped_loop(p, i) : print_loop(p, i)))
                 return false;
-            i = (uint32_t)ins->imm.i; /* its ENDLOOP */
+            i = (uint32_t)ins->imm.i; /* continue after the ENDLOOP */
         } else if (ins->op == TN_K_WHILE) {
             indent(p);
             tn__text_add(&p->text, "if (!v%u)\n", ins->a);
@@ -428,8 +432,9 @@ static bool print_range(printer *p, uint32_t first, uint32_t last)
 
 /* ---- functions --------------------------------------------------------- */
 
-/* As wide as the result: gcc does not vectorize the reduction of a flag of
- * another width. */
+/* Returns the type of the flag that NAME_main sets. It is as wide as the
+ * result, since gcc does not vectorize the reduction of a flag of another
+ * width. */
 static const char *mask_type(const tn_kernel_fn *fn)
 {
     bool wide = fn->dtype == TN_F64 || fn->dtype == TN_I64;

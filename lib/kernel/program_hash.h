@@ -1,4 +1,4 @@
-/* program_hash.h: the hash keys of kernels and programs. */
+/* program_hash.h: hashes instructions, for the keys of kernels and programs. */
 #ifndef TN_LIB_KERNEL_PROGRAM_HASH_H
 #define TN_LIB_KERNEL_PROGRAM_HASH_H
 

@@ -1,4 +1,5 @@
-/* reduction.c: see reduction.h. */
+/* reduction.c: reduces rows one element after the other (reduction.h has the
+ * order). */
 #include <math.h>
 
 #include <kernel/reduction.h>
@@ -17,7 +18,8 @@ static tn_number combine(unsigned kind, tn_dtype dtype, tn_number a,
     return tn__kernel_eval(&ins, a, b, (tn_number){.i = 0}, dtype);
 }
 
-/* Reduces the lanes of the current chunk, of which `present` are set. */
+/* Combines the lanes of the current chunk to one value. The first `present`
+ * lanes have elements. */
 static tn_number reduce_lanes(tn__reduction *f, unsigned kind, tn_dtype dtype,
                               int64_t present)
 {
@@ -52,7 +54,8 @@ static tn_number result_ordered(tn__reduction *f, unsigned kind, tn_dtype dtype)
     if (any)
         sum = reduce_lanes(f, kind, dtype,
                            in_chunk < TN_LANES ? in_chunk : TN_LANES);
-    /* The tree further right is always the smaller one. */
+    /* The tree of the later elements is always the smaller one, so it is the
+     * right operand. */
     for (int level = 0; f->chunks >> level; level++)
         if (f->chunks >> level & 1) {
             sum = any ? combine(kind, dtype, f->tree[level], sum)
@@ -67,9 +70,9 @@ static bool is_nan(tn_number x, tn_dtype dtype)
     return (dtype == TN_F32 || dtype == TN_F64) && isnan(x.f);
 }
 
-/* Whether x is strictly better than the best so far, so the first of equal
- * values stays (-0 equals +0 here, as in PyTorch's argmax). NaN is better than
- * everything but a NaN. */
+/* Whether x is strictly better than the best value so far, so that the first of
+ * equal values stays. -0 equals +0 here, as in PyTorch's argmax. NaN is better
+ * than everything but a NaN. */
 static bool is_better(unsigned kind, tn_dtype dtype, tn_number x,
                       tn_number best)
 {
@@ -100,7 +103,7 @@ void tn__reduction_add(tn__reduction *f, unsigned kind, tn_dtype dtype,
     f->count++;
 }
 
-/* The result for an empty row. */
+/* Returns the result for an empty row. */
 static tn_number empty_result(unsigned kind, tn_dtype dtype)
 {
     bool is_float = dtype == TN_F32 || dtype == TN_F64;

@@ -1,8 +1,8 @@
-/* rules.c: the derivative of each instruction, in the language itself: the
- * contribution to the cotangent of each operand, in terms of the operands a, b,
- * c, the result y and the cotangent g of the result. Instructions not listed
- * have derivative zero. The functions of lib/kernel/math have `d` items
- * instead.
+/* rules.c: the derivative of each instruction, written in the kernel language.
+ * A rule is the contribution to the cotangent of each operand. It is in terms
+ * of the operands a, b, c, the result y and the cotangent g of the result.
+ * Instructions that are not listed have derivative zero. The functions of
+ * lib/kernel/math have `d` items instead.
  *
  * The rules select by where() and never multiply by 0, since 0 * inf is NaN. */
 #include <kernel/parse.h>
@@ -13,7 +13,7 @@
 #include <base/memory.h>
 
 typedef struct rule {
-    uint8_t op, kind; /* kind: of a REDUCE */
+    uint8_t op, kind; /* kind is TN_REDUCE_... for a REDUCE */
     const char *text[3];
 } rule;
 
@@ -23,12 +23,13 @@ static const rule rules[] = {
     {TN_K_SUB, 0, {"g", "-g"}},
     {TN_K_MUL, 0, {"g * b", "g * a"}},
     {TN_K_DIV, 0, {"g / b", "-(g / b * y)"}},
-    /* a - y is a multiple of b; a / b may round to the next integer */
+    /* The quotient is rounded from (a - y) / b, since a - y is a multiple of b;
+     * a / b may round to the next integer. */
     {TN_K_REM, 0, {"g", "-(g * rint((a - y) / b))"}},
     {TN_K_FMA, 0, {"g * b", "g * a", "g"}},
     {TN_K_NEG, 0, {"-g"}},
     {TN_K_ABS, 0, {"where(a < 0, -g, where(a > 0, g, 0))"}},
-    /* equal operands share, as in torch.maximum */
+    /* each of two equal operands gets half, as in torch.maximum */
     {TN_K_MIN,
      0,
      {"where(a == b, g / 2, where(a > b, 0, g))",
@@ -41,9 +42,10 @@ static const rule rules[] = {
     {TN_K_CAST, 0, {"g"}},
     {TN_K_NARROW, 0, {"g"}},
     {TN_K_REDUCE, TN_REDUCE_SUM, {"g"}},
-    /* The product of the others: with one zero, only that element's is not 0. A
-     * term t that is 0, but whose derivative is not, appears as t - stop(t),
-     * for the next derivative. */
+    /* The contribution to an element is the product of the other elements. If
+     * exactly one element is 0, only its contribution is not 0. A term t that
+     * is 0 but whose derivative is not 0 appears as t - stop(t), for the next
+     * derivative. */
     {TN_K_REDUCE,
      TN_REDUCE_PROD,
      {"let zero = a == 0; let zeros = rsum(zero);"
@@ -54,7 +56,7 @@ static const rule rules[] = {
       "      where((zeros == 2) & (pair == 0), pair - stop(pair), 0)),"
       "      where(zeros == 0, part,"
       "            where((zeros == 1) & (part == 0), part - stop(part), 0)))"}},
-    /* NaN is both maximum and minimum; equal elements share */
+    /* NaN is both maximum and minimum. Equal elements get equal parts. */
     {TN_K_REDUCE,
      TN_REDUCE_MAX,
      {"let best = (a == y) | (a != a);"
@@ -80,7 +82,7 @@ bool tn__passes_gradient(const tn_kernel_ins *ins, int k,
     if (!tn__is_float(operand_dtype) || !tn__is_float(ins->dtype))
         return false;
     if (ins->op == TN_K_CAST && ins->dtype == operand_dtype)
-        return false; /* stop(x) */
+        return false; /* such a CAST is stop(x) */
     return ins->op == TN_K_CALL || ins->op == TN_K_CARRY || rule_text(ins, k);
 }
 
@@ -152,7 +154,7 @@ static bool from_function(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
     if (!tn__math_type_d(ssa, item, k, values, &d) || ssa->failed)
         return false;
     if (ssa->ins[d].op == TN_K_CONST && ssa->ins[d].imm.f == 0)
-        *out = TN_NONE; /* zero */
+        *out = TN_NONE; /* the derivative is zero */
     else
         *out = tn__ssa_op(ssa, TN_K_MUL, tn__ssa_dtype(ssa, g), g, d, TN_NONE);
     return !ssa->failed;
@@ -169,7 +171,7 @@ bool tn__derivative(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
     } else if (!from_text(ssa, rule_text(ins, k), a, y, g, out)) {
         return false;
     }
-    /* a cast converts the cotangent to the operand's type */
+    /* the cotangent is converted to the operand's type */
     if (*out != TN_NONE)
         *out = tn__ssa_cast(ssa, *out, tn__ssa_dtype(ssa, a[k]));
     return true;

@@ -1,8 +1,8 @@
-/* simplify.c: folds constants, and applies identities that change no bit (all
- * NaNs count as equal).
+/* simplify.c: folds constants, and applies identities that change no bit of a
+ * result (all NaNs count as equal).
  *
- * x + 0 is not x, since -0 + 0 is +0; but x + -0 is x, and x - 0 is x. x * 0 is
- * not 0 for infinities. */
+ * x + 0 is not replaced by x, since -0 + 0 is +0; but x + -0 and x - 0 are. x *
+ * 0 is not replaced by 0, since inf * 0 is NaN. */
 #include <base/fpu.h>
 #include <kernel/ssa.h>
 
@@ -16,7 +16,8 @@ static const tn_kernel_ins *at(const tn__ssa *ssa, uint32_t v)
     return &ssa->ins[v];
 }
 
-/* Whether v is this constant, of any type; -0 and 0 differ. */
+/* Whether v is the constant `number`, of any type. -0 and 0 are different
+ * constants. */
 static bool is_number(const tn__ssa *ssa, uint32_t v, double number)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -63,7 +64,8 @@ static bool fold(const tn__ssa *ssa, tn_kernel_ins *ins)
             return false;
         value[i].i = at(ssa, operand[i])->imm.i;
     }
-    tn__fpu_state before = tn__fpu_set(); /* as programs run */
+    tn__fpu_state before = tn__fpu_set(); /* the floating-point mode in which
+                                           * programs run */
     tn_number result = tn__kernel_eval(ins, value[0], value[1], value[2],
                                        at(ssa, ins->a)->dtype);
     tn__fpu_restore(before);
@@ -95,7 +97,8 @@ static bool commutes(int op)
     }
 }
 
-/* Puts a constant on the right, else the older operand on the left. */
+/* Orders the operands of a commutative operation. A constant becomes the right
+ * operand; without a constant, the older value becomes the left operand. */
 static void order_operands(const tn__ssa *ssa, tn_kernel_ins *ins)
 {
     bool left = at(ssa, ins->a)->op == TN_K_CONST;
@@ -112,7 +115,7 @@ static bool is_neg(const tn__ssa *ssa, uint32_t v)
     return at(ssa, v)->op == TN_K_NEG;
 }
 
-/* y if v is -y. */
+/* Returns y, where v is the NEG of y. */
 static uint32_t negated(const tn__ssa *ssa, uint32_t v)
 {
     return at(ssa, v)->a;
@@ -132,7 +135,7 @@ static bool simplify_sum(const tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
     if (is_number(ssa, ins->b, nothing))
         return true;
     if (ins->dtype == TN_BOOL)
-        return ins->a == ins->b; /* OR */
+        return ins->a == ins->b; /* x | x is x */
     if (is_neg(ssa, ins->b))
         rewrite(ins, ins->op == TN_K_ADD ? TN_K_SUB : TN_K_ADD, ins->a,
                 negated(ssa, ins->b));
@@ -151,7 +154,7 @@ static bool simplify_product(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
         return true;
     }
     if (ins->dtype == TN_BOOL)
-        return ins->a == ins->b; /* AND */
+        return ins->a == ins->b; /* x & x is x */
     if (is_number(ssa, ins->b, -1))
         rewrite(ins, TN_K_NEG, ins->a, TN_NONE);
     else if (is_neg(ssa, ins->a) && is_neg(ssa, ins->b))
@@ -173,8 +176,8 @@ static bool simplify_bits(const tn__ssa *ssa, tn_kernel_ins *ins,
     return is_number(ssa, ins->b, or ? ones : 0);
 }
 
-/* Whether rounding v to dtype changes nothing. A loaded value is rounded
- * already. */
+/* Whether rounding v to dtype changes nothing, as for a value loaded from a
+ * tensor of dtype. */
 static bool is_narrow(const tn__ssa *ssa, uint32_t v, tn_dtype dtype)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -218,8 +221,9 @@ static bool is_choice(const tn__ssa *ssa, uint32_t v, int depth)
             is_choice(ssa, ins->c, depth - 1));
 }
 
-/* where(c, 1, -1) has integers. Where a float is needed, selecting one of two
- * floats saves the conversion of each element. */
+/* Simplifies a cast. The value of where(c, 1, -1) is an integer. Where a float
+ * is needed, selecting one of two floats saves the conversion of each
+ * element. */
 static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
     enum { DEEPEST = 3 };
@@ -236,7 +240,8 @@ static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 bool tn__ssa_simplify(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
     if (fold(ssa, ins))
-        return false; /* a constant, which still has to be found or appended */
+        return false; /* ins is a constant now, which the caller finds or
+                       * appends */
     if (commutes(ins->op))
         order_operands(ssa, ins);
     switch (ins->op) {

@@ -1,4 +1,5 @@
-/* ssa.c: appends typed instructions and merges equal ones. */
+/* ssa.c: appends typed instructions to an SSA under construction, and merges
+ * equal ones. */
 #include <kernel/ssa.h>
 
 #include <string.h>
@@ -9,7 +10,7 @@
 void tn__ssa_init(tn__ssa *ssa)
 {
     memset(ssa, 0, sizeof *ssa);
-    memset(ssa->bucket, 0xff, sizeof ssa->bucket); /* TN_NONE */
+    memset(ssa->bucket, 0xff, sizeof ssa->bucket); /* sets TN_NONE */
 }
 
 void tn__ssa_release(tn__ssa *ssa)
@@ -213,7 +214,8 @@ void tn__ssa_while(tn__ssa *ssa, uint32_t condition)
     append(ssa, &ins);
 }
 
-/* Removes instructions from number `first` on from the hash table. */
+/* Removes the instructions from number `first` on from the hash table of equal
+ * values. */
 static void unlink_from(tn__ssa *ssa, size_t first)
 {
     for (size_t i = ssa->count; i-- > first;)
@@ -226,7 +228,7 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
     if (ssa->failed)
         return;
     uint32_t loop = ssa->loop[--ssa->loop_depth];
-    /* values of a round do not exist after the loop, except carried ones */
+    /* Of the values of a round, only carried values exist after the loop. */
     unlink_from(ssa, loop);
     tn_kernel_ins ins = {
         .op = TN_K_ENDLOOP, .a = TN_NONE, .b = TN_NONE, .c = TN_NONE};
@@ -243,7 +245,8 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
         }
         level = ssa->ins[i].level > level ? ssa->ins[i].level : level;
     }
-    /* the region runs as a whole, so all of it has the highest level */
+    /* The loop runs as a whole, so all its instructions have the highest
+     * level. */
     for (uint32_t i = loop; i <= end; i++)
         ssa->ins[i].level = level;
 }

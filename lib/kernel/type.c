@@ -1,4 +1,5 @@
-/* type.c: types a definition for given dtypes, as SSA. */
+/* type.c: gives every expression of a definition a type, for given input
+ * dtypes, and appends its instructions as SSA. */
 #include <kernel/type.h>
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ static bool type_load(tn__typer *typer, const tn__node *node, tn__value *out)
     return true;
 }
 
-/* Inlines a `def`, with the arguments in its slots. */
+/* Inlines a call of a `def` item. Its slots hold the arguments. */
 static bool type_inlined(tn__typer *typer, const tn__node *node,
                          const tn__math_item *item, const tn__value *arg,
                          tn__value *out)
@@ -164,7 +165,7 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
                              "%s",
                              tn_dtype_name(bound.dtype));
     bool varies = tn__ssa_level(typer->ssa, bound.id) != TN_LEVEL_UNIFORM;
-    /* the index of an outer loop, or computed from it */
+    /* the bound is the index of an outer loop, or computed from it */
     for (int i = 0; i < typer->ssa->loop_depth && !typer->ssa->failed; i++)
         varies |= bound.id >= typer->ssa->loop[i] &&
                   typer->ssa->ins[bound.id].op != TN_K_CONST;
@@ -176,8 +177,8 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Types the loop once, with carried values of the types in `carried`. Sets
- * *out_stable if the new values have the same types; else updates `carried`. */
+/* Types a loop with carried values of the types in `carried`. If the new values
+ * have the same types, sets *out_stable; else updates `carried`. */
 static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
                         const tn__value *first, tn__common_type *carried,
                         tn__value *out, bool *out_stable)
@@ -212,9 +213,10 @@ static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
     return true;
 }
 
-/* A carried value has the common type of its first and its new value, which may
- * change the type of the body. So the loop is typed until the types are stable.
- * Promotion only rises, so this ends. */
+/* Types a loop. A carried value has the common type of its first and its new
+ * value, and may change the type of the body. So the loop is typed until the
+ * types are stable. This ends, since promotion never goes back to a lower
+ * type. */
 static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -274,7 +276,7 @@ bool tn__type_value(tn__typer *typer, const tn__node *node, tn__value *out)
         return type_call(typer, node, out);
     case TN__NODE_LOAD:
         return type_load(typer, node, out);
-    default: /* a block or a loop, of one value as the parser checked */
+    default: /* a block or a loop; the parser checked that it has one value */
         return type_values(typer, node, out);
     }
 }

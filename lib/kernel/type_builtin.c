@@ -1,4 +1,5 @@
-/* type_builtin.c: types operators and built-in functions. */
+/* type_builtin.c: gives types to operators and built-in functions, and appends
+ * their instructions. */
 #include <assert.h>
 
 #include <base/guard.h>
@@ -24,7 +25,8 @@ static bool check_integers(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Applies op to values of a common type, which is a float type if `real`. */
+/* Applies op to values of a common type. If `real` is set, that type is a float
+ * type. */
 static bool type_operator(tn__typer *typer, int op, const tn__value *arg,
                           int count, bool real, tn__value *out)
 {
@@ -68,8 +70,9 @@ static bool type_comparison(tn__typer *typer, int op, const tn__value *x,
 {
     const tn__value both[2] = {*x, *y};
     tn__common_type m = tn__type_common(typer, both, 2);
-    /* in sequence: compilers differ in the order of arguments, and the numbers
-     * of values are part of a kernel's key */
+    /* Two statements, since compilers differ in the order in which they
+     * evaluate arguments, and the numbers of values are part of a kernel's
+     * key. */
     uint32_t a = tn__type_to_common(typer, x, &m);
     uint32_t b = tn__type_to_common(typer, y, &m);
     *out = bool_value(tn__ssa_op(typer->ssa, op, TN_BOOL, a, b, TN_NONE));
@@ -84,7 +87,8 @@ static bool type_shift(tn__typer *typer, const tn__node *node, const char *what,
     tn__common_type m = tn__type_common(typer, arg, 2);
     uint32_t x = tn__type_to_common(typer, &arg[0], &m);
     uint32_t by = tn__type_to_common(typer, &arg[1], &m);
-    /* narrow signed values are sign-extended in their register */
+    /* Narrow signed values are sign-extended in their register, so a logical
+     * shift drops the upper bits first. */
     if (op == TN_K_SHRL && (m.dtype == TN_I8 || m.dtype == TN_I16))
         x = tn__ssa_op(typer->ssa, TN_K_AND, TN_I32, x,
                        tn__ssa_integer(typer->ssa, TN_I32,
@@ -172,7 +176,8 @@ static bool type_select(tn__typer *typer, const tn__value *arg, tn__value *out)
     tn__common_type m = tn__type_common(typer, &arg[1], 2);
     if (m.weak && tn__is_float(m.dtype) &&
         !tn__ssa_is_const(typer->ssa, condition))
-        m.dtype = m.type = typer->real; /* not constant, so not F64 */
+        m.dtype = m.type = typer->real; /* the result is not constant, so its
+                                         * type is not F64 */
     uint32_t b = tn__type_to_common(typer, &arg[1], &m);
     uint32_t c = tn__type_to_common(typer, &arg[2], &m);
     *out = (tn__value){
@@ -261,15 +266,16 @@ static bool type_mulhi(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Whether v is the element of an input. Guards check only those; the caller
- * checks numbers. */
+/* Whether v is an element of an input. Guards check only inputs; the caller of
+ * an operator checks its parameters. */
 static bool is_input(const tn__ssa *ssa, uint32_t v)
 {
     return !ssa->failed && ssa->ins[v].op == TN_K_LOAD &&
            ssa->ins[v].a == TN_NONE;
 }
 
-/* Loads the input v again with index `guard` if `bad`, else 0. */
+/* Loads input v again as a guard. The index is 0; where `bad` is true it is
+ * `guard`, a code of base/guard.h. */
 static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
 {
     tn_kernel_ins load = ssa->ins[v];
@@ -280,7 +286,8 @@ static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
     return tn__ssa_add(ssa, load);
 }
 
-/* divisor(y, x): y, a divisor of x. If both are integers, 0 is a fault. */
+/* Types divisor(y, x), whose value is y, a divisor of x. If x and y are
+ * integers, y = 0 is a fault. */
 static bool type_divisor(tn__typer *typer, const tn__value *arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -294,7 +301,8 @@ static bool type_divisor(tn__typer *typer, const tn__value *arg, tn__value *out)
     return true;
 }
 
-/* fraction(x): x, a float in [0, 1]. Any other value, and NaN, is a fault. */
+/* Types fraction(x), whose value is x, a float in [0, 1]. Any other value, and
+ * NaN, is a fault. */
 static bool type_fraction(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -315,8 +323,8 @@ static bool type_fraction(tn__typer *typer, tn__value arg, tn__value *out)
     return true;
 }
 
-/* nonnegative(x): x, which is not below 0 (NaN is not). A lower value is a
- * fault. */
+/* Types nonnegative(x), whose value is x. A value below 0 is a fault; NaN is
+ * none. */
 static bool type_nonnegative(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -373,7 +381,8 @@ static bool type_reduce(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Integers and bool are rounded already. */
+/* Types floor, ceil, trunc and rint, which leave integers and bools
+ * unchanged. */
 static bool type_round(tn__typer *typer, int op, const tn__value *arg,
                        tn__value *out)
 {

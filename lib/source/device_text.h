@@ -3,7 +3,7 @@
 #ifndef TN_LIB_SOURCE_DEVICE_TEXT_H
 #define TN_LIB_SOURCE_DEVICE_TEXT_H
 
-/* Pairs of name and text, ended by NULL, NULL. */
+/* The texts as {name, text, name, text, ..., NULL, NULL}. */
 extern const char *const tn__source_texts[];
 
 #endif

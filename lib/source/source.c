@@ -1,5 +1,5 @@
-/* source.c: printing, and the host table's entries for source, which check the
- * sizes of the plugin's structs. */
+/* source.c: prints programs and primitives, and fills the host table's entries
+ * for source, which check the sizes of the plugin's structs. */
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>
@@ -9,8 +9,8 @@
 tn_status tn__print(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source)
 {
-    /* The constants are rounded under the default mode, since the text is
-     * cached for other threads. */
+    /* Constants are rounded in the standard floating-point state, since the
+     * text is cached for other threads. */
     tn__fpu_state before = tn__fpu_set();
     tn_status status = program
                            ? tn__print_program(target, program, plan, source)
@@ -27,8 +27,9 @@ void tn__print_free(tn_source *source)
 
 /* ---- the host table ---------------------------------------------------- */
 
-/* A plugin's struct has at least the fields of version 1.0, and its size says
- * so. An unset size could not be told from an older or newer version later. */
+/* Checks that a plugin's struct has at least the fields of version 1.0, by its
+ * field `size`. An unset size could not be told from an older or newer version
+ * later. */
 static tn_status check(const char *call, const char *type, uint32_t size,
                        uint32_t least)
 {
@@ -62,7 +63,8 @@ static tn_status plan_program(const tn_target *target,
     return status ? status : tn__plan_program(target, program, launch, plan);
 }
 
-/* Kernels for what the core itself does not know are not there. */
+/* Fails for arguments that this version of the core does not know, for which it
+ * has no kernels. */
 static tn_status check_known(const char *call, int is_known)
 {
     return is_known ? TN_OK
@@ -71,7 +73,8 @@ static tn_status check_known(const char *call, int is_known)
                                "Tenon does not know",
                                call);
 }
-#define tn_matmul_is_known(args) true /* it has neither */
+/* tn_matmul_args has neither kinds nor flags. */
+#define tn_matmul_is_known(args) true
 
 #define PLAN(name, NAME)                                                      \
     static tn_status plan_##name(const tn_target *target,                     \

@@ -1,7 +1,7 @@
-/* source.h: prints programs and primitives as source code, and plans their
- * launches, for devices that compile source. These functions implement
- * plan_..., print and fault_read of the host table (<tenon/plugin.h> documents
- * the convention).
+/* source.h: prints programs and primitives as source code (OpenCL C, CUDA C or
+ * C), and plans their launches, for devices that compile source. These
+ * functions implement plan_..., print and fault_read of the host table
+ * (<tenon/plugin.h> documents the convention).
  *
  * A text serves every launch of its class. Dimensions are merged where the
  * strides of all operands allow it. The remaining extents, strides, offsets and
@@ -32,7 +32,7 @@ void tn__print_free(tn_source *source);
 tn_status tn__fault_read(const void *buffer, uint32_t fault_room,
                          tn_fault *fault);
 
-/* All of these functions as the source entries of a host table. */
+/* A host table with these functions as its source entries. */
 extern const tn_host tn__source_host;
 
 #endif

@@ -1,5 +1,6 @@
-/* array.c: copies between C arrays and tensors, single numbers, and whole
- * tensors between devices. The host copies strided views. */
+/* array.c: copies between C arrays and tensors, reads single elements (item),
+ * and copies whole tensors between devices. Strided views are copied on the
+ * host. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <math.h>
@@ -8,9 +9,10 @@
 
 /* ---- elements ------------------------------------------------------------ */
 
-/* The value of a narrow floating-point number with sign, exponent and mantissa
- * fields. ieee: the highest exponent is infinity and NaN; float8_e4m3fn has
- * only the NaN whose bits are all ones. */
+/* Returns the value of a narrow floating-point number with sign, exponent and
+ * mantissa fields. If `ieee`, the highest exponent is infinity and NaN.
+ * Otherwise (float8_e4m3fn) the only NaN is the number whose bits are all
+ * ones. */
 static double narrow_value(uint32_t code, int exponent_bits, int mantissa_bits,
                            bool ieee)
 {
@@ -95,7 +97,8 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
         READ(uint8_t);
         return value != 0;
     }
-    default: { /* like CAST in kernels: toward zero, saturating, NaN to 0 */
+    default: { /* converted as CAST in kernels: toward zero, saturating, NaN to
+                * 0 */
         double x = tn__element_double(dtype, element);
         if (isnan(x))
             return 0;
@@ -110,8 +113,8 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
 
 /* ---- strided walks on the host ------------------------------------------- */
 
-/* Copies n elements with a stride of `step` bytes. Constant sizes turn memcpy
- * into a move. */
+/* Copies n elements whose stride in the view is `step` bytes. With a constant
+ * size, memcpy becomes a move. */
 #define LINE(bytes)                                                           \
     case bytes:                                                               \
         for (int64_t i = 0; i < n; i++, at += step, flat += bytes)            \
@@ -129,9 +132,9 @@ static char *walk_line(char *at, char *flat, size_t element, int64_t n,
     }
 }
 
-/* Copies between the strided view at `at` and the row-major array at `flat`;
- * in: from flat into the view. Returns the end of the part of flat that was
- * used. */
+/* Copies between the strided view at `at` and the row-major array at `flat`. If
+ * `in`, copies from flat into the view. Returns the end of the part of flat
+ * that was used. */
 static char *walk(char *at, char *flat, size_t element, int ndim,
                   const int64_t *shape, const int64_t *stride, bool in)
 {
@@ -213,7 +216,7 @@ tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
     return tn__scope_own(x);
 }
 
-/* Does `bytes` match the size of x as an array? */
+/* Checks that `bytes` is the size of x as an array. */
 static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
                         const char *what, const char *name)
 {
@@ -279,7 +282,8 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
                                     bytes);
     } else {
         /* The memory between the elements of a view is not the view's. So the
-         * span is read, changed and, if it is a copy, written back. */
+         * memory from its first to its last element is read, changed and, if it
+         * is a copy, written back. */
         tn__host_view view;
         status = tn__host_view_open(&view, x);
         if (status < 0)
@@ -303,7 +307,7 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
 
 /* ---- numbers ------------------------------------------------------------- */
 
-/* The bytes of the only element of x. */
+/* Copies the bytes of the only element of x to `element`. */
 static tn_status read_item(const tn_tensor *x, void *element, const char *what)
 {
     if (!tn__tensor_check(x, what, "x"))

@@ -1,9 +1,9 @@
-/* print.c: tensors as text, as PyTorch prints them (torch/_tensor_str.py):
- * columns of equal width, four digits, scientific notation if the largest and
+/* print.c: prints tensors as PyTorch does (torch/_tensor_str.py): in columns of
+ * equal width, with four digits. Scientific notation is used if the largest and
  * smallest numbers have a ratio above 1000 or are very large or small. Beyond
- * 1000 elements only the three at each end of a dimension are shown.
- * grad_fn=<AddBackward> has no number, with which PyTorch distinguishes
- * overloads. */
+ * 1000 elements only three at each end of a dimension are shown. In
+ * grad_fn=<AddBackward> the final number is missing by which PyTorch
+ * distinguishes overloads. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -15,7 +15,7 @@
 #define THRESHOLD 1000
 #define EDGE_ITEMS 3
 #define LINE_WIDTH 80
-#define INDENT 7 /* of "tensor(" */
+#define INDENT 7 /* length of "tensor(" */
 #define NUMBER_TEXT 400 /* %.4f of the largest double has 314 characters */
 
 typedef struct printer {
@@ -23,9 +23,9 @@ typedef struct printer {
     tn__host_view view;
     tn__text text;
     bool summarize, floating;
-    bool whole, scientific; /* format of floating-point numbers */
+    bool whole, scientific; /* format of floating-point elements */
     int width;
-    size_t line; /* length of the last line, for suffixes */
+    size_t line; /* length of the last line, to place the suffixes */
 } printer;
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static const char *element_at(const printer *p, int64_t offset)
     return p->view.base + offset * (int64_t)tn_dtype_bytes(p->x->dtype);
 }
 
-/* Writes the number without padding; returns its length. */
+/* Writes an element without padding. Returns the length. */
 static int write_number(const printer *p, const char *element,
                         char out[NUMBER_TEXT])
 {
@@ -58,7 +58,7 @@ static int write_number(const printer *p, const char *element,
 
 /* ---- elements shown ------------------------------------------------------ */
 
-/* The index shown after i in a dimension of that size. */
+/* Returns the index that is shown after i in a dimension of that size. */
 static int64_t next_shown(const printer *p, int64_t i, int64_t size)
 {
     bool skip = p->summarize && size > 2 * EDGE_ITEMS && i == EDGE_ITEMS - 1;
@@ -81,7 +81,7 @@ static void each_shown(printer *p, int dim, int64_t offset,
 
 /* ---- choosing the format ------------------------------------------------- */
 
-/* Over the finite non-zero numbers. */
+/* The range of the finite non-zero elements that are shown. */
 typedef struct range {
     double least, greatest;
     bool any, whole;
@@ -198,7 +198,7 @@ static void add_array(printer *p, int dim, int64_t offset, int indent)
 
 /* ---- suffixes ------------------------------------------------------------ */
 
-/* As in PyTorch: the length of the last line plus 2. */
+/* Measures the last line: its length plus 2, as in PyTorch. */
 static void measure_line(printer *p)
 {
     const char *line = p->text.data ? strrchr(p->text.data, '\n') : NULL;
@@ -244,8 +244,8 @@ static void add_suffixes(printer *p)
     }
     char made_by[TN__GRAD_FN_BYTES] = "";
     if (tn__tensor_tracks(x) && tn__tensor_hook.grad_fn)
-        /* brings the tensor's history up to date, which does not change the
-         * tensor */
+        /* this brings the tensor's history up to date, which does not change
+         * the tensor */
         tn__tensor_hook.grad_fn((tn_tensor *)(uintptr_t)x, made_by);
     if (*made_by) {
         snprintf(suffix, sizeof suffix, "grad_fn=<%s>", made_by);
@@ -255,7 +255,7 @@ static void add_suffixes(printer *p)
     }
 }
 
-/* The text, to be freed by tn__free. */
+/* Returns the text of x, which the caller frees with tn__free. */
 static char *text_of(const tn_tensor *x)
 {
     printer p = {.x = x, .summarize = x->numel > THRESHOLD,

@@ -1,4 +1,4 @@
-/* shape.c: arithmetic on shapes and strides, without tensors. */
+/* shape.c: computes with shapes and strides, without tensors. */
 #include <string.h>
 #include <tensor/tensor.h>
 
@@ -82,7 +82,7 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
 {
     *low = *high = 0;
     for (int d = 0; d < ndim; d++)
-        if (shape[d] == 0) { /* its strides are irrelevant */
+        if (shape[d] == 0) { /* the strides of an empty view do not matter */
             *high = -1;
             return;
         }
@@ -97,13 +97,15 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
 
 bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride)
 {
-    int64_t reach = 0, beyond = -1; /* span of the strides up to `beyond` */
+    int64_t reach = 0, beyond = -1; /* `reach` is the span of the strides up to
+                                     * `beyond` */
     for (int round = 0; round < ndim; round++) {
-        /* the smallest stride greater than `beyond` */
+        /* find the smallest stride greater than `beyond` */
         int64_t next = INT64_MAX, moved = 0;
         int count = 0;
         for (int d = 0; d < ndim; d++) {
-            if (shape[d] < 2) /* its stride is irrelevant */
+            if (shape[d] < 2) /* the stride of such a dimension does not
+                               * matter */
                 continue;
             int64_t step = stride[d] < 0 ? -stride[d] : stride[d];
             if (step <= beyond || step > next)

@@ -1,7 +1,9 @@
-/* tensor.c: storages, tensors as views of them, and their attributes.
+/* tensor.c: makes and frees storages and tensors, and reads attributes of
+ * tensors.
  *
- * Every operator makes a tensor. So both structs come from per-thread free
- * lists, and each field is written once, of arrays only the part in use. */
+ * Every operator makes a tensor. So storages and tensors come from per-thread
+ * free lists. Each field is written once; of arrays only the used elements are
+ * written. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/lock.h>
@@ -17,7 +19,7 @@ tn__tensor_hooks tn__tensor_hook;
 
 /* ---- storage ------------------------------------------------------------- */
 
-/* Takes ownership of block, also on failure. */
+/* Makes a storage. Takes ownership of block, also on failure. */
 static tn__storage *storage_new(tn_device *device, tn__block *block,
                                 uint64_t bytes)
 {
@@ -41,18 +43,18 @@ static tn__storage *storage_new(tn_device *device, tn__block *block,
 
 static bool give_reference(tn__storage *storage)
 {
-    /* The last holder needs no read-modify-write: no other thread can add a
-     * reference. */
+    /* The last holder needs no read-modify-write, since no other thread can add
+     * a reference. */
     return atomic_load_explicit(&storage->references, memory_order_acquire) ==
                1 ||
            atomic_fetch_sub_explicit(&storage->references, 1,
                                      memory_order_acq_rel) == 1;
 }
 
-/* give_reference for a storage with a history, which is freed when only saved
- * values hold the storage. Under a lock, so that the last caller reads both
- * counts consistently. A saved value decrements `saved` before its
- * reference. */
+/* Drops a reference to a storage with a history, as give_reference does. The
+ * history is freed when only saved values hold the storage. This runs under a
+ * lock, so that the last caller reads `references` and `saved` consistently. A
+ * saved value decrements `saved` before its reference. */
 static __attribute__((noinline)) bool
 give_with_history(tn__storage *storage)
 {
@@ -64,7 +66,7 @@ give_with_history(tn__storage *storage)
         history = atomic_exchange(&storage->history, NULL);
     bool last = give_reference(storage);
     tn__lock_give(&lock);
-    if (history) /* may free other tensors, so not under the lock */
+    if (history) /* this may free other tensors, so it is not under the lock */
         tn__tensor_hook.release_history(history);
     return last;
 }
@@ -81,7 +83,7 @@ static void storage_unref(tn__storage *storage)
         tn_device *device = storage->device;
         tn__error pending;
         tn__error_hide(&pending);
-        tn_device_synchronize(device); /* work may still use the wrapped memory */
+        tn_device_synchronize(device); /* work may still use this memory */
         tn__error_restore(&pending);
         device->plugin->buffer_free(device->handle, storage->block->buffer);
         tn__free(storage->block);
@@ -116,8 +118,8 @@ const tn__class tn__tensor_class = {.name = "tensor",
                                     .destroy = tensor_destroy,
                                     .origin = tensor_origin};
 
-/* A tensor whose shape, strides, numel and contiguous the caller sets. Takes
- * over a reference to storage. */
+/* Makes a tensor whose shape, strides, numel and contiguous the caller sets.
+ * Takes over a reference to storage. */
 static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 {
     tn_tensor *x = tn__pool_take_object(&tensor_pool);
@@ -138,7 +140,7 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 
 /* ---- recorded work ------------------------------------------------------- */
 
-/* The recording's reference counts as that of a saved value: it needs no
+/* The recording's reference counts as a saved value's, since it needs no
  * history. */
 void tn__tensor_recorded(const tn_tensor *x)
 {
@@ -156,8 +158,8 @@ void tn__tensor_recorded_drop(void *kept)
     storage_unref(storage);
 }
 
-/* Reuses memory that recorded work used for a value that has been freed. NULL
- * if there is none of that size. */
+/* Reuses memory that recorded work used for a value that has been freed.
+ * Returns NULL if there is no such memory of that size. */
 static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
 {
     const tn__record *record = tn__me.recording;
@@ -177,8 +179,8 @@ static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
     return NULL;
 }
 
-/* Is the dtype one that the device cannot store? One bit test, because every
- * new tensor needs it. */
+/* Whether the device cannot store the dtype. This is one bit test, because
+ * every new tensor needs it. */
 static inline bool is_refused(const tn_device *device, tn_dtype dtype)
 {
     return TN__UNLIKELY(!(device->storage_types & 1u << dtype));
@@ -191,7 +193,7 @@ refuse(const tn_device *device, tn_dtype dtype, const char *what)
     return NULL;
 }
 
-/* A tensor with new, uninitialised memory; the caller sets the shape. */
+/* Makes a tensor with new, uninitialised memory. The caller sets the shape. */
 static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
                                uint64_t bytes)
 {
@@ -236,7 +238,7 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
         empty = empty || shape[d] == 0;
     }
     /* Strides, and products over some of the sizes, must fit for empty tensors
-     * too: there an empty dimension counts as 1. */
+     * too. In these products an empty dimension counts as 1. */
     uint64_t total = empty ? 1 : element;
     for (int d = 0; d < ndim; d++) {
         uint64_t size = shape[d] ? (uint64_t)shape[d] : 1;
@@ -299,7 +301,7 @@ tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
     if (ndim > TN_MAX_NDIM)
         return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; at most %d", ndim,
                              TN_MAX_NDIM);
-    /* With strides of 0 the number of elements may exceed int64_t. */
+    /* With strides of 0 the number of elements may not fit in int64_t. */
     int64_t numel = 1;
     bool empty = false, many = false;
     for (int d = 0; d < ndim; d++) {
@@ -375,7 +377,7 @@ tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
     if (!x)
         goto fail_storage;
     x->made_by = "tensor_wrap";
-    /* From here on the storage calls release. */
+    /* From here on the storage calls `release`. */
     storage->wrapped = true;
     storage->release = release;
     storage->context = context;

@@ -1,5 +1,5 @@
-/* tensor_errors.c: details of tensors in errors, and errors of code that is
- * built on Tenon. */
+/* tensor_errors.c: adds tensors to the details of errors, and records errors of
+ * code that is built on Tenon. */
 #include <tensor/tensor.h>
 
 #include <base/context.h>
@@ -23,8 +23,8 @@ void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
     to->requires_grad = x->requires_grad;
 }
 
-/* Records "name: text", while no error is pending, and returns its details;
- * NULL, with the error recorded, if name is NULL. */
+/* Records "name: text" and returns the error's details. No error may be pending
+ * before. Returns NULL with the error recorded if name is NULL. */
 static tn__error_facts *refuse(tn_status code, const char *name,
                                const char *format, va_list args)
 {
@@ -96,7 +96,7 @@ void tn_error_rename(const char *from, const char *call, const char *argument)
     if (!facts || (facts->op && strcmp(facts->op, from) != 0))
         return;
     tn__error_attribute(call);
-    if (facts->op || argument) /* else the text is enough */
+    if (facts->op || argument) /* otherwise the text says enough */
         facts->called = facts->op = call;
     if (argument)
         facts->argument = argument;

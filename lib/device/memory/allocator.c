@@ -1,7 +1,8 @@
-/* allocator.c: the caching allocator of a device.
+/* allocator.c: the caching allocator of a device (as PyTorch's
+ * CUDACachingAllocator).
  *
  * The work of a device is in order on one queue. So a freed block can be reused
- * at once: work that still uses it comes earlier on that queue. */
+ * at once, since work that still uses the block comes earlier on that queue. */
 #include <device/memory/allocator.h>
 
 #include <base/lock.h>
@@ -33,8 +34,8 @@ struct tn__allocator *tn__allocator_make(tn_device *device)
     return a;
 }
 
-/* Records the error, with the bytes requested, in use and cached, the largest
- * holders and the limit. */
+/* Records TN_ERR_MEMORY with the bytes requested, in use and cached, the
+ * largest holders and the limit. */
 static void fail_out_of_memory(tn__allocator *a, uint64_t asked)
 {
     char text[5][TN__BYTES_TEXT], end[160] = "", holders[400];
@@ -76,8 +77,8 @@ tn__block *tn__block_alloc(tn_device *device, uint64_t bytes)
     if (TN__LIKELY(bytes <= TN__SMALL_MAX && a->small_shift)) {
         block = tn__small_alloc(a, bytes);
     } else {
-        /* On failure, retries after releasing the blocks that this thread
-         * caches. */
+        /* If this fails, it is tried again after releasing the blocks that this
+         * thread caches. */
         tn__lock_take(&a->lock);
         block = tn__large_alloc(a, bytes ? bytes : 1);
         if (block)

@@ -1,11 +1,12 @@
-/* bytes.c: sizes in bytes as text. */
+/* bytes.c: converts sizes in bytes to text and back. */
 #include <device/memory/allocator.h>
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Parses "512M", "4GiB", "1000000"; -1 if it is not a size. */
+/* Parses a size such as "512M", "4GiB" or "1000000". Returns -1 if the text is
+ * not a size. */
 int64_t tn__bytes_parse(const char *text)
 {
     char *end;
@@ -36,7 +37,7 @@ int64_t tn__bytes_parse(const char *text)
     return (int64_t)(number << shift);
 }
 
-/* "4.00 GiB" */
+/* Formats a size as "4.00 GiB". */
 const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes)
 {
     static const char unit[] = "KMGTPE";

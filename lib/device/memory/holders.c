@@ -1,14 +1,14 @@
-/* holders.c: which operators and modules hold the memory, for out-of-memory
- * errors. Counts used blocks above 1 KiB by the operator and module that
- * allocated them. */
+/* holders.c: finds which operators and modules hold the memory, for
+ * out-of-memory errors. Used blocks above 1 KiB are counted by the operator and
+ * module that allocated them (their origin). */
 #include <device/memory/allocator.h>
 
 #include <stdio.h>
 #include <string.h>
 #include <tenon/error.h>
 
-/* Most origins that are counted; further ones are ignored, so that this needs
- * no memory. SHOWN: origins in the message. */
+/* ORIGINS is the most origins that are counted. Further ones are ignored, so
+ * that no memory is needed. SHOWN is the number of origins in the message. */
 enum { ORIGINS = 64, SHOWN = 3 };
 
 typedef struct origin {
@@ -62,7 +62,7 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room)
             path && *path ? " in " : "", path ? path : "",
             (long long)best->count);
         if (length < 0 || (size_t)length >= room - used) {
-            text[used] = 0; /* does not fit: omitted */
+            text[used] = 0; /* the text does not fit and is omitted */
             return;
         }
         used += (size_t)length;

@@ -1,9 +1,9 @@
-/* large.c: blocks above 1 KiB: best fit, split when allocated, joined with
- * adjacent free blocks when freed.
+/* large.c: allocates blocks above 1 KiB by best fit. Blocks are split when
+ * allocated and joined with adjacent free blocks when freed.
  *
- * Free blocks are in bins by size (bins.h). The first bin is searched for the
- * best fit. In later bins every block is large enough and the first is nearly
- * the best. */
+ * Free blocks are in bins by size (bins.h). The bin of the requested size is
+ * searched for the best fit. In later bins every block is large enough, and the
+ * first block is nearly the best. */
 #include <device/memory/bins.h>
 
 #include <base/context.h>
@@ -13,23 +13,24 @@
 
 #define MIB (1024u * 1024u)
 
-/* Sizes of slabs and their limits are PyTorch's (CUDACachingAllocator):
- * requests up to 1 MiB share slabs of 2 MiB, up to 10 MiB slabs of 20 MiB,
- * larger ones have separate slabs. */
+/* Sizes of slabs and their limits are PyTorch's (CUDACachingAllocator).
+ * Requests up to 1 MiB share slabs of 2 MiB, requests up to 10 MiB share slabs
+ * of 20 MiB, and larger requests have separate slabs. */
 #define MEDIUM_MAX (1u * MIB)
 #define MEDIUM_SLAB (2u * MIB)
 #define SHARED_MAX (10u * MIB)
 #define SHARED_SLAB (20u * MIB)
 #define OWN_UNIT (2u * MIB)
 
-/* Rounds up to the size of a block. */
+/* Rounds a request up to the size of a block, a multiple of large_unit. */
 static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
 {
     return (bytes + a->large_unit - 1) / a->large_unit * a->large_unit;
 }
 
-/* A record of a block. NULL, with no error recorded, if memory runs out: the
- * caller records a better one, or needs no record. */
+/* Makes the record of a block. Returns NULL with no error recorded if memory
+ * runs out, since the caller records a better error or can do without the
+ * record. */
 static tn__block *record_make(tn__slab *slab, tn_device *device,
                               uint64_t offset, uint64_t bytes)
 {
@@ -61,8 +62,8 @@ static tn__block *slab_whole(tn__allocator *a, int sort, uint64_t bytes)
     return slab->first;
 }
 
-/* A new slab for a request: of the usual size, or, if that fails, as small as
- * possible. */
+/* Makes a slab for a request, of the usual size. If that fails, the slab is as
+ * small as possible. */
 static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
 {
     uint64_t usual = sort == TN__SLAB_MEDIUM ? MEDIUM_SLAB
@@ -73,7 +74,7 @@ static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
     return block || usual == bytes ? block : slab_whole(a, sort, bytes);
 }
 
-/* Splits off what exceeds `bytes`. If there is no memory for a record, the
+/* Splits a block after `bytes`. If there is no memory for a second record, the
  * block stays whole. */
 static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
 {

@@ -1,15 +1,16 @@
-/* slab.c: slabs, the large pieces of memory that the plugin allocates.
+/* slab.c: allocates and releases slabs, the large pieces of memory that the
+ * plugin allocates.
  *
- * An allocation by the device takes from microseconds (a CPU) to a wait for all
- * of its work (CUDA). So slabs have megabytes, and free ones are cached until
- * another size needs their memory. */
+ * An allocation by the device takes microseconds on a CPU; CUDA may wait for
+ * all the device's work. So slabs have megabytes, and free slabs are cached
+ * until another size needs their memory. */
 #include <device/memory/bins.h>
 
 #include <base/memory.h>
 #include <base/platform.h>
 
-/* Allocates by the plugin. Records no error: the caller's message has more
- * details. */
+/* Allocates memory from the plugin. Records no error, since the caller's
+ * message has more details. */
 static tn_buffer *buffer_alloc(tn_device *device, uint64_t bytes, char **host)
 {
     const tn_plugin *plugin = device->plugin;
@@ -83,8 +84,7 @@ void tn__slab_free(tn__allocator *a, tn__slab *slab)
     tn__free(slab);
 }
 
-/* Removes from the common lists the small blocks of slabs that have no used
- * block. */
+/* Removes the blocks of unused small slabs from the allocator's free lists. */
 static void forget_small(tn__allocator *a)
 {
     for (int class = 0; class < (int)TN__SMALL_CLASSES; class++) {

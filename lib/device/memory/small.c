@@ -1,9 +1,9 @@
-/* small.c: blocks up to 1 KiB, from free lists by size.
+/* small.c: allocates blocks up to 1 KiB, from free lists by size.
  *
- * Most tensors of a program are large, but most calls of the allocator are for
- * small ones, so these take no lock. Each thread has free lists for each
- * device, which exchange blocks with common lists in batches. A block goes to
- * the list of the thread that frees it. */
+ * Most memory is in large blocks, but most calls of the allocator are for small
+ * blocks, so these calls take no lock. Each thread has free lists for each
+ * device, which exchange blocks with the allocator's lists in batches. A freed
+ * block goes to a list of the thread that frees it. */
 #include <device/memory/allocator.h>
 
 #include <base/memory.h>
@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define SLAB_BYTES (2u * 1024u * 1024u)
-#define CACHE_MAX (2 * TN__BATCH) /* most free blocks of a size in a thread */
+#define CACHE_MAX (2 * TN__BATCH) /* most free blocks of one size in a thread's
+                                   * cache */
 
 /* The caches of a thread, one for each open device. */
 typedef struct tn__small_caches {
@@ -32,7 +33,8 @@ static void add(_Atomic int64_t *counter, int64_t n)
     atomic_store_explicit(counter, now + n, memory_order_relaxed);
 }
 
-/* Moves up to `count` blocks of a size from the cache to the common list. */
+/* Moves up to `count` blocks of a size from the cache to the allocator's
+ * list. */
 static void give_back(tn__allocator *a, tn__cache *cache, int class, int count)
 {
     while (count-- > 0 && cache->head[class]) {
@@ -76,8 +78,8 @@ static void key_make(void)
     key_made = !pthread_key_create(&key, set_free);
 }
 
-/* This thread's cache of the device, made on first use; NULL with TN_ERR_MEMORY
- * recorded. */
+/* Returns this thread's cache of the device, which is made on first use; NULL
+ * with TN_ERR_MEMORY recorded on failure. */
 static tn__cache *cache_make(tn__allocator *a)
 {
     pthread_once(&key_once, key_make);
@@ -122,7 +124,7 @@ static bool carve(tn__allocator *a, int class)
             tn__slabs_trim(a);
             slab = tn__slab_make(a, TN__SLAB_SMALL, SLAB_BYTES);
         }
-        /* If the limit is tight: a slab for this batch only. */
+        /* If memory is short, makes a slab for this batch only. */
         if (!slab)
             slab = tn__slab_make(a, TN__SLAB_SMALL, bytes * TN__BATCH);
         if (!slab)
@@ -197,7 +199,8 @@ void tn__small_free(tn__allocator *a, tn__block *block)
     int class = (int)((block->bytes - 1) >> a->small_shift);
     tn__cache *cache = cache_get(a);
     if (TN__UNLIKELY(!cache)) {
-        /* A thread that only frees gets no cache, since making one can fail. */
+        /* A thread that only frees blocks gets no cache, since making a cache
+         * can fail. */
         tn__lock_take(&a->lock);
         block->next = a->small[class];
         a->small[class] = block;

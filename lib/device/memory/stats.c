@@ -1,12 +1,13 @@
-/* stats.c: statistics of a device's memory, its limit, and releasing free
- * slabs. */
+/* stats.c: reports statistics of a device's memory, sets its limit, and
+ * releases free slabs. */
 #include <device/memory/allocator.h>
 
 #include <base/lock.h>
 
 #include <string.h>
 
-/* device NULL: the current one. NULL with an error if that fails. */
+/* Returns the allocator of a device, or of the current device if it is NULL.
+ * Returns NULL with the error recorded on failure. */
 static tn__allocator *allocator_of(tn_device *device)
 {
     if (!device)

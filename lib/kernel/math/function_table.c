@@ -1,5 +1,5 @@
-/* function_table.c: the typed functions by number. Entries never change, so the
- * table is read without a lock. */
+/* function_table.c: the table of typed functions, indexed by number. Entries
+ * never change, so the table is read without a lock. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static struct {
     tn_dtype type;
 } table[TN__MATH_MAX_FUNCTIONS];
 
-static _Atomic int table_count; /* raised after the entry is written */
+static _Atomic int table_count; /* incremented after the entry is written */
 
 uint32_t tn__math_fn_find(const char *name, tn_dtype type)
 {

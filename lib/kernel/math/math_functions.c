@@ -1,8 +1,8 @@
 /* math_functions.c: parses the texts of lib/kernel/math on first use, and types
  * each function on first use.
  *
- * Functions are numbered when they are typed. Typing a function types those
- * that it calls first, so its number is higher than theirs. */
+ * A function gets its number when it is typed. Typing a function first types
+ * the functions that it calls, so their numbers are lower. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,8 @@
 static struct {
     tn__arena arena;
     tn__math_item *items;
-    const tn__math_item *typing[32]; /* being typed, outermost first */
+    const tn__math_item *typing[32]; /* items that are being typed, outermost
+                                      * first */
     tn_dtype typing_type[32];
     int typing_count;
 } table;
@@ -39,7 +40,8 @@ static void hash_fn(tn_kernel_fn *fn)
         tn__hash_word(h, fn->arg_dtype[i]);
     for (uint32_t i = 0; i < fn->ins_count; i++) {
         tn_kernel_ins ins = fn->ins[i];
-        if (ins.op == TN_K_CALL) /* by its hash, not by its number */
+        if (ins.op == TN_K_CALL) /* hash the called function's hash, not its
+                                  * number */
             ins.imm.i = (int64_t)tn__math_fn_at((int)ins.imm.i)->hash;
         tn__hash_ins(h, &ins);
     }
@@ -134,7 +136,8 @@ static bool parse_all(void)
     return true;
 }
 
-/* After a failure (out of memory) the next call tries again. */
+/* Parses all texts once. After a failure (out of memory) the next call tries
+ * again. */
 static bool load(void)
 {
     if (atomic_load_explicit(&parsed, memory_order_acquire))
@@ -168,7 +171,8 @@ bool tn__math_args(const char *name, int *arg_count)
     return item != NULL;
 }
 
-/* TN_NONE if there is none, or if typing it failed. */
+/* Types the function of that name for a register type and returns its number.
+ * Returns TN_NONE if there is no such function, or if typing it failed. */
 static uint32_t type_named(const char *name, tn_dtype type)
 {
     for (const tn__math_item *item = table.items; item; item = item->next)

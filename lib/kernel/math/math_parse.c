@@ -1,4 +1,5 @@
-/* math_parse.c: parses the files of lib/kernel/math: items fn, def and d. */
+/* math_parse.c: parses the files of lib/kernel/math, which consist of items
+ * `fn`, `def` and `d` (a derivative). */
 #include <string.h>
 
 #include <kernel/math/functions.h>
@@ -56,7 +57,9 @@ static bool parse_args(tn__parser *parser, tn__math_item *item)
            tn__parser_take(parser, '=', "'='");
 }
 
-/* expr or `none`; "(" one per argument ")" if there are several arguments. */
+/* Parses the derivatives of a `d` item. A derivative is an expression or
+ * `none`. If the function has several arguments, it is a list in parentheses
+ * with one derivative per argument. */
 static bool parse_derivatives(tn__parser *parser, tn__math_item *item)
 {
     tn__node **kid = tn__arena_take(parser->arena, 3 * sizeof(tn__node *));

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_KERNEL_MATHTEXT_H
 #define TN_LIB_KERNEL_MATHTEXT_H
 
-/* Pairs of name and text, ended by NULL, NULL. */
+/* The texts as {name, text, name, text, ..., NULL, NULL}. */
 extern const char *const tn__math_text[];
 
 #endif

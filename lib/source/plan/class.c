@@ -1,5 +1,5 @@
-/* class.c: packs the class of a launch; what depends on a class or a target
- * alone. */
+/* class.c: packs the class of a launch into a number, and answers questions
+ * about a class or a target alone. */
 #include <base/error.h>
 #include <source/plan/class.h>
 
@@ -13,7 +13,7 @@ static uint32_t log2_of(uint32_t power)
 
 uint64_t tn__launch_class_pack(const tn__launch_class *class)
 {
-    /* rows have slots, elements have tiles */
+    /* `slots` is set for rows only, and `tile` for elements only */
     uint64_t slots = class->slots ? log2_of(class->slots) + 1
                      : class->tile ? log2_of(class->tile) : 0;
     return (uint64_t) class->is_rows | (uint64_t) class->outer << 1 |

@@ -1,4 +1,5 @@
-/* launch_space.c: merges dimensions; reads the fault buffer on the host. */
+/* launch_space.c: merges the dimensions of a launch, and reads the fault buffer
+ * on the host. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static bool merges(const tn__launch_space *s, const tn_launch *launch,
     return true;
 }
 
-/* Adds dimension d of the launch inside the present ones. */
+/* Appends dimension d of the launch as the new innermost dimension, merged into
+ * the previous one where all strides allow it. */
 static void push(tn__launch_space *s, const tn_launch *launch,
                  uint32_t operands, uint32_t d)
 {
@@ -43,7 +45,7 @@ void tn__launch_space_init(tn__launch_space *s, const tn_launch *launch,
         push(s, launch, operands, d);
     if (s->ndim > 0)
         return;
-    /* a single point becomes one dimension: texts need at least one */
+    /* a single point gets one dimension, since texts need at least one */
     s->ndim = 1;
     s->extent[0] = 1;
     for (uint32_t k = 0; k < operands; k++)
@@ -78,8 +80,8 @@ int64_t tn__strides_reach(const int64_t *extent, const int64_t *stride,
     return reach;
 }
 
-/* At most 256: with a few tens of registers per work-item, larger work-groups
- * are not faster. */
+/* The number is at most 256. With a few tens of registers per work-item, larger
+ * work-groups are not faster. */
 uint32_t tn__target_group(const tn_target *target)
 {
     uint32_t group = 256;
@@ -96,7 +98,7 @@ void tn__fault_words(uint64_t word[3], const tn_target *target, uint64_t tag)
     uint32_t launch;
     do
         launch = ++launches;
-    while (launch == 0); /* 0 means that no launch has failed */
+    while (launch == 0); /* 0 would mean that no launch has failed */
     word[0] = tag;
     word[1] = launch;
     word[2] = target->fault_room;

@@ -1,5 +1,6 @@
-/* launch_space.h: iteration spaces with merged dimensions, and the size of
- * work-groups. Plans of programs and of primitives share them. */
+/* launch_space.h: iteration spaces, in which adjacent dimensions are merged,
+ * and the size of work-groups. Plans of programs and of primitives share
+ * them. */
 #ifndef TN_LIB_SOURCE_LAUNCH_SPACE_H
 #define TN_LIB_SOURCE_LAUNCH_SPACE_H
 
@@ -14,8 +15,8 @@ typedef struct tn__launch_space {
     int64_t count; /* number of points */
 } tn__launch_space;
 
-/* Takes the dimensions first .. end of the launch. Of its operands, only
- * strides are read. */
+/* Makes the space of dimensions first .. end of the launch. Only the strides of
+ * its operands are read. */
 void tn__launch_space_init(tn__launch_space *s, const tn_launch *launch,
                            uint32_t operands, uint32_t first, uint32_t end);
 
@@ -24,15 +25,16 @@ void tn__launch_space_init(tn__launch_space *s, const tn_launch *launch,
 void tn__launch_space_move(tn__launch_space *s, uint32_t operands,
                            uint32_t from, uint32_t to);
 
-/* The greatest distance, in elements, of an accessed element from the operand's
- * first. */
+/* Returns the greatest distance, in elements, of an accessed element from the
+ * operand's first element. */
 int64_t tn__strides_reach(const int64_t *extent, const int64_t *stride,
                           uint32_t ndim);
-/* If sizes are below this limit, indices and what a loop adds to them fit 32
- * bits. */
+/* If sizes are below this limit, indices and the steps that a loop adds to them
+ * fit 32 bits. */
 #define TN__NARROW_LIMIT ((int64_t)1 << 30)
 
-/* Work-items of a work-group: a power of two, at most 256. */
+/* Returns the number of work-items of a work-group: a power of two, at most
+ * 256. */
 uint32_t tn__target_group(const tn_target *target);
 
 /* Fills the argument words tag, launch and room of a launch that may fault. */

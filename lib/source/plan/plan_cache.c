@@ -1,10 +1,11 @@
-/* plan_cache.c: chooses the rows that a team copies to local memory
+/* plan_cache.c: decides when a team first copies its row to local memory
  * (row_cache.c). */
 #include <base/error.h>
 #include <source/plan/class.h>
 
-/* Work-items of a work-group with cached rows, unless a row needs more. With
- * rows of 4096 floats, 13 such groups fit a multiprocessor with 228 KiB. */
+/* Work-items of a work-group whose rows are in local memory, unless a row needs
+ * more. With rows of 4096 floats, 13 such groups fit a multiprocessor with 228
+ * KiB. */
 #define CACHED_GROUP 64
 
 uint32_t tn__cache_candidates(const tn_program *program)

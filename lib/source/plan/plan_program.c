@@ -1,5 +1,6 @@
-/* plan_program.c: plans the launch of a program: its class, its size and its
- * argument words. It runs at every launch and allocates nothing. */
+/* plan_program.c: plans the launch of a program: its class, the number of
+ * work-groups and the argument words. It runs at every launch and allocates
+ * nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +76,8 @@ static void find_unit(tn__launch_class *class, const tn_program *program,
         class->zero = 0;
 }
 
-/* Whether all vectors of this many elements are aligned to their size, in a
- * buffer that is. */
+/* Whether all vectors of this many elements are aligned to their size, if the
+ * buffer is. */
 static bool vectors_align(const int64_t *stride, uint32_t ndim,
                           uint32_t vector)
 {
@@ -86,11 +87,13 @@ static bool vectors_align(const int64_t *stride, uint32_t ndim,
     return align;
 }
 
-/* Sets `vector` to 16 bytes of the widest contiguous operand if all contiguous
- * operands are aligned for it. Neighbouring work-items then access neighbouring
- * vectors, so that a GPU coalesces the accesses. (CPUs need no vectors here:
- * the compiler vectorizes the loop over work-items.) rows: the space of the
- * rows that `inner` is within; NULL: none. */
+/* Sets class->vector to the number of elements in 16 bytes of the widest
+ * contiguous operand, if all contiguous operands are aligned for it.
+ * Neighbouring work-items then access neighbouring vectors, so that a GPU
+ * coalesces the accesses. (CPUs need no vectors here, since the compiler
+ * vectorizes the loop over work-items.) `inner` is the space of the elements,
+ * and `rows` that of the rows they are in; rows is NULL for a pointwise
+ * program. */
 static void find_vector(tn__launch_class *class, const tn_program *program,
                         const tn_launch *launch, const tn__launch_space *inner,
                         const tn__launch_space *rows)
@@ -125,7 +128,7 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const tn_launch_operand *operand = &launch->operand[k];
         if (program->operand[k].access == TN_OPERAND_OFFSET)
-            continue; /* always 64 bits */
+            continue; /* such an operand has 64 bits in every class */
         int64_t reach = llabs(operand->offset);
         reach += tn__strides_reach(launch->extent, operand->stride, ndim);
         reach += tn__strides_reach(operand->index_extent, operand->index_stride,
@@ -138,12 +141,12 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 
 /* ---- how many work-items ----------------------------------------------- */
 
-/* TN_TARGET_CHUNKED: several shares for each compute unit, each large enough to
- * be worth its start. On PoCL, 16 M elements took 6.8 ms in 64 shares and 3.4
- * ms in 1024; an empty launch took 29 us. */
+/* With TN_TARGET_CHUNKED the elements are divided into several shares for each
+ * compute unit, each large enough to be worth its start. On PoCL, 16 M elements
+ * took 6.8 ms in 64 shares and 3.4 ms in 1024; an empty launch took 29 us. */
 #define SHARES_PER_UNIT 16
 #define SHARE_ELEMENTS 2048
-#define BALANCED 16 /* factor on the number of work-groups */
+#define BALANCED 16 /* factor by which there are more work-groups */
 
 static void size_launch(tn_plan *plan, const tn_target *target,
                         const tn__launch_class *class,
@@ -165,8 +168,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                            : class->group * class->vector;
         int64_t things = class->tile ? tn__tiles_count(class, space)
                                      : tn__divide_up(count, each);
-        /* The device balances small or slow work-groups better than equal
-         * shares do. */
+        /* The device balances small or slow work-groups better than a division
+         * into equal shares does. */
         int64_t most = tn__target_max_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;
@@ -177,8 +180,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
     plan->group_count = (uint64_t)groups;
 }
 
-/* Rows over several work-groups: the number of groups of this step, and its
- * words. */
+/* With split rows, sets the number of work-groups of this step and the argument
+ * words share and shares. */
 static void split_launch(tn_plan *plan, const tn_program *program,
                          const tn__launch_class *class,
                          const tn__launch_words *words, int64_t count,
@@ -229,7 +232,8 @@ static void fill_argument_words(uint64_t *word, const tn__launch_words *at,
                                 const tn__launch_space *row)
 {
     word[at->count] = (uint64_t)outer->count;
-    /* Programs without a reduction may read the length of a row, too. */
+    /* Programs without a reduction may read the length of a row, too
+     * (ROWLEN). */
     word[at->length] = 1;
     for (uint32_t d = 0; d < launch->row_ndim; d++)
         word[at->length] *= (uint64_t)launch->extent[launch->outer_ndim + d];

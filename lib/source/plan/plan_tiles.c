@@ -1,10 +1,10 @@
-/* plan_tiles.c: chooses the element programs that work by square tiles
- * (tiles.c). */
+/* plan_tiles.c: decides when a pointwise program works by square tiles
+ * (tiles.c), as for a copy of a transposed matrix. */
 #include <base/error.h>
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* In shorter dimensions most of a tile would be idle. */
+/* In shorter dimensions most of a tile would be unused. */
 #define LEAST_EXTENT 16
 #define WIDE 64 /* side of a tile if local memory is large enough */
 #define NARROW 32
@@ -14,7 +14,7 @@ static bool is_element(const tn_kernel_operand *operand)
     return operand->access != TN_OPERAND_OFFSET && operand->index_count == 0;
 }
 
-/* The first dimension of at least LEAST_EXTENT along which operand k is
+/* Returns the first dimension of at least LEAST_EXTENT along which operand k is
  * contiguous; ndim if there is none. */
 static uint32_t contiguous(const tn__launch_space *s, uint32_t k)
 {
@@ -25,8 +25,8 @@ static uint32_t contiguous(const tn__launch_space *s, uint32_t k)
     return d;
 }
 
-/* The dimension along which all outputs are contiguous; ndim if there is
- * none. */
+/* Returns the dimension along which all outputs are contiguous; ndim if there
+ * is none. */
 static uint32_t inner_of(const tn_program *program, const tn__launch_space *s)
 {
     uint32_t inner = s->ndim;
@@ -68,7 +68,7 @@ void tn__tiles_choose(tn__launch_class *class, const tn_program *program,
     if (!transposed || class->group < side ||
         side * (side + 4) * bytes > target->local_bytes)
         return;
-    /* New order: the others, `other`, `inner`. */
+    /* The new order is all other dimensions, then `other`, then `inner`. */
     tn__launch_space_move(s, program->operand_count, inner, ndim - 1);
     tn__launch_space_move(s, program->operand_count,
                           other > inner ? other - 1 : other, ndim - 2);

@@ -1,34 +1,37 @@
-/* row_split.c: splits few long rows over several work-groups, where one for
- * each row (or for each few columns) would leave most of the device idle. Each
- * row is cut into shares of 2^j chunks, and each work-group processes one
- * share. The plan has these steps:
+/* row_split.c: splits few long rows over several work-groups, where one
+ * work-group for each row (or for each few columns) would leave most of the
+ * device idle. Each row is cut into shares of 2^j chunks, and each work-group
+ * processes one share. The plan has these steps (launches):
  *
- *   - One for each stage whose elem part has an effect. A work-group combines
- *     the partial values of earlier steps for the whole row, runs the earlier
- *     row parts again, then runs the elem part on its share. It writes the
- *     partial values of its reductions to scratch memory.
- *   - A last one with a work-group for each row (or few rows), if row parts
- *     store.
+ *   - One step for each stage whose elem part has an effect. A work-group first
+ *     combines the partial values of earlier steps for the whole row and runs
+ *     the earlier row parts again. Then it runs the elem part on its share, and
+ *     writes the partial values of its reductions to scratch memory.
+ *   - If row parts store, a last step with a work-group for each row (or few
+ *     rows).
  *
- * The bits are those of one work-group. A full share of 2^j chunks is a node at
- * level j of the tree over all chunks, the last share is the remainder, and the
- * shares are combined pairwise by index.
+ * The bits are those of one work-group. The tree of a reduction combines all
+ * chunks of a row pairwise. A full share of 2^j chunks is a node of the tree at
+ * level j, and the last share is the remainder. The shares are combined
+ * pairwise by index.
  *
- * Every work-group of a later step runs the row parts again, so they store in
- * the last step only. Their loads always read the same values: an output shares
- * memory with an input element by element or not at all, and an output of
- * elements never with an operand of rows. Programs that may fault are not
- * split, since repeated loads would report each fault again. */
+ * Every work-group of a later step runs the row parts again, so row parts store
+ * in the last step only. The loads of row parts always read the same values.
+ * This holds since an output shares memory with an input element by element or
+ * not at all, and an output of elements never shares memory with an operand of
+ * rows. Programs that may fault are not split, since repeated loads would
+ * report each fault again. */
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* Shorter rows are done before another launch begins: one work-group needs
- * about 10 us for a span (estimated from the latency of its loads, not
- * measured). */
+/* Rows of fewer spans are not split, since they are done before another launch
+ * begins. One work-group needs about 10 us for a span (estimated from the
+ * latency of its loads, not measured). */
 #define LEAST_SPANS 4
-/* With fewer shares, whole rows keep most of the device busy. */
+/* Rows of fewer shares are not split, since whole rows keep most of the device
+ * busy. */
 #define LEAST_SHARES 4
-/* Steps that fit in tn__launch_class_pack. */
+/* Most steps that fit in tn__launch_class_pack. */
 #define MOST_STEPS 31
 
 static bool part_has(const tn_program *program, uint32_t first, uint32_t count,

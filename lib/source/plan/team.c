@@ -3,11 +3,12 @@
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* Chunks that a team reduces at once: at most those of a row, since more
- * work-items would have nothing to reduce. Where rows are so few that
- * work-groups with several teams would leave the device idle, a team is larger:
- * stages without a reduction use all its work-items. (A row of 4,096 elements
- * occupies a quarter of a group of 256.) */
+/* Returns the number of chunks that a team reduces at once. It is at most the
+ * chunks of a row, since more work-items would have nothing to reduce. If there
+ * are so few rows that work-groups with several teams would leave the device
+ * idle, a team is larger, since stages without a reduction use all its
+ * work-items. (A row of 4,096 elements occupies a quarter of a group of
+ * 256.) */
 static uint32_t team_slots(const tn_target *target, uint32_t group,
                            int64_t count, int64_t length)
 {
@@ -22,19 +23,20 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
     return slots;
 }
 
-/* Columns whose elements fill a memory transaction (32 f32 are 128 bytes).
- * LEAST_COLUMNS: with fewer columns the cache serves the strided loads well
- * enough. */
+/* COLUMNS is the number of columns whose elements fill a memory transaction (32
+ * f32 are 128 bytes). With fewer than LEAST_COLUMNS columns, the cache serves
+ * the strided loads well enough. */
 #define COLUMNS 32
 #define LEAST_COLUMNS 4
 #define COLUMN_LANES 4
 /* One work-item processes a whole row of at most SHORT elements, since a team
- * would execute more barriers than it has elements. BRIEF: the greatest number
- * of instructions of such programs. */
+ * would execute more barriers than it has elements. BRIEF is the most
+ * instructions of such a program. */
 #define SHORT 32
 #define BRIEF 64
 
-/* Whether memory is contiguous across rows and along no row. */
+/* Whether memory is contiguous across rows (from row to row) and along no
+ * row. */
 static bool find_columns(const tn_program *program,
                          const tn__launch_space *outer,
                          const tn__launch_space *row)
@@ -55,8 +57,8 @@ static bool find_columns(const tn_program *program,
            outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
 }
 
-/* Chunks that a team reduces at once. A work-group has at least COLUMNS rows if
- * there are as many, and more if rows have few chunks. */
+/* Returns the number of chunks that a team reduces at once. A work-group has at
+ * least COLUMNS rows if there are so many, and more if rows have few chunks. */
 static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
 {
     uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;

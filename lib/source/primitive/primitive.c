@@ -1,8 +1,8 @@
-/* primitive.c: what the plans of primitives share.
+/* primitive.c: the steps of planning that all primitives share.
  *
- * The text of a primitive is fixed but for a few definitions: the dtype, the
- * number of merged outer dimensions (the batch; all but the one along a line),
- * and the kind. */
+ * The text of a primitive is fixed except for a few definitions: the dtype, the
+ * kind, and the number of merged outer dimensions (the batch, which is all
+ * dimensions except the one along a line). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +118,7 @@ tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit)
     plan->group_count = (uint64_t)groups;
     plan->group_size = p->v.group;
     plan->variant = pack(&p->v);
-    plan->key[0] = 0x7072696d; /* unlike any program's key */
+    plan->key[0] = 0x7072696d; /* differs from every program's key */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, p->target->flags);

@@ -1,8 +1,9 @@
-/* print_attention.c: plans and texts of the extension "attention". A tile of
- * queries passes over all tiles of keys, and scores exist in local memory only:
- * Dao, "FlashAttention-2", arXiv:2307.08691. The backward pass has one kernel
- * for the gradient of the queries, then one for those of keys and values, so
- * that each sum has a single writer and a fixed order. */
+/* print_attention.c: plans and prints the extension "attention"
+ * (scaled_dot_product_attention). A tile of queries passes over all tiles of
+ * keys, and scores exist in local memory only: Dao, "FlashAttention-2",
+ * arXiv:2307.08691. The backward pass has one kernel for the gradient of the
+ * queries, then one kernel for the gradients of keys and values. So each sum
+ * has a single writer and a fixed order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +17,15 @@ enum { FORWARD, BACK_QUERY, BACK_KEY };
 enum { MASK_NONE, MASK_BOOL, MASK_SAME, MASK_F32 };
 enum { Q, K, V, MASK, OUT, LSE, G, DQ, DK, DV, OPERANDS };
 
-/* The contents of tn_plan.variant. */
+/* The fields packed into tn_plan.variant. */
 typedef struct variant {
     unsigned part, dtype, mask;
-    unsigned size, values; /* length of a row in local memory, a power of two */
+    unsigned size, values; /* lengths of a row of q and k, and of v, in local
+                            * memory; powers of two */
     bool causal, drops, is_wide, in_buffer;
-    bool mma;     /* uses tensor cores */
-    bool aligned; /* mma, and rows of q, k, v and out are whole, aligned units
-                   * of 16 bytes */
+    bool mma;     /* true if the kernel uses tensor cores */
+    bool aligned; /* true if mma, and each row of q, k, v and out consists of
+                   * whole, aligned pieces of 16 bytes */
 } variant;
 
 static uint64_t pack(const variant *v)
@@ -54,10 +56,11 @@ static variant unpack(uint64_t word)
 /* ---- tiles ------------------------------------------------------------- */
 
 #define SIDE 16 /* a work-group has SIDE x SIDE work-items */
-#define MMA_GROUP 128 /* see attention_mma.cl */
+#define MMA_GROUP 128 /* work-items of a work-group in attention_mma.cl */
 #define LONGEST 128
 
-/* Rows of a tile of queries and of a tile of keys: as many as fit 48 KiB. */
+/* These return the number of rows of a tile of queries, and of a tile of keys:
+ * as many as fit 48 KiB. */
 static int64_t tile_queries(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;
@@ -74,7 +77,8 @@ static int64_t tile_keys(const variant *v)
     return v->part == FORWARD || !is_long ? 32 : 16;
 }
 
-/* At least SIDE, so that each work-item has a part. */
+/* Returns the least power of two that is at least size, and at least SIDE, so
+ * that every work-item has elements. */
 static unsigned padded(int64_t size)
 {
     unsigned to = SIDE;
@@ -121,8 +125,8 @@ static uint64_t float_word(double x)
     return bits;
 }
 
-/* Writes the offset and strides of each operand; returns whether 32-bit indices
- * suffice. */
+/* Writes the argument words of each operand, its offset and strides. Returns
+ * whether 32-bit indices suffice. */
 static bool fill_operand_words(const tn_attention_args *a, uint64_t *word)
 {
     const tn_strided *const operand[OPERANDS] = {
@@ -212,7 +216,8 @@ tn_status tn__plan_attention(const tn_target *target,
     plan->group_count = (uint64_t)tn__min_i64(tiles, INT32_MAX);
     plan->group_size = v.mma ? MMA_GROUP : SIDE * SIDE;
     plan->variant = pack(&v);
-    plan->key[0] = 0x6174746e; /* unlike any program's or primitive's key */
+    plan->key[0] = 0x6174746e; /* differs from every program's and primitive's
+                                * key */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, target->flags);

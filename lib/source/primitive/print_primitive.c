@@ -1,5 +1,5 @@
-/* print_primitive.c: prints the text of a primitive: definitions, then .cl
- * files. */
+/* print_primitive.c: prints the text of a primitive, which is a few definitions
+ * followed by .cl files. */
 #include <source/primitive/primitive.h>
 
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,

@@ -1,14 +1,14 @@
-/* print_product.c: plans and texts of matrix products, and the tiles and sums
- * that convolutions share with them. */
+/* print_product.c: plans and prints matrix products. Convolutions share the
+ * functions for tiles and sums. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <base/fpu.h>
 #include <source/primitive/primitive.h>
 
-enum { B_UNIT = 1, PACKED = 2 }; /* flags, besides TN__LARGE */
+enum { B_UNIT = 1, PACKED = 2 }; /* flags of the variant, besides TN__LARGE */
 
-/* alpha or beta as an argument word of the register type. */
+/* Returns alpha or beta as an argument word of the register type. */
 static int64_t scalar_word(tn_dtype dtype, double x)
 {
     float single;
@@ -32,16 +32,17 @@ static int64_t scalar_word(tn_dtype dtype, double x)
     }
 }
 
-/* See matmul.cl. With TN_TARGET_CHUNKED, ROWS is the height of a tile. With
- * PACKED, DEPTH is the number of rows of b that a work-item packs at once,
- * HEIGHT and WIDTH the size of a block: 192 KiB in float, for the L2 cache. */
+/* Sizes of matmul.cl. With TN_TARGET_CHUNKED, ROWS is the height of a tile.
+ * With PACKED, DEPTH is the number of rows of b that a work-item packs at once,
+ * and HEIGHT and WIDTH are the size of a block. The packed part of b is 192 KiB
+ * in float, for the L2 cache. */
 #define ROWS 4
-#define COLUMNS 16 /* without PACKED */
+#define COLUMNS 16 /* width of a tile without PACKED */
 #define DEPTH 256
 #define HEIGHT 128
 #define WIDTH 128
-#define ITEMS_PER_UNIT 8 /* blocks per compute unit, and so the scratch
-                          * memory */
+#define ITEMS_PER_UNIT 8 /* least number of blocks per compute unit; determines
+                          * the scratch memory */
 
 int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n)
@@ -54,14 +55,14 @@ int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                                                                       : 1;
 }
 
-/* Columns of a tile with PACKED: 4 x 32 floats or 4 x 16 doubles take half of
- * the AVX-512 registers. */
+/* Returns the columns of a tile with PACKED. 4 x 32 floats or 4 x 16 doubles
+ * take half of the AVX-512 registers. */
 static int64_t packed_columns(unsigned dtype)
 {
     return tn_dtype_bytes(tn__primitive_type(dtype)) == 8 ? 16 : 32;
 }
 
-/* Packing b costs as much as computing a few rows of c. */
+/* Whether to pack b. Packing costs as much as computing a few rows of c. */
 static bool is_packed(const tn_matmul_args *m, bool unit)
 {
     const int64_t bytes = m->k * m->n * (int64_t)tn_dtype_bytes(m->c.dtype);
@@ -69,8 +70,8 @@ static bool is_packed(const tn_matmul_args *m, bool unit)
                 : m->m > 4 * ROWS;
 }
 
-/* The largest block with which each compute unit has some; returns how many
- * blocks there are. */
+/* Chooses the largest block with which each compute unit has ITEMS_PER_UNIT
+ * blocks. Returns the number of blocks. */
 static int64_t block_choose(const tn__primitive *p, const tn_matmul_args *m,
                             int64_t columns, int64_t *height, int64_t *width)
 {

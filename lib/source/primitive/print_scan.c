@@ -1,25 +1,27 @@
-/* print_scan.c: plans and texts of scans. There are four kernels:
+/* print_scan.c: plans and prints scans (cumsum and the like). A line is the
+ * elements that are scanned together. There are four kernels:
  *
- *   - scan_team.cl: work-groups have chunks of lines, in three steps if a line
- *     has several chunks;
- *   - scan_line.cl: a work-group has a line of a few chunks;
- *   - scan_sum.cl: a work-item has a line, for sums of floats in chunk order;
+ *   - scan_team.cl: a work-group has chunks of lines. If a line has several
+ *     chunks, there are three steps.
+ *   - scan_line.cl: a work-group has a line of a few chunks.
+ *   - scan_sum.cl: a work-item has a line, for sums of floats in chunk order.
  *   - scan.cl: a work-item has a line, in rising order.
  *
- * A single pass with look-back would do for integers; with three steps they
- * share a text with floats. */
+ * For integers a single pass with look-back would do. With three steps,
+ * integers and floats share a text. */
 #include <source/primitive/primitive.h>
 
-/* Flags. The bits above WITH_INDEX are the team's step (TK_STEP), 0 without a
- * team, or STEP_LINE. */
+/* Flags of the variant. The bits above WITH_INDEX are the team's step
+ * (TK_STEP), 0 without a team, or STEP_LINE. */
 enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
-#define TEAM 64 /* work-items (TK_TEAM) */
-#define SHORT 32 /* in shorter lines most of a team is idle */
-#define MOST_CHUNKS 8 /* of a line that one work-group has */
+#define TEAM 64 /* work-items of a team (TK_TEAM) */
+#define SHORT 32 /* in lines up to this length most of a team is idle */
+#define MOST_CHUNKS 8 /* most chunks of a line that one work-group has */
 
-/* Products of floats need rising order, so a team cannot compute them. If a
- * line is strided, neighbouring lines are usually adjacent; one work-item for
- * each reads them well if there are many. */
+/* Whether teams are used. Products of floats need rising order, so a team
+ * cannot compute them. If a line is strided, neighbouring lines are usually
+ * adjacent in memory. If there are many such lines, one work-item for each line
+ * reads them well. */
 static bool suits_team(const tn__primitive *p, const tn_scan_args *s)
 {
     const uint32_t last = s->ndim - 1;
@@ -33,8 +35,9 @@ static bool suits_team(const tn__primitive *p, const tn_scan_args *s)
            p->target->group_limit >= TEAM && p->target->local_bytes >= most;
 }
 
-/* Work-items of a work-group that has a whole line of this many chunks. 0: too
- * many chunks, or so few that it would gain nothing over scan_team.cl. */
+/* Returns the number of work-items of a work-group that has a whole line of
+ * this many chunks. Returns 0 if there are too many chunks, or so few that
+ * scan_team.cl is as fast. */
 static uint32_t line_group(const tn__primitive *p, const tn_scan_args *s,
                            int64_t chunks)
 {

@@ -1,43 +1,49 @@
-/* print_scatter.c: plans and texts of scatters.
+/* print_scatter.c: plans and prints scatters (scatter_add, index_add and the
+ * gradients of gathers).
  *
- * The values of one destination are stored in the order of their indices along
- * the scatter's dimension. There are three kernels:
+ * A line is the elements along the scatter's dimension. The values of one
+ * destination are stored in the order of their indices along the line. There
+ * are three kernels:
  *
- *   - scatter.cl: a work-item has a line along that dimension;
+ *   - scatter.cl: a work-item has a line.
  *   - scatter_shared.cl: a work-group has a line and holds its part of dst in
- *     shared memory, if that fits and the line is contiguous;
+ *     shared memory, if that fits and the line is contiguous.
  *   - scatter_sorted.cl: indices are sorted first (print_sort.c). Then a team
  *     of work-items has the indices of one destination, in their order, for
- *     the neighbouring lines that share them. It is used if few lines have
- *     indices of their own, as in the gradient of an embedding. */
+ *     the neighbouring lines that share these indices. This kernel is used if
+ *     there are few different lines of indices, as in the gradient of an
+ *     embedding. */
 #include <string.h>
 
 #include <source/primitive/primitive.h>
 
-/* Flags of a variant. SORTED selects the sorted kernel; without it SHARED
- * selects scatter_shared.cl, and LARGE its larger part of dst. */
+/* Flags of the variant. SORTED selects the sorted kernel. Without SORTED,
+ * SHARED selects scatter_shared.cl, and LARGE its larger part of dst. */
 enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
-/* Estimates, not measured: a single line takes about 1 us for each index, and a
- * sort of few indices about 30 us. */
+/* SHORT_LINE and LINES_PER_UNIT follow from estimates, not measured: a single
+ * line takes about 1 us for each index, and a sort of few indices about 30
+ * us. */
 #define SHORT_LINE 64
 #define LINES_PER_UNIT 64
-/* Columns of a work-item, and how many indices it reads ahead. A NARROW
- * work-item has one column, if there are fewer than EACH. */
+/* EACH is the number of columns of a work-item, and AHEAD how many indices it
+ * reads ahead. If there are fewer columns than EACH, a work-item has one column
+ * and reads NARROW_AHEAD indices ahead (flag NARROW). */
 #define EACH 4
 #define AHEAD 2
 #define NARROW_AHEAD 8
 #define TEAM 32
-/* Of scatter_shared.cl. */
+/* Sizes of scatter_shared.cl. */
 #define SHARED_EACH 4
 #define SHARED_SLOTS 2048
-#define SHARED_BYTES 16384 /* of dst; twice as much if LARGE */
-#define SHARED_SPARSE 4    /* greatest number of elements of dst for each
-                            * index */
-#define SHARED_ALONE 16384 /* lines of up to so many indices need no other lines
-                            * beside them */
+#define SHARED_BYTES 16384 /* bytes of dst in shared memory; twice as many if
+                            * LARGE */
+#define SHARED_SPARSE 4    /* most elements of dst for each index */
+#define SHARED_ALONE 16384 /* a line with at most this many indices may run
+                            * alone on the device */
 
-/* The strides of a point's position in the scatter, which faults report. */
+/* Returns the strides of a point's row-major index in the scatter, which faults
+ * report. */
 static tn_strided point_positions(const tn_scatter_args *s)
 {
     tn_strided at = {.offset = 0};
@@ -49,7 +55,8 @@ static tn_strided point_positions(const tn_scatter_args *s)
 
 /* ---- one line per work-item or per group ------------------------------- */
 
-/* flags: 0, SHARED or SHARED | LARGE */
+/* Plans scatter.cl (flags 0) or scatter_shared.cl (flags SHARED or SHARED |
+ * LARGE). */
 static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
                             unsigned flags, tn_plan *plan)
 {
@@ -85,8 +92,8 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
     return tn__primitive_end(&p, p.outer.count, 16);
 }
 
-/* The flags of scatter_shared.cl if a line of dst fits shared memory, else
- * 0. */
+/* Returns the flags of scatter_shared.cl if a line of dst fits shared memory,
+ * else 0. */
 static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 {
     const int64_t units = target->units ? target->units : 1;
@@ -111,13 +118,16 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 
 /* ---- by sorted indices ------------------------------------------------- */
 
-/* The scatter with reordered dimensions: first those along which indices
- * differ, then those that share indices, then the scatter's own. */
+/* The scatter with reordered dimensions. First come the dimensions along which
+ * indices differ, then those along which lines share indices, then the
+ * scatter's own dimension. */
 typedef struct reordered {
     uint32_t ndim;
-    int64_t extent[TN_MAX_NDIM], keys, width; /* of the first two */
+    int64_t extent[TN_MAX_NDIM], keys, width; /* keys, width: number of points
+                                               * of the first and second group
+                                               * of dimensions */
     tn_strided dst, index, src, position;
-    bool rises; /* positions rise with the line's number */
+    bool rises; /* true if row-major indices rise with the line's number */
 } reordered;
 
 static void reorder_dimension(reordered *a, const tn_scatter_args *s,
@@ -207,7 +217,7 @@ static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,
     tn__sorted sorted;
     uint32_t digits = 1;
     memcpy(sort.extent, a->extent, sizeof sort.extent);
-    /* Lines that share their indices are sorted once. */
+    /* Lines that share their indices are sorted as one line. */
     for (uint32_t d = 0; d + 1 < a->ndim; d++)
         if (a->index.stride[d] == 0)
             sort.extent[d] = 1;

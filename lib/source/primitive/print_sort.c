@@ -1,4 +1,5 @@
-/* print_sort.c: plans and texts of sorts.
+/* print_sort.c: plans and prints sorts (sort, topk, kthvalue and the like). A
+ * line is the elements that are sorted together.
  *
  * One work-group sorts one or several short lines. Long lines are divided into
  * blocks, one per work-group, and sorted by a stable radix sort. Each 8-bit
@@ -6,30 +7,32 @@
  * (sort_count.cl, sort_sum.cl, sort_move.cl). If only a small part of a line is
  * kept, a selection comes first. Counts and sums from the highest digit on find
  * the key of the last kept element. Then one pass keeps the lower keys and as
- * many of the equal ones as needed, and these are sorted.
+ * many of the equal keys as needed. These elements are sorted.
  *
  * Lines are processed in batches. Scratch memory holds the keys and positions
  * of a batch twice. */
 #include <source/primitive/primitive.h>
 
-enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds: one for each kernel */
-enum { SMALL = 1 }; /* a flag of GROUP: few work-items */
+enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds of the variant, one for
+                                               * each kernel */
+enum { SMALL = 1 }; /* flag of GROUP: the work-group is small */
 enum { WANTS_OUT = 1, WANTS_INDEX = 2 };
-enum { DIGIT, WITH_PREFIX, COMPARED }; /* TK_MODE of sort.cl */
+enum { DIGIT, WITH_PREFIX, COMPARED }; /* values of TK_MODE in sort.cl */
 
-/* Estimates, not measured: the rank of an element among FEW_MOST costs as many
- * reads, while a group's radix sort takes about 100 instructions for four
- * bits. */
+/* FEW_MOST follows from an estimate, not measured: finding the rank of an
+ * element among FEW_MOST elements costs as many reads, while a group's radix
+ * sort takes about 100 instructions for four bits. */
 #define FEW_MOST 64
 #define SMALL_GROUP 64
 #define SMALL_EACH 4
-/* 256 work-items have 12 KiB of 4-byte keys then, of the 32 KiB of local memory
- * that every work-group has. */
+/* Elements of a work-item. 256 work-items then have 12 KiB of 4-byte keys, of
+ * the 32 KiB of local memory that every work-group has. */
 #define EACH 12
-#define ELEMENTS ((int64_t)1 << 23) /* greatest number of elements of a batch */
-#define GROUPS_PER_UNIT 16 /* of which registers admit three at once */
-#define FEW_BLOCKS 16      /* up to so many blocks one work-item adds; more, a
-                            * work-group */
+#define ELEMENTS ((int64_t)1 << 23) /* most elements of a batch */
+#define GROUPS_PER_UNIT 16 /* work-groups per compute unit; registers allow
+                            * three at once */
+#define FEW_BLOCKS 16      /* one work-item adds the counts of up to this many
+                            * blocks; a work-group adds more */
 
 static unsigned bits_of(unsigned dtype)
 {
@@ -42,7 +45,7 @@ static bool has_wide_keys(const tn__variant *v)
     return v->is_wide || bits_of(v->dtype) > 32;
 }
 
-/* Elements that a work-item processes at once. */
+/* Returns how many elements a work-item processes at once. */
 static int64_t elements_per_item(const tn__variant *v)
 {
     return v->flags & SMALL ? SMALL_EACH : has_wide_keys(v) ? EACH / 2 : EACH;
@@ -53,27 +56,28 @@ typedef struct blocks {
     int64_t count, length;
 } blocks;
 
-/* What all steps of a sort share. */
+/* What all steps (launches) of a sort share. */
 typedef struct work {
     tn__primitive *p;
     int64_t length, keep, lines, lines_at_once;
-    int64_t group_elements; /* that a work-group holds */
+    int64_t group_elements; /* number of elements that a work-group holds */
     bool last_only;
-    bool at_once;           /* one batch has all lines */
-    bool keeps_keys;        /* results stay in scratch memory */
-    uint32_t passes, steps; /* steps: for one batch */
-    blocks all, kept;       /* of a line; of its kept elements */
+    bool at_once;           /* true if one batch has all lines */
+    bool keeps_keys;        /* true if results stay in scratch memory */
+    uint32_t passes, steps; /* steps: number of launches for one batch */
+    blocks all, kept;       /* blocks of a line, and of the kept elements of a
+                             * line */
     bool selects;
     /* Offsets in scratch memory, in units of 8 bytes. */
     int64_t keys[2], positions[2], table, totals, end;
 } work;
 
-/* What differs from step to step: the arguments of sort.cl. */
+/* What differs from step to step. These are arguments of sort.cl. */
 typedef struct step {
     unsigned kind;
     int64_t first_line, lines, count, first_rank, keep;
     blocks blocks;
-    int from, to; /* halves of the scratch memory; -1: the tensors */
+    int from, to; /* halves of the scratch memory; -1 stands for the tensors */
     int shift, mode, known;
 } step;
 
@@ -96,7 +100,7 @@ static int64_t reserve(work *w, int64_t count, int64_t bytes)
     return at;
 }
 
-/* Decides on the batches, the steps and the layout of scratch memory. */
+/* Chooses the batches, the steps and the layout of scratch memory. */
 static void plan_memory(work *w)
 {
     const tn__variant *v = &w->p->v;
@@ -113,8 +117,8 @@ static void plan_memory(work *w)
     const uint32_t between = w->keeps_keys ? w->passes : w->passes - 1;
     uint32_t halves = between > 2 ? 2 : between;
     w->steps = 3 * w->passes;
-    if (w->selects) { /* two launches for each digit of the last key, and a pass
-                       * that selects */
+    if (w->selects) { /* two launches for each digit of the key of the last kept
+                       * element, and a pass that selects */
         const bool is_one_group = w->keep <= w->group_elements;
         w->steps = 2 * w->passes + 3;
         halves = w->last_only ? 0 : is_one_group || w->passes == 1 ? 1 : 2;
@@ -133,8 +137,9 @@ static void plan_memory(work *w)
         reserve(w, rows * (w->selects ? w->passes + 1 : 1), place_bytes);
 }
 
-/* Step `at`, of three for each digit from the lowest on. It sorts `count`
- * elements that are in the tensor (from -1) or in the first half. */
+/* Describes step `at` of a radix sort, which has three steps for each digit
+ * from the lowest on. It sorts `count` elements that are in the tensor (if
+ * `from` is -1) or in the first half of scratch memory. */
 static void sort_step(const work *w, step *s, uint32_t at, int from)
 {
     const uint32_t pass = at / 3;
@@ -186,7 +191,7 @@ static step step_at(const work *w, uint32_t number)
     return s;
 }
 
-/* The number of work-groups that have work in this step. */
+/* Returns the number of work-groups that have work in this step. */
 static int64_t groups_of(const tn__primitive *p, const step *s)
 {
     const int64_t rows = s->lines * 256;
@@ -236,7 +241,7 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         tn__primitive_argument(p, word[i]);
     p->v.kind = s->kind;
-    if (s->kind == SUM) /* one text serves all dtypes */
+    if (s->kind == SUM) /* one text of sort_sum.cl serves all dtypes */
         p->v.dtype = TN_I32;
     tn_status status = tn__primitive_end(p, groups_of(p, s), 32);
     p->plan->flags |= TN_PLAN_SCRATCH;
@@ -247,8 +252,8 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     return status;
 }
 
-/* Begins a plan. at_once: lines whose elements are counted together, if they
- * may be more than ELEMENTS. */
+/* Begins a plan. at_once is a number of lines that one batch must have, even if
+ * they have more than ELEMENTS elements. */
 static work begin(tn__primitive *p, const tn_target *target,
                   const tn_sort_args *s, int64_t at_once, tn_plan *plan)
 {
@@ -337,8 +342,9 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
 
 /* ---- texts ------------------------------------------------------------- */
 
-/* Defines the key of a stored number. The code of a float is a sign and a
- * magnitude; signed integers need their sign bit inverted. */
+/* Defines the key of a stored element: an unsigned integer in the order of the
+ * values. The code of a float is a sign and a magnitude; signed integers need
+ * their sign bit inverted. */
 static void define_keys(tn__text *text, unsigned dtype)
 {
     static const uint64_t infinity[TN_DTYPE_END] = {

@@ -1,5 +1,6 @@
-/* liveness.c: which instructions are printed: those that stores and reductions
- * depend on, in the whole program and in each stage. */
+/* liveness.c: finds the live instructions, in the whole program and in each
+ * stage. An instruction is live, and is printed, if a store or reduction
+ * depends on it. */
 #include <string.h>
 
 #include <base/memory.h>
@@ -12,9 +13,9 @@ static bool mark(bool *live, uint32_t i)
     return live[i] = true;
 }
 
-/* Marks the operands of instruction i if it is live; true if any was not marked
- * before. A load that may fault needs its indices even if its value is
- * unused. */
+/* Marks the operands of instruction i if i is live. Returns true if any operand
+ * was not marked before. A load that may fault needs its indices even if its
+ * value is unused. */
 static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
                           const bool *listed, bool *live)
 {
@@ -28,8 +29,8 @@ static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
     return more;
 }
 
-/* A loop is live if anything inside is. Then what decides its number of rounds
- * is live, too. */
+/* Marks a loop if anything inside is live. Then what decides the number of
+ * rounds is live, too. Returns true if this marked anything new. */
 static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
                       const bool *listed, bool *live)
 {
@@ -42,8 +43,8 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
     more |= mark(live, loop);
     more |= mark(live, (uint32_t)ins[loop].imm.i);
     for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++) {
-        if (ins[i].op == TN_K_LOOP) /* the loop's own WHILEs are marked when it
-                                     * is visited */
+        if (ins[i].op == TN_K_LOOP) /* the WHILEs of an inner loop are marked
+                                     * when that loop is visited */
             i = (uint32_t)ins[i].imm.i;
         else if (ins[i].op == TN_K_WHILE)
             more |= mark(live, i);
@@ -51,21 +52,22 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
     return more;
 }
 
-/* A list of instructions by number; order NULL: all, in their order, as in a
- * function. */
+/* A list of instructions by number. If `order` is NULL, the list has all
+ * instructions in their order, as in a function. */
 typedef struct part {
     const tn_kernel_ins *ins;
-    uint32_t count;        /* length of ins */
+    uint32_t count;        /* number of instructions in ins */
     const uint32_t *order;
     uint32_t order_count;
-    uint32_t available; /* an instruction whose value exists already; TN_NONE:
-                         * none */
+    uint32_t available; /* an instruction whose value is already available;
+                         * TN_NONE if none */
 } part;
 
-/* Marks what the stores and reductions of a part depend on and, for a function,
- * its result. Dead code is not printed, since compilers warn about unused
- * variables. listed: scratch space for as many marks. of: the live reductions;
- * NULL: finds them. */
+/* Marks the instructions on which the stores and reductions of a list depend
+ * and, for a function, the result. Dead code is not printed, since compilers
+ * warn about unused variables. `listed` is scratch space for as many marks.
+ * `of` marks the live reductions of the program, of which those in the list are
+ * used; NULL finds them. */
 static void find_live(const part *list, uint32_t result, const bool *of,
                       bool *listed, bool *live)
 {
@@ -78,8 +80,8 @@ static void find_live(const part *list, uint32_t result, const bool *of,
         live[i] = (listed[i] && (ins[i].op == TN_K_STORE ||
                                  (ins[i].op == TN_K_REDUCE && of && of[i]))) ||
                   i == result;
-    for (bool more = true; more;) { /* again, since a loop's new value may
-                                     * depend on later ones */
+    for (bool more = true; more;) { /* repeats, since a loop's new value may
+                                     * depend on later instructions */
         more = false;
         for (uint32_t i = count; i-- > 0;) {
             if (i != list->available)
@@ -90,7 +92,8 @@ static void find_live(const part *list, uint32_t result, const bool *of,
     }
 }
 
-/* Restricts the marks of the whole program to a step whose rows are split. */
+/* Restricts the marks of the whole program to the instructions of a step whose
+ * rows are split. Returns false if memory runs out. */
 static bool mark_split_step(tn__printer *p, bool *listed, bool *marks)
 {
     const tn_program *program = p->program;

@@ -1,5 +1,5 @@
-/* offsets.c: prints the offsets of operands at a point of the iteration
- * space. */
+/* offsets.c: prints the offsets of operands at a point of the iteration space,
+ * as sums of coordinate * stride. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,8 +30,8 @@ const char *tn__offset_type(const tn__printer *p, uint32_t k)
     return is_offset(p, k) ? "tk_i64" : "tk_idx";
 }
 
-/* Appends " + index * stride" for dimension d of operand k; nothing if the
- * class says that the stride is 0. */
+/* Appends " + index * stride" for dimension d of operand k. Appends nothing if
+ * the class says that the stride is 0. */
 static void add_term(tn__printer *p, char *out, size_t room, uint32_t k,
                      uint32_t d, const char *index)
 {
@@ -53,8 +53,8 @@ static void add_term(tn__printer *p, char *out, size_t room, uint32_t k,
              tn__offset_type(p, k), p->words.stride[k] + d);
 }
 
-/* Declares those coordinates c<d> of the dimensions first .. first + ndim that
- * `wanted` names, from the index of a point. */
+/* Declares the coordinates c<d> of those dimensions among first .. first + ndim
+ * that `wanted` names, from the row-major index of a point. */
 static void print_coordinates(tn__printer *p, const char *number,
                               uint32_t first, uint32_t ndim, uint32_t wanted)
 {
@@ -77,7 +77,8 @@ static void print_coordinates(tn__printer *p, const char *number,
     }
 }
 
-/* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. */
+/* Declares name<k> as start<k> plus the terms of dimensions first .. end at the
+ * coordinates c<d>. */
 void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
                        const char *start, uint32_t first, uint32_t end)
 {
@@ -99,8 +100,8 @@ void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
     }
 }
 
-/* The offsets are printed to a text of their own first, to know which
- * coordinates they use. */
+/* The offsets are first printed to a separate text, to know which coordinates
+ * they use. */
 void tn__print_point_offsets(tn__printer *p, const char *number, uint32_t used,
                              const char *name, const char *start,
                              uint32_t first, uint32_t ndim, uint32_t wanted)

@@ -1,9 +1,9 @@
 /* print_program.c: prints a program as the source of one kernel.
  *
- * The .cl files of lib/source define each instruction once, by a function of
- * its name. The C files print only their sequence. A value is the variable
- * v<number of the instruction>, in the scope of its level: the kernel for
- * uniform values, else a row or an element. */
+ * The .cl files of lib/source define each instruction once, as a function with
+ * the instruction's name. The C files print only the sequence of instructions.
+ * A value is the variable v<number of the instruction>. Its scope follows from
+ * its level: the kernel for uniform values, else a row or an element. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <source/plan/class.h>

@@ -1,6 +1,6 @@
-/* row_cache.c: rows in local memory. Where several stages read a row and it
- * fits local memory, the team copies it there first. A value that one stage
- * computes from it and later stages use again may then replace it. */
+/* row_cache.c: keeps rows in local memory. If several stages read a row that
+ * fits local memory, the team first copies it there. A value that one stage
+ * computes from the row and later stages use again may then replace the row. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
@@ -34,7 +34,8 @@ static bool loads_after(const tn__printer *p, uint32_t i, uint32_t s,
     return false;
 }
 
-/* An instruction in a loop has a different value in each round. */
+/* Whether instruction i is in a loop, where it has a different value in each
+ * round. */
 static bool is_in_loop(const tn__printer *p, uint32_t i)
 {
     for (uint32_t loop = 0; loop < i; loop++)
@@ -43,10 +44,10 @@ static bool is_in_loop(const tn__printer *p, uint32_t i)
     return false;
 }
 
-/* Whether the value of instruction i can replace the cached operand. It can if
- * the types are equal, stage s loads the operand only before i, and no later
- * stage loads it once that value is available. The later stages are then marked
- * as having the value. */
+/* Whether the value of instruction i can replace the row of `operand` in local
+ * memory. It can if the types are equal, stage s loads the operand only before
+ * i, and no later stage loads the operand once that value is available. The
+ * marks of the later stages are then those with the value available. */
 static bool can_replace(tn__printer *p, uint32_t i, uint32_t s,
                         uint32_t operand, bool *marks)
 {

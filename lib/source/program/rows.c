@@ -1,13 +1,20 @@
-/* rows.c: prints the loops over rows and stages; stage.c prints those over the
- * elements of a row.
+/* rows.c: prints the loops over rows and stages. stage.c prints the loops over
+ * the elements of a row.
  *
  * With TN_TARGET_CHUNKED a work-item has whole rows with all 16 lanes in an
- * array, and the compiler vectorizes the innermost loop. Else a team of slots *
- * 16 work-items has a row, each work-item one lane of a chunk. Where memory is
- * contiguous across rows the team has slots * 4 work-items with four lanes
- * each. One work-item has a whole short row. With split rows (row_split.c) the
- * same holds for a share of the row. All give the same bits, since the order of
- * a reduction depends on the row alone. */
+ * array, and the compiler vectorizes the innermost loop. Otherwise the mapping
+ * is one of these:
+ *
+ *   - A team of slots * 16 work-items has a row. Each work-item has one lane of
+ *     a chunk.
+ *   - Where memory is contiguous across rows, the team has slots * 4 work-items
+ *     with four lanes each.
+ *   - One work-item has a whole short row.
+ *   - With split rows (row_split.c), a team has a share of a row in one of
+ *     these ways.
+ *
+ * All give the same bits, since the order of a reduction depends on the row
+ * alone. */
 #include <source/program/rows.h>
 
 static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
@@ -19,8 +26,9 @@ static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
     return false;
 }
 
-/* Work-items of a team see each other's stores only after a barrier, and must
- * not read what another has overwritten. */
+/* Prints a barrier if one is needed. The work-items of a team see each other's
+ * stores only after a barrier, and must not read what another work-item has
+ * overwritten. */
 static void print_barrier(tn__printer *p, bool is_needed)
 {
     if (is_needed && tn__printer_has_team(p))
@@ -51,15 +59,16 @@ static void print_stages(tn__printer *p)
         if (stage->row_count == 0)
             continue;
         bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
-        print_barrier(p, stored && !begins); /* a store prints its own */
+        print_barrier(p, stored && !begins); /* a store prints a barrier of its
+                                              * own */
         stored = part_stores(p, stage->row_first, stage->row_count);
         print_row_part(p, stage);
     }
     print_barrier(p, stored);
 }
 
-/* A step whose rows are split. It needs no barriers: a work-item reads only
- * what it wrote itself or what earlier steps wrote. */
+/* Prints a step whose rows are split. It needs no barriers, since a work-item
+ * reads only what it wrote itself or what earlier steps wrote. */
 static void print_step(tn__printer *p)
 {
     const tn_program *program = p->program;
@@ -75,14 +84,15 @@ static void print_step(tn__printer *p)
     tn__reduce_results(p, &use);
 }
 
-/* Which variables of a row are used. */
+/* What the row parts and elem parts use, to declare only the variables
+ * needed. */
 typedef struct rows_use {
-    uint32_t in_rows, in_elems; /* operands of the row parts; of the elem
-                                 * parts */
+    uint32_t in_rows, in_elems; /* operands of the row parts, and of the elem
+                                 * parts, one bit each */
     uint32_t in_vectors;        /* operands of elem parts that are loaded as
-                                 * vectors */
+                                 * vectors, one bit each */
     bool row_stores, elems, reduces;
-    bool folds; /* combines the partial values of earlier steps */
+    bool folds; /* the step combines the partial values of earlier steps */
 } rows_use;
 
 static rows_use find_rows_use(const tn__printer *p)
@@ -110,8 +120,8 @@ static rows_use find_rows_use(const tn__printer *p)
     return rows;
 }
 
-/* Rows by teams: a work-group has as many rows as teams. Teams beyond the last
- * row only take part in barriers. */
+/* Opens the loop over rows by teams. A work-group has as many rows as teams.
+ * Teams beyond the last row only take part in barriers. */
 static void open_team_rows(tn__printer *p, const rows_use *rows)
 {
     tn__print_open(p, "for (tk_idx first = TK_GROUP * TK_TEAMS; "
@@ -125,8 +135,8 @@ static void open_team_rows(tn__printer *p, const rows_use *rows)
         tn__print_line(p, "const tk_idx mine = active ? length : 0;");
 }
 
-/* A work-group has one share of each row of a block of TK_TEAMS rows; in the
- * last step it has the whole block. */
+/* Opens the block of a step with split rows. A work-group has one share of each
+ * row of a block of TK_TEAMS rows. In the last step it has the whole block. */
 static void open_split_row(tn__printer *p, const rows_use *rows)
 {
     const bool alone = p->stage == p->program->stage_count;

@@ -1,5 +1,5 @@
-/* stage.c: prints the loop of a stage over the elements of a row: by vectors if
- * it has no reduction, else by chunks and lanes. */
+/* stage.c: prints the loop of a stage over the elements of a row. A stage
+ * without a reduction goes by vectors, other stages by chunks and lanes. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
@@ -16,7 +16,7 @@ static void print_list(tn__printer *p, const tn__stage_use *use)
     p->live = live;
 }
 
-/* The statements of element k of the row. */
+/* Prints the statements of element k of the row. */
 static void print_element(tn__printer *p, const tn__stage_use *use)
 {
     tn__print_point_offsets(p, "k", use->used, "at", "row", p->class.outer,
@@ -29,8 +29,8 @@ static void print_element(tn__printer *p, const tn__stage_use *use)
     p->local = 0;
 }
 
-/* The elements of a row or of its share, by vectors; neighbouring work-items
- * have neighbouring vectors. */
+/* Prints the loop over the elements of a row, or of a share of it, by vectors.
+ * Neighbouring work-items have neighbouring vectors. */
 static void print_vectors(tn__printer *p, const tn__stage_use *use)
 {
     char head[120];
@@ -52,8 +52,8 @@ static void print_vectors(tn__printer *p, const tn__stage_use *use)
 }
 
 /* Compilers unroll a reduction loop four times, so that four loads are in
- * flight. Elements of at most CHEAP_INSTRUCTIONS instructions are unrolled
- * eight times. */
+ * flight. If an element takes at most CHEAP_INSTRUCTIONS instructions, the loop
+ * is unrolled eight times. */
 #define CHEAP_INSTRUCTIONS 12
 
 static bool is_cheap(const tn__printer *p, const tn__stage_use *use)
@@ -71,7 +71,8 @@ static bool is_cheap(const tn__printer *p, const tn__stage_use *use)
     return taken <= CHEAP_INSTRUCTIONS;
 }
 
-/* Element k of the row, for each lane l of the work-item. */
+/* Prints the statements of element k of the row for each lane l of the
+ * work-item. */
 static void print_lanes(tn__printer *p, const tn__stage_use *use, bool guarded)
 {
     tn__text_add(&p->body, "#pragma unroll\n");
@@ -85,8 +86,8 @@ static void print_lanes(tn__printer *p, const tn__stage_use *use, bool guarded)
     tn__print_close(p);
 }
 
-/* Several lanes per work-item: full rounds, whose loads need no condition, then
- * the last one. */
+/* Prints the loop for several lanes per work-item: full rounds, whose loads
+ * need no condition, then the last round. */
 static void print_rounds(tn__printer *p, const tn__stage_use *use)
 {
     tn__print_line(p, "const tk_i32 rounds = most > chunk "
@@ -101,7 +102,8 @@ static void print_rounds(tn__printer *p, const tn__stage_use *use)
     print_lanes(p, use, true);
 }
 
-/* One pass over the chunks that are reduced at once: one chunk, or a team's. */
+/* Prints one pass over a span, the chunks that are reduced at once: one chunk,
+ * or the chunks of a team. */
 static void print_span(tn__printer *p, const tn__stage_use *use)
 {
     const char *begin = p->class.split ? "begin + " : "";

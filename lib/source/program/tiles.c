@@ -1,14 +1,18 @@
-/* tiles.c: element programs whose operands are contiguous along different
- * dimensions, as in the copy of a transposed matrix. Neighbouring work-items
- * along one of the two dimensions access distant elements along the other. So a
- * work-group processes a square tile of both. It loads the transposed operands,
- * which are contiguous along the second innermost dimension, in their own order
- * to local memory. Then it computes with neighbours along the innermost
- * dimension.
+/* tiles.c: prints loops over square tiles, for pointwise programs whose
+ * operands are contiguous along different dimensions, as in the copy of a
+ * transposed matrix.
+ *
+ * If neighbouring work-items were neighbours along dimension x, they would
+ * access distant elements of the operands that are contiguous along dimension
+ * y. So a work-group processes a square tile over x and y. It loads the
+ * transposed operands, which are contiguous along the second innermost
+ * dimension, in their own order to local memory. Then it computes with
+ * neighbours along the innermost dimension.
  *
  * Elements have no order, so the plan may exchange dimensions: the innermost
- * one is that along which the outputs are contiguous. Programs that may fault
- * are left as they are, since they report the number of an element. */
+ * dimension is the one along which the outputs are contiguous. Programs that
+ * may fault have no tiles, since they report the row-major index of an
+ * element. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
@@ -18,8 +22,8 @@ static unsigned bytes_of(const tn__printer *p, uint32_t k)
     return (unsigned)tn_dtype_bytes((tn_dtype)p->program->operand[k].dtype);
 }
 
-/* Elements from one row of a tile to the next, padded so that the elements of a
- * column are in different banks of 4 bytes. */
+/* Returns the distance in elements from one row of a tile to the next. It is
+ * padded so that the elements of a column are in different banks of 4 bytes. */
 static unsigned pitch_of(const tn__printer *p, uint32_t k)
 {
     const unsigned bytes = bytes_of(p, k);
@@ -35,9 +39,9 @@ static void print_local(tn__printer *p, uint32_t transposed)
                            p->class.tile * pitch_of(p, k));
 }
 
-/* Loads a tile of each transposed operand to local memory. Work-items beyond
- * the edge load the edge again. So no load waits for a condition, and all loads
- * are issued before the first store. */
+/* Prints the load of a tile of each transposed operand to local memory.
+ * Work-items beyond the edge load the edge again. So no load waits for a
+ * condition, and all loads are issued before the first store. */
 static void load_transposed(tn__printer *p, uint32_t transposed)
 {
     const uint32_t last = p->class.outer - 1, side = p->class.tile;

@@ -4,7 +4,8 @@
 
 #include <source/program/printer.h>
 
-/* Aligned structs, which OpenCL C and CUDA C load and store as a whole. */
+/* The types are aligned structs, which OpenCL C and CUDA C load and store as a
+ * whole. */
 void tn__print_vector_types(tn__printer *p, uint32_t operands)
 {
     bool known[TN_DTYPE_END] = {false};
@@ -22,8 +23,8 @@ void tn__print_vector_types(tn__printer *p, uint32_t operands)
     }
 }
 
-/* The vector x<k> of each operand: inputs are loaded before the elements are
- * computed, outputs stored after. */
+/* Prints the loads or stores of the vectors x<k> of the operands. Inputs are
+ * loaded before the elements are computed; outputs are stored after. */
 static void print_vectors(tn__printer *p, bool reads)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
