@@ -1,4 +1,5 @@
-/* op.c: attributes of operators, and calls by name. */
+/* op.c: the public functions that return attributes of an operator (tn_op_name
+ * ...) and that call one (tn_op_call, tn_call). */
 #include <base/error.h>
 #include <ops/engine/define.h>
 #include <stdarg.h>
