@@ -1,12 +1,16 @@
-/* conv3d.c: convolutions of volumes, composed of those of images. The windows
- * along the depth become channels: all depths are one batch of images with C *
- * kD channels, and conv2d computes the product. Transposed, conv_transpose2d
- * returns O * kD channels, which are summed along the depth. */
+/* conv3d.c: 3-d convolution and transposed convolution (PyTorch's conv3d and
+ * conv_transpose3d), composed of the 2-d operators.
+ *
+ * For conv3d, the windows along the depth become channels. A volume becomes a
+ * batch of images, one for each output depth, with C * kD channels, and conv2d
+ * computes the rest. For conv_transpose3d, conv_transpose2d returns O * kD
+ * channels for each input depth, which are summed along the depth. */
 #include <ops/engine/native.h>
 
 enum { DEPTH, HEIGHT, WIDTH, AXES };
 
-/* Reads a list of one number for all axes, or of three. */
+/* Reads argument arg, a list of three numbers for depth, height and width, or
+ * of one number for all of them. Rejects numbers below `least`. */
 static tn_status take_list(const tn__call *call, int arg, int64_t least,
                            int64_t list[AXES])
 {
@@ -39,7 +43,7 @@ static tn_status check_volumes(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(b, w->ndim, w->shape));
 }
 
-/* x with a batch dimension. */
+/* Returns x as (N, C, D, H, W), where N is 1 if x has no batch dimension. */
 static tn_tensor *batch_of(tn_tensor *x)
 {
     return x->ndim == 5 ? x : tn_unsqueeze(x, 0);
@@ -58,8 +62,8 @@ typedef struct volumes {
     int64_t low[AXES], high[AXES]; /* padding before and after */
 } volumes;
 
-/* Reads padding by numbers or by name. "same" puts the smaller half in
- * front. */
+/* Reads the argument padding, which is numbers or a name. If "same" needs an
+ * odd number of elements, the smaller half is before the volume. */
 static tn_status take_padding(const tn__call *call, const tn_tensor *w,
                               volumes *v)
 {
@@ -87,7 +91,9 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     return TN_OK;
 }
 
-/* Pads x where conv2d cannot: along the depth, and unevenly. */
+/* Returns x with the padding that conv2d cannot do: along the depth, and of
+ * different sizes before and after. Sets the padding in *v that conv2d still
+ * has to do. */
 static tn_tensor *padded(tn_tensor *x, volumes *v)
 {
     bool even = v->low[HEIGHT] == v->high[HEIGHT] &&
@@ -103,7 +109,8 @@ static tn_tensor *padded(tn_tensor *x, volumes *v)
     return tn_constant_pad_nd(x, pad, 0);
 }
 
-/* (N, C, D, H, W) as (N * windows, C * kD, H, W). */
+/* Returns x (N, C, D, H, W) as images (N * windows, C * kD, H, W), where
+ * `windows` is the number of windows along the depth, and size is kD. */
 static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
                                     const volumes *v)
 {
@@ -200,7 +207,8 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* Sums (N * D, O * kD, H, W) along the depth: (N, O, D', H, W). */
+/* Returns the result (N, O, D', H, W) of a transposed convolution from y (N *
+ * D, O * kD, H, W), by summing the windows that overlap along the depth. */
 static tn_tensor *sum_depth(tn_tensor *y, const tn_tensor *x,
                             const tn_tensor *w, const transposed *t)
 {
@@ -240,7 +248,8 @@ tn_status tn__run_conv_transpose3d(tn__call *call)
     tn_dtype dtype = x->dtype;
     bool half = tn_dtype_bytes(dtype) == 2 && w->dtype == dtype;
     tn_tensor *batch = batch_of(half ? tn_to_dtype(x, TN_F32) : x);
-    w = half ? tn_to_dtype(w, TN_F32) : w; /* sums stay in float32 */
+    w = half ? tn_to_dtype(w, TN_F32) : w; /* half types are computed in
+                                              float32 */
     if (!batch || !w || check_transposed(call, batch, w, &t) < 0)
         return tn_error_code();
     const int64_t *s = batch->shape;
