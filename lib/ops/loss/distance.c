@@ -28,8 +28,8 @@ tn_status tn__run_l1_loss(tn__call *call)
     return reduced(call, TN__OP_ID_L1_EACH);
 }
 
-/* For a tiny beta this is l1_loss, because the gradient divides by beta, which
- * may be 0 as a float. */
+/* A beta that is 0 in the dtype of the input means l1_loss, because the
+ * gradient divides by beta. */
 tn_status tn__run_smooth_l1_loss(tn__call *call)
 {
     double beta = tn__call_float(call, TN__ARG_SMOOTH_L1_LOSS_BETA);
