@@ -118,7 +118,7 @@ tn_status tn__run_create(tn__call *call)
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
 
-    /* The entry is looked up as if the dtype had been given. */
+    /* The kernel is looked up with a key in which the dtype is given. */
     tn_value value[TN__OP_MAX_ARGS];
     uint64_t key = dtype;
     for (int i = 0; i < op->arg_count; i++) {

@@ -80,8 +80,8 @@ static bool is_recording(void)
     return tn__me.native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
 }
 
-/* Marks outputs of a call that autograd does not record, if they share memory
- * with an input, as apart: writing into such an output does not change the
+/* Sets the flag `apart` of outputs that share memory with an input, if autograd
+ * does not record the call. Writing into such an output does not change the
  * gradient history of the input. */
 static void mark_detached(tn__call *call)
 {
@@ -412,7 +412,8 @@ static inline tn_status run(tn__call *call, int count, bool given,
     tn__me.location.running = &call->running;
     const tn__fpu_state fpu = tn__fpu_read();
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
-        tn__fpu_set(); /* for the same results from C functions of rows */
+        tn__fpu_set(); /* so that C code gives the same results in all
+                          threads */
     tn_status status =
         given ? tn__values_check(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))

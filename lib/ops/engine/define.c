@@ -226,6 +226,6 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
     for (; owned < call.out_count; owned++)
         tn__unref(out[owned]);
     for (int o = 0; status < 0 && o < call.out_count; o++)
-        out[o] = NULL; /* the caller may ignore the status */
+        out[o] = NULL; /* for callers that check the outputs, not the status */
     return status;
 }

@@ -33,9 +33,9 @@ static tn_tensor *const *tensors_of(const tn_value *v, int *count)
     return v->of.tensors;
 }
 
-/* Adds the tensors of the call to facts, in order, as many as fit. Argument
- * `fault`, or its element `index` if it is a list, is the tensor at fault. If
- * it does not fit, it replaces the last one. */
+/* Adds the tensors of the call to facts, in order, as many as fit. The tensor
+ * at fault is argument `fault`, or element `index` of that argument if it is a
+ * list. If the tensor at fault does not fit, it replaces the last tensor. */
 static void add_tensors(tn__error_facts *facts, const tn_op *op,
                         const tn_value *value, int count, int fault, int index)
 {
@@ -197,14 +197,15 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
 {
     tn__error_facts inner = *facts;
     if (tn__op_rule(op) && strcmp(inner.op, name) == 0)
-        return true; /* tn_error_refuse was called in its own forward */
+        return true; /* the operator's own forward has called tn_error_refuse */
     const char *outermost = tn__op_outer(name);
     bool outer_words = !inner.foreign && tn__error_is_from(outermost);
     bool speaks = outer_words || tn__error_is_from(inner.op);
     bool whole = false;
     add_tensors(facts, op, value, count, -1, 0);
-    /* Errors from operators that a registered operator calls keep their names:
-     * the program knows what its own code calls. */
+    /* If this call is of an operator that the program registered in C, the
+     * message keeps the name of the inner operator, since the program knows
+     * which operators its own code calls. */
     bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
                translate(&inner, facts);
     if (own)

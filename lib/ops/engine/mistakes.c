@@ -158,8 +158,8 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
         return tn_error_code();
     tn__error_take(&error);
     const char *why = strstr(error.text, ": "); /* skips line and column */
-    /* If another operator called this one, the arguments in the message are
-     * those of this one, so the message names this one. */
+    /* The message names op even if another operator called it, because the
+     * arguments in the message are those of op. */
     bool within = tn__me.location.running && tn__me.location.running->outer;
     const char *name = within ? op->name : tn__op_outer(op->name);
     for (int i = 0; i < op->arg_count; i++)

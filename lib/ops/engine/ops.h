@@ -42,7 +42,8 @@ typedef tn_status (*tn__op_run_fn)(tn__call *call);
 
 enum {
     TN__OP_KERNEL,    /* a definition in the kernel language */
-    TN__OP_NATIVE,    /* a C function; its gradient is a function in autograd */
+    TN__OP_NATIVE,    /* a C function whose gradient is a function in
+                         autograd */
     TN__OP_COMPOSITE, /* a C function that calls other operators. Autograd
                          records those operators. */
 };
@@ -66,7 +67,7 @@ enum {
     TN__AUTOCAST_F32,   /* float32, unless the argument dtype is given */
     TN__AUTOCAST_F32_NOT_F16, /* float32, and an error if the autocast scope has
                                  float16 */
-    TN__AUTOCAST_WIDEST /* the widest dtype of the tensors */
+    TN__AUTOCAST_WIDEST /* the widest dtype among the tensors and the scope's */
 };
 
 /* What a line `needs` or `bounds` of the table requires of the value of an

@@ -11,7 +11,7 @@
 struct tn_op_context {
     tn__object object;
     const tn_op *op;
-    const tn__call *call;  /* while forward runs */
+    const tn__call *call;  /* the call while forward runs, then NULL */
     const void *node;      /* the autograd node that holds this context. NULL if
                               the call has not been recorded. */
     /* Returns the value of argument i that the node keeps. Tensor arguments are

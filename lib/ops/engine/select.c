@@ -172,7 +172,9 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
-/* A number gets no gradient, so an equal element keeps all of it. */
+/* Selects the operator for a bound of clamp that is a number. An element that
+ * equals the bound gets the whole gradient, since a number gets none. With a
+ * tensor as bound, input and bound share the gradient of equal elements. */
 static tn_status select_clamp(tn__call *call, int by_number, int inplace)
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)
@@ -192,7 +194,8 @@ tn_status tn__select_clamp_max(tn__call *call)
                         TN__OP_ID_CLAMP_MAX_NUMBER_);
 }
 
-/* Rows softmax and log_softmax: integers need a floating .dtype. */
+/* Runs softmax and log_softmax. An integer input is rejected unless a floating
+ * dtype is given. */
 tn_status tn__select_softmax(tn__call *call)
 {
     const tn_tensor *x = call->value[TN__ARG_SOFTMAX_INPUT].of.tensor;

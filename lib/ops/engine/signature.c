@@ -15,8 +15,8 @@
 #include <string.h>
 
 typedef struct reader {
-    const char *whole; /* for messages */
-    char *text, *at;
+    const char *whole; /* the caller's text, for messages */
+    char *text, *at;   /* the start of the copy, and the next character */
     char end;          /* the character at `at` that a NUL has replaced, or 0 if
                           none is replaced */
 } reader;

@@ -249,7 +249,8 @@ static void merge(merged *m, const tn__space *space)
     int at = merge_range(m, space, 0, space->outer_ndim, 0);
     m->outer_ndim = at;
     at = merge_range(m, space, space->outer_ndim, ndim, at);
-    /* A row of one element is still a row. */
+    /* merge_range drops dimensions of size 1. If all row dimensions are
+     * dropped, one is kept, because the kernel expects a row. */
     if (space->row_ndim && at == m->outer_ndim) {
         m->extent[at] = 1;
         for (int k = 0; k < space->operand_count; k++)

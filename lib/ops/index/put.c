@@ -276,8 +276,8 @@ tn_status tn__run_index_fill(tn__call *call)
     int64_t size = list->shape[dim];
     tn__call_set_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
     tn_tensor *all = for_elements(tn__from_front(index, size), list, dim);
-    /* Uses a mask: an index that is given twice fills once, so the gradient of
-     * value counts each element once. */
+    /* The indices become a mask, so that the gradient of `value` counts each
+     * element once, even if an index is given twice. */
     tn_tensor *mask = tn_zeros_like(list, .dtype = TN_BOOL);
     mask = tn_scatter_scalar(mask, dim, all, true);
     const tn_value args[] = {tn__value_tensor(list), tn__value_tensor(mask),

@@ -72,7 +72,7 @@ static void form(const work *k, int m, int count, const void *a, int lda,
     }
     tn__gemm(k->lapack, k->single, "T", "N", count, count, m, 1, k->v, m, k->v,
              m, 0, k->dots, BLOCK);
-    double t[BLOCK][BLOCK] = {{0}}; /* column-major */
+    double t[BLOCK][BLOCK] = {{0}}; /* T: t[column][row] */
     for (int j = 0; j < count; j++) {
         double by = get(k, tau, j);
         for (int p = 0; p < j; p++) {

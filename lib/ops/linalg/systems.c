@@ -350,7 +350,7 @@ static tn_status run_lu_solve(tn__call *call, int lu_arg, int pivots_arg,
     if (check_square(call, lu, lu_arg) < 0 ||
         check_matrices(call, b, b_arg) < 0)
         return tn_error_code();
-    /* X A = B is A^T X^T = B^T. */
+    /* X A = B is solved as A^T X^T = B^T. */
     tn_tensor *x =
         solve_lu(lu, pivots, left ? b : transposed(b), adjoint == left);
     return tn__give(call, left ? x : transposed(x));
@@ -396,7 +396,7 @@ static tn_status solve(tn__call *call, bool left, bool check, bool with_info)
     if (!b || check_matrices(call, b, arg_b) < 0 ||
         broadcast_batches(call->op->name, &a, 2, &b, 2) < 0)
         return tn_error_code();
-    if (!left) { /* X A = B is A^T X^T = B^T */
+    if (!left) { /* X A = B is solved as A^T X^T = B^T */
         a = transposed(a);
         b = transposed(b);
     }

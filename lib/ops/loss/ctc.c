@@ -255,9 +255,8 @@ tn_status tn__run_ctc_forward(tn__call *call)
 typedef struct backward {
     tn_tensor *x, *label, *input_length, *target_length, *loss, *alpha;
     tn_tensor *beta[2];   /* beta[t & 1][N][states + PAD] is beta of time t */
-    tn_tensor *share;     /* -share[T][N][states] is the fraction of the
-                             likelihood of all paths that those which pass the
-                             state at this time have */
+    tn_tensor *share;     /* share[t][n][s] is minus the probability that a path
+                             which yields target n is in state s at time t */
     tn_tensor *out;       /* the gradient by log_probs, (T, N, C) */
     bool zero_infinity;
 } backward;
@@ -324,8 +323,8 @@ static tn_status backward_step(const backward *b, int64_t t)
 }
 
 /* Fills out with exp(log_probs) at the times within each sequence, and 0 at
- * later times. The gradient is this minus the shares of the labels. If no path
- * leads to the target, the value is NaN, or 0 with zero_infinity. */
+ * later times. subtract_shares then subtracts the probabilities of the states.
+ * If no path leads to the target, the value is NaN, or 0 with zero_infinity. */
 static tn_status fill_probabilities(const backward *b)
 {
     static tn__formula formula = TN__FORMULA(
@@ -352,7 +351,7 @@ static tn_status fill_probabilities(const backward *b)
                              "ctc_loss");
 }
 
-/* Subtracts the share of each state from the element of out for its label. */
+/* Adds share[t][n][s] to out[t][n][label of s]. */
 static tn_status subtract_shares(const backward *b)
 {
     const tn_tensor *l = b->label, *share = b->share;

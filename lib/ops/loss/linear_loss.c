@@ -111,8 +111,9 @@ tn_status tn__run_linear_nll(tn__call *call)
 typedef struct parts {
     tn_tensor *x, *w, *bias, *target, *weight;
     int64_t classes, places; /* C, and K = d1 * ... */
-    tn_dims_list each;       /* the shape of the losses: (N, d1, ...) */
-    tn_dims_list logits;     /* the shape of the logits */
+    tn_dims_list each;       /* the shape of the losses, (N, d1, ...) */
+    tn_dims_list logits;     /* the shape of the layer's results, (N, C, d1,
+                                ...) */
     int64_t ignore;
     double smoothing;
     tn__reduction reduction;
@@ -209,7 +210,7 @@ static tn_tensor *sum_of_classes(const parts *p, tn_tensor *x, tn_tensor *w,
                                 : tn_ones(tn_dims(p->classes),
                                           .dtype = x->dtype,
                                           .device = x->storage->device);
-    tn_tensor *sum = tn_matmul(tn_matmul(each, w), tn_t(x)); /* (K, N) */
+    tn_tensor *sum = tn_matmul(tn_matmul(each, w), tn_t(x)); /* shape (K, N) */
     if (bias)
         sum = tn_add(sum, tn_unsqueeze(tn_matmul(bias, each), 1));
     return tn_sub(sum, tn_mul(lse, tn_sum(each)));

@@ -143,7 +143,8 @@ static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
                         "{other} %s is not 3", name, (long long)dim,
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
-    /* c[i] = a[i + 1] b[i + 2] - a[i + 2] b[i + 1] */
+    /* The cross product is c[i] = a[i + 1] * b[i + 2] - a[i + 2] * b[i + 1],
+     * with indices modulo 3. */
     tn_tensor *left = tn_mul(tn_roll(a, tn_dims(-1), along),
                              tn_roll(b, tn_dims(-2), along));
     tn_tensor *right = tn_mul(tn_roll(a, tn_dims(-2), along),

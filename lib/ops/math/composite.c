@@ -247,7 +247,7 @@ static double max_finite(tn_dtype dtype)
     return dtype == TN_F64   ? DBL_MAX
            : dtype == TN_F32 ? FLT_MAX
            : dtype == TN_F16 ? 65504
-                             : 0x1.fep127; /* bfloat16 */
+                             : 0x1.fep127; /* that of bfloat16 */
 }
 
 tn_status tn__run_nan_to_num(tn__call *call)

@@ -188,7 +188,7 @@ static tn_tensor *attend(const lookup *a, int64_t first)
     tn_tensor *q = a->x[QUERY], *keys_t = a->x[KEYS_T], *v = a->x[VALUE];
     int64_t end = first + q->shape[q->ndim - 2];
     if (a->is_causal && end < keys_t->shape[keys_t->ndim - 1]) {
-        keys_t = tn_narrow(keys_t, -1, 0, end); /* later keys are masked */
+        keys_t = tn_narrow(keys_t, -1, 0, end); /* the mask hides later keys */
         v = tn_narrow(v, -2, 0, end);
     }
     return tn_matmul(

@@ -59,7 +59,7 @@ static tn_status give_batch(tn__call *call, tn_tensor *y, const tn_tensor *x)
 
 typedef struct volumes {
     int64_t stride[AXES], dilation[AXES];
-    int64_t low[AXES], high[AXES]; /* padding before and after */
+    int64_t low[AXES], high[AXES]; /* padding before and after the volume */
 } volumes;
 
 /* Reads the argument padding, which is numbers or a name. If "same" needs an
@@ -120,7 +120,8 @@ static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
     tn_tensor *view = x ? tn__row(TN__OP_ID_WINDOWS, value, 5) : NULL;
     if (!view)
         return NULL;
-    const int64_t *s = view->shape; /* N, C, windows, H, W, kD */
+    const int64_t *s = view->shape; /* s is the shape (N, C, windows, H, W,
+                                       kD) */
     return tn_reshape(tn_permute(view, tn_dims(0, 2, 1, 5, 3, 4)),
                       tn_dims(s[0] * s[2], s[1] * size, s[3], s[4]));
 }

@@ -64,8 +64,8 @@ static tn_tensor *plain(tn_tensor *x, tn_tensor *w, tn_tensor *b)
     return sum;
 }
 
-/* Applies the activation that words names: TN_PRODUCT_RELU, TN_PRODUCT_GELU,
- * TN_PRODUCT_GELU_TANH, or 0 for none. */
+/* Applies to x the activation that `words` names: TN_PRODUCT_RELU,
+ * TN_PRODUCT_GELU, TN_PRODUCT_GELU_TANH, or 0 for none. */
 static tn_tensor *activated(tn_tensor *x, uint32_t words)
 {
     return words == TN_PRODUCT_RELU   ? tn_relu(x)

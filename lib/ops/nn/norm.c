@@ -379,13 +379,15 @@ tn_status tn__run_rms_norm(tn__call *call)
     if (last_dims(call, x, shape, &dims) < 0 ||
         check_affine(call, weight, shape) < 0)
         return tn_error_code();
-    /* PyTorch's default: the machine epsilon of the dtype it computes in. */
+    /* As in PyTorch, the default of eps is the machine epsilon of the dtype in
+     * which the norm is computed. */
     double least = tn__call_has(call, eps) ? tn__call_float(call, eps)
                    : x->dtype == TN_F64    ? DBL_EPSILON
                                            : FLT_EPSILON;
     const tn_value value[] = {tn__value_tensor(x), tn__value_dims(&dims),
                               tn__value_float(least), call->value[weight]};
-    /* A square root in half precision would be too inaccurate. */
+    /* RMS_NORM_ROWS_AFFINE also returns rstd, in the dtype of x. In a half type
+     * rstd would be too inaccurate for the gradient. */
     const tn_tensor *w = tn__call_tensor(call, weight);
     bool with_root = w && w->dtype == x->dtype &&
                      (x->dtype == TN_F32 || x->dtype == TN_F64);
@@ -436,8 +438,9 @@ tn_status tn__run_group_norm(tn__call *call)
 
 /* ---- local response ------------------------------------------------------ */
 
-/* Krizhevsky and others, "ImageNet classification with deep convolutional
- * neural networks" (2012), with PyTorch's mean in place of the sum. */
+/* Divides x by a power of the mean of the squares of adjacent channels:
+ * Krizhevsky and others, "ImageNet classification with deep convolutional
+ * neural networks" (2012), where PyTorch has a mean in place of the sum. */
 tn_status tn__run_local_response_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LOCAL_RESPONSE_NORM_INPUT);
@@ -452,7 +455,8 @@ tn_status tn__run_local_response_norm(tn__call *call)
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
                           ? tn_to_dtype(x, TN_F32)
                           : x;
-    if (x->numel == 0) /* PyTorch returns input itself, integers too */
+    if (x->numel == 0) /* as in PyTorch, the result has the dtype of the
+                          input */
         return tn__give(call, tn_clone(x));
     if (!wide)
         return tn_error_code();

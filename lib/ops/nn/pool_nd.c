@@ -9,7 +9,9 @@
  * until the end. */
 #include <ops/nn/pool_nd.h>
 
-enum { KEEP_SIZE = INT32_MIN /* TN_NONE_INT in a list */ };
+/* Stands for TN_NONE_INT in a list: the size of the output is that of the
+ * input. */
+enum { KEEP_SIZE = INT32_MIN };
 
 tn_status tn__windows_list(const tn__call *call, int arg, int axes,
                            const int64_t *none, int64_t *list)

@@ -17,7 +17,8 @@ static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
         int64_t start = i * w->stride[a] - w->pad[a];
         int64_t before = start < 0 ? (step - 1 - start) / step : 0;
         int64_t first = start + before * step;
-        if (before >= w->kernel[a] || first >= in) { /* padding alone */
+        if (before >= w->kernel[a] || first >= in) { /* the window is padding
+                                                        alone */
             first = 0;
             before = w->kernel[a];
         }

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-static _Atomic uint64_t next_seed; /* from which each thread gets a seed of its
-                                      own */
+static _Atomic uint64_t next_seed; /* the seed of the next thread that starts
+                                      its generator */
 
 static tn_rng_state generator(void)
 {

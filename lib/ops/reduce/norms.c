@@ -61,7 +61,7 @@ tn_status tn__run_weight_norm(tn__call *call)
     for (int d = 0; d < v->ndim; d++)
         if (d != dim)
             dims.dim[dims.count++] = d;
-    bool slices = dims.count > 0; /* else each element is a slice */
+    bool slices = dims.count > 0; /* if false, each element is a slice */
     tn_tensor *size = slices ? norm(v, 2, tn__value_dims(&dims),
                                     tn__value_bool(true))
                              : tn_abs(v);
