@@ -1,5 +1,6 @@
-/* create.c: rows that make new tensors. The iteration space has their size, or
- * the shape of a tensor that they are like. */
+/* create.c: operators that make new tensors (PyTorch's full, zeros_like,
+ * arange, rand, eye and others). Their kernels read no tensor. The iteration
+ * space has the shape of the new tensor. */
 #include <math.h>
 #include <ops/engine/define.h>
 #include <ops/engine/native.h>
@@ -13,8 +14,9 @@ static int arg_named(const tn_op *op, const char *name)
     return -1;
 }
 
-/* Shape, dtype and device of the new tensor: those of an input, unless they are
- * given. An argument count, or n and m, replaces size. */
+/* Finds the shape, dtype and device of the new tensor from the arguments. An
+ * argument `input` gives those that are not given otherwise. An operator may
+ * have the argument count, or n and m, in place of size. */
 static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
                       tn_device **device)
 {
@@ -54,7 +56,8 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     return *device ? TN_OK : tn_error_code();
 }
 
-/* The dtype of full() without dtype is that of its number. */
+/* Returns the dtype that full has without an argument dtype: that of its
+ * number. */
 static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64
@@ -78,7 +81,8 @@ tn_status tn__run_empty(tn__call *call)
     return TN_OK;
 }
 
-/* The parameters of an entry for this call, in the kernel's order. */
+/* Stores the parameters of the kernel for this call in param[], in the kernel's
+ * order, and returns their number. */
 static int take_numbers(const tn__call *call, const tn__op_entry *entry,
                         tn_number *param)
 {
@@ -114,7 +118,7 @@ tn_status tn__run_create(tn__call *call)
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
 
-    /* The entry is looked up as if the dtype had been given. */
+    /* The kernel is looked up with a key in which the dtype is given. */
     tn_value value[TN__OP_MAX_ARGS];
     uint64_t key = dtype;
     for (int i = 0; i < op->arg_count; i++) {
@@ -126,7 +130,7 @@ tn_status tn__run_create(tn__call *call)
                                             ? TN__KEY_NUMBER + TN_SCALAR_FLOAT
                                             : TN__KEY_NUMBER);
         if (value[i].kind == TN_VALUE_TENSOR)
-            value[i] = tn__value_none(); /* its values are not read */
+            value[i] = tn__value_none(); /* the kernel does not read it */
     }
     tn__op_entry *entry = tn__op_entry_find(op->cache, key);
     if (!entry)
@@ -159,7 +163,8 @@ static tn_status give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
-/* The argument dtype or device of a composite, for the row that it calls. */
+/* Returns argument i, a dtype, for the operator that a composite calls. If the
+ * argument is absent, returns `dtype`. */
 static tn_value dtype_or(const tn__call *call, int i, tn_dtype dtype)
 {
     return tn__call_has(call, i) ? call->value[i] : tn__value_dtype(dtype);
@@ -180,7 +185,8 @@ tn_status tn__run_arange(tn__call *call)
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
         return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from %g to %g", s,
                         a, b);
-    /* A double cannot represent every integer above 2^53. */
+    /* Whole numbers are counted in int64, since a double cannot represent every
+     * integer above 2^53. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
     bool exact = whole && !__builtin_sub_overflow(tn__call_int(call, end),
                                                   tn__call_int(call, start),
@@ -195,14 +201,14 @@ tn_status tn__run_arange(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT,
                         "arange: {step} %g leads from %g away from %g", s, a,
                         b);
-    double count = exact && by != -1 /* the quotient by -1 may overflow */
+    double count = exact && by != -1 /* span / -1 may overflow */
                        ? (double)(span / by + (span % by != 0))
                        : ceil(ratio);
     if (count > 0x1p62)
         return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g to "
                         "{end} %g: %g numbers are too many", s, a, b, count);
     if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
-        a = trunc(a); /* as in PyTorch, after counting */
+        a = trunc(a); /* as in PyTorch, only after counting */
         s = trunc(s);
     }
     tn_value value[] = {
@@ -250,7 +256,7 @@ tn_status tn__run_randint(tn__call *call)
 {
     int64_t low = tn__call_int(call, TN__ARG_RANDINT_LOW);
     int64_t high = tn__call_int(call, TN__ARG_RANDINT_HIGH);
-    uint64_t range = (uint64_t)high - (uint64_t)low; /* up to 2^64 - 1 */
+    uint64_t range = (uint64_t)high - (uint64_t)low; /* at most 2^64 - 1 */
     if (high <= low)
         return tn__fail(TN_ERR_ARGUMENT,
                         "randint: {low:}there are no integers in [%lld, %lld)",
@@ -271,15 +277,16 @@ tn_status tn__run_randint(tn__call *call)
                             (long long)high, tn_dtype_name(dtype),
                             (long long)least, (long long)most);
     }
-    /* The remainder of 62 random bits is uniform enough up to 2^53: the error
-     * is 2^-9. */
+    /* For a range of up to 2^53, the remainder of 62 random bits is uniform
+     * enough: the relative error of a probability is 2^-9. */
     int row = range >> 53 ? TN__OP_ID_RANDINT_WIDE : TN__OP_ID_RANDINT_BELOW;
     return give(call, tn__op_run1(&tn__op_table[row], value, 5));
 }
 
 /* ---- even steps ---- */
 
-/* Integer results start and end at integers, as in PyTorch. */
+/* Runs linspace, and logspace with a base. As in PyTorch, integer results start
+ * and end at integers. */
 static tn_status give_even(tn__call *call, double start, double end,
                            const double *base)
 {
@@ -324,7 +331,8 @@ tn_status tn__run_logspace(tn__call *call)
                      tn__call_float(call, TN__ARG_LOGSPACE_END), &base);
 }
 
-/* The number in argument i. If it is in a tensor, it is read back. */
+/* Reads the number in argument i. If the argument is a tensor, its element is
+ * read back from the device. */
 static tn_status read_number(const tn__call *call, int i, double *number)
 {
     tn_tensor *x = tn__call_tensor(call, i);
@@ -362,8 +370,8 @@ tn_status tn__run_logspace_between(tn__call *call)
     return give_even_between(call, &base);
 }
 
-/* Sorts random keys. Equal keys, which occur with probability n^2 / 2^62, keep
- * their order. */
+/* Makes a random permutation by sorting random keys. Equal keys, which occur
+ * with a probability of about n^2 / 2^62, keep their order. */
 tn_status tn__run_randperm(tn__call *call)
 {
     int64_t n = tn__call_int(call, TN__ARG_RANDPERM_N);

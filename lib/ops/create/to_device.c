@@ -1,5 +1,5 @@
-/* to_device.c: transfers between devices. These are the only rows whose output
- * is on another device than their input. */
+/* to_device.c: transfers between devices (PyTorch's Tensor.to). Only these
+ * operators have an output on another device than their input. */
 #include <base/error.h>
 #include <ops/table.h>
 #include <tenon/ops.h>

@@ -1,9 +1,11 @@
-/* call.c: the one path of every call: check the values, run, let autograd
- * record, give the outputs to the open scope.
+/* call.c: runs a call of an operator: checks the values, runs the operator,
+ * lets autograd record the call, and gives the outputs to the open scope. Every
+ * call takes this path.
  *
- * Values from the generated functions are right in number and kind. The short
- * path proves that with one test each. All others (defaults to fill in, an int
- * in place of a list, mistakes) go through tn__values_normalise. */
+ * The generated functions pass values that are right in number and kind. The
+ * short path confirms that with one test for each value. All other calls go
+ * through tn__values_normalise: those with defaults to fill in, an int in place
+ * of a list, or mistakes. */
 #include <base/context.h>
 #include <base/fpu.h>
 #include <base/error.h>
@@ -19,9 +21,10 @@
 
 /* ---- running ------------------------------------------------------------- */
 
-/* Checks that all tensors of the call are live and on one device. Also returns
- * whether one requires a gradient, and the largest number of elements. The
- * values are in their final kinds. */
+/* Checks that all tensors of the call are live and on one device. Sets
+ * *requires_grad to whether one of them requires a gradient, and *largest to
+ * the number of elements of the largest. The values have been converted to the
+ * kinds of the arguments. */
 static tn_status check_tensors(const tn_op *op, const tn_value *value,
                                bool *requires_grad, int64_t *largest)
 {
@@ -54,8 +57,8 @@ static tn_status check_tensors(const tn_op *op, const tn_value *value,
     return TN_OK;
 }
 
-/* A composite calls operators that record themselves. Its scope owns the
- * intermediate tensors. */
+/* Runs a composite in a scope of its own, which frees the intermediate tensors.
+ * Autograd records the operators that the composite calls. */
 static tn_status run_composite(tn__call *call)
 {
     tn_scope *scope = tn_scope_open();
@@ -77,8 +80,9 @@ static bool is_recording(void)
     return tn__me.native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
 }
 
-/* Results that share memory with an input, through a call that is not
- * differentiable, get a history of their own. */
+/* Sets the flag `apart` of outputs that share memory with an input, if autograd
+ * does not record the call. Writing into such an output does not change the
+ * gradient history of the input. */
 static void mark_detached(tn__call *call)
 {
     if (call->into || (call->op->differentiable && is_recording()))
@@ -91,9 +95,10 @@ static void mark_detached(tn__call *call)
     }
 }
 
-/* Rejects tensors with more elements than a device can iterate over, which a
- * view may have. Kernels check their whole space, and reshape copies with
- * one. */
+/* Rejects tensors with more elements than a device can iterate over, 2^56,
+ * which a view made by expand may have. View operators accept them. reshape
+ * does too, since it copies with a kernel, and a kernel checks its iteration
+ * space. */
 static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {
@@ -127,8 +132,9 @@ static tn_status run_native(tn__call *call, int64_t largest)
     return status;
 }
 
-/* In-place calls and out=: no error may be pending, and the written tensors
- * must be able to hold the results. */
+/* Checks a call that writes into given tensors (in place, or with out=). No
+ * error may be pending, the tensors must be live, the operator must support it,
+ * and no gradient may be lost. */
 static tn_status check_write(const tn_op *op, tn_tensor *const *into,
                              int into_count, bool requires_grad)
 {
@@ -162,7 +168,8 @@ static void drop_outputs(tn__call *call)
         tn__unref(call->out[i]);
 }
 
-/* Checks arguments that must be floating, and a mask, which must be bool. */
+/* Checks that the arguments in op->floats are floating and that a mask is
+ * bool. */
 static __attribute__((noinline)) tn_status
 check_dtypes(const tn__call *call)
 {
@@ -185,8 +192,8 @@ check_dtypes(const tn__call *call)
     return TN_OK;
 }
 
-/* Runs a call whose values are in their final kinds. Fills call->out and
- * out_count. */
+/* Runs a call whose values have been converted to the kinds of the arguments,
+ * and lets autograd record it. Fills call->out and call->out_count. */
 static tn_status run_checked(tn__call *call, tn_tensor *const *into,
                              int into_count, bool requires_grad,
                              int64_t largest)
@@ -237,7 +244,8 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
     return status;
 }
 
-/* Gives the new outputs to the open scope. Given tensors keep their owner. */
+/* Gives the outputs to the open scope if they are new tensors. Tensors that the
+ * caller gave for the results keep their owner. */
 static tn_status own_outputs(tn__call *call)
 {
     if (call->into) {
@@ -247,7 +255,7 @@ static tn_status own_outputs(tn__call *call)
     for (int i = 0; i < call->out_count; i++) {
         call->out[i]->made_by = call->running.name;
         if (TN__UNLIKELY(!tn__scope_own(call->out[i]))) {
-            /* The scope keeps those before it. */
+            /* The scope keeps the outputs before i. */
             for (int k = i + 1; k < call->out_count; k++)
                 tn__unref(call->out[k]);
             return TN_ERR_MEMORY;
@@ -298,8 +306,8 @@ static tn_status run_new(tn__call *call)
     return run_as_given(call, NULL, 0);
 }
 
-/* Autocast is on. A composite without an autocast line leaves it to its
- * parts. */
+/* Runs a call while autocast is on. A composite without the line `autocast`
+ * runs unchanged, and the operators that it calls apply their own lines. */
 static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
 {
     const tn_op *op = call->op;
@@ -334,7 +342,8 @@ normalise_and_run(tn__call *call, int count, tn_tensor *const *into,
     return run_values(call, into, into_count);
 }
 
-/* Kinds that need no further check. */
+/* The kinds of values that need no further check, except that a tensor must not
+ * be NULL. */
 #define PLAIN_KINDS                                                           \
     (1u << TN_VALUE_TENSOR | 1u << TN_VALUE_NUMBER | 1u << TN_VALUE_INT |     \
      1u << TN_VALUE_FLOAT | 1u << TN_VALUE_BOOL)
@@ -354,7 +363,8 @@ static inline tn_status run_plain(tn__call *call, int count,
                : normalise_and_run(call, count, into, into_count);
 }
 
-/* The shapes and dtypes of a call's tensors: "(2, 3) float32, (3) float32". */
+/* Writes the shapes and dtypes of the tensors of a call into text, as "(2, 3)
+ * float32, (3) float32". */
 static void add_shapes(char *text, size_t room, const tn_value *value,
                        int count)
 {
@@ -391,7 +401,8 @@ run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
     return status;
 }
 
-/* given: the caller filled in the values by hand. */
+/* Runs a call from beginning to end. `given` says that a program filled in the
+ * values by hand, so that they are checked first. */
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {
@@ -401,7 +412,8 @@ static inline tn_status run(tn__call *call, int count, bool given,
     tn__me.location.running = &call->running;
     const tn__fpu_state fpu = tn__fpu_read();
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
-        tn__fpu_set(); /* for the same results from C functions of rows */
+        tn__fpu_set(); /* so that C code gives the same results in all
+                          threads */
     tn_status status =
         given ? tn__values_check(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))

@@ -1,5 +1,6 @@
-/* define.c: operators that a program defines as text, and kernels that run as
- * if they were operators. */
+/* define.c: operators that a program defines as a kernel text (tn_op_define),
+ * and kernels that are no operators of the table but run as if they were
+ * (tn__apply_kernel). */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -11,7 +12,7 @@
 
 /* ---- tn_op_define -------------------------------------------------------- */
 
-/* A defined operator with all that its tn_op points to. */
+/* An operator together with everything that its tn_op points to. */
 typedef struct user_op {
     tn_op op;
     struct tn__op_cache cache;
@@ -20,7 +21,7 @@ typedef struct user_op {
     char role[TN__OP_MAX_ARGS + 1];
 } user_op;
 
-/* The key of a call has four bits for each argument. */
+/* The key of a call, of 64 bits, has four bits for each argument. */
 #define USER_MAX_ARGS 14
 
 static user_op *user_make(const char *text)
@@ -99,9 +100,9 @@ const tn_op *tn_op_define(const char *text)
 
 /* ---- tn__apply_kernel ---------------------------------------------------- */
 
-/* A stand-in for a row in the recording, one for each kernel that was recorded.
- * Its arguments are the kernel's inputs. There are few, and they are never
- * freed. */
+/* An operator that stands for a kernel when autograd records a call of
+ * tn__apply_kernel. There is one for each kernel that was recorded. The
+ * arguments are the kernel's inputs. They are few, and are never freed. */
 typedef struct apply_op {
     tn_op op;
     const tn__kernel *kernel;
@@ -225,6 +226,6 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
     for (; owned < call.out_count; owned++)
         tn__unref(out[owned]);
     for (int o = 0; status < 0 && o < call.out_count; o++)
-        out[o] = NULL; /* the caller may ignore the status */
+        out[o] = NULL; /* for callers that check the outputs, not the status */
     return status;
 }

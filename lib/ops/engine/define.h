@@ -1,5 +1,6 @@
-/* define.h: the kernels of a row, one for each combination of dtypes and kinds
- * of numbers that it was called with. */
+/* define.h: the cache of an operator's kernels. There is one kernel for each
+ * combination of tensor dtypes and kinds of numbers with which the operator was
+ * called. */
 #ifndef TN_LIB_OPS_DEFINE_H
 #define TN_LIB_OPS_DEFINE_H
 
@@ -9,37 +10,43 @@
 /* The source of a kernel input that is no argument of the call. */
 enum { TN__INPUT_ELEMENT = -1, TN__INPUT_POSITION = -2 };
 
-/* Immutable once it is in the list, except `built`, which is filled in
- * later. */
+/* One kernel of an operator. An entry does not change once it is in the cache's
+ * list, except that `built` is filled in later. */
 typedef struct tn__op_entry {
     struct tn__op_entry *next;
-    uint64_t key;
-    uint64_t text_key; /* entries with the same one share def */
-    const tn__def *def;
-    const tn__kernel *kernel;
-    const tn_program *program;
-    int out_count;
-    bool draws;       /* has two more parameters: seed and call of the
-                         generator */
-    bool pointwise;   /* all inputs are arguments, no rows, no indices: the
-                         short path can run it */
-    int8_t input_arg[TN__KERNEL_MAX_INPUTS]; /* argument number or
+    uint64_t key;      /* dtypes and kinds of numbers: see TN__KEY_NUMBER */
+    uint64_t text_key; /* the part of the key that determines the kernel's text.
+                          Entries with the same text_key share `def`. */
+    const tn__def *def;        /* the parsed text */
+    const tn__kernel *kernel;  /* the text with the dtypes of the key */
+    const tn_program *program; /* the kernel as instructions for devices */
+    int out_count;    /* the number of outputs */
+    bool draws;       /* the kernel draws random numbers: its last parameters
+                         are `seed` and `call` of the generator */
+    bool pointwise;   /* the kernel has no rows, no indices and no inputs other
+                         than arguments, so the short path can run it */
+    int8_t input_arg[TN__KERNEL_MAX_INPUTS]; /* for each input: the number of
+                                                its argument, or
                                                 TN__INPUT_... */
-    uint8_t param_float[TN__KERNEL_MAX_PARAMS]; /* it is in a floating-point
-                                                   register */
-    _Atomic(tn_built *) built[TN__MAX_DEVICES]; /* by device id */
+    uint8_t param_float[TN__KERNEL_MAX_PARAMS]; /* for each parameter: whether
+                                                   it is a float, not an int */
+    _Atomic(tn_built *) built[TN__MAX_DEVICES]; /* built programs by the
+                                                   device's id, NULL until first
+                                                   use */
 } tn__op_entry;
 
 struct tn__op_cache {
     _Atomic(tn__op_entry *) first;
-    const tn__def *def; /* of tn_op_define: parsed already, not made from the
-                           row */
+    const tn__def *def; /* the definition of an operator made by tn_op_define.
+                           NULL for others, whose definitions are made from
+                           tn_op's texts. */
 };
 
-/* The key of a call has four bits for each argument with a role, in order. For
- * a tensor and for a dtype it is the code of the dtype, for a number 13 + kind
- * (TN_SCALAR_...), 0 if absent. The last four bits are the dtype to which the
- * results are converted, 0 for none. */
+/* The key of a call has four bits for each argument whose role is not NONE, in
+ * order. For a tensor or a dtype these four bits are the code of the dtype, for
+ * a number they are TN__KEY_NUMBER + kind (TN_SCALAR_...), for an absent
+ * argument they are 0. The last four bits are the dtype to which the results
+ * are converted, or 0 if they are not converted. */
 #define TN__KEY_NUMBER 13
 
 static inline tn__op_entry *tn__op_entry_find(const struct tn__op_cache *cache,
@@ -51,16 +58,18 @@ static inline tn__op_entry *tn__op_entry_find(const struct tn__op_cache *cache,
     return e;
 }
 
-/* Makes the entry of this call, or returns the one that another thread made
- * meanwhile. NULL with the error recorded. */
+/* Makes the entry for this call and adds it to the cache, or returns the entry
+ * that another thread has added meanwhile. Returns NULL on failure, with the
+ * error recorded. */
 tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
                                 tn_dtype out_dtype, uint64_t key);
 
 /* Maximum length of the text of a kernel, in bytes. */
 #define TN__KERNEL_TEXT 4096
 
-/* Operators that the program adds. They follow those of the table and are never
- * freed. An error message names `who`, the function called. */
+/* Adds an operator of the program to the registry. It gets the next number
+ * after the operators of the table, and is never freed. `who` is the public
+ * function that error messages name. */
 tn_status tn__op_user_add(tn_op *op, const char *who);
 
 #endif

@@ -1,13 +1,15 @@
-/* details.c: the details of an error besides its message (tn_error_info),
- * filled in from the call when the error leaves it. The place that failed has
- * marked the arguments (tn__fail). Here they are joined with the call's values.
+/* details.c: fills in the details of an error besides its message
+ * (tn_error_info) when the error leaves a call. The code that failed has marked
+ * the names of arguments in the message (tn__fail). Here the marked names are
+ * matched with the values of the call.
  *
- * An error may arise in an operator that the called one uses. It is then
- * reported for the called one, step by step outwards: the tensors that the
- * message names are looked up among the arguments of the call. If all are
- * found, the message gets their names. If one is not, because it is an
- * intermediate tensor, the message keeps the names of the inner operator,
- * behind that of the called one. */
+ * An error may arise in an inner operator, one that the called operator uses.
+ * It is then reported for the called operator, one step outwards at a time. The
+ * tensors that the message names are looked up among the arguments of the outer
+ * call. If all are found, the message gets the names of those arguments. If one
+ * is not found, because it is an intermediate tensor, the message keeps the
+ * names of the inner operator's arguments, and starts with the name of the
+ * called operator. */
 #include <base/context.h>
 #include <base/error.h>
 #include <ops/engine/mistakes.h>
@@ -19,8 +21,8 @@
 
 /* ---- the tensors --------------------------------------------------------- */
 
-/* The tensors of a value as the caller gave it: lists may be NULL, kinds may be
- * wrong. */
+/* Returns the tensors of a value and sets *count to their number. The value is
+ * as the caller gave it, so a list may be NULL and the kind may be wrong. */
 static tn_tensor *const *tensors_of(const tn_value *v, int *count)
 {
     if (v->kind == TN_VALUE_TENSOR) {
@@ -31,8 +33,9 @@ static tn_tensor *const *tensors_of(const tn_value *v, int *count)
     return v->of.tensors;
 }
 
-/* Adds as many tensors as fit, in order. If a list is longer, the tensor at
- * fault takes the last place. */
+/* Adds the tensors of the call to facts, in order, as many as fit. The tensor
+ * at fault is argument `fault`, or element `index` of that argument if it is a
+ * list. If the tensor at fault does not fit, it replaces the last tensor. */
 static void add_tensors(tn__error_facts *facts, const tn_op *op,
                         const tn_value *value, int count, int fault, int index)
 {
@@ -63,9 +66,11 @@ static int argument_called(const tn_op *op, const char *name)
     return -1;
 }
 
-/* The argument of op that the failing place marked: the one at fault. If that
- * place serves several operators and op lacks this argument, it is the first
- * marked one that op has. -1: none. */
+/* Returns the number of the argument at fault, or -1 if it is unknown. It is
+ * the argument that the failing code marked as at fault. Code that serves
+ * several operators may mark one that op does not have; then it is the first
+ * marked argument that op has. Sets *index to the element at fault of a list,
+ * or -1. */
 static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
                              int *index)
 {
@@ -79,7 +84,7 @@ static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
     return at;
 }
 
-/* Fills in the call's tensors and the argument at fault. */
+/* Fills in the operator, the tensors of the call and the argument at fault. */
 static void describe(tn__error_facts *facts, const tn_op *op,
                      const tn_value *value, int count)
 {
@@ -97,8 +102,8 @@ static void describe(tn__error_facts *facts, const tn_op *op,
 
 /* ---- errors of inner operators ------------------------------------------- */
 
-/* Is x the tensor itself, or a view of the same shape and dtype on its
- * storage? */
+/* Returns whether x is the tensor `of`, or has the same storage, shape and
+ * dtype. */
 static bool is_whole(const struct tn__error_tensor *x,
                      const struct tn__error_tensor *of)
 {
@@ -107,9 +112,10 @@ static bool is_whole(const struct tn__error_tensor *x,
             tn__shape_equal(x->ndim, x->shape, of->ndim, of->shape));
 }
 
-/* The tensor of `to` that x is, or is a view of; -1: none. *whole: x is that
- * tensor as it was given. If it was given several times, the argument of the
- * same name is preferred, else the first. */
+/* Returns the number of the tensor in `to` that x is, or is a view of, or -1.
+ * Sets *whole to whether x is that tensor as it was given, not a part of it. If
+ * the tensor was given for several arguments, the argument with the same name
+ * as x is preferred, else the first. */
 static int find_tensor(const tn__error_facts *to,
                        const struct tn__error_tensor *x, bool *whole)
 {
@@ -128,8 +134,10 @@ static int find_tensor(const tn__error_facts *to,
     return found;
 }
 
-/* Finds the origin of the tensor at fault in the inner operator: that tensor
- * itself, or the tensor it was made from if only one is possible. */
+/* Returns the number of the tensor in `to` from which the inner operator's
+ * tensor at fault comes, or -1. That is the tensor itself, or the one from
+ * which it was computed if there is only one candidate. Sets *whole as
+ * find_tensor does. */
 static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
                        bool *whole)
 {
@@ -144,7 +152,7 @@ static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
     return at;
 }
 
-/* The tensor that mark m of the message names; -1: none. */
+/* Returns the number of the tensor that mark m of the message names, or -1. */
 static int marked_tensor(const tn__error_facts *facts, int m)
 {
     const tn__error_mark *mark = &facts->mark[m];
@@ -155,9 +163,10 @@ static int marked_tensor(const tn__error_facts *facts, int m)
     return -1;
 }
 
-/* Renames the marks of the message about `from` to the arguments of `to`.
- * Returns false, without a change, if a marked tensor is no argument there, or
- * if none is marked and not all tensors are arguments. */
+/* Replaces the argument names in the message, which are those of the inner call
+ * `from`, by those of the outer call `to`. Returns false, without a change, if
+ * a tensor that the message names is no argument of the outer call. If the
+ * message names no tensor, all tensors of `from` must be arguments of `to`. */
 static bool translate(const tn__error_facts *from, const tn__error_facts *to)
 {
     bool all = true, named = false, whole;
@@ -180,28 +189,29 @@ static bool translate(const tn__error_facts *from, const tn__error_facts *to)
     return named || all;
 }
 
-/* An inner operator has reported the error. Its message and tensors become
- * those of this call as far as possible. Returns whether the tensor at fault is
- * an argument as it was given. */
+/* Takes over an error that an inner operator has reported. The message and the
+ * tensors become those of this call as far as possible. Returns whether the
+ * tensor at fault is an argument of this call as it was given. */
 static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
                   const tn_value *value, int count)
 {
     tn__error_facts inner = *facts;
     if (tn__op_rule(op) && strcmp(inner.op, name) == 0)
-        return true; /* by tn_error_refuse in its own forward */
+        return true; /* the operator's own forward has called tn_error_refuse */
     const char *outermost = tn__op_outer(name);
     bool outer_words = !inner.foreign && tn__error_is_from(outermost);
     bool speaks = outer_words || tn__error_is_from(inner.op);
     bool whole = false;
     add_tensors(facts, op, value, count, -1, 0);
-    /* Errors from operators that a registered operator calls keep their names:
-     * the program knows what its own code calls. */
+    /* If this call is of an operator that the program registered in C, the
+     * message keeps the name of the inner operator, since the program knows
+     * which operators its own code calls. */
     bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
                translate(&inner, facts);
     if (own)
         tn__error_attribute(outer_words ? outermost : name);
     else if (inner.is_row && speaks && !outer_words)
-        tn__error_attribute(name); /* users do not know the name of an inner row */
+        tn__error_attribute(name); /* users do not know inner operators */
     else if (!inner.foreign && !inner.is_row && !outer_words)
         facts->cause = inner.op;
     facts->argument = NULL;
@@ -221,7 +231,8 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
 
 /* ---- indices ------------------------------------------------------------- */
 
-/* The flat index of the first element of x that is v; -1 if there is none. */
+/* Returns the row-major number of the first element of x that equals v, or
+ * -1. */
 static int64_t find_number(tn_tensor *x, int64_t v)
 {
     int64_t at = -1;
@@ -234,8 +245,9 @@ static int64_t find_number(tn_tensor *x, int64_t v)
     return at >= 0 && tn_item_int(tn_select(flat, 0, at)) == v ? at : -1;
 }
 
-/* A kernel reports the position of an index in its own space. The caller knows
- * the tensor that was given, so the value is looked up there. */
+/* Rewrites an index error with the position of the index in the tensor that the
+ * caller gave. A kernel reports the position in its own iteration space, which
+ * the caller does not know. So the value is looked up in the call's tensors. */
 static void report_index(tn__error_facts *facts, const char *name,
                          const tn_op *op, const tn_value *value, int count)
 {
@@ -275,7 +287,8 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
     tn__error_facts *facts = tn__error_within(&call->running);
     if (!facts)
         return;
-    /* Not op's name: a select function may have replaced the row. */
+    /* op->name may be another one, because a select function may have replaced
+     * the operator (select.c). */
     const char *name = call->running.name;
     if (call->index_arg >= 0)
         tn__report_indices(call, op->name, op->arg[call->index_arg].name,

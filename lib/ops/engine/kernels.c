@@ -1,13 +1,16 @@
-/* kernels.c: from a row and the dtypes of a call to a kernel.
+/* kernels.c: makes the kernel that an operator of the table needs for a call,
+ * from the operator's text and the dtypes of the call.
  *
- * The row's body gets a head that fits the call: tensors become inputs, numbers
- * become parameters, and the name of a dtype argument becomes the conversion to
- * that dtype. A whole number becomes an `int` parameter, so that an integer
- * tensor plus 2 stays an integer tensor.
+ * The text in the table is the body of the kernel. Here it gets a head that
+ * fits the call: tensors become inputs, numbers become parameters, and the name
+ * of a dtype argument becomes the conversion to that dtype. A whole number
+ * becomes an `int` parameter, so that an integer tensor plus 2 stays an integer
+ * tensor.
  *
- * This text does not depend on the dtypes of tensors. It is parsed once, and
- * the parsed definition is typed for each set of dtypes. A dtype argument that
- * is given (`sum(x, .dtype = ...)`) makes another text. */
+ * The completed text does not depend on the dtypes of tensors. It is parsed
+ * once, and a kernel is made from the parsed definition for each combination of
+ * dtypes. A dtype argument that is given (`sum(x, .dtype = ...)`) makes another
+ * text. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -41,8 +44,8 @@ static const char *conversion(tn_dtype dtype)
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* Adds the body, with each name of a dtype argument replaced by a
- * conversion. */
+/* Adds the body to the text. The name of a dtype argument in the body is
+ * replaced by the conversion to that dtype. */
 static tn_status add_body(tn__text *text, const tn_op *op,
                           const tn_value *value, const char *body)
 {
@@ -75,8 +78,8 @@ static tn_status add_body(tn__text *text, const tn_op *op,
     return TN_OK;
 }
 
-/* Is the alternative body used: is its argument given, with a value other than
- * the default? */
+/* Returns whether the alternative body op->with is used: whether argument
+ * op->with_arg is given with a value other than its default. */
 static bool uses_with(const tn_op *op, const tn_value *value)
 {
     if (op->with_arg < 0)
@@ -88,7 +91,8 @@ static bool uses_with(const tn_op *op, const tn_value *value)
              v->of.i == plain->of.i);
 }
 
-/* Makes the text of the definition, and stores in entry what its inputs are. */
+/* Writes the complete definition, head and body, to text. Stores in entry which
+ * arguments the inputs come from. */
 static tn_status make_text(tn__text *text, const tn_op *op,
                            const tn_value *value, tn_dtype out_dtype,
                            tn__op_entry *entry)
@@ -122,8 +126,9 @@ static tn_status make_text(tn__text *text, const tn_op *op,
                      (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_INT);
         bool truth = v->kind == TN_VALUE_BOOL ||
                      (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_BOOL);
-        /* Next to tensors a floating-point number takes their dtype. Without
-         * one, as in full, it must keep its digits until it is converted. */
+        /* A floating-point number takes the dtype of the tensors in the call.
+         * Without tensors, as in full, the number stays float64 until it is
+         * converted to the dtype of the result. */
         tn__text_add(text, "%s%s%s", params++ ? ", " : "; ", op->arg[i].name,
                      truth        ? ": bool"
                      : whole      ? ": int"
@@ -149,7 +154,8 @@ static tn_status make_text(tn__text *text, const tn_op *op,
 
 /* ---- the entry ----------------------------------------------------------- */
 
-/* Stores the inputs of an operator made by tn_op_define, in order. */
+/* Stores in entry which arguments the inputs come from, for an operator made by
+ * tn_op_define. */
 static void feed_user_def(tn__op_entry *entry)
 {
     int arg = 0;
@@ -159,11 +165,11 @@ static void feed_user_def(tn__op_entry *entry)
     }
 }
 
-/* The part of a call's key that determines the text: the key with the same code
- * for tensors of all dtypes. */
+/* Returns the part of a call's key that determines the text: the key with code
+ * 1 in place of the dtype of each tensor. */
 static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
 {
-    int shift = 4; /* the last code is that of out_dtype */
+    int shift = 4; /* the last 4 bits are the code of out_dtype */
     for (int i = op->arg_count; i-- > 0;) {
         if (op->role[i] == TN__ROLE_NONE)
             continue;
@@ -174,7 +180,8 @@ static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
     return key;
 }
 
-/* Uses the definition of an entry that has the same text. */
+/* Takes the definition from another entry of the cache that has the same text.
+ * Returns false if there is none. */
 static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
 {
     const tn__op_entry *e =
@@ -189,7 +196,8 @@ static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
     return true;
 }
 
-/* Makes the text and parses it. */
+/* Makes the text of the definition, parses it and stores the result in
+ * entry. */
 static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
                            const tn_value *value, tn_dtype out_dtype)
 {
@@ -204,7 +212,8 @@ static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
                       : entry->def ? TN_OK : tn_error_code();
 }
 
-/* *owns: no other entry uses the definition. */
+/* Fills entry with the definition, the kernel and the program for this call.
+ * Sets *owns to true if the definition was parsed for this entry. */
 static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
                             const tn_value *value, tn_dtype out_dtype,
                             bool *owns)
@@ -284,8 +293,9 @@ const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
     return e->def;
 }
 
-/* Gives plugins the interpreter (reference) and the source printer (for devices
- * that compile source). Both are in rooms above the one that loads plugins. */
+/* Passes the kernel interpreter and the printer of kernel source to device/,
+ * which lends them to plugins. device/ cannot call them itself, because it is
+ * built below kernel/ and source/. */
 __attribute__((constructor)) static void lend_kernels(void)
 {
     tn__host_set_interpret(tn__interpret);

@@ -1,10 +1,13 @@
-/* late.c: index errors that a device reports after the operator has returned:
- * what is stored when the work is submitted, and the message.
+/* late.c: index errors that an asynchronous device reports after the operator
+ * has returned. When work is submitted, a description of it is stored
+ * (tn__deferred_error). When the device reports an error, the message is made
+ * from this description.
  *
- * The tensors may be freed by then, so nothing can be looked up. So the index
- * tensor of the work is matched with an argument of the running calls when it
- * is submitted: by its memory, by what a composite has declared with
- * tn__call_set_indices, or because only one argument holds integers. */
+ * The tensors may have been freed by then, so they cannot be looked up.
+ * Instead, when the work is submitted, its index tensor is matched with an
+ * argument of the running calls: by its memory, by what a composite has
+ * declared with tn__call_set_indices, or because only one argument holds
+ * integers. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/late.h>
@@ -14,15 +17,17 @@
 
 /* ---- messages ------------------------------------------------------------ */
 
-/* The coordinates in the argument of the element at distance `away` from the
- * first element in memory. Dimensions are resolved in the order of falling
- * strides. */
+/* Sets place[] to the coordinates of an element of the argument. The element is
+ * `away` elements in memory from the one at coordinates 0. The dimension with
+ * the largest stride is resolved first. Returns false if there is no such
+ * element. */
 static bool find_place(const tn__deferred_error *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])
 {
     bool done[TN_MAX_NDIM] = {false};
-    for (int d = 0; d < late->of_ndim; d++) /* measured from the lowest
-                                               address */
+    /* With negative strides, the distance is measured from the lowest address
+     * instead. */
+    for (int d = 0; d < late->of_ndim; d++)
         if (late->of_stride[d] < 0)
             away -= (late->of_shape[d] - 1) * late->of_stride[d];
     for (int k = 0; k < late->of_ndim; k++) {
@@ -58,7 +63,7 @@ static tn_status report(const tn__deferred_error *late, const tn_fault *fault,
             "%s: index %lld at position %s is outside [0, %lld)%s", name,
             (long long)at.value, tn__shape_text(text, at.ndim, at.position),
             (long long)at.bound, suffix);
-    if (at.value < 0) /* the value before it was counted from the end */
+    if (at.value < 0) /* undoes the conversion of an index from the end */
         at.value += at.low;
     int64_t away = late->base;
     for (int d = 0; d < late->ndim; d++)
@@ -101,8 +106,9 @@ static bool holds_indices(const tn_tensor *x)
     return x && !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* The argument of the call that `of` is. Else, with *guessed set, the only
- * argument that holds integers; -1: none. */
+/* Returns the number of the call's argument that shares its storage and dtype
+ * with `of`. If there is none but only one argument holds integers, sets
+ * *guessed and returns that argument. Else returns -1. */
 static int argument_with(const tn__call *call, const tn_tensor *of,
                          bool *guessed)
 {
@@ -126,8 +132,8 @@ static void note_argument(tn__deferred_error *late, const tn_tensor *index,
     const tn_tensor *of = index;
     bool guessed = false;
     for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
-        const tn__call *call = (const void *)d; /* doing is the first member of
-                                                   its call */
+        /* `running` is the first member of tn__call. */
+        const tn__call *call = (const void *)d;
         int at = call->index_arg >= 0 ? call->index_arg
                                  : argument_with(call, of, &guessed);
         if (at < 0)
@@ -138,8 +144,8 @@ static void note_argument(tn__deferred_error *late, const tn_tensor *index,
         late->op = d->name;
         late->argument = call->op->arg[at].name;
     }
-    /* A tensor computed from the argument has its elements in the same
-     * order. */
+    /* If the index tensor was computed from the argument, it is a new dense
+     * tensor that has its elements in the order of the argument's. */
     bool own = of->storage == index->storage;
     late->is_placed = late->op && !guessed;
     late->base = own ? index->offset - of->offset : index->offset;

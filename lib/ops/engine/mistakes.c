@@ -1,5 +1,6 @@
-/* mistakes.c: the messages about mistakes of callers: the operator, the values
- * that clash, and the call that fixes it if there is one. */
+/* mistakes.c: error messages about mistakes of callers. A message names the
+ * operator, the values that are wrong, and a call that mends the mistake if
+ * there is one. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/mistakes.h>
@@ -20,7 +21,7 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
 const char *tn__op_outer(const char *name)
 {
     for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
-        /* doing is the first member of its call. */
+        /* `running` is the first member of tn__call. */
         if (tn__op_rule(((const tn__call *)(const void *)d)->op))
             break;
         name = d->name;
@@ -55,9 +56,10 @@ static void add_place(tn__text *text, const char *name, int number,
                  x->storage->device->name);
 }
 
-/* The device that the other tensors should be moved to: that of the first
- * tensor that requires a gradient, since a moved copy of it would no longer be
- * trained; else that of the first tensor. */
+/* Returns the device to which a message suggests to move the other tensors. It
+ * is the device of the first tensor that requires a gradient, since a moved
+ * copy of that tensor would no longer be trained. If there is none, it is the
+ * device of the first tensor. */
 static const tn_device *home_of(const tn_op *op, const tn_value *value)
 {
     const tn_device *first = NULL;
@@ -155,9 +157,9 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     if (tn_error_code() != TN_ERR_DTYPE)
         return tn_error_code();
     tn__error_take(&error);
-    const char *why = strstr(error.text, ": "); /* after line and column */
-    /* Inside another operator, the arguments are not those of the called
-     * one. */
+    const char *why = strstr(error.text, ": "); /* skips line and column */
+    /* The message names op even if another operator called it, because the
+     * arguments in the message are those of op. */
     bool within = tn__me.location.running && tn__me.location.running->outer;
     const char *name = within ? op->name : tn__op_outer(op->name);
     for (int i = 0; i < op->arg_count; i++)

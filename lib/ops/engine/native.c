@@ -1,4 +1,5 @@
-/* native.c: see native.h. */
+/* native.c: helpers for the C functions that run NATIVE operators: checks of
+ * dtypes, copies, fills and scatters. */
 #include <ops/engine/native.h>
 
 tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,

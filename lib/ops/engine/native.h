@@ -1,4 +1,5 @@
-/* native.h: helpers for the C functions of rows. */
+/* native.h: helpers for the C functions that run NATIVE and COMPOSITE
+ * operators. */
 #ifndef TN_LIB_OPS_NATIVE_H
 #define TN_LIB_OPS_NATIVE_H
 
@@ -9,8 +10,8 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* Adds an output to the call. Returns the error that is recorded if out is
- * NULL. */
+/* Adds the output `out` to the call. If out is NULL, returns the status of the
+ * error that is recorded. */
 static inline tn_status tn__give(tn__call *call, tn_tensor *out)
 {
     if (!out)
@@ -27,23 +28,24 @@ static inline tn__shape tn__shape_of(const tn_tensor *x)
     return shape;
 }
 
-/* Calls another row on these values. */
+/* Calls the operator with this number (TN__OP_ID_...) on these values. Returns
+ * its output, or NULL on failure. */
 static inline tn_tensor *tn__row(int id, const tn_value *value, int count)
 {
     return tn__op_run1(&tn__op_table[id], value, count);
 }
 
-/* An index tensor in which indices below 0, which count from the end of size
- * elements, are converted to count from the front. */
+/* Returns an index tensor in which negative indices i, which count from the end
+ * of `size` elements, are replaced by i + size. */
 static inline tn_tensor *tn__from_front(tn_tensor *index, int64_t size)
 {
     const tn_value value[] = {tn__value_tensor(index), tn__value_int(size)};
     return tn__row(TN__OP_ID_FROM_FRONT, value, 2);
 }
 
-/* Splits x along dim into views of at most `size`, at most TN__OP_MAX_OUTPUTS
- * of them. Their gradient is a single cat. Returns their number, 0 on
- * failure. */
+/* Splits x along dim into views of at most `size` elements along dim. Stores
+ * the views, at most TN__OP_MAX_OUTPUTS, in part[] and returns their number, or
+ * 0 on failure. The gradient of all views together is a single cat. */
 int tn__split_parts(tn_tensor *x, int dim, int64_t size, tn_tensor **part);
 
 /* Requires two tensors to share a dtype: "matmul: dtypes differ: input float32,
@@ -52,16 +54,18 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
                                const char *a_name, const tn_tensor *b,
                                const char *b_name);
 
-/* Writes src, which may have any strides and broadcasts, into dst and converts
- * it to the dtype of dst. */
+/* Copies src into dst, converted to the dtype of dst. src may have any strides,
+ * and is broadcast to the shape of dst. */
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
-/* The same, if a scatter or a product updates dst next. */
+/* Does the same as tn__copy_into where a scatter or a matrix product updates
+ * dst next. */
 tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what);
 /* Fills dst with a number. */
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);
-/* Writes src (or `number` if src is NULL) into dst at index along dim, or
- * reduces it into dst: TN_SCATTER_... The open scope owns intermediate
- * tensors. */
+/* Scatters src into dst along dim, as PyTorch's scatter_reduce_: writes each
+ * element of src to the position that `index` gives, or combines it with the
+ * element there as `reduce` says (TN_SCATTER_...). If src is NULL, `number` is
+ * scattered. The open scope owns intermediate tensors. */
 tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
                            tn_tensor *index, tn_tensor *src, double number,
                            uint32_t reduce);

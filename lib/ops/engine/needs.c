@@ -1,8 +1,10 @@
-/* needs.c: checks the lines "needs" and "bounds" of rows.
+/* needs.c: checks the lines "needs" and "bounds" that operators have in the
+ * table.
  *
- * "needs norm_type: max_norm" is an option that has an effect only with another
- * argument. A value other than the default is an error if it has no effect, so
- * that nothing that a caller writes is ignored. Writing the default is allowed.
+ * "needs norm_type: max_norm" says that the option norm_type has an effect only
+ * if max_norm is given. A value other than the default is an error if it has no
+ * effect, so that nothing that a caller writes is ignored. Writing the default
+ * is allowed.
  *
  * "bounds lambd: >= 0" and "bounds mode: = sum|mean|max" reject a number or a
  * word that PyTorch rejects. They are checked before all needs. */
@@ -14,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Are two values of the same argument equal? */
+/* Returns whether two values of the same argument are equal. */
 static bool is_same(const tn_value *a, const tn_value *b)
 {
     if (a->kind != b->kind || a->kind == TN_VALUE_NONE)
@@ -39,7 +41,8 @@ static bool is_same(const tn_value *a, const tn_value *b)
     }
 }
 
-/* Is v, a string or a bool, one of the words, which | separates? */
+/* Returns whether v, a string or a bool, is one of the words, which are
+ * separated by |. */
 static bool is_one_of(const tn_value *v, const char *words)
 {
     const char *text = v->kind == TN_VALUE_STRING ? v->of.string
@@ -54,7 +57,8 @@ static bool is_one_of(const tn_value *v, const char *words)
     return false;
 }
 
-/* An empty list counts as absent, as in PyTorch's size=[]. */
+/* Returns whether an argument is given. An empty list counts as absent, as
+ * size=[] does in PyTorch. */
 static bool is_given(const tn_value *v)
 {
     return v->kind != TN_VALUE_NONE &&
@@ -68,8 +72,8 @@ static double number_of(const tn_value *v)
     return whole ? (double)v->of.i : v->of.f;
 }
 
-/* NaN is at most anything and differs from everything, as in PyTorch's
- * checks. */
+/* Returns whether the option meets its line `bounds`. As in PyTorch's checks,
+ * NaN passes <= and != and fails > and >=. */
 static bool is_within(const tn__op_need *need, const tn_value *value)
 {
     if (need->how == TN__NEED_WORD)
@@ -91,7 +95,8 @@ static bool is_met(const tn__op_need *need, const tn_value *value)
                                          : !is_given(other);
 }
 
-/* "linear, bilinear or bicubic" of "linear|bilinear|bicubic". */
+/* Writes the words "linear|bilinear|bicubic" to text as "linear, bilinear or
+ * bicubic". */
 static const char *listed(char text[96], const char *words)
 {
     const char *last = strrchr(words, '|');
@@ -128,8 +133,8 @@ static tn_status refuse(const tn_op *op, const tn__op_need *need)
         &(tn_option_need){op->arg[need->option].name, false, why, mend});
 }
 
-/* "softshrink: lambd is -1; it must be at least 0", "embedding_bag: mode is
- * "mx"; it must be sum, mean or max" */
+/* Reports a value outside of its bounds: "softshrink: lambd is -1; it must be
+ * at least 0", "embedding_bag: mode is "mx"; it must be sum, mean or max". */
 static tn_status refuse_value(const tn_op *op, const tn__op_need *need,
                                const tn_value *value)
 {

@@ -1,4 +1,5 @@
-/* op.c: attributes of operators, and calls by name. */
+/* op.c: the public functions that return attributes of an operator (tn_op_name
+ * ...) and that call one (tn_op_call, tn_call). */
 #include <base/error.h>
 #include <ops/engine/define.h>
 #include <stdarg.h>
@@ -94,7 +95,7 @@ tn_tensor *tn_op_apply(const tn_op *op, tn_tensor *const *tensors,
         uint32_t kinds = op->arg[i].kinds;
         value[i] = kinds >> TN_VALUE_TENSOR & 1
                        ? tn__value_tensor(*tensors++)
-                   : !numbers ? tn__value_none() /* the default, if any */
+                   : !numbers ? tn__value_none() /* stands for the default */
                    : kinds >> TN_VALUE_NUMBER & 1 || kinds >> TN_VALUE_FLOAT & 1
                        ? tn__value_float(*numbers++)
                    : kinds >> TN_VALUE_INT & 1

@@ -1,4 +1,4 @@
-/* op_hooks.c: the hooks by which autograd listens to calls (ops.h). */
+/* op_hooks.c: the functions of autograd that calls of operators use (ops.h). */
 #include <ops/engine/ops.h>
 
 tn__op_hooks tn__hooks;

@@ -1,9 +1,22 @@
-/* ops.h: the operator table as C structs, and the path that every call takes:
+/* ops.h: the operator table as C structs, and the path that every call of an
+ * operator takes. It plays the role of PyTorch's dispatcher:
  *
  *   validate -> autocast (if on) -> record gradient (if needed) -> device
  *
  * tn_op_call, the generated functions and tn_call all end in tn__op_run. This
- * room knows neither devices nor gradients: autograd registers tn__op_hooks. */
+ * folder knows nothing about gradients. Autograd registers the functions in
+ * tn__op_hooks instead.
+ *
+ * Words that the comments of this folder use:
+ *   row            an entry of the operator table (a .def file): an operator.
+ *   rows, row dimensions
+ *                  of a kernel: the dimensions over which it reduces or scans,
+ *                  as `dim` of a softmax. A row of elements is the elements
+ *                  with the same coordinates in all other dimensions.
+ *   space          the iteration space of a kernel: the outer dimensions, then
+ *                  the row dimensions.
+ *   KERNEL, NATIVE, COMPOSITE
+ *                  the three sorts of operators: TN__OP_KERNEL ... below. */
 #ifndef TN_LIB_OPS_OPS_H
 #define TN_LIB_OPS_OPS_H
 
@@ -13,139 +26,175 @@
 #include <tensor/tensor.h>
 
 #define TN__OP_MAX_ARGS 24
-#define TN__OP_MAX_OUTPUTS 64 /* of split, unbind ...; more are an error */
+/* The largest number of outputs of one call. A call of split or unbind that
+ * would return more is an error. */
+#define TN__OP_MAX_OUTPUTS 64
 
 typedef struct tn__call tn__call;
 
-/* Runs a call whose values are validated. Fills call->out[] and out_count. Each
- * output has one reference, which no scope owns yet. */
+/* Runs a call whose values are validated. Fills call->out and call->out_count.
+ * Each output has one reference, which no scope owns yet. */
 typedef tn_status (*tn__op_run_fn)(tn__call *call);
-/* A run function returns it in place of TN_OK if the outputs came from another
- * call, which has recorded them and given them to the open scope. */
+/* A run function returns TN__DONE in place of TN_OK if the outputs came from
+ * another call, which has recorded them for autograd and given them to the open
+ * scope. */
 #define TN__DONE 1
 
 enum {
     TN__OP_KERNEL,    /* a definition in the kernel language */
-    TN__OP_NATIVE,    /* a C function; its gradient is a function in autograd */
-    TN__OP_COMPOSITE, /* a C function that calls other operators, which
-                         record */
+    TN__OP_NATIVE,    /* a C function whose gradient is a function in
+                         autograd */
+    TN__OP_COMPOSITE, /* a C function that calls other operators. Autograd
+                         records those operators. */
 };
 
 /* The role of an argument in the kernel of a KERNEL row. */
 enum {
-    TN__ROLE_NONE = '-',    /* none: rows, keepdim, size, device */
-    TN__ROLE_OPERAND = 'O', /* an input; a number here is a parameter */
-    TN__ROLE_PARAM = 'P',   /* a parameter */
-    TN__ROLE_DTYPE = 'T'    /* a dtype; its name in the body is a conversion */
+    TN__ROLE_NONE = '-',    /* the kernel does not see the argument, as dim,
+                               keepdim, size or device */
+    TN__ROLE_OPERAND = 'O', /* a tensor is an input of the kernel, a number is a
+                               parameter */
+    TN__ROLE_PARAM = 'P',   /* a parameter of the kernel */
+    TN__ROLE_DTYPE = 'T'    /* a dtype. In the kernel's body the name of the
+                               argument is the conversion to this dtype. */
 };
 
 /* The dtype to which autocast converts the tensors of a call (precision.c). */
 enum {
-    TN__AUTOCAST_NONE,  /* none; the parts of a composite have their own */
+    TN__AUTOCAST_NONE,  /* no conversion. The operators that a composite calls
+                           apply their own rules. */
     TN__AUTOCAST_LOWER, /* the half type of the autocast scope */
     TN__AUTOCAST_F32,   /* float32, unless the argument dtype is given */
-    TN__AUTOCAST_F32_NOT_F16, /* float32; an error where the scope has f16 */
-    TN__AUTOCAST_WIDEST /* the widest dtype of the tensors */
+    TN__AUTOCAST_F32_NOT_F16, /* float32, and an error if the autocast scope has
+                                 float16 */
+    TN__AUTOCAST_WIDEST /* the widest dtype among the tensors and the scope's */
 };
 
-/* What a line of the table requires of a value. "needs": an option that has an
- * effect only with another argument. "bounds": a range for a number, or a list
- * of words. */
+/* What a line `needs` or `bounds` of the table requires of the value of an
+ * argument. A line `needs` says that an option has an effect only together with
+ * another argument. A line `bounds` gives a range for a number, or a list of
+ * words for a string. */
 typedef struct tn__op_need {
-    int option; /* an argument */
-    int other;  /* an argument; of bounds: in place of bound, or -1 */
+    int option; /* the number of the argument that is checked */
+    /* The number of another argument. `needs`: the argument that must be given,
+     * absent or have a value. `bounds`: the argument whose value is the bound,
+     * or -1 if the field `bound` is. */
+    int other;
+    /* The first three are conditions of `needs`, under which `option` may
+     * differ from its default. The others are the conditions of `bounds`. */
     enum {
-        TN__NEED_GIVEN,  /* other is given */
-        TN__NEED_ABSENT, /* other is not given */
-        TN__NEED_VALUE,  /* other is `value`: words separated by | */
-        TN__NEED_ABOVE,  /* option > bound */
-        TN__NEED_AT_LEAST,
-        TN__NEED_AT_MOST,
-        TN__NEED_OTHER, /* option != bound */
-        TN__NEED_WORD   /* option is one of `value` */
+        TN__NEED_GIVEN,    /* other is given */
+        TN__NEED_ABSENT,   /* other is not given */
+        TN__NEED_VALUE,    /* other is one of the words in `value` */
+        TN__NEED_ABOVE,    /* option > bound */
+        TN__NEED_AT_LEAST, /* option >= bound */
+        TN__NEED_AT_MOST,  /* option <= bound */
+        TN__NEED_OTHER,    /* option != bound */
+        TN__NEED_WORD      /* option is one of the words in `value` */
     } how;
+    /* The allowed words, separated by |. */
     const char *value;
     double bound;
 } tn__op_need;
 
 struct tn_op {
-    int id;             /* dense over the table; those of programs follow */
+    int id;             /* number in the table. Operators that a program adds
+                           get the numbers after the table's. */
     uint8_t sort;       /* TN__OP_KERNEL ... */
-    bool inplace;       /* writes its first argument (name ends in _) */
-    bool view;          /* outputs share the input's storage */
-    bool creates;       /* a new tensor: its rule is `create` */
+    bool inplace;       /* writes into its first argument (name ends in _) */
+    bool view;          /* the outputs share the input's storage */
+    bool creates;       /* makes a new tensor: its rule is `create` */
     bool differentiable;
-    bool nonempty;      /* rejects rows without elements */
-    uint32_t floats;    /* arguments that must be floating, a bit each */
-    bool widen;         /* COMPOSITE: half types are computed in f32 and rounded
-                           once, at the end */
-    bool inner;         /* internal: has no C function */
-    uint8_t mask;       /* KERNEL: the number, from 1, of an argument that must
-                           be bool; 0: none */
+    bool nonempty;      /* rejects a call whose rows have no elements */
+    uint32_t floats;    /* bit i is set if argument i must be floating */
+    bool widen;         /* COMPOSITE: half types are computed in float32 and
+                           rounded once, at the end */
+    bool inner;         /* internal: has no C function for programs */
+    uint8_t mask;       /* KERNEL: 1 + the number of the argument that must be
+                           bool, or 0 if there is no such argument */
     uint8_t autocast;   /* TN__AUTOCAST_... */
-    uint8_t need_count; /* number of elements in need */
-    const char *name;      /* as in C: "max_dim" */
-    const char *torch;     /* names in PyTorch: "max amax", by spaces */
+    uint8_t need_count; /* the number of elements of `need` */
+    const char *name;   /* the name in C, as "max_dim" */
+    const char *torch;  /* PyTorch's names, separated by spaces: "max amax" */
     const char *signature;
     const char *doc;
-    int arg_count, tensor_count; /* tensor_count: leading tensor arguments */
+    int arg_count, tensor_count; /* tensor_count: how many of the first
+                                    arguments are tensors */
     const tn_op_arg *arg;
-    const tn_value *fallback; /* defaults; TN_VALUE_NONE for none */
-    tn__op_run_fn run;     /* NATIVE, COMPOSITE; KERNEL: tn__run_kernel, or a
-                              rule that lays out the space */
-    tn__op_run_fn host;    /* where run is tn__run_host_row: the row's function
-                              on the host; else NULL */
-    const struct tn_op_rule *rule; /* of an operator registered in C, else
-                                      NULL */
-    const char *kernel;    /* text of the body */
-    const char *with;      /* the body if argument with_arg is given and differs
-                              from its default; NULL: the same */
-    int with_arg;          /* -1: none */
-    const char *role;      /* one TN__ROLE_ for each argument */
-    const char *extra;     /* inputs and parameters that the body may name
-                              without an argument: letters 'e' element, 'p'
-                              position, 'r' seed and call */
-    int rows;              /* argument that names the row dimensions; -1: all
-                              are rows */
-    int keepdim;           /* argument that keeps them with size 1; -1: none */
-    uint32_t row_inputs;   /* a bit for each argument that has one value for all
+    const tn_value *fallback; /* fallback[i] is the default of argument i, of
+                                 kind TN_VALUE_NONE if there is no default */
+    tn__op_run_fn run;     /* runs a call. KERNEL: tn__run_kernel, or a rule
+                              that lays out the iteration space */
+    tn__op_run_fn host;    /* if run is tn__run_host_row, the function that
+                              computes the operator on the host. Else NULL. */
+    const struct tn_op_rule *rule; /* the rule of an operator that the program
+                                      registered in C. Else NULL. */
+    const char *kernel;    /* KERNEL: the body in the kernel language */
+    const char *with;      /* KERNEL: the body that is used instead if argument
+                              with_arg is given and differs from its default.
+                              NULL if there is no other body. */
+    int with_arg;          /* the number of that argument, or -1 */
+    const char *role;      /* role[i] is the TN__ROLE_ of argument i */
+    const char *extra;     /* what the body may name without an argument: 'e'
+                              for the input `element`, 'p' for the input
+                              `position`, 'r' for the parameters `seed` and
+                              `call` */
+    int rows;              /* the number of the argument that names the row
+                              dimensions. -1: all dimensions are rows */
+    int keepdim;           /* the number of the argument that keeps the row
+                              dimensions with size 1, or -1 */
+    uint32_t row_inputs;   /* bit i is set if argument i has one value for all
                               elements of a row */
-    const char *const *grad; /* for each argument: a kernel text, "none", or
-                                NULL for a derived gradient. KERNEL only */
-    struct tn__op_cache *cache; /* kernels by dtypes, made on first use */
-    const tn__op_need *need;    /* need_count of them */
+    const char *const *grad; /* KERNEL: grad[i] is the gradient of argument i as
+                                a kernel text. "none": there is no gradient.
+                                NULL: the gradient is derived from the body. */
+    struct tn__op_cache *cache; /* the kernels for the dtypes seen so far */
+    const tn__op_need *need;    /* the lines `needs` and `bounds` */
 };
 
 struct tn__call {
-    tn__running_op running;         /* the operator, for errors and origins */
+    tn__running_op running;  /* the running operator that messages and the
+                                origins of tensors name. Must be the first
+                                member. */
     const tn_op *op;
-    const tn_value *value;   /* arg_count of them, defaults filled in */
-    int index_arg;           /* index errors are reported for this */
-    int64_t index_low, index_bound; /* argument, with this range; -1: none */
+    const tn_value *value;   /* the op->arg_count values, with the defaults
+                                filled in */
+    /* If a composite computes indices from those of an argument: the number of
+     * that argument, for which index errors are reported, or -1. Its indices
+     * must be in [index_low, index_bound). */
+    int index_arg;
+    int64_t index_low, index_bound;
     int out_count;
-    tn_tensor **out;         /* of size TN__OP_MAX_OUTPUTS */
-    tn_tensor *const *into;  /* given outputs (out=), or NULL; */
-    int into_count;          /* their number */
-    struct tn_op_context *context; /* of an operator that the program registered
-                                      in C, counted; NULL for others */
-    bool records;            /* in place: autograd will record it */
-    tn_tensor *original;     /* and asked for this copy of what is written,
-                                before the call; counted; NULL: not needed */
-    const tn__kernel *kernel;   /* KERNEL: what ran, for the gradient; */
-    const tn_number *param;     /*   with these parameters, */
+    tn_tensor **out;         /* the outputs, room for TN__OP_MAX_OUTPUTS */
+    tn_tensor *const *into;  /* the tensors into which the results are written
+                                (out= in PyTorch), or NULL */
+    int into_count;          /* the number of tensors in `into` */
+    struct tn_op_context *context; /* the context of an operator that the
+                                      program registered in C, counted. NULL
+                                      for other operators. */
+    bool records;            /* autograd will record this in-place call */
+    tn_tensor *original;     /* a copy of the tensor that an in-place call
+                                overwrites, made before the call and counted.
+                                NULL if the gradient does not need the copy. */
+    /* KERNEL: what ran, for the gradient. */
+    const tn__kernel *kernel;
+    const tn_number *param;  /* the parameters of the kernel */
     int param_count;
-    struct tn__space *space;    /*   over this space */
-    const tn__shape *shape;  /* KERNEL without a rule: the shape to which its */
-    uint32_t row_dims;       /* inputs broadcast; bit d of row_dims marks
-                                dimension d as a row dimension. NULL for a row
-                                with a rule: its gradient is a function in
-                                autograd, as for NATIVE */
-    tn__shape shape_storage;    /* shape points here */
-    tn_number param_storage[TN__KERNEL_MAX_PARAMS]; /* param points here */
+    struct tn__space *space; /* the iteration space of the kernel */
+    /* KERNEL without a rule: the shape to which the inputs broadcast. NULL for
+     * a kernel with a rule, whose gradient is a function in autograd, as for
+     * NATIVE. */
+    const tn__shape *shape;
+    uint32_t row_dims;       /* bit d is set if dimension d of `shape` is a row
+                                dimension */
+    tn__shape shape_storage; /* memory to which `shape` points */
+    /* Memory to which `param` points. */
+    tn_number param_storage[TN__KERNEL_MAX_PARAMS];
 };
 
-/* Resets what a call fills in. The arrays at its end are not cleared: that
- * would take longer than a small operator. */
+/* Resets the fields that a run function fills in. The arrays at the end of the
+ * struct are not cleared, because that would take longer than a small
+ * operator. */
 static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
                                   int into_count)
 {
@@ -164,124 +213,146 @@ static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
 
 /* ---- the path ------------------------------------------------------------ */
 
-/* Validates, runs, lets autograd record, and gives the outputs to the open
- * scope. Returns the number of outputs, or a negative status. */
+/* Runs one call of op from beginning to end: validates the values, runs, lets
+ * autograd record, and gives the outputs to the open scope. Stores at most
+ * `room` outputs in out and returns their number, or a negative status. */
 int tn__op_run(const tn_op *op, const tn_value *value, int count,
                tn_tensor **out, int room);
-/* The same for values that a caller filled in by hand. */
+/* Does the same with values that a program filled in by hand, which may have
+ * kinds that do not exist or NULL pointers. */
 int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
                      tn_tensor **out, int room);
-/* For one output: the generated functions call it. */
+/* Runs one call and returns its first output, or NULL on failure. The generated
+ * functions of operators with one output call this. */
 tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count);
 
-/* For values filled in by hand; the results are written into given tensors. */
+/* Runs one call with values that a program filled in by hand, and writes the
+ * results into the tensors in `into`. */
 tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
                           tn_tensor *const *into, int into_count);
-/* Returns the first output and stores the others in *others[k], unless that is
- * NULL. */
+/* Runs one call and returns its first output, or NULL on failure. Stores output
+ * k + 1 in *others[k] unless others[k] is NULL. */
 tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
                               int count, tn_tensor **const *others,
                               int other_count);
-/* Runs a `host` row: on the device if it has the extension `lapack`
- * (lapack_device.c), else op->host, which tn_host_runs() counts. */
+/* Runs an operator with the flag `host` on the device, if the device has the
+ * extension `lapack` (lapack_device.c). Else runs op->host, and tn_host_runs()
+ * counts the call. */
 tn_status tn__run_host_row(tn__call *call);
-/* The operator that messages of this thread name: the outermost one that is
- * running, but none outside an operator that the program registered in C.
- * `name` if none is running. */
+/* Returns the name of the operator that messages of this thread name: the
+ * outermost one that is running. Operators outside of one that the program
+ * registered in C are not considered. Returns `name` if none is running. */
 const char *tn__op_outer(const char *name);
 
 /* ---- the dtypes in which calls compute (precision.c) --------------------- */
 
-/* Runs a COMPOSITE row with the flag widen in its scope: half types are
- * computed in f32. */
+/* Runs a COMPOSITE operator with the flag `widen`: converts half-type tensors
+ * to float32 before, and the results back after. */
 tn_status tn__run_wide(tn__call *call);
-/* Runs run(call) in the dtypes of the row's autocast line. lower is the half
- * type of the autocast scope. The open scope owns the results. */
+/* Calls run(call) with the tensors converted as the operator's line `autocast`
+ * says. lower is the half type of the autocast scope. The open scope owns the
+ * results. */
 tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
                            tn_status (*run)(tn__call *call));
-/* Sets the dtype of autocast, or none, and returns the former one. The thread's
- * cache of converted parameters stays as it is. */
+/* Sets the dtype of autocast in this thread and returns the former dtype.
+ * TN_DTYPE_NONE turns autocast off. The thread's cache of converted parameters
+ * stays as it is. */
 static inline tn_dtype tn__autocast_swap(tn_dtype dtype)
 {
     tn_dtype was = tn__me.modes.autocast;
     tn__me.modes.autocast = (uint8_t)dtype;
     return was;
 }
-/* Empties that cache. */
+/* Empties the thread's cache of parameters that autocast has converted. */
 void tn__autocast_forget(void);
 
-/* Autograd registers these functions. All are NULL until it does. */
+/* The functions that this folder calls in autograd. All are NULL until autograd
+ * registers them. */
 typedef struct tn__op_hooks {
-    /* Is this thread recording? */
+    /* Returns whether this thread records a graph (PyTorch's grad mode). */
     bool (*recording)(void);
-    /* Is x a leaf? */
+    /* Returns whether x is a leaf of the graph. */
     bool (*is_leaf)(const tn_tensor *x);
-    /* Called after a NATIVE or KERNEL call while recording, if an input
-     * requires a gradient and the operator is differentiable. */
-    tn_status (*record)(tn__call *call);
-    /* Called before a kernel writes in place, if that will be recorded. Sets
-     * call->original if the gradient needs it. */
-    tn_status (*keep_original)(tn__call *call);
-    /* Called before an operator writes into x. Rejects leaves that require a
+    /* Records a finished NATIVE or KERNEL call in the graph. Called while
+     * recording if the operator is differentiable and an input requires a
      * gradient. */
+    tn_status (*record)(tn__call *call);
+    /* Sets call->original to a copy of the tensor that an in-place kernel is
+     * about to overwrite, if the gradient needs the copy. Called if the
+     * in-place call will be recorded. */
+    tn_status (*keep_original)(tn__call *call);
+    /* Rejects writing into x if x is a leaf that requires a gradient. Called
+     * before an operator writes into x. */
     tn_status (*check_inplace)(const tn_op *op, tn_tensor *x,
                                bool requires_grad);
-    /* Called after a call by the program (not by another operator) while
-     * tn__me.modes.watched is set. out holds the results. */
+    /* Is shown the results of a call that the program made (not another
+     * operator). Called while tn__me.modes.watched is set. */
     tn_status (*watch)(const tn__call *call, tn_tensor *const *out, int count);
 } tn__op_hooks;
 extern tn__op_hooks tn__hooks;
 
 /* ---- kernels over a space ------------------------------------------------ */
 
-/* The position of a kernel's operand in the iteration space. */
+/* How an operand of a kernel is addressed in the iteration space. An operand is
+ * a tensor, or an offset operand. An offset operand has no memory: its value at
+ * a point is offset + sum over d of coordinate[d] * stride[d]. */
 typedef struct tn__operand {
     tn_tensor *tensor;            /* NULL for an offset operand */
-    int64_t offset;               /* added to the tensor's own; of an offset
-                                     operand the value at coordinate 0 */
-    int64_t stride[TN_MAX_NDIM];  /* outer dimensions, then row dimensions */
+    int64_t offset;               /* in elements, added to the offset of the
+                                     tensor */
+    int64_t stride[TN_MAX_NDIM];  /* in elements: of the outer dimensions, then
+                                     of the row dimensions */
+    /* Strides and sizes of the dimensions that the kernel addresses by index,
+     * in the order of its indices. */
     int64_t index_stride[3], index_extent[3];
 } tn__operand;
 
 typedef struct tn__space {
-    int outer_ndim, row_ndim;
-    int64_t extent[TN_MAX_NDIM];
+    int outer_ndim, row_ndim;     /* numbers of outer and row dimensions */
+    int64_t extent[TN_MAX_NDIM];  /* sizes: the outer dimensions first */
     uint32_t flags;               /* TN_LAUNCH_... */
-    int operand_count;            /* inputs, then outputs */
+    int operand_count;
+    /* The kernel's inputs, then its outputs. */
     tn__operand operand[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS];
 } tn__space;
 
 /* Launches kernel over space on device. Merges dimensions where all strides
- * allow it, and finds the built program. `what` names the operator. */
+ * allow it, and finds the program built for the device. `what` names the
+ * operator in messages. */
 tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                             tn__space *space, const tn_number *param,
                             const char *what);
 
-/* The run function of KERNEL rows without a rule: broadcast, promotion,
- * outputs, launch. */
+/* Runs a call of a KERNEL operator without a rule: broadcasts the inputs,
+ * promotes their dtypes, makes the outputs and launches the kernel. */
 tn_status tn__run_kernel(tn__call *call);
 
-/* The definition from which op made this kernel. Autograd parses the row's
- * `grad` texts against it. NULL with the error recorded. */
+/* Returns the parsed definition from which op made this kernel, or NULL with
+ * the error recorded. Autograd parses the texts in op->grad against the
+ * definition. */
 const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel);
 
-/* A kernel text in the library's C code, parsed on first use. */
+/* A kernel text in the library's own C code, which is parsed on first use. */
 typedef struct tn__formula {
     const char *text;
     _Atomic(const tn__def *) def;
 } tn__formula;
 #define TN__FORMULA(text) {text, NULL}
+/* Returns the kernel of the formula for inputs of these dtypes, or NULL with
+ * the error recorded. */
 const tn__kernel *tn__formula_kernel(tn__formula *formula,
                                      const tn_dtype *dtype);
 
-/* Runs a kernel that is no row of the table (a gradient, a fused one) over
- * tensors that broadcast. Autograd can record the call again.
+/* Runs a kernel that is no operator of the table, such as a gradient or a fused
+ * kernel, over tensors that broadcast. Autograd can record this call too, for
+ * gradients of gradients.
  *
  * Bit d of row_dims marks dimension d of the broadcast shape as a row
- * dimension. keepdim is implied for row outputs. shape is the broadcast shape,
- * NULL for that of the inputs. It is larger than that of the inputs if each of
- * them has one value for a row, as in the gradient of a sum. Element outputs
- * have the broadcast shape. The open scope owns *out. */
+ * dimension. An output with one value per row has size 1 in the row dimensions.
+ * An output with one value per element has the broadcast shape. `shape` is the
+ * broadcast shape. NULL means the one to which the inputs broadcast; a larger
+ * shape is given if all inputs have one value per row, as in the gradient of a
+ * sum. The open scope owns the results, which are stored in out[]. */
 tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
                            const tn_number *param, const tn__shape *shape,
                            uint32_t row_dims, const char *what,
@@ -298,9 +369,9 @@ static inline int64_t tn__call_int(const tn__call *call, int i)
 {
     return call->value[i].of.i;
 }
-/* For composites that compute other indices from those of argument i, element
- * by element. An index error is then reported for argument i, whose indices are
- * in [low, bound). */
+/* Declares that a composite computes other indices from those of argument i,
+ * element by element. An index error is then reported for argument i, whose
+ * indices must be in [low, bound). */
 static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
                                         int64_t bound)
 {
@@ -308,25 +379,27 @@ static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
     call->index_low = low;
     call->index_bound = bound;
 }
-/* The value as a double; integers are converted. */
+/* Returns the value of argument i, a float or any number, as a double. */
 double tn__call_float(const tn__call *call, int i);
-/* Argument i as a dimension in [0, ndim), or -1 with TN_ERR_ARGUMENT recorded:
- * "softmax: dim 3 is outside [-2, 1]". */
+/* Returns argument i as a dimension in [0, ndim). Negative dimensions count
+ * from the end. Returns -1 if the dimension does not exist, with
+ * TN_ERR_ARGUMENT recorded: "softmax: dim 3 is outside [-2, 1]". */
 int tn__call_dim(const tn__call *call, int i, int ndim);
 static inline bool tn__call_has(const tn__call *call, int i)
 {
     return call->value[i].kind != TN_VALUE_NONE;
 }
 
-/* Checks values that a caller filled in by hand, as bindings do: known kinds,
- * and no NULL pointers. */
+/* Checks values that a caller filled in by hand, as bindings of other languages
+ * do: that their kinds exist and that no pointer is NULL. */
 tn_status tn__values_check(const tn_op *op, const tn_value *values, int count);
-/* Converts what the caller gave to the kinds of the arguments and fills in
- * defaults. dims has a list for each argument. */
+/* Converts the values in `given` to the kinds that the arguments take, fills in
+ * defaults, and stores the result in value[]. dims[i] is memory for a list that
+ * argument i may need. */
 tn_status tn__values_normalise(const tn_op *op, const tn_value *given,
                                int count, tn_value *value, tn_dims_list *dims);
 
-/* The generated functions make their values with these. */
+/* Each of these makes a tn_value. The generated functions use them. */
 static inline tn_value tn__value_tensor(tn_tensor *x)
 {
     return (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};
@@ -353,7 +426,8 @@ static inline tn_value tn__value_number(tn_scalar x)
         v.of.f = x.value.f;
     return v;
 }
-/* A double as a number: integral values become integers. */
+/* Makes a value of kind number. A double without a fractional part becomes an
+ * integer. */
 tn_value tn__value_number_of(double x);
 static inline tn_value tn__value_int(int64_t i)
 {
@@ -389,14 +463,14 @@ static inline tn_value tn__value_none(void)
 {
     return (tn_value){TN_VALUE_NONE, 0, {.i = 0}};
 }
-/* A list filled in by hand, for an option: see tn_dims_list. */
+/* Returns the list with the mark behind its dimensions that tells a list in an
+ * option struct from an absent one (tn_dims_list). */
 static inline tn_dims_list tn__marked(tn_dims_list list)
 {
     list.dim[TN_MAX_NDIM] = TN_DIMS_MARK;
     return list;
 }
-/* Options that may be absent, and dimensions given as one number or as a
- * list. */
+/* Make values of options that may be absent. */
 static inline tn_value tn__value_optional_int(int64_t i)
 {
     return i == TN_NONE_INT ? tn__value_none() : tn__value_int(i);
@@ -405,6 +479,9 @@ static inline tn_value tn__value_optional_float(double x)
 {
     return tn_is_none_float(x) ? tn__value_none() : tn__value_float(x);
 }
+/* Makes the value of an argument that takes dimensions as one number or as a
+ * list. The list is used if it has a count of 0 or more. list_of_one is memory
+ * for a list that holds the number. */
 static inline tn_value tn__value_axes(int64_t one, const tn_dims_list *all,
                                       tn_dims_list *list_of_one)
 {

@@ -1,12 +1,14 @@
-/* precision.c: calls that compute in other dtypes than those of their tensors:
- * composites that compute half types in float32 (the flag widen), and autocast.
+/* precision.c: runs calls that compute in other dtypes than those of their
+ * tensors. These are composites with the flag `widen`, which compute half types
+ * in float32, and calls under autocast (PyTorch's torch.autocast).
  *
- * Autocast is a property of rows (the line `autocast` of the table). It is
- * applied once for a call, before anything is recorded. Its conversions are
- * recorded as to_dtype, so gradients come back in the dtype of the caller's
- * tensors. A row with such a line runs with autocast off, and so does every row
- * that is no composite, since what it calls is its implementation. The parts of
- * a composite without the line apply their own. */
+ * The line `autocast` of an operator in the table says which dtype autocast
+ * converts its tensors to. A call is converted once, before autograd records
+ * it. The conversions are recorded as to_dtype, so gradients come back in the
+ * dtype of the caller's tensors. An operator with such a line runs with
+ * autocast off. So does every operator that is no composite, since the
+ * operators it calls are its implementation. The operators that a composite
+ * without the line calls apply their own lines. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -18,7 +20,8 @@
 
 /* ---- the tensors of a call, converted ------------------------------------ */
 
-/* The tensors of one value. */
+/* Returns the tensors of a value, which is a tensor, a list of tensors or
+ * something else. Sets *count to their number. */
 static tn_tensor *const *tensors_of(const tn_value *value, int *count)
 {
     bool list = value->kind == TN_VALUE_TENSORS;
@@ -26,12 +29,13 @@ static tn_tensor *const *tensors_of(const tn_value *value, int *count)
     return list ? value->of.tensors : &value->of.tensor;
 }
 
-/* Which dtype is converted to which. A tensor that needs no conversion
- * stays. */
+/* A conversion of the tensors of a call that have dtype `from` to dtype `to`.
+ * Other tensors stay as they are. */
 typedef struct conversion {
-    tn_dtype from; /* 0: every floating dtype except float64 */
+    tn_dtype from; /* 0 means every floating dtype except float64 */
     tn_dtype to;
-    tn_dtype lower; /* of autocast: parameters converted to it are cached */
+    tn_dtype lower; /* the half type of the autocast scope, or 0. Parameters
+                       that are converted to this dtype are cached. */
 } conversion;
 
 static bool needs_conversion(const conversion *c, const tn_tensor *x)
@@ -54,7 +58,8 @@ static tn_tensor *converted(const conversion *c, tn_tensor *x)
     return parameter ? stored(x, c->to) : tn_to_dtype(x, c->to);
 }
 
-/* The number of tensors of a call. *any: one of them needs a conversion. */
+/* Returns the number of tensors of a call. Sets *any to whether one of them
+ * needs a conversion. */
 static int count_tensors(const tn__call *call, const conversion *c, bool *any)
 {
     int total = 0, count;
@@ -68,8 +73,8 @@ static int count_tensors(const tn__call *call, const conversion *c, bool *any)
     return total;
 }
 
-/* The values of the call with converted tensors. `list` holds the elements of
- * tensor lists. */
+/* Stores the values of the call in room[], with the tensors converted. list[]
+ * is memory for all tensors of the call. */
 static tn_status convert_values(const tn__call *call, const conversion *c,
                                 tn_value *room, tn_tensor **list)
 {
@@ -92,8 +97,8 @@ static tn_status convert_values(const tn__call *call, const conversion *c,
     return TN_OK;
 }
 
-/* Runs f(call) on converted tensors. The open scope owns them and the
- * results. */
+/* Calls f(call) with the `count` tensors of the call converted. The open scope
+ * owns the converted tensors and the results. */
 static tn_status run_converted(tn__call *call, const conversion *c, int count,
                                tn_status (*f)(tn__call *call))
 {
@@ -113,8 +118,8 @@ static tn_status run_converted(tn__call *call, const conversion *c, int count,
 
 /* ---- half types in float32 ----------------------------------------------- */
 
-/* The half type of the call's floating tensors; 0 if none has one or another
- * floating dtype is among them. */
+/* Returns the half type that all floating tensors of the call have. Returns 0
+ * if they have different dtypes or another dtype, or if there are none. */
 static tn_dtype half_dtype(const tn__call *call)
 {
     tn_dtype half = 0;
@@ -133,8 +138,8 @@ static tn_dtype half_dtype(const tn__call *call)
     return half;
 }
 
-/* A chain of half-precision operators rounds after each one. In f32 it rounds
- * once. */
+/* A composite that ran in a half type would round after each operator it calls.
+ * In float32 the result is rounded to the half type only once. */
 tn_status tn__run_wide(tn__call *call)
 {
     conversion c = {.from = half_dtype(call), .to = TN_F32};
@@ -152,7 +157,8 @@ tn_status tn__run_wide(tn__call *call)
 
 /* ---- autocast ------------------------------------------------------------ */
 
-/* The widest dtype of the tensors and lower. */
+/* Returns the promoted dtype of `lower` and of all floating tensors of the
+ * call, except the 8-bit ones. */
 static tn_dtype widest(const tn__call *call, tn_dtype lower)
 {
     tn_dtype wide = lower;
@@ -167,7 +173,7 @@ static tn_dtype widest(const tn__call *call, tn_dtype lower)
     return wide;
 }
 
-/* Is the argument dtype given? */
+/* Returns whether the caller gave an argument of kind dtype. */
 static bool dtype_given(const tn__call *call)
 {
     for (int i = 0; i < call->op->arg_count; i++)
@@ -235,21 +241,26 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
 }
 
 /* ---- converted parameters ---------------------------------------------------
- * A parameter that several calls use is converted once. The cached tensor is
- * valid while the parameter is the same view of the same memory and is unchanged.
- * Its conversion must have been recorded if the call needs that. */
+ * A parameter that several calls use is converted to the half type once. The
+ * converted tensor in the cache is valid while the parameter is the same view
+ * of the same memory and its elements have not been written. A call that is
+ * recorded by autograd needs a converted tensor whose conversion was recorded,
+ * and one that is not recorded needs one whose conversion was not. */
 
+/* An entry of the cache. All three tensors are counted. */
 typedef struct entry {
-    tn_tensor *leaf; /* counted; NULL: an empty slot */
-    tn_tensor *seen; /* counted: the view at that time; holds the storage */
-    tn_tensor *made; /* counted: in the half type */
-    uint32_t version;
-    bool recorded;
+    tn_tensor *leaf;  /* the parameter, or NULL in an unused entry */
+    tn_tensor *seen;  /* an alias of the parameter as it was when it was
+                         converted, which keeps the storage alive */
+    tn_tensor *made;  /* the parameter in the half type */
+    uint32_t version; /* the storage's version when it was converted */
+    bool recorded;    /* autograd recorded the conversion */
 } entry;
 
-/* Of one thread: open addressing, at most half full. */
+/* The cache of one thread: a hash table with linear probing that is at most
+ * half full. */
 typedef struct store {
-    size_t count, room;
+    size_t count, room; /* the numbers of used and of all entries */
     entry *slot;
 } store;
 
@@ -335,7 +346,8 @@ static bool is_current(const entry *e, const tn_tensor *x, tn_dtype dtype,
            tn__shape_equal(seen->ndim, seen->stride, x->ndim, x->stride);
 }
 
-/* x, a leaf, in this dtype. The cache owns it. */
+/* Returns the leaf x converted to dtype, from the cache if it is there. The
+ * cache owns the result. */
 static tn_tensor *stored(tn_tensor *x, tn_dtype dtype)
 {
     store *s = store_get();

@@ -1,6 +1,7 @@
-/* register.c: operators that programs write in C, and the context of their
- * calls. What a context saves moves to the autograd node, if there is one
- * (registered.c in autograd). */
+/* register.c: operators that programs write in C (tn_op_register), and the
+ * contexts that their forward and backward functions get. The tensors that a
+ * context saves move to the autograd node if the call is recorded (registered.c
+ * in autograd). */
 #include <base/error.h>
 #include <base/memory.h>
 #include <ops/engine/define.h>
@@ -8,7 +9,7 @@
 #include <ops/engine/signature.h>
 #include <string.h>
 
-/* An operator with all that its tn_op points to. */
+/* An operator together with everything that its tn_op points to. */
 typedef struct registered {
     tn_op op;
     tn__signature signature;
@@ -92,8 +93,9 @@ tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* Adds result o of forward to the call, as a tensor that is used nowhere
- * else. */
+/* Adds x, result o of forward, to the call. If x is an argument or an earlier
+ * result, an alias of x is added, so that each output is a tensor object of its
+ * own. */
 static tn_status take_result(tn__call *call, int o, tn_tensor *x)
 {
     if (!x)

@@ -1,5 +1,5 @@
-/* registry.c: all operators by name and by number: first those of the table,
- * then those that the program has added. */
+/* registry.c: finds operators by name and by number. The operators of the table
+ * come first, then those that the program has added. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -42,8 +42,8 @@ static const tn_op *user_at(int i)
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* The position of the first alias with this name, or -1. Aliases of one name
- * are adjacent. */
+/* Returns the position of the first alias with this name, or -1. The aliases
+ * are sorted by name. */
 static int first_alias(const char *name)
 {
     int low = 0, high = tn__op_alias_count;
@@ -95,7 +95,8 @@ const tn_op *tn_op_at(int i)
 
 tn_status tn__op_user_add(tn_op *op, const char *who)
 {
-    /* searches the table, and takes the lock to search those added so far */
+    /* tn_op_find also takes the lock, so it is called before the lock is
+     * taken. */
     bool taken = tn_op_find(op->name) != NULL;
     tn__lock_take(&lock);
     taken = taken || user_find_locked(op->name);

@@ -1,4 +1,5 @@
-/* run_kernel.c: calls of KERNEL rows: broadcast, promotion, outputs, launch.
+/* run_kernel.c: runs calls of KERNEL operators: broadcasts the inputs, promotes
+ * their dtypes, makes the outputs and launches the kernel.
  *
  * Most calls are element-wise over contiguous operands of one shape. These take
  * run_flat, which makes the outputs and launches a flat program. It allocates
@@ -13,14 +14,15 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* The operands and numbers of a call, in the order of the arguments. */
+/* The tensors and numbers among the arguments of a call, each in the order of
+ * the arguments. */
 typedef struct operands {
     tn_tensor *tensor[TN__KERNEL_MAX_INPUTS];
     int count;
     const tn_value *number[TN__KERNEL_MAX_PARAMS];
     int number_count;
-    uint64_t key;
-    bool flat; /* contiguous and of one shape */
+    uint64_t key; /* finds the kernel: see TN__KEY_NUMBER */
+    bool flat;    /* all tensors are contiguous and have the same shape */
 } operands;
 
 static bool is_default(const tn_value *v, const tn_value *fallback)
@@ -29,7 +31,7 @@ static bool is_default(const tn_value *v, const tn_value *fallback)
            v->of.i == fallback->of.i;
 }
 
-/* Sorts the values of a call by role. */
+/* Fills *of from the values of a call. */
 static inline tn_status gather(const tn__call *call, operands *of)
 {
     const tn_op *op = call->op;
@@ -153,10 +155,11 @@ static tn_status run_flat(tn__call *call, const operands *of,
 
 /* ---- over a space -------------------------------------------------------- */
 
-/* In PyTorch's promotion a 0-d tensor counts only if its category is higher.
+/* Returns the dtype to which tensor k is converted before the kernel runs. In
+ * PyTorch's promotion the dtype of a 0-d tensor counts only if its category
+ * (bool, integer, float) is higher than that of the tensors with dimensions.
  * The kernel language has no 0-d tensors. So a 0-d tensor of the same category
- * is converted to the dtype of the tensors with dimensions before. Returns the
- * dtype that tensor k must have. */
+ * is converted to the dtype of the tensors with dimensions. */
 static tn_dtype promoted(const operands *of, int k)
 {
     const tn_tensor *x = of->tensor[k];
@@ -174,7 +177,8 @@ static tn_dtype promoted(const operands *of, int k)
     return wide;
 }
 
-/* Calls op again with the 0-d tensors converted. Returns 0 if none needs it. */
+/* Calls the operator again with 0-d tensors converted to their promoted dtype.
+ * Returns 0, without a call, if no tensor needs a conversion. */
 static int run_converted(tn__call *call, const operands *of)
 {
     tn_value value[TN__OP_MAX_ARGS];
@@ -195,8 +199,8 @@ static int run_converted(tn__call *call, const operands *of)
     }
     if (!any)
         return 0;
-    /* The inner call has recorded and owned the results; this one passes them
-     * on. */
+    /* The inner call has recorded its results and given them to the scope. The
+     * outer call only passes them on. */
     call->out_count = tn__op_run(call->op, value, call->op->arg_count,
                                  call->out, TN__OP_MAX_OUTPUTS);
     if (call->out_count < 0) {
@@ -207,7 +211,8 @@ static int run_converted(tn__call *call, const operands *of)
     return TN__DONE;
 }
 
-/* Finds the dimensions of the broadcast shape that are rows. */
+/* Sets bit d of *mask if dimension d of the broadcast shape is a row
+ * dimension. */
 static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
 {
     const tn_op *op = call->op;
@@ -230,23 +235,26 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
             *mask |= 1u << dim;
         }
     } else if (op->rows < 0 && op->cache->def) {
-        *mask = ndim ? 1u << (ndim - 1) : 0; /* of a program's operator: the
-                                                last one */
+        /* An operator made by tn_op_define reduces the last dimension. */
+        *mask = ndim ? 1u << (ndim - 1) : 0;
     } else {
         *mask = (1u << ndim) - 1;
     }
-    *mask &= (1u << ndim) - 1; /* dim 0 of a 0-d tensor */
+    *mask &= (1u << ndim) - 1; /* a 0-d tensor accepts dim 0, which is no
+                                  dimension of its shape */
     return TN_OK;
 }
 
-/* The number of last dimensions of input k that its indices address. */
+/* Returns how many of the last dimensions of input k the kernel addresses by
+ * index. */
 static int indices_of(const tn__kernel *kernel, int k)
 {
     return kernel->input[k].guarded ? 0 : kernel->input[k].index_count;
 }
 
-/* The shape to which the inputs broadcast. Of an input that is read by index,
- * only the dimensions before the indexed ones broadcast. */
+/* Sets *shape to the shape to which the inputs broadcast. The dimensions that
+ * the kernel addresses by index, the last ones of an input, do not take
+ * part. */
 static tn_status broadcast(const tn__call *call, const operands *of,
                            const tn__op_entry *entry, tn__shape *shape)
 {
@@ -277,7 +285,8 @@ static tn_status broadcast(const tn__call *call, const operands *of,
     return TN_OK;
 }
 
-/* An output: a new tensor, or the given one if it has the right shape. */
+/* Returns the tensor for output o: a new tensor, or the tensor that the caller
+ * gave (out=) if it has the right shape. */
 static tn_tensor *output(tn__call *call, int o, tn_device *device,
                          tn_dtype dtype, const tn__shape *shape)
 {
@@ -295,7 +304,8 @@ static tn_tensor *output(tn__call *call, int o, tn_device *device,
     return tn__ref(x);
 }
 
-/* An input with one value for a row must not vary along a row. */
+/* Checks that each input which the kernel declares as one value per row has
+ * size 1 in the row dimensions. */
 static tn_status check_row_inputs(const tn__call *call,
                                   const tn__op_entry *entry, int ndim,
                                   uint32_t mask)
@@ -375,8 +385,8 @@ static tn_status run_space(tn__call *call, const operands *of,
 
 /* ---- in place ------------------------------------------------------------ */
 
-/* Does x have several elements at one address? Only strides of 0, as expand
- * makes them, are considered. A tensor without elements has none. */
+/* Returns whether several elements of x have the same address. Only strides of
+ * 0, as expand makes them, are considered. */
 static bool repeats(const tn_tensor *x)
 {
     bool repeated = false;
@@ -388,10 +398,11 @@ static bool repeats(const tn_tensor *x)
     return repeated;
 }
 
-/* Would writing result o overwrite elements of the operand x before they are
- * read? The same view is safe: each element is read before it is written, and
- * for no other result. It is not safe if inputs are read by index or the result
- * has one value for a row. */
+/* Returns whether writing result o could overwrite elements of the operand x
+ * that are read later. If x and the result are the same view, this is safe:
+ * each element is read just before it is overwritten, and never again. The
+ * exceptions are kernels that read inputs by index and results with one value
+ * per row. */
 static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
                      const tn_tensor *x)
 {
@@ -405,8 +416,9 @@ static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
     return tn__tensor_overlaps(out, x) || (apart && out->offset == x->offset);
 }
 
-/* Checks that there is a given tensor for each result, on the device of the
- * inputs, and that these do not overlap. */
+/* Checks the tensors that the caller gave for the results (out=): there is one
+ * for each result, it is on the device of the inputs, and it overlaps neither
+ * an input nor another result in memory. */
 static tn_status check_into(const tn__call *call, const operands *of,
                             const tn__op_entry *entry)
 {
@@ -454,8 +466,8 @@ static tn_status check_into(const tn__call *call, const operands *of,
     return TN_OK;
 }
 
-/* May a result of dtype `from` be stored as `to`? The category may rise, not
- * fall. */
+/* Returns whether a result of dtype `from` may be stored as dtype `to`. As in
+ * PyTorch, the category (bool, integer, float) must not become lower. */
 static bool can_store(tn_dtype from, tn_dtype to)
 {
     bool from_float = tn_dtype_is_floating(from);

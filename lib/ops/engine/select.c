@@ -1,13 +1,15 @@
-/* select.c: rows whose options choose among several kernels. A select function
- * replaces the row and the values of the call before anything is looked up. So
- * the gradient is recorded for the row that runs. */
+/* select.c: operators whose options choose among several kernels, as
+ * rounding_mode does in div. A select function replaces call->op by another
+ * operator of the table, and the values if necessary, before a kernel is looked
+ * up. So the gradient is recorded for the operator that runs. */
 #include <base/error.h>
 #include <ops/table.h>
 #include <string.h>
 
 static tn_status run_row(tn__call *call, int id)
 {
-    /* Each selected row has the leading arguments of the selecting one. */
+    /* The arguments of the selected operator are the first arguments of the
+     * selecting one. */
     call->op = &tn__op_table[id];
     return tn__run_kernel(call);
 }
@@ -18,8 +20,9 @@ static bool is_half(const tn_value *v)
            (v->of.tensor->dtype == TN_F16 || v->of.tensor->dtype == TN_BF16);
 }
 
-/* Arguments input and other: the integer 0 is no divisor of integers. (The
- * elements of a tensor are checked when they are read.) */
+/* Rejects the integer 0 as divisor of integers. Argument 0 is the dividend,
+ * argument 1 the divisor. If the divisor is a tensor, its elements are checked
+ * when the kernel reads them. */
 static tn_status check_divisor(const tn__call *call)
 {
     const tn_tensor *x = call->value[0].of.tensor;
@@ -37,7 +40,8 @@ tn_status tn__select_divisor(tn__call *call)
     return status < 0 ? status : tn__run_kernel(call);
 }
 
-/* The elements of a tensor are checked when they are read. */
+/* Rejects a negative std. If std is a tensor, its elements are checked when the
+ * kernel reads them. */
 tn_status tn__select_normal(tn__call *call)
 {
     const tn_value *std = &call->value[TN__ARG_NORMAL_STD];
@@ -168,7 +172,9 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
-/* A number gets no gradient, so an equal element keeps all of it. */
+/* Selects the operator for a bound of clamp that is a number. An element that
+ * equals the bound gets the whole gradient, since a number gets none. With a
+ * tensor as bound, input and bound share the gradient of equal elements. */
 static tn_status select_clamp(tn__call *call, int by_number, int inplace)
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)
@@ -188,7 +194,8 @@ tn_status tn__select_clamp_max(tn__call *call)
                         TN__OP_ID_CLAMP_MAX_NUMBER_);
 }
 
-/* Rows softmax and log_softmax: integers need a floating .dtype. */
+/* Runs softmax and log_softmax. An integer input is rejected unless a floating
+ * dtype is given. */
 tn_status tn__select_softmax(tn__call *call)
 {
     const tn_tensor *x = call->value[TN__ARG_SOFTMAX_INPUT].of.tensor;

@@ -1,9 +1,9 @@
 /* signature.c: parses "name(a, b?, n: int = 1; eps: float = 0) -> y, z".
  *
- * generate.awk reads the signatures of the table when Tenon is built. This is
- * for operators that a program registers. Words are ended by a NUL that is
- * written into a copy of the text, so the parser goes from left to right and
- * looks at each character once. */
+ * This parser is for operators that a program registers. The signatures of the
+ * table are read by generate.awk when Tenon is built. The parser works on a
+ * copy of the text and ends each word with a NUL that it writes into the copy.
+ * The character that the NUL has replaced is kept until it has been read. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -15,9 +15,10 @@
 #include <string.h>
 
 typedef struct reader {
-    const char *whole; /* for messages */
-    char *text, *at;
-    char end;          /* the character that a NUL has replaced, at `at` */
+    const char *whole; /* the caller's text, for messages */
+    char *text, *at;   /* the start of the copy, and the next character */
+    char end;          /* the character at `at` that a NUL has replaced, or 0 if
+                          none is replaced */
 } reader;
 
 static tn_status complain(const reader *r, const char *wanted)
@@ -26,7 +27,7 @@ static tn_status complain(const reader *r, const char *wanted)
                     r->whole, (int)(r->at - r->text) + 1, wanted);
 }
 
-/* The next character that is no blank. */
+/* Skips blanks and returns the next character, without reading it. */
 static char look(reader *r)
 {
     while ((r->end ? r->end : *r->at) == ' ') {
@@ -45,7 +46,7 @@ static bool take(reader *r, char c)
     return true;
 }
 
-/* Ends the word that extends to `at`. */
+/* Ends the word before `at` with a NUL. */
 static void end_word(reader *r)
 {
     r->end = *r->at;
@@ -111,7 +112,8 @@ static const char *read_text(reader *r)
     return start;
 }
 
-/* Reads a number in the kind that the argument has. */
+/* Reads a default that is a number and converts it to a kind that the argument
+ * takes. */
 static tn_status read_number(reader *r, tn_op_arg *arg, tn_value *v,
                              tn_dims_list *dims)
 {

@@ -1,11 +1,13 @@
-/* signature.h: parses the signature of an operator at run time. */
+/* signature.h: parses the signature of an operator that a program registers, as
+ * "cube(x, scale: float = 1) -> y". */
 #ifndef TN_LIB_OPS_SIGNATURE_H
 #define TN_LIB_OPS_SIGNATURE_H
 
 #include <ops/engine/ops.h>
 
 typedef struct tn__signature {
-    char *text;  /* owned: names and defaults point into it */
+    char *text;  /* an owned copy of the text. Names and defaults point into
+                    it. */
     const char *name;
     int arg_count, tensor_count, out_count;
     tn_op_arg arg[TN__OP_MAX_ARGS];
@@ -13,8 +15,9 @@ typedef struct tn__signature {
     tn_dims_list dims[TN__OP_MAX_ARGS]; /* a default of kind dims points here */
 } tn__signature;
 
-/* Parses text as lib/ops/README.md describes it, except lists of tensors and of
- * floats. *out must not move while its parts are used. */
+/* Parses text, a signature as lib/ops/README.md describes it, into *out. Lists
+ * of tensors and of floats are not accepted. Pointers in *out point into *out,
+ * so it must not be moved. */
 tn_status tn__signature_parse(const char *text, tn__signature *out);
 
 #endif

@@ -1,8 +1,10 @@
-/* space.c: iteration spaces: operands as strides, dimensions merged, launched.
+/* space.c: builds iteration spaces, as PyTorch's TensorIterator does, and
+ * launches kernels over them. An operand becomes a list of strides. Before a
+ * launch, dimensions are merged where the strides of all operands allow it.
  *
  * Only adjacent dimensions are merged, so the row-major number of a point is
- * the same before and after. So a fault's position can be reported in the
- * caller's coordinates, and a row keeps its order. */
+ * the same before and after. So the position of a fault can be reported in the
+ * caller's coordinates, and the elements of a row keep their order. */
 #include <base/guard.h>
 #include <ops/engine/late.h>
 #include <ops/engine/mistakes.h>
@@ -44,7 +46,9 @@ tn__operand *tn__space_add_bare(tn__space *space, tn_tensor *x)
     return operand;
 }
 
-/* Puts strides, given by dimension of shape, in the order of the space. */
+/* Sets the strides of the operand. stride[d] belongs to dimension d of shape.
+ * They are stored in the order of the space: the outer dimensions, then the row
+ * dimensions. */
 static void place(tn__operand *operand, const tn__shape *shape, uint32_t rows,
                   const int64_t *stride)
 {
@@ -124,9 +128,14 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
     place(tn__space_add_bare(space, out), shape, rows, stride);
 }
 
-/* Do two views have an element in common? Both are boxes in one grid, whose
- * steps are the strides of both. Two columns of a matrix have none in common.
- * Where the steps are no grid the answer is true. */
+/* Returns whether two views of one storage have an element in common. Two
+ * columns of a matrix, for example, have none.
+ *
+ * The strides of both views together are taken as the steps of one grid,
+ * largest first. In this grid each view is a box of size[view][i] points along
+ * step i. at[i] is the position of b's first element in the box of a. The views
+ * are apart if the boxes are. If the steps form no grid, because smaller steps
+ * reach over a larger one, the answer is true. */
 static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)
@@ -142,7 +151,7 @@ static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
                 continue;
             int i = count;
             while (i > 0 && step[i - 1] <= stride)
-                i--; /* steps fall */
+                i--; /* keeps step[] in falling order */
             if (i == count || step[i] != stride) {
                 for (int k = count++; k > i; k--) {
                     step[k] = step[k - 1];
@@ -156,12 +165,13 @@ static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
                 return true;
             size[t][i] = both[t]->shape[d];
         }
-    for (int i = 0; i < count; i++) { /* of b's first element in a's box */
+    for (int i = 0; i < count; i++) {
         at[i] = rest / step[i];
         rest %= step[i];
     }
     bool apart = rest != 0;
-    int64_t reach = rest; /* of the smaller steps: less than this one */
+    int64_t reach = rest; /* the largest distance that steps after i span. In a
+                             grid it is less than step[i]. */
     for (int i = count - 1; i >= 0; i--) {
         if (reach >= step[i])
             return true;
@@ -204,8 +214,8 @@ typedef struct merged {
     int64_t stride[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS][TN_MAX_NDIM];
 } merged;
 
-/* Does dimension d of the space continue the last merged one, for every
- * operand? */
+/* Returns whether dimension d of the space can be merged with the merged
+ * dimension `last`: for every operand, stride[last] = stride[d] * extent[d]. */
 static bool continues(const merged *m, const tn__space *space, int last, int d)
 {
     for (int k = 0; k < space->operand_count; k++)
@@ -239,7 +249,8 @@ static void merge(merged *m, const tn__space *space)
     int at = merge_range(m, space, 0, space->outer_ndim, 0);
     m->outer_ndim = at;
     at = merge_range(m, space, space->outer_ndim, ndim, at);
-    /* A row of one element is still a row. */
+    /* merge_range drops dimensions of size 1. If all row dimensions are
+     * dropped, one is kept, because the kernel expects a row. */
     if (space->row_ndim && at == m->outer_ndim) {
         m->extent[at] = 1;
         for (int k = 0; k < space->operand_count; k++)
@@ -249,9 +260,10 @@ static void merge(merged *m, const tn__space *space)
     m->row_ndim = at - m->outer_ndim;
 }
 
-/* The number of elements of the space. *writes: at least one output element is
- * written. None is if there are no outer elements, or if rows are empty and no
- * output has one value for a row. */
+/* Returns the number of elements of the space. Sets *writes to whether the
+ * kernel writes at least one output element. It writes none if an outer
+ * dimension has size 0, or if rows are empty and no output has one value per
+ * row. */
 static int64_t space_size(const tn__kernel *kernel, const tn__space *space,
                           bool *writes)
 {

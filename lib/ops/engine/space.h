@@ -1,47 +1,60 @@
-/* space.h: lays operands out over an iteration space, one at a time: inputs in
- * the kernel's order, then outputs. */
+/* space.h: builds the iteration space of a kernel (tn__space): its sizes, and
+ * the strides of the operands, as PyTorch's TensorIterator does. Operands are
+ * added one at a time: the inputs in the kernel's order, then the outputs.
+ *
+ * Arguments that the functions share: `shape` is the shape to which the inputs
+ * broadcast, and bit d of `rows` marks its dimension d as a row dimension. */
 #ifndef TN_LIB_OPS_SPACE_H
 #define TN_LIB_OPS_SPACE_H
 
 #include <ops/engine/ops.h>
 
-/* Starts the space of a broadcast shape. The dimensions in `rows` are the row.
- * has_row: the kernel reduces, so there is a row even if rows is 0. */
+/* Starts a space of this shape without operands. If has_row is true, the kernel
+ * reduces or scans: then the space has a row dimension, of size 1, even if
+ * `rows` is 0. */
 void tn__space_begin(tn__space *space, const tn__shape *shape, uint32_t rows,
                      bool has_row);
+/* Returns the number of elements of a row. */
 int64_t tn__space_row_numel(const tn__space *space);
 
-/* Adds the next operand: x, broadcast to shape. */
+/* Adds x, broadcast to shape, as the next operand. */
 void tn__space_add(tn__space *space, const tn__shape *shape, uint32_t rows,
                    tn_tensor *x);
-/* The same for an operand that is read by `indices` indices. They address its
- * last dimensions; the others broadcast. */
+/* Adds x as an operand that the kernel reads by index. The kernel's indices
+ * address the last `indices` dimensions of x. The other dimensions of x
+ * broadcast to shape. */
 void tn__space_add_indexed(tn__space *space, const tn__shape *shape,
                            uint32_t rows, tn_tensor *x, int indices);
-/* The same for an operand that a guard reads (kernel.h). */
+/* Adds x, broadcast to shape, as an operand that the kernel reads through a
+ * guard, which rejects invalid elements (kernel.h). */
 void tn__space_add_guarded(tn__space *space, const tn__shape *shape,
                            uint32_t rows, tn_tensor *x);
-/* Adds an operand of element numbers: in the shape of the whole space, or
- * within the row. */
+/* Adds an offset operand whose value at a point is the row-major number of the
+ * point in shape, or its number within its row if within_row is true. */
 void tn__space_add_number(tn__space *space, const tn__shape *shape,
                           uint32_t rows, bool within_row);
-/* Adds an operand with strides of 0, which the caller sets. */
+/* Adds an operand whose strides are all 0 and returns it, so that the caller
+ * can set its strides. */
 tn__operand *tn__space_add_bare(tn__space *space, tn_tensor *x);
 
-/* The shape of an output: shape without the dimensions of rows, or with size 1
- * in their place. */
+/* Sets *out to shape without the dimensions in `rows`. If keep is true, those
+ * dimensions stay, with size 1. */
 void tn__space_out_shape(const tn__shape *shape, uint32_t rows, bool keep,
                          tn__shape *out);
-/* Adds an output of that shape. */
+/* Adds the tensor `out` as an output. If is_row is true, it has one value per
+ * row and the shape that tn__space_out_shape gives for `rows` and `keep`. Else
+ * it has the shape `shape`. */
 void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
                        bool is_row, bool keep, tn_tensor *out);
 
-/* Checks that a shape has no more elements than an operator can iterate over
- * (size.h). what: the argument, "input"; NULL: the operands together. */
+/* Checks that a shape has no more elements than an operator can iterate over,
+ * 2^56 (size.h). `name` is the operator. `what` is the argument that has this
+ * shape, or NULL if it is the broadcast shape of all operands. */
 tn_status tn__space_check(const char *name, const char *what, int ndim,
                           const int64_t *shape);
 
-/* Do the two share memory, other than as the same view? */
+/* Returns whether the two tensors share an element in memory without being the
+ * same view. */
 bool tn__tensor_overlaps(const tn_tensor *written, const tn_tensor *read);
 
 #endif

@@ -1,5 +1,5 @@
-/* values.c: checks the values of a call, converts them to the kinds of the
- * arguments, and reads them. */
+/* values.c: checks the values of a call and converts them to the kinds that the
+ * arguments take. Also has the functions that read values of several kinds. */
 #include <base/error.h>
 #include <math.h>
 #include <ops/engine/mistakes.h>
@@ -29,8 +29,8 @@ tn_value tn__value_number_of(double x)
     return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_FLOAT, {.f = x}};
 }
 
-/* Converts a value to one of the kinds that arg takes. Returns false if that is
- * not possible. dims is memory for a list. */
+/* Converts a value to one of `kinds`, a bit for each kind. Returns false if
+ * that is not possible. dims is memory for a list. */
 static bool convert(tn_value *v, uint32_t kinds, tn_dims_list *dims)
 {
     if (kinds >> v->kind & 1)
@@ -113,7 +113,8 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
         *v = op->fallback[i];
         if (v->kind != TN_VALUE_NONE)
             return TN_OK;
-        /* A value that could not be made must not count as an absent one. */
+        /* While an error is pending, an absent value may be the NULL of a
+         * function that failed. It must not count as left out. */
         if (arg->optional)
             return tn__error_pending() ? tn__fail_left_out(op, i) : TN_OK;
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is missing", op->name,

@@ -1,6 +1,7 @@
-/* find.c: searching, counting and selecting by value. The size of some results
- * depends on the data: then a count is read back from the device, and nothing
- * else. */
+/* find.c: operators that search, count and select by value (PyTorch's nonzero,
+ * masked_select, unique, equal, combinations and others). The size of some
+ * results depends on the data. Then a count is read back from the device, and
+ * nothing else. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
@@ -17,15 +18,19 @@ static tn_tensor *as_list(tn_tensor *x)
 
 /* ---- indices of elements ------------------------------------------------- */
 
-/* Mask elements are ranked in rows of RANK_ROW, the last row padded with false.
- * A prefix sum over all elements would be one chain of additions. Those of rows
- * are independent and fit into int32. */
+/* The rank of each element of a mask: the number of true elements up to it. The
+ * mask is reshaped to rows of RANK_ROW elements, of which the last is padded
+ * with false. The rank is within + before. A prefix sum over all elements would
+ * be one chain of additions, while the sums of the rows are independent and fit
+ * into int32. */
 enum { RANK_ROW = 1024 };
 typedef struct ranks {
-    tn_tensor *mask;
-    tn_tensor *within; /* number of true elements in the row up to each */
-    tn_tensor *before; /* number in all earlier rows: a column of int64 */
-    int64_t count;     /* number of elements */
+    tn_tensor *mask;   /* mask[rows][RANK_ROW] */
+    tn_tensor *within; /* within[rows][RANK_ROW]: the number of true elements of
+                          the row up to each element */
+    tn_tensor *before; /* before[rows][1], int64: the number of true elements in
+                          all earlier rows */
+    int64_t count;     /* the number of elements without the padding */
 } ranks;
 
 static bool rank_rows(ranks *r, tn_tensor *mask)
@@ -47,7 +52,8 @@ static bool rank_rows(ranks *r, tn_tensor *mask)
     return r->before != NULL;
 }
 
-/* The number of true elements up to each element of mask, as a 1-d tensor. */
+/* Returns the number of true elements up to each element of mask, as a 1-d
+ * tensor. */
 static tn_tensor *rank_of_each(tn_tensor *mask)
 {
     ranks r;
@@ -56,8 +62,9 @@ static tn_tensor *rank_of_each(tn_tensor *mask)
     return tn_narrow(as_list(tn_add(r.before, r.within)), 0, 0, r.count);
 }
 
-/* Writes the number of each true element to its position in places. places has
- * one extra position for false elements and for those beyond its size. */
+/* Writes the number of each true element of the mask into `places`, in order.
+ * The last element of `places` is extra: the numbers of false elements, and of
+ * true elements that do not fit, go there. */
 static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
 {
     if (!places)
@@ -75,7 +82,7 @@ static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
     return tn_narrow(places, 0, 0, size);
 }
 
-/* Element numbers in a stable order that puts true elements first. */
+/* Returns the numbers of the true elements of mask, in ascending order. */
 static tn_tensor *true_numbers(tn_tensor *mask)
 {
     tn_tensor *list = mask ? as_list(mask) : NULL, *out[2];
@@ -93,7 +100,8 @@ static tn_tensor *true_numbers(tn_tensor *mask)
                : out[1];
 }
 
-/* The coordinate along dim of elements given by flat indices into x's shape. */
+/* Returns the coordinate along dim of the elements with these row-major numbers
+ * in a tensor of this shape. */
 static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
                              int dim)
 {
@@ -107,7 +115,8 @@ static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
     return number ? tn__row(TN__OP_ID_COORDINATE, value, 3) : NULL;
 }
 
-/* One row of coordinates for each flat index. */
+/* Returns the coordinates in x of the elements with these row-major numbers,
+ * one row for each element. */
 static tn_tensor *coordinates(tn_tensor *number, const tn_tensor *x)
 {
     tn_tensor *column[TN_MAX_NDIM];
@@ -140,7 +149,7 @@ tn_status tn__run_nonzero(tn__call *call)
         return tn_error_code();
     if (!tn__call_int(call, TN__ARG_NONZERO_AS_TUPLE))
         return tn__give(call, coordinates(number, x));
-    if (x->ndim == 0) /* as a 1-d tensor with one element */
+    if (x->ndim == 0) /* counts as a 1-d tensor with one element */
         return tn__give(call, number);
     for (int d = 0; d < x->ndim; d++) {
         tn_status status =
@@ -219,7 +228,8 @@ static tn_status check_mask(const char *name, const tn_tensor *mask)
                     "tn_to_dtype", name, tn_dtype_name(mask->dtype));
 }
 
-/* Broadcasts input and mask, the first two arguments. */
+/* Stores input and mask, the first two arguments, broadcast to a common shape,
+ * in both[]. */
 static tn_status broadcast(const tn__call *call, tn_tensor **both)
 {
     tn_tensor *const given[] = {tn__call_tensor(call, 0),
@@ -271,8 +281,8 @@ tn_status tn__run_masked_scatter(tn__call *call)
 
 /* ---- distinct elements --------------------------------------------------- */
 
-/* The slices of x along dim as rows of a matrix. Without slices, each element
- * is a row. */
+/* Returns a matrix whose rows are the slices of x along dim. If `slices` is
+ * false, the rows are the elements of x. */
 static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)
 {
     if (!slices)
@@ -282,14 +292,14 @@ static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)
     return tn_reshape(first, tn_dims(count, count ? x->numel / count : 0));
 }
 
-/* Sorts rows by their first element, then by their second, and so on, with
- * stable sorts from the last column on. Returns the order; *rows become the
- * sorted rows. */
+/* Sorts the rows of a matrix by their first element, then by their second, and
+ * so on, with stable sorts that begin with the last column. Replaces *rows by
+ * the sorted matrix and returns the order: the old number of each row. */
 static tn_tensor *order_of_rows(tn_tensor **rows)
 {
     int64_t count = (*rows)->shape[0], columns = (*rows)->shape[1];
     tn_tensor *order = NULL;
-    if (columns == 1) { /* one sort returns both */
+    if (columns == 1) { /* one sort returns the rows and the order */
         *rows = tn_sort(tn_select(*rows, 1, 0), 0, false, &order);
         *rows = tn_reshape(*rows, tn_dims(count, 1));
         return *rows ? order : NULL;
@@ -310,7 +320,8 @@ static tn_tensor *order_of_rows(tn_tensor **rows)
     return *rows ? order : NULL;
 }
 
-/* Does each row differ from the one before? The first one does. */
+/* Returns for each row whether it differs from the row before it. The first row
+ * counts as different. */
 static tn_tensor *row_starts(tn_tensor *rows)
 {
     int64_t count = rows->shape[0];
@@ -323,14 +334,14 @@ static tn_tensor *row_starts(tn_tensor *rows)
     return tn_cat(parts, 2, 0);
 }
 
-/* The options of unique: slices along dim or single elements, and what else is
- * returned. */
+/* The options of unique. `slices` says that slices along dim are compared, not
+ * elements. `inverse` and `counts` say which other results are returned. */
 struct uniques {
     bool slices, inverse, counts;
     int dim;
 };
 
-/* The values: input's elements or slices at these numbers. */
+/* Returns the elements of x, or the slices along u->dim, with these numbers. */
 static tn_tensor *chosen(tn_tensor *x, const struct uniques *u,
                          tn_tensor *number)
 {
@@ -387,9 +398,9 @@ static tn_status give_unique(tn__call *call, tn_tensor *x,
     return status;
 }
 
-/* Integers in a small range are counted, not sorted: those that occur, in
- * order, are the result. Is the range small enough? Then low is its start and
- * size its length. */
+/* Returns whether x holds integers in so small a range that unique counts them
+ * instead of sorting: the result is then the integers of the range that occur.
+ * Sets *low to the start of the range and *size to its length. */
 static bool is_small_range(tn_tensor *x, int64_t *low, int64_t *size)
 {
     enum { LEAST = 64 };
@@ -400,7 +411,7 @@ static bool is_small_range(tn_tensor *x, int64_t *low, int64_t *size)
     *low = tn_item_int(tn_aminmax(x, &greatest));
     int64_t high = tn_item_int(greatest);
     if (*low >= 0 && high < x->numel)
-        *low = 0; /* unchanged */
+        *low = 0; /* then x is used as it is, without subtracting low */
     return !__builtin_sub_overflow(high, *low, size) && *size < x->numel &&
            ++*size;
 }
@@ -488,7 +499,8 @@ tn_status tn__run_equal(tn__call *call)
 
 /* ---- combinations ---- */
 
-/* The number of ways to choose r of n, or -1 if it is too large. */
+/* Returns the number of ways to choose r of n elements, or -1 if it is too
+ * large. */
 static int64_t binomial(int64_t n, int64_t r)
 {
     int64_t ways = 1;
@@ -503,7 +515,9 @@ static int64_t binomial(int64_t n, int64_t r)
     return ways;
 }
 
-/* The numbers of the chosen elements, in the order of the rows. */
+/* Writes the numbers of the elements of each combination, r numbers in number[]
+ * for each of the `ways` combinations. `again` allows an element to be chosen
+ * several times. */
 static void write_combinations(int64_t *number, int64_t ways, int64_t n,
                                int64_t r, bool again)
 {
@@ -521,7 +535,8 @@ static void write_combinations(int64_t *number, int64_t ways, int64_t n,
     }
 }
 
-/* The chosen elements depend only on sizes, so the host computes them. */
+/* Returns all combinations of r elements of a 1-d tensor. Which elements are
+ * chosen depends only on sizes, so the host computes their numbers. */
 tn_status tn__run_combinations(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_COMBINATIONS_INPUT);
@@ -543,8 +558,8 @@ tn_status tn__run_combinations(tn__call *call)
     if (ways < 0 || __builtin_mul_overflow(ways, tn__size_mul(8, r), &bytes))
         return tn__fail(TN_ERR_ARGUMENT, "combinations: {r:}%lld of %lld "
                         "elements are too many", (long long)r, (long long)n);
-    /* Allocated before the host memory is filled, as the device may have too
-     * little. */
+    /* The device memory is allocated before the host memory is filled, because
+     * the device may have too little. */
     tn_tensor *taken = tn_empty(tn_dims(bytes / 8), .dtype = TN_I64,
                                 .device = x->storage->device);
     int64_t *number = taken ? tn__alloc((size_t)bytes) : NULL;

@@ -1,6 +1,7 @@
-/* index.c: gathers: indexed loads. In the iteration space the indexed operand
- * has stride 0 along the dimension of the index, and the index operand has its
- * own stride. */
+/* index.c: operators that read elements by index (PyTorch's gather, take,
+ * index_select, embedding and others), by one kernel: x[i]. In its iteration
+ * space the operand x has stride 0 along the indexed dimension, where the index
+ * says which element is read. */
 #include <ops/index/index.h>
 
 tn_status tn__index_check_dtype(const char *name, const char *argument,
@@ -13,7 +14,8 @@ tn_status tn__index_check_dtype(const char *name, const char *argument,
                     tn_dtype_name(index->dtype));
 }
 
-/* The kernel of a formula whose inputs are an indexed tensor and its index. */
+/* Returns the kernel of a formula whose inputs are an indexed tensor x and its
+ * index. */
 static const tn__kernel *indexed(tn__formula *formula, const tn_tensor *x,
                                  const tn_tensor *index)
 {
@@ -21,13 +23,15 @@ static const tn__kernel *indexed(tn__formula *formula, const tn_tensor *x,
     return tn__formula_kernel(formula, dtype);
 }
 
-/* out[p] = x[coordinates, index at p] */
+/* A gather: out[p] is the element of x whose coordinate along dim is index[p].
+ * Its other coordinates follow from p by x_stride. */
 typedef struct gather {
     const char *name, *argument; /* names of the operator and of its index
                                     argument */
     tn_tensor *x, *index;
     int dim;                     /* the dimension of x that is indexed */
-    /* Over the dimensions of out. x_stride is 0 along the indexed dimension. */
+    /* The strides of x and of index along the dimensions of out. x_stride is 0
+     * along the indexed dimension. */
     const int64_t *x_stride, *index_stride;
 } gather;
 
@@ -36,8 +40,8 @@ static tn_status gather_into(const gather *g, tn_tensor *out)
     static tn__formula take = TN__FORMULA("take(x, i) = x[i]");
     const tn_tensor *x = g->x;
     if (TN__UNLIKELY(out->numel == 0 && g->index->numel != 0))
-        /* slices without elements are never read, so the indices are checked
-         * here */
+        /* If x has no elements, the kernel reads nothing, so the indices are
+         * checked here. */
         return tn__check_indices(tn__op_outer(g->name), g->argument, -1,
                                  g->index, 0, x->shape[g->dim]);
     const tn__kernel *kernel = indexed(&take, x, g->index);
@@ -202,8 +206,8 @@ tn_status tn__run_embedding(tn__call *call)
     return gather_into(&g, out);
 }
 
-/* A factor for each row of w, so that its norm is at most max_norm. It is 1 for
- * rows that index does not name. */
+/* Returns a factor for each row of w that reduces the p-norm of the row to at
+ * most max_norm. The factor is 1 for rows that index does not name. */
 static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
                              double p)
 {
@@ -223,8 +227,9 @@ static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
     return tn_unsqueeze(scale, 1);
 }
 
-/* The scaling is not recorded: as in PyTorch, gradients are taken at the scaled
- * rows. */
+/* Scales the rows of weight that are looked up to a norm of at most max_norm,
+ * in place. Autograd does not record it: as in PyTorch, gradients are those at
+ * the scaled rows. */
 tn_status tn__run_embedding_renorm(tn__call *call)
 {
     tn_tensor *index = tn__call_tensor(call, TN__ARG_EMBEDDING_RENORM_INPUT);

@@ -1,17 +1,19 @@
-/* index.h: checks of index tensors for gathers and scatters. */
+/* index.h: checks of index tensors for operators that read or write elements by
+ * index. */
 #ifndef TN_LIB_OPS_INDEX_H
 #define TN_LIB_OPS_INDEX_H
 
 #include <ops/engine/native.h>
 
-/* Requires an integer dtype; otherwise TN_ERR_DTYPE. */
+/* Checks that index has an integer dtype. Fails with TN_ERR_DTYPE otherwise. */
 tn_status tn__index_check_dtype(const char *name, const char *argument,
                                 const tn_tensor *index);
-/* Requires index to be no larger than `other` in all dimensions except dim. */
+/* Checks that index is no larger than `other` in all dimensions except dim. */
 tn_status tn__index_check_shape(const char *name, const tn_tensor *index,
                                 const char *other_name, const tn_tensor *other,
                                 int dim);
-/* A 0-d tensor counts as 1-d where a dimension is named. */
+/* Returns x, or a view of shape (1) if x is 0-d. Operators with an argument dim
+ * treat a 0-d tensor like this. */
 tn_tensor *tn__at_least_1d(tn_tensor *x);
 
 #endif

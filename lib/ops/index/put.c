@@ -1,5 +1,7 @@
-/* put.c: indexing with several tensors, and copies with indexed elements
- * replaced or reduced, composed of gather and scatter. */
+/* put.c: indexing with several index tensors (x[i, j] in PyTorch, index_put),
+ * and copies of a tensor in which indexed elements are replaced or reduced
+ * (index_fill, index_add, scatter_reduce and others), composed of gather and
+ * scatter. */
 #include <float.h>
 #include <math.h>
 #include <ops/engine/native.h>
@@ -9,8 +11,8 @@ static tn_tensor *as_list(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* Broadcasts index, which names slices along dim, to the elements of those
- * slices of x. */
+/* Expands index, a 1-d tensor that names slices of x along dim, to one index
+ * for each element of these slices. */
 static tn_tensor *for_elements(tn_tensor *index, const tn_tensor *x, int dim)
 {
     if (!index)
@@ -49,8 +51,9 @@ tn_status tn__run_put(tn__call *call)
 
 /* ---- by several indices ---- */
 
-/* Adds an index to the list. A bool index becomes one coordinate tensor for
- * each of its dimensions. */
+/* Appends an index tensor to list, which has `count` elements, and returns the
+ * new number. A bool index becomes one index tensor for each of its
+ * dimensions. */
 static int add_index(tn_tensor *index, tn_tensor **list, int count)
 {
     tn_tensor *parts[TN_MAX_NDIM];
@@ -64,7 +67,7 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
     return found < 0 ? found : count + found;
 }
 
-/* Checks index number k for the dimensions of x from dim on. */
+/* Checks index tensor k, which applies to the dimensions of x from dim on. */
 static tn_status check_within(const char *name, tn_tensor *index, int k,
                               const tn_tensor *x, int dim)
 {
@@ -82,7 +85,7 @@ static tn_status check_within(const char *name, tn_tensor *index, int k,
                              x->shape[dim]);
 }
 
-/* The number of dimensions of x that the indices replace. */
+/* Returns the number of dimensions of x to which the index tensors apply. */
 static int dims_taken(tn_tensor *const *index, int count)
 {
     int taken = 0;
@@ -91,8 +94,8 @@ static int dims_taken(tn_tensor *const *index, int count)
     return taken;
 }
 
-/* The flat numbers of the slices of the first dimensions of x that the indices
- * name together. */
+/* Returns the row-major numbers, over the first dimensions of x, of the slices
+ * that the index tensors select together. */
 static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
                                 tn_tensor *const *index, int count)
 {
@@ -165,8 +168,8 @@ tn_status tn__run_index_put(tn__call *call)
                   x));
 }
 
-/* The dimensions of x that the indices apply to, in ascending order, and their
- * number. */
+/* Stores the dimensions of x to which the index tensors apply in taken[], in
+ * ascending order, and returns their number. */
 static int dims_indexed(const tn__call *call, const tn_tensor *x,
                         int64_t *taken)
 {
@@ -199,9 +202,10 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
     return count;
 }
 
-/* x[.., index, .., index ..]: moves the indexed dimensions to the front and
- * merges them. The dimensions of the result go back to their place if the
- * indexed ones were adjacent. */
+/* Computes x[..., index, ..., index, ...]: moves the indexed dimensions to the
+ * front, merges them, and selects slices. If the indexed dimensions were
+ * adjacent, the dimensions that replace them are moved back to where those
+ * were. */
 tn_status tn__run_index(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_INDEX_INPUT);
@@ -272,8 +276,8 @@ tn_status tn__run_index_fill(tn__call *call)
     int64_t size = list->shape[dim];
     tn__call_set_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
     tn_tensor *all = for_elements(tn__from_front(index, size), list, dim);
-    /* Uses a mask: an index that is given twice fills once, so the gradient of
-     * value counts each element once. */
+    /* The indices become a mask, so that the gradient of `value` counts each
+     * element once, even if an index is given twice. */
     tn_tensor *mask = tn_zeros_like(list, .dtype = TN_BOOL);
     mask = tn_scatter_scalar(mask, dim, all, true);
     const tn_value args[] = {tn__value_tensor(list), tn__value_tensor(mask),
@@ -284,7 +288,7 @@ tn_status tn__run_index_fill(tn__call *call)
 
 /* ---- reductions ---------------------------------------------------------- */
 
-/* The neutral element of a reduction. */
+/* Returns the neutral element of a reduction, as 0 for a sum. */
 static tn_scalar identity(const char *reduce, tn_dtype dtype)
 {
     bool whole = !tn_dtype_is_floating(dtype), least = reduce[2] == 'a';
@@ -302,7 +306,7 @@ static tn_scalar identity(const char *reduce, tn_dtype dtype)
 static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                           tn_tensor *source, bool with_own)
 {
-    /* A 1 that is expanded: scatter copies its input. */
+    /* The ones are one element, expanded, since scatter copies its input. */
     tn_tensor *one = tn_ones((tn_dims_list){0}, .dtype = x->dtype,
                              .device = x->storage->device);
     tn_tensor *own = tn_expand_as(one, x);
@@ -317,7 +321,8 @@ static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                                           : tn_floor_divide(sum, count);
 }
 
-/* scatter_reduce and index_reduce, with an index for each element. */
+/* Computes scatter_reduce: x with the elements of source reduced into it, each
+ * at its index along dim. with_own says that the elements of x take part. */
 static tn_tensor *reduced(const char *name, tn_tensor *x, int dim,
                           tn_tensor *index, tn_tensor *source,
                           const char *reduce, bool with_own)

@@ -1,5 +1,6 @@
-/* scatter.c: elements written at indices, or reduced into the elements
- * there. */
+/* scatter.c: operators that write elements at indices, or reduce them into the
+ * elements there (PyTorch's scatter, scatter_add, scatter_reduce), by the
+ * device's primitive scatter. */
 #include <device/work.h>
 #include <ops/engine/late.h>
 #include <ops/index/index.h>
@@ -14,8 +15,9 @@ static tn_strided strided(const tn_tensor *x)
     return view;
 }
 
-/* If the destination is empty, every index is wrong. Reports the first one: an
- * expanded index may have more elements than can be searched. */
+/* Reports an index error if the destination is empty, so that every index is
+ * wrong. The message names the first index, since an expanded index tensor may
+ * have more elements than can be searched. */
 static tn_status fail_no_place(const char *name, const tn_tensor *index)
 {
     tn_tensor *first = tn__tensor_view(index, index->dtype, 0, NULL, NULL,
@@ -34,7 +36,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     tn_status status = tn__index_check_dtype(name, "index", index);
     if (status < 0)
         return status;
-    if (index->dtype != TN_I64) /* the dtype that the primitive requires */
+    if (index->dtype != TN_I64) /* the primitive takes no other dtype */
         index = tn_to_dtype(index, TN_I64);
     if (!index)
         return tn_error_code();
@@ -64,7 +66,8 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
                                 .dst_extent = dst->shape[dim],
                                 .dst = strided(dst), .index = strided(index),
                                 .src = strided(src ? src : one)};
-        args.src.ndim = index->ndim; /* one element: strides 0 */
+        args.src.ndim = index->ndim; /* a single source element has strides of
+                                        0 */
         for (int d = 0; d < index->ndim; d++)
             args.extent[d] = index->shape[d];
         tn_fault fault = {.size = sizeof fault};
@@ -82,7 +85,8 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     return status;
 }
 
-/* A contiguous copy of x to scatter into. One reference. */
+/* Returns a contiguous copy of x, into which elements are then scattered. The
+ * caller owns one reference. */
 static tn_tensor *copy_of(tn_tensor *x, const char *name)
 {
     tn_tensor *copy = tn__tensor_new(x->storage->device, x->dtype, x->ndim,
@@ -94,7 +98,7 @@ static tn_tensor *copy_of(tn_tensor *x, const char *name)
     return copy;
 }
 
-/* scatter and scatter_add have the same arguments. */
+/* Runs scatter and scatter_add, which have the same arguments. */
 static tn_status run_scatter(tn__call *call, uint32_t reduce)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SCATTER_INPUT);

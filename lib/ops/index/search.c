@@ -1,10 +1,12 @@
-/* search.c: binary search in sorted rows, and histograms. */
+/* search.c: binary search in sorted rows (PyTorch's searchsorted and
+ * bucketize), and histograms (bincount, histc, histogram). */
 #include <math.h>
 #include <ops/engine/native.h>
 
 /* ---- searches ---- */
 
-/* The number of halvings of a range of `size` until one position is left. */
+/* Returns how often a range of `size` positions must be halved until one is
+ * left. */
 static int64_t rounds_for(int64_t size)
 {
     int64_t rounds = 1;
@@ -13,8 +15,10 @@ static int64_t rounds_for(int64_t size)
     return rounds;
 }
 
-/* A round after the end of the search finds the element at hi again. Behind the
- * row, that is its last element, and lo goes one too far. */
+/* The kernel of a binary search for v in s, with a fixed number of rounds. Once
+ * lo = hi, a further round reads the element at hi again and changes nothing.
+ * The exception is hi = n, where the round reads the last element and may
+ * increase lo to n + 1. So the result is min(lo, n). */
 #define SEARCH(up)                                                            \
     TN__FORMULA("search(s, v; n: i64, rounds: i64) = "                        \
                 "let (lo, hi) = loop(k < rounds; lo = i64(0), hi = n)"        \
@@ -56,7 +60,9 @@ tn_status tn__run_search_rows(tn__call *call)
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
     tn__operand *from = tn__space_add_bare(&space, s);
-    for (int d = 0; d < last; d++) /* a 1-d sequence has no rows */
+    /* A 1-d sequence keeps stride 0 in these dimensions: all values search the
+     * same row. */
+    for (int d = 0; d < last; d++)
         from->stride[d] = s->stride[d];
     from->index_stride[0] = s->stride[last];
     from->index_extent[0] = s->shape[last];
@@ -69,7 +75,8 @@ tn_status tn__run_search_rows(tn__call *call)
                              name);
 }
 
-/* Argument i as a tensor: a number becomes a 0-d tensor. */
+/* Returns argument i as a tensor. A number becomes a 0-d tensor on the device
+ * of `like`. */
 static tn_tensor *tensor_of(const tn__call *call, int i, const tn_tensor *like)
 {
     const tn_value *value = &call->value[i];
@@ -97,7 +104,8 @@ static tn_status give_places(tn__call *call, tn_tensor *rows, tn_tensor *x,
     return tn__give(call, narrow ? tn_to_dtype(place, TN_I32) : place);
 }
 
-/* rows is 1-d, or has x's shape except for the last dimension. */
+/* Checks that `rows` is 1-d, or has the shape of x except for the last
+ * dimension. */
 static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
 {
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
@@ -182,8 +190,8 @@ tn_status tn__run_isin(tn__call *call)
 
 /* ---- counts ---- */
 
-/* The number of occurrences of each integer in [0, size) in place, or the sum
- * of their weights. */
+/* Returns how often each integer in [0, size) occurs in `place`, or the sum of
+ * the weights of its occurrences if weight is not NULL. */
 static tn_tensor *count_places(tn_tensor *place, tn_tensor *weight,
                                tn_dtype dtype, int64_t size)
 {
@@ -239,7 +247,8 @@ tn_status tn__run_bincount(tn__call *call)
                                        size > least ? size : least));
 }
 
-/* The minimum and maximum of input, if no range is given. */
+/* Sets *low and *high to the minimum and maximum of x. They stay as they are if
+ * x has no elements. */
 static tn_status range_of(tn_tensor *x, double *low, double *high)
 {
     if (x->numel == 0)
@@ -254,8 +263,9 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
                     "a {range}", tn__op_outer("histogram"), *low, *high);
 }
 
-/* The number of elements, or the sum of their weights, in each bin. An element
- * outside all bins has place `bins`. */
+/* Returns the number of elements in each bin, or the sum of their weights.
+ * `place` is the bin of each element, or `bins` for an element outside of all
+ * bins. */
 static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
                              tn_dtype dtype)
 {
@@ -263,7 +273,8 @@ static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
                                   tn__size_add(bins, 1)), 0, 0, bins);
 }
 
-/* Counts elements between edges. The last edge is inclusive. */
+/* Returns the number of elements of x, or the sum of their weights, between
+ * adjacent edges. The last edge is inclusive. */
 static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
                                 tn_tensor *weight)
 {
@@ -280,7 +291,8 @@ static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
                       weight, edges->dtype);
 }
 
-/* The range is rounded to x's dtype too. */
+/* Returns the number of elements of x in each of `bins` equal bins of the range
+ * [low, high]. As in PyTorch, the range is rounded to the dtype of x. */
 static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
                                int64_t bins)
 {
@@ -340,7 +352,8 @@ tn_status tn__run_histc(tn__call *call)
     return tn__give(call, count_evenly(x, low, high, bins));
 }
 
-/* Returns hist and edges. The weights are those of input's elements. */
+/* Adds the outputs hist and edges to the call. weight has a weight for each
+ * element of x, and may be NULL. */
 static tn_status give_histogram(tn__call *call, tn_tensor *x, tn_tensor *edges,
                                 tn_tensor *weight, bool density)
 {
@@ -381,7 +394,7 @@ tn_status tn__run_histogram(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "histogram: {bins} is %lld",
                         (long long)bins);
     if (range->kind == TN_VALUE_NONE) {
-        high = 1; /* the range for an empty input */
+        high = 1; /* an empty input gets the range [0, 1] */
         status = range_of(x, &low, &high);
     } else if (range->count != 2) {
         status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} has %d numbers, "

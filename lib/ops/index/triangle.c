@@ -1,5 +1,5 @@
-/* triangle.c: kernels that compare the coordinates of an element: triangles of
- * matrices, and one-hot rows. */
+/* triangle.c: operators whose kernels compare the coordinates of an element:
+ * the triangles of matrices (PyTorch's tril and triu) and one_hot. */
 #include <ops/engine/native.h>
 
 static tn_status run_triangle(tn__call *call, tn__formula *formula)

@@ -1,4 +1,5 @@
-/* eigen.c: the `host` rows of eigenvalues and singular values. */
+/* eigen.c: eigenvalues of symmetric matrices and singular values (PyTorch's
+ * linalg.eigh, eigvalsh, svd and svdvals) by LAPACK on the host. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -6,8 +7,8 @@
 
 /* ---- eigenvalues of symmetric matrices ----------------------------------- */
 
-/* Multiplies the lower triangle of matrix k by `by`. Returns the largest
- * absolute value before that, or NaN if there is one. */
+/* Multiplies the lower triangle of matrix k of a by `by`. Returns the largest
+ * absolute value of the result, or NaN if an element is NaN. */
 static double scale(const tn__staged *a, int64_t k, double by)
 {
     void *matrix = tn__staged_at(a, k);
@@ -29,9 +30,10 @@ static double scale(const tn__staged *a, int64_t k, double by)
     return most;
 }
 
-/* The factor for a matrix with this largest absolute value, so that squares
- * neither overflow nor underflow: the bounds of LAPACK's syevd. As there, the
- * factor is 0 for infinities, which makes all values NaN. */
+/* Returns the factor by which a matrix with this largest absolute value is
+ * scaled, so that squares neither overflow nor underflow. The bounds are those
+ * of LAPACK's syevd. As in syevd, the factor is 0 for infinities, which makes
+ * all values NaN. */
 static double scale_for(double most, bool single)
 {
     double low = sqrt(single ? FLT_MIN / FLT_EPSILON : DBL_MIN / DBL_EPSILON);
@@ -40,7 +42,7 @@ static double scale_for(double most, bool single)
     return most > 1 / low ? 1 / low / most : 1;
 }
 
-/* Allocates the workspace of the calls below. */
+/* Allocates the workspace of the LAPACK calls in eigh_all. */
 static tn_status eigh_workspace(tn__job *j, int *room, int *ints)
 {
     int n = j->a.rows, ask = -1;
@@ -60,8 +62,9 @@ static tn_status eigh_workspace(tn__job *j, int *room, int *ints)
     return status < 0 ? status : tn__job_ints(&j->iwork, *ints);
 }
 
-/* LAPACK's syevd without its last step: a = Q T Q^T, the eigenvectors z of the
- * tridiagonal T, then Q z. */
+/* Computes eigenvalues and eigenvectors by the steps of LAPACK's syevd, except
+ * that the last step is tn__reflect: a = Q T Q^T, then the eigenvectors z of
+ * the tridiagonal T, then Q z. */
 static tn_status eigh_all(tn__job *j, tn__staged *z)
 {
     int n = j->a.rows, room = 0, ints = 0;
@@ -116,8 +119,8 @@ static tn_status eigh(tn__call *call, bool vectors)
     if (strlen(uplo) != 1 || !strchr("LlUu", uplo[0]))
         return tn__fail(TN_ERR_ARGUMENT, "%s: {UPLO} \"%s\" is neither \"L\" "
                         "nor \"U\"", call->op->name, uplo);
-    bool upper = strchr("Uu", uplo[0]) != NULL; /* it is the lower triangle of
-                                                   A^T */
+    /* The upper triangle of A is the lower triangle of A^T. */
+    bool upper = strchr("Uu", uplo[0]) != NULL;
     tn__job j;
     tn__staged z = {0};
     tn_status status =
@@ -155,7 +158,7 @@ tn_status tn__run_linalg_eigvalsh(tn__call *call)
 
 /* ---- singular values ----------------------------------------------------- */
 
-/* Are all elements finite? LAPACK may not return otherwise. */
+/* Returns whether all elements are finite. If not, LAPACK may not return. */
 static bool is_finite(const tn__staged *s)
 {
     size_t count = (size_t)s->batch * (size_t)s->rows * (size_t)s->columns;
@@ -168,7 +171,8 @@ static bool is_finite(const tn__staged *s)
     return true;
 }
 
-/* u with `columns` of one factor and vt with `rows` of the other. */
+/* Computes the singular value decompositions of all matrices in j->a: the
+ * values in s, the left vectors in u, and the right vectors in vt. */
 static tn_status svd_all(tn__job *j, const char *text, tn__staged *s,
                          tn__staged *u, tn__staged *vt)
 {

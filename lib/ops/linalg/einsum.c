@@ -1,15 +1,19 @@
-/* einsum.c: sums of products over dimensions, as matrix products: two operands
- * at a time, from left to right. */
+/* einsum.c: sums of products over dimensions (PyTorch's einsum, tensordot and
+ * multi_dot). einsum multiplies two operands at a time, from left to right,
+ * each time as one matrix product. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* The label of a dimension: the number of a letter, or LETTERS + the number of
+/* A label says which dimensions belong together. It is the number of a letter
+ * of the equation, or LETTERS + k for the dimension of "..." that has k more
  * dimensions of "..." behind it. */
 enum { LETTERS = 52, LABELS = LETTERS + TN_MAX_NDIM };
 
+/* An operand: a tensor and the labels of its dimensions. */
 typedef struct term {
     tn_tensor *x;
-    int label[TN_MAX_NDIM]; /* of each dimension of x, all different */
+    int label[TN_MAX_NDIM]; /* label[d] is the label of dimension d. After
+                               take_diagonals, all are different. */
 } term;
 
 static int letter(char c)
@@ -44,9 +48,10 @@ static tn_status fail_text(const char *equation, const char *why)
                     why);
 }
 
-/* Reads the labels of one part of the equation, up to `end`. dots: the number
- * of dimensions that "..." stands for; -1: computed from count, the number of
- * dimensions in all. */
+/* Reads the labels of one operand, or of the result, from *at up to a comma,
+ * "->" or the end. Stores them in label[] and returns their number. "..."
+ * stands for `dots` dimensions, or if dots is -1 for those that are missing to
+ * `count`, the number of dimensions of the operand. */
 static int read_labels(const char **at, const char *equation, int dots,
                        int count, int *label)
 {
@@ -75,7 +80,8 @@ static int read_labels(const char **at, const char *equation, int dots,
     return n;
 }
 
-/* A label that occurs twice in one operand selects its diagonal. */
+/* Replaces an operand in which a label occurs several times by its diagonal in
+ * these dimensions. */
 static tn_status take_diagonals(term *t)
 {
     for (int i = 0; i < t->x->ndim; i++)
@@ -97,8 +103,8 @@ static tn_status take_diagonals(term *t)
     return TN_OK;
 }
 
-/* Sums over the dimensions whose label is not kept. Integers become int64
- * there, as in PyTorch. */
+/* Sums an operand over the dimensions whose label is not in keep. As in
+ * PyTorch, sums of integers are int64. */
 static tn_status sum_others(term *t, const bool *keep)
 {
     tn_dims_list gone = {0, {0}};
@@ -116,7 +122,9 @@ static tn_status sum_others(term *t, const bool *keep)
 
 /* ---- two operands -------------------------------------------------------- */
 
-/* The labels of a pair of operands, grouped by where they occur. */
+/* The labels of a pair of operands, grouped by where they occur. Labels that
+ * occur in both operands are in both_kept if they are kept, else in summed.
+ * Labels that occur in one operand only are in left or right. */
 typedef struct groups {
     int both_kept[TN_MAX_NDIM], summed[TN_MAX_NDIM];
     int left[TN_MAX_NDIM], right[TN_MAX_NDIM];
@@ -129,7 +137,8 @@ static int64_t size_of(const term *t, int label)
     return d < 0 ? 1 : t->x->shape[d];
 }
 
-/* t with the dimensions of three groups merged: (first, second, third). */
+/* Returns t->x as a tensor of three dimensions. Dimension k is made of the
+ * dimensions whose labels are in group[k], of which there are count[k]. */
 static tn_tensor *permuted(const term *t, const int *group[3],
                            const int count[3])
 {
@@ -142,7 +151,8 @@ static tn_tensor *permuted(const term *t, const int *group[3],
     return tn_reshape(tn_permute(t->x, order), shape);
 }
 
-/* Drops dimensions of size 1 whose size in the other operand is larger. */
+/* Drops the dimensions of t that have size 1 but another size in the other
+ * operand, along which t broadcasts. */
 static tn_status drop_ones(term *t, const term *other)
 {
     int n = 0, ndim = t->x->ndim, at = 0;
@@ -182,12 +192,13 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
             g->right[g->right_count++] = b->label[d];
 }
 
-/* Sums of integers have a wider dtype than other operands. */
+/* Converts two integer operands to a common dtype, since a sum of integers has
+ * a wider dtype than the operands. */
 static tn_status promote_pair(term *a, term *b)
 {
     tn_dtype dtype = tn_dtype_promote(a->x->dtype, b->x->dtype);
     if (tn_dtype_is_floating(dtype))
-        return TN_OK; /* the product reports mismatches */
+        return TN_OK; /* the product reports different floating dtypes */
     if (a->x->dtype != dtype)
         a->x = tn_to_dtype(a->x, dtype);
     if (b->x->dtype != dtype)
@@ -195,7 +206,8 @@ static tn_status promote_pair(term *a, term *b)
     return a->x && b->x ? TN_OK : tn_error_code();
 }
 
-/* Replaces a by its product with b. Labels that are not kept are summed. */
+/* Replaces *a by its product with b, summed over the labels that are not in
+ * keep. */
 static tn_status multiply(term *a, term *b, const bool *keep)
 {
     bool wanted[LABELS];
@@ -229,7 +241,7 @@ static tn_status multiply(term *a, term *b, const bool *keep)
         out.label[i] = label;
         shape.dim[shape.count++] = size != 1 ? size : size_of(b, label);
     }
-    /* Without a summed dimension, an element-wise product is enough. */
+    /* If no dimension is summed, an element-wise product is enough. */
     out.x = tn_reshape(g.summed_count ? tn_matmul(x, y) : tn_mul(x, y), shape);
     *a = out;
     return out.x ? TN_OK : tn_error_code();
@@ -241,10 +253,11 @@ typedef struct equation {
     const char *text;
     term *term;
     int count;
-    int use[LABELS];            /* number of operand dimensions with the
-                                   label */
-    int out[TN_MAX_NDIM], out_count;
-    int dots;                   /* dimensions of the longest "..." */
+    int use[LABELS];            /* use[k] is the number of dimensions of
+                                   operands that have label k */
+    int out[TN_MAX_NDIM], out_count; /* the labels of the result */
+    int dots;                   /* the number of dimensions of the longest
+                                   "..." */
 } equation;
 
 static tn_status read_operands(equation *e, tn_tensor *const *x,
@@ -277,8 +290,8 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
                        : TN_OK;
 }
 
-/* Reads the labels behind "->". Without it they are "..." and the letters that
- * occur once. */
+/* Reads the labels of the result, which are behind "->". If the equation has no
+ * "->", they are "..." and the letters that occur once. */
 static tn_status read_result(equation *e, const char *at)
 {
     bool given = strncmp(at, "->", 2) == 0;
@@ -309,7 +322,8 @@ static tn_status read_result(equation *e, const char *at)
     return e->out_count < 0 ? TN_ERR_ARGUMENT : TN_OK;
 }
 
-/* The labels that the result or a later operand needs. */
+/* Sets keep[k] to whether the result, or an operand from number `next` on, has
+ * label k. */
 static void find_needed(const equation *e, int next, bool *keep)
 {
     memset(keep, 0, LABELS * sizeof *keep);
@@ -360,7 +374,9 @@ tn_status tn__run_einsum(tn__call *call)
 
 /* ---- tensordot ----------------------------------------------------------- */
 
-/* x as a matrix with the dimensions listed last (or first). */
+/* Returns x as a matrix for tensordot. The dimensions in `summed` become its
+ * columns, or its rows if `last` is false. Stores the sizes of the other
+ * dimensions in *rest. */
 static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                             tn_dims_list *rest)
 {
@@ -382,8 +398,8 @@ static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                       last ? tn_dims(outer, inner) : tn_dims(inner, outer));
 }
 
-/* If one operand has size 1 in a summed dimension, the other is summed over it
- * first. */
+/* If *a or *b has size 1 in a summed dimension and the other operand has not,
+ * sums the other operand over this dimension first. */
 static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
                                  tn_tensor **b, const tn_dims_list *right)
 {
@@ -440,9 +456,9 @@ tn_status tn__run_tensordot(tn__call *call)
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* split[i n + j]: the matrix behind which the product of matrices i to j is
- * split, so that it takes the fewest multiplications: Cormen and others,
- * "Introduction to Algorithms", 15.2. */
+/* Sets split[i * n + j] to k if the product of the matrices i to j is best
+ * split behind matrix k, so that it takes the fewest multiplications: Cormen
+ * and others, "Introduction to Algorithms", 15.2. */
 static void best_splits(tn_tensor *const *x, int n, double *cost, int *split)
 {
     for (int i = 0; i < n; i++)

@@ -1,8 +1,9 @@
-/* eliminate.c: LU and triangular solves, by recursive halving down to four
- * columns; all else are matrix products by BLAS. OpenBLAS's own routines
- * (0.3.21, AVX-512, float32) take twice as long for triangles and for an LU of
- * 16 x 16, and a third longer for one of 256 x 256, because they use narrow
- * products between their blocks. */
+/* eliminate.c: LU factorisation and triangular solves on the host. The columns
+ * are halved recursively, down to FEW columns (eliminate.inc). All other work
+ * is matrix products by BLAS. OpenBLAS's own routines (0.3.21, AVX-512,
+ * float32) take twice as long for triangles and for an LU of 16 x 16, and a
+ * third longer for an LU of 256 x 256, because they use narrow products between
+ * their blocks. */
 #include <float.h>
 #include <math.h>
 #include <ops/linalg/lapack.h>
@@ -35,23 +36,24 @@ typedef struct work {
     bool single, pivot;
 } work;
 
-/* Calls the function for few columns of the dtype at hand. */
+/* Names the variant of a function of eliminate.inc for the dtype of w. */
 #define BY_TYPE(w, function) ((w)->single ? function##_f32 : function##_f64)
 
-/* The element in row i of column j. */
+/* Returns the address of the element in row i and column j of a. */
 static char *at(const work *w, const void *a, int lda, int i, int j)
 {
     size_t place = (size_t)j * (size_t)lda + (size_t)i;
     return (char *)(uintptr_t)a + place * (w->single ? 4 : 8);
 }
 
-/* About half of n > FEW, a multiple of FEW, less than n. */
+/* Returns about half of n, as a multiple of FEW that is less than n. n is
+ * greater than FEW. */
 static int half(int n)
 {
     return (n / 2 + FEW - 1) / FEW * FEW;
 }
 
-/* c -= a op(b) */
+/* Computes c -= a op(b), where op is "N" (none) or "T" (transpose). */
 static void subtract(const work *w, const char *op, int m, int n, int k,
                      const void *a, int lda, const void *b, int ldb, void *c,
                      int ldc)
@@ -60,7 +62,8 @@ static void subtract(const work *w, const char *op, int m, int n, int k,
              ldc);
 }
 
-/* Solves X T = B; X replaces B. */
+/* Solves X T = B for X, which replaces B in b. T is described by w->t and is in
+ * a. */
 static void right(const work *w, int m, int n, const void *a, void *b, int ldb)
 {
     const tn__triangle *t = w->t;
@@ -85,8 +88,8 @@ static void right(const work *w, int m, int n, const void *a, void *b, int ldb)
     }
 }
 
-/* Solves L X = B for the unit lower triangle in the first columns of the same
- * matrix. */
+/* Solves L X = B for X, which replaces B in b. L is the unit lower triangle in
+ * a. a and b are columns of the same matrix, with m rows. */
 static void left(const work *w, int m, int n, const void *a, void *b, int lda)
 {
     if (m <= FEW) {

@@ -1,6 +1,6 @@
-/* factor.c: the `host` rows that factor matrices and solve with the factors:
- * one LAPACK routine for each matrix of a batch. The other operators of linear
- * algebra are composed of them. */
+/* factor.c: the operators with the flag `host` that factor matrices (Cholesky,
+ * LU, QR) and solve with the factors, by one LAPACK routine for each matrix of
+ * a batch. Other operators of linear algebra are composed of these. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -8,8 +8,9 @@
 
 /* ---- Cholesky ------------------------------------------------------------ */
 
-/* info, or the number of the first diagonal element of the factor before it
- * that is not positive and finite. LAPACK does not report NaN and inf. */
+/* Returns the status of a Cholesky factorisation: the number of the first
+ * diagonal element of the factor that is not positive and finite, counted from
+ * 1, or else info, LAPACK's status. LAPACK does not report NaN and inf. */
 static int cholesky_info(const void *a, bool single, int n, int info)
 {
     int end = info > 0 && info <= n ? info - 1 : n;
@@ -88,8 +89,9 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
     return status;
 }
 
-/* Pivots say which row each row was exchanged with in turn. This computes the
- * resulting order of rows. */
+/* Computes the order of rows that results from the pivots of an LU
+ * factorisation. Pivot i is the row with which row i was exchanged, for each i
+ * in turn. */
 tn_status tn__run_lu_order(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LU_ORDER_PIVOTS);
@@ -147,9 +149,10 @@ tn_status tn__run_lu_order(tn__call *call)
 
 /* ---- linear systems ------------------------------------------------------ */
 
-/* Stages the right-hand sides of a. Their batch has the same size, and they
- * have as many rows (columns, for sides on the right) as a. A X = B is solved
- * as X^T A^T = B^T, with the transposes. */
+/* Stages argument arg, the right-hand sides B of A X = B, or of X A = B if left
+ * is false, as j->b. Checks that B has the batch of A and fits its rows or
+ * columns. A X = B is solved as X^T A^T = B^T, so it is the transposes that are
+ * staged. */
 static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
                              bool left, tn__staging how)
 {
@@ -169,7 +172,8 @@ static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
     return TN_OK;
 }
 
-/* b becomes X with X T = B, where T is a's triangle, for matrix k of both. */
+/* Solves X T = B for X, where T is a triangle of matrix k of j->a. X replaces
+ * matrix k of j->b. */
 static void solve_right(tn__job *j, int64_t k, tn__triangle t)
 {
     t.lda = j->a.rows;
@@ -177,7 +181,8 @@ static void solve_right(tn__job *j, int64_t k, tn__triangle t)
                     tn__staged_at(&j->a, k), tn__staged_at(&j->b, k));
 }
 
-/* Exchanges columns of matrix k of b, the last pivot first. */
+/* Exchanges column i of matrix k of j->b with column pivots[i], for each i in
+ * turn, the last one first. */
 static void put_back(tn__job *j, int64_t k, const int *pivots)
 {
     size_t bytes = (size_t)j->b.rows * j->b.element;
@@ -191,8 +196,8 @@ static void put_back(tn__job *j, int64_t k, const int *pivots)
         }
 }
 
-/* A^T is in memory in column order, so A^T = P L U is factored and X^T P L U =
- * B^T is solved. */
+/* Solves A X = B for a square A by LU. The memory of A, read in column-major
+ * order, is A^T. So A^T = P L U is factored, and X^T P L U = B^T is solved. */
 tn_status tn__run_solve_square(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_A);
@@ -241,7 +246,8 @@ tn_status tn__run_solve_triangle(tn__call *call)
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
                              left ? TN__STAGE_TRANSPOSED : TN__STAGE);
-    /* of A^T, which a holds, or from the right of A */
+    /* A X = B is solved as X^T A^T = B^T, where T is A^T, which j.a holds. X A
+     * = B is solved directly, where T is A, the transpose of what j.a holds. */
     const tn__triangle t = {.upper = left != upper, .unit = unit,
                             .transposed = !left};
     for (int64_t k = 0; k < j.matrices && status >= 0; k++)
@@ -333,8 +339,9 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 
 /* ---- QR ------------------------------------------------------------------ */
 
-/* a becomes R on and above its diagonal. b, which has ones on the diagonal,
- * becomes the first columns of Q. */
+/* Factors matrix `at` of j->a. R replaces its elements on and above the
+ * diagonal. The first columns of Q replace matrix `at` of j->b, which must be
+ * those of the identity. */
 static void qr(tn__job *j, int64_t at)
 {
     int m = j->a.rows;
@@ -385,7 +392,7 @@ tn_status tn__run_linalg_qr(tn__call *call)
 
 /* ---- least squares ------------------------------------------------------- */
 
-/* Extends the matrices by rows of zeros. */
+/* Extends the matrices to `rows` rows, with zeros in the new ones. */
 static tn_status lengthen(tn__staged *s, int64_t rows)
 {
     tn__staged longer;
@@ -405,7 +412,8 @@ static double step_of(const tn__staged *s)
     return s->single ? FLT_EPSILON : DBL_EPSILON;
 }
 
-/* b, which starts as B with as many rows as A or X has, becomes X. */
+/* Solves the least-squares problems of all matrices. j->b holds B on entry and
+ * X on return. It has as many rows as A or X, whichever has more. */
 static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
 {
     int m = j->a.rows, n = j->a.columns, sides = j->b.columns, room = -1;

@@ -1,4 +1,5 @@
-/* job.c: see job.h. */
+/* job.c: begins and ends calls of operators with the flag `host`, and adds
+ * their outputs (job.h). */
 #include <base/memory.h>
 #include <ops/linalg/job.h>
 
@@ -13,8 +14,8 @@ tn_status tn__job_begin(const tn__call *call, tn__job *j, int arg,
                                  j->name, call->op->arg[arg].name);
     if (status < 0)
         return status;
-    /* A batch of 2^40 empty matrices takes no memory, so no info is allocated
-     * for it either. */
+    /* A batch of 2^40 matrices without elements takes no memory, so no info is
+     * allocated for it either. */
     j->matrices = j->a.tensor->numel ? j->a.batch : 0;
     return tn__job_ints(&j->info, j->matrices);
 }

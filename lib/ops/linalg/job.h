@@ -1,39 +1,46 @@
-/* job.h: the data of one call of a `host` row. */
+/* job.h: the data of one call of an operator with the flag `host`, which runs a
+ * LAPACK routine on the host for each matrix of a batch. */
 #ifndef TN_LIB_OPS_JOB_H
 #define TN_LIB_OPS_JOB_H
 
 #include <ops/linalg/lapack.h>
 
-/* Staged matrices, workspace, and LAPACK's info for each matrix of a (none if
- * they are empty). It owns all of it. */
+/* The matrices, workspace and status of a call. A job owns all of them except
+ * lapack and name. */
 typedef struct tn__job {
     const tn__lapack *lapack;
-    const char *name;
-    tn__staged a, b;
-    int64_t matrices; /* size of a's batch; 0 if they are empty */
-    int *info, *pivots, *iwork;
+    const char *name; /* the operator that messages name */
+    tn__staged a, b;  /* the matrices to work on: b is the right-hand sides or a
+                         second result */
+    int64_t matrices; /* the number of matrices in a, or 0 if they have no
+                         elements */
+    int *info, *pivots, *iwork; /* info[k] is LAPACK's status of matrix k */
     void *work, *extra;
 } tn__job;
 
-/* Stages argument `arg` as a. End it with tn__job_end, also after a failure. */
+/* Begins a job and stages argument `arg` as j->a. The caller ends the job with
+ * tn__job_end, also after a failure. */
 tn_status tn__job_begin(const tn__call *call, tn__job *j, int arg,
                         tn__staging how);
 void tn__job_end(tn__job *j);
 
-/* Rejects a if it is not square. x is the argument. */
+/* Checks that the matrices in j->a are square. x and `argument` are the tensor
+ * and the name of the argument, for the message. */
 tn_status tn__job_square(const tn__job *j, const tn_tensor *x,
                          const char *argument);
-/* Reports the first matrix for which LAPACK failed. */
+/* Checks that LAPACK succeeded for all matrices. If not, reports the first one
+ * that failed. */
 tn_status tn__job_refuse(const tn__job *j, const char *why);
 
-/* Allocates integers, all 0, and workspace for `count` elements of a's
- * dtype. */
+/* Allocate `count` integers that are 0, and workspace for `count` elements of
+ * the dtype of j->a. */
 tn_status tn__job_ints(int **list, int64_t count);
 tn_status tn__job_workspace(void **room, const tn__job *j, int64_t count);
 
-/* Adds an output to the call. _rows: only the first rows of each matrix. _ints:
- * `width` integers for each matrix of a (tn__unstage_ints), 0 if it is
- * empty. */
+/* Add an output to the call: tn__job_give the matrices s, tn__job_give_rows the
+ * first `rows` rows of each matrix, tn__job_give_ints `width` integers for each
+ * matrix of j->a, which are 0 if the matrices have no elements
+ * (tn__unstage_ints). */
 tn_status tn__job_give(tn__call *call, const tn__staged *s);
 tn_status tn__job_give_rows(tn__call *call, const tn__staged *s, int64_t rows);
 tn_status tn__job_give_ints(tn__call *call, const tn__job *j, const int *number,

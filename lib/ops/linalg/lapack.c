@@ -1,5 +1,6 @@
-/* lapack.c: see lapack.h. OpenBLAS includes LAPACK. If it is missing, any
- * library with the system's name for LAPACK is used. */
+/* lapack.c: opens LAPACK and stages matrices for it (lapack.h). OpenBLAS, which
+ * includes LAPACK, is tried first. If it is missing, any library with the
+ * system's name for LAPACK is used. */
 #include <base/memory.h>
 #include <base/openblas.h>
 #include <base/platform.h>
@@ -77,8 +78,8 @@ tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x)
 
 /* ---- matrices ------------------------------------------------------------ */
 
-/* Makes the tensor's memory accessible to the host. load: with its contents,
- * else filled with zeros. */
+/* Sets s->data to memory that the host can access. If load is true, it has the
+ * elements of s->tensor, else zeros. */
 static tn_status map_to_host(tn__staged *s, bool load)
 {
     if (s->tensor->numel == 0)

@@ -1,60 +1,73 @@
-/* lapack.h: LAPACK, opened at the first call of a `host` row, and matrices in
- * the form it requires: column-major, in host memory.
+/* lapack.h: calls of LAPACK, whose library is opened at the first call of an
+ * operator with the flag `host`, and matrices in the form that LAPACK requires:
+ * column-major, in host memory.
  *
- * A host row stages its inputs, calls one routine for each matrix of the batch,
- * and copies the results back to the device of its input. Transpositions for
- * that run on the device. */
+ * To stage a matrix is to bring it into this form. Such an operator stages its
+ * inputs, calls one LAPACK routine for each matrix of the batch, and copies the
+ * results back to the device of its input. Matrices are transposed for that on
+ * the device. */
 #ifndef TN_LIB_OPS_LAPACK_H
 #define TN_LIB_OPS_LAPACK_H
 
 #include <ops/engine/native.h>
 
-/* Each routine for float64 and for float32. */
+/* The routines of LAPACK: name[0] is the one for float64, name[1] that for
+ * float32. */
 typedef struct tn__lapack {
 #define LAPACK(name, arguments) void(*name[2]) arguments;
 #include <ops/linalg/lapack.def>
 #undef LAPACK
 } tn__lapack;
 
-/* NULL with TN_ERR_UNSUPPORTED if no library has it. `what` names the row. */
+/* Returns LAPACK's routines, and opens the library at the first call. Returns
+ * NULL with TN_ERR_UNSUPPORTED recorded if there is no such library. `what` is
+ * the operator that the message names. */
 const tn__lapack *tn__lapack_open(const char *what);
 
-/* Reports that LAPACK failed for matrix k. */
+/* Records the error that LAPACK failed for matrix k with the status info, and
+ * returns its status. */
 tn_status tn__lapack_refuse(const char *name, int64_t k, const char *why,
                             int info);
-/* Reports that x has NaN or infinities, for which LAPACK may not return. */
+/* Records the error that x has NaN or infinities, for which LAPACK may not
+ * return, and returns its status. */
 tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x);
 
-/* A batch of column-major matrices (rows x columns) in succession, in the
- * memory of their device if the host can access it. */
+/* A batch of column-major matrices of size rows x columns, one after the other,
+ * in memory that the host can access. */
 typedef struct tn__staged {
-    int64_t batch;
+    int64_t batch;     /* the number of matrices */
     int rows, columns;
-    bool single; /* float32, else float64 */
-    bool transposed; /* they are the transposes of those in the tensor */
-    size_t element;
-    char *data;        /* of the tensor, or copy */
-    void *copy;        /* owned; if the host cannot access the device */
+    bool single;       /* the elements are float32, else float64 */
+    bool transposed;   /* these are the transposes of the matrices in the
+                          caller's tensor */
+    size_t element;    /* element size in bytes */
+    char *data;        /* the elements: in the memory of `tensor`, or `copy` */
+    void *copy;        /* owned host memory. NULL if the host can access the
+                          memory of the device. */
     tn_tensor *tensor; /* owned: (..., columns, rows), contiguous */
 } tn__staged;
 
-/* How matrices are staged. A row-major tensor holds, in column-major order, the
- * transposes. Routines that can work on these need no copy. */
+/* How matrices are staged. The memory of a row-major matrix, read in
+ * column-major order, is the transpose of the matrix. Routines that can work on
+ * the transpose need no copy. */
 typedef enum tn__staging {
-    TN__STAGE,        /* a copy, which may be overwritten */
-    TN__STAGE_TRANSPOSED, /* a copy of the transposes, likewise */
-    TN__STAGE_READ    /* the transposes, read only; usually no copy */
+    TN__STAGE,            /* a copy of the matrices, which may be overwritten */
+    TN__STAGE_TRANSPOSED, /* a copy of their transposes, which may be
+                             overwritten */
+    TN__STAGE_READ        /* their transposes, which are only read and usually
+                             not copied */
 } tn__staging;
 
-/* Stages the matrices of x, (..., rows, columns) of float32 or float64. Rejects
- * others and names the argument. Free them with tn__staged_free, also after a
- * failure. */
+/* Stages the matrices of x, of shape (..., rows, columns) and dtype float32 or
+ * float64. Rejects other tensors, naming the argument. The caller frees *s with
+ * tn__staged_free, also after a failure. */
 tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
                     const char *what, const char *argument);
-/* New matrices, all 0, with the batch and dtype of `like`. */
+/* Makes matrices of zeros with the batch and dtype of `like`. */
 tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
                         int64_t columns);
 void tn__staged_free(tn__staged *s);
+/* Returns matrix k. */
 static inline void *tn__staged_at(const tn__staged *s, int64_t k)
 {
     size_t at = (size_t)k * (size_t)s->rows * (size_t)s->columns * s->element;
@@ -66,50 +79,58 @@ static inline int tn__staged_min(const tn__staged *s)
 }
 /* Sets the diagonal of every matrix to 1. */
 void tn__staged_eye(tn__staged *s);
-/* Sets the elements below (or above) the diagonal to 0. */
+/* Sets the elements below the diagonal to 0, or those above it if `below` is
+ * false. */
 void tn__staged_clear(tn__staged *s, bool below);
 
-/* The matrices as a tensor (..., rows, columns), with transposes undone.
- * as_vector: they have one column, and its dimension is dropped. One
- * reference. */
+/* Returns the matrices as a tensor (..., rows, columns) on the device, with
+ * transposes undone. as_vector says that they have one column, whose dimension
+ * is dropped. The caller owns one reference. */
 tn_tensor *tn__unstage(const tn__staged *s, bool as_vector);
-/* `width` integers for each matrix (width -1: one, without a dimension) as an
- * int32 tensor. Zeros if the matrices are empty. */
+/* Returns an int32 tensor (..., width) on the device, with number[k][width] for
+ * matrix k. If width is -1, there is one number for each matrix and no last
+ * dimension. If the matrices have no elements, the tensor is zero. */
 tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
                             int64_t width, const char *what);
 
-/* A column-major triangle T of n columns: that of a matrix, or (transposed) of
- * its transpose. unit: its diagonal counts as ones. */
+/* How a triangular matrix T is stored: in a column-major matrix whose columns
+ * are lda elements apart. T is an upper triangle if `upper` is true, else a
+ * lower one. `unit` says that the diagonal of T counts as ones. `transposed`
+ * says that the memory holds the transpose of T. */
 typedef struct tn__triangle {
     bool upper, unit, transposed;
     int lda;
 } tn__triangle;
 
-/* Solves X T = B. X replaces b's m rows and n columns, which are contiguous. */
+/* Solves X T = B for X. T is n x n, in a. b is B, contiguous with m rows and n
+ * columns, and is replaced by X. */
 void tn__solve_right(const tn__lapack *lapack, bool single,
                      const tn__triangle *t, int m, int n, const void *a,
                      void *b);
-/* Like LAPACK's getrf, in place of the contiguous a with m rows and n columns,
- * both at least 1. Stores for each row the row it was exchanged with, from 1;
- * without pivot, none is exchanged. Returns 0, or the number of the first pivot
- * that is 0, from 1. */
+/* Replaces a by its LU factors, like LAPACK's getrf. a is contiguous, with m
+ * rows and n columns, both at least 1. Sets pivots[i] to the row with which row
+ * i was exchanged, counted from 1. If pivot is false, no rows are exchanged.
+ * Returns 0, or the number of the first pivot that is 0, counted from 1. */
 int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
            void *a, int *pivots);
 
-/* Number of elements of the workspace of the two functions below. */
+/* Returns the number of elements of the workspace `room` of the next two
+ * functions. */
 int64_t tn__reflect_workspace(int m, int columns);
-/* Like LAPACK's geqrf, in place of the contiguous a with m rows and n
- * columns. */
+/* Replaces a, contiguous with m rows and n columns, by its QR factors, like
+ * LAPACK's geqrf. tau gets the factors of the reflections. */
 void tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
             void *tau, void *room);
 /* Replaces c, with m rows, by Q c, where Q is the product of `count`
- * reflections as geqrf stores them in a. from_unit: c is the first columns of
- * the identity, so Q itself results. */
+ * reflections as geqrf stores them in a and tau. from_unit says that c is the
+ * first columns of the identity, so that the result is the first columns of
+ * Q. */
 void tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
                  const void *a, int lda, const void *tau, int columns, void *c,
                  int ldc, bool from_unit, void *room);
 
-/* c = alpha op(a) op(b) + beta c by BLAS, for both dtypes. */
+/* Computes c = alpha op_a(a) op_b(b) + beta c by BLAS, in float32 if single is
+ * true, else in float64. An op is "N" (none) or "T" (transpose). */
 static inline void tn__gemm(const tn__lapack *lapack, bool single,
                             const char *op_a, const char *op_b, int m, int n,
                             int k, double alpha, const void *a, int lda,
@@ -124,7 +145,8 @@ static inline void tn__gemm(const tn__lapack *lapack, bool single,
                          &ldc, 1, 1);
 }
 
-/* The first element of work after a workspace query. */
+/* Returns the size that LAPACK has stored in the first element of work when it
+ * was asked for the size of the workspace. */
 int tn__workspace_size(const void *work, bool single);
 
 #endif

@@ -1,7 +1,9 @@
-/* lapack_device.c: `host` rows that the device computes itself (the extension
- * `lapack`). Transpositions, zeroing and checks around a factorisation are
- * operators, so only the status comes to the host. Column-major matrices are
- * the transposes of those in a tensor. */
+/* lapack_device.c: runs operators with the flag `host` on a device that has the
+ * extension `lapack`. The transpositions, zeroing and checks around a
+ * factorisation are other operators, so only the status of a factorisation
+ * comes to the host. The extension works on column-major matrices. The memory
+ * of a row-major matrix, read in column-major order, is the transpose of the
+ * matrix. */
 #include <base/memory.h>
 #include <float.h>
 #include <limits.h>
@@ -11,8 +13,8 @@
 typedef struct work {
     tn__call *call;
     const char *name;
-    tn_tensor *x, *info; /* x is argument 0 */
-    bool by_rows;        /* the device accepts row-major matrices, too */
+    tn_tensor *x, *info; /* argument 0, and the status of each matrix */
+    bool by_rows;        /* the device also accepts row-major matrices */
     tn_lapack_args args;
 } work;
 
@@ -21,8 +23,8 @@ static tn_tensor *transposed(tn_tensor *x)
     return tn_transpose(x, -1, -2);
 }
 
-/* A new tensor with x's batch and `columns` contiguous columns of `rows`
- * elements. -1 omits a dimension. The open scope owns it. */
+/* Makes a contiguous tensor (..., columns, rows) with the batch dimensions of
+ * x. A size of -1 omits the dimension. The open scope owns the tensor. */
 static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
                                int64_t rows)
 {
@@ -36,16 +38,16 @@ static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
     return tn_empty(size, .dtype = dtype, .device = w->x->storage->device);
 }
 
-/* New matrices in the order of the device: (..., columns, rows), or a transpose
- * of such a tensor. */
+/* Makes matrices (..., columns, rows) for the device. If it accepts row-major
+ * matrices, they are a transposed view of (..., rows, columns). */
 static tn_tensor *new_columns(const work *w, int64_t columns, int64_t rows)
 {
     return w->by_rows ? transposed(new_matrices(w, w->x->dtype, rows, columns))
                       : new_matrices(w, w->x->dtype, columns, rows);
 }
 
-/* Column-major matrices that may be overwritten: a copy of x, or of its
- * transpose. */
+/* Returns the matrices of x as the device sees them, (..., columns, rows), in a
+ * copy that may be overwritten. */
 static tn_tensor *by_column(const work *w, tn_tensor *x)
 {
     return w->by_rows ? transposed(tn_clone(x)) : tn_clone(transposed(x));
@@ -56,15 +58,14 @@ static tn_tensor *copied(tn_tensor *x)
     return tn_clone(x);
 }
 
-/* Converts columns back to rows. Nothing is copied if they are contiguous that
- * way. */
+/* Returns (..., rows, columns) from (..., columns, rows). Nothing is copied if
+ * the result is contiguous already. */
 static tn_tensor *by_row(tn_tensor *columns)
 {
     return tn_contiguous(transposed(columns));
 }
 
-/* Describes matrices for the device: (batch, columns, rows), or one row of
- * numbers for each matrix. */
+/* Describes x for the device as (batch, columns, rows). */
 static tn_strided matrices(const tn_tensor *x)
 {
     int64_t rows = x->shape[x->ndim - 1], columns = x->shape[x->ndim - 2];
@@ -83,7 +84,8 @@ static tn_strided dense_rows(const tn_tensor *x, int64_t width)
                         .dtype = x->dtype, .ndim = 2, .stride = {width, 1}};
 }
 
-/* Calls the device. a is set here, the other operands are in args. */
+/* Calls the device. The operand `a` is described here. The caller has described
+ * the other operands in w->args. */
 static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
 {
     if (!a || !w->info)
@@ -96,7 +98,8 @@ static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
                            w->name, NULL, NULL);
 }
 
-/* Reports a matrix that failed. This waits for the device. */
+/* Checks that the device succeeded for all matrices. If not, reports the first
+ * one that failed. This waits for the device. */
 static tn_status refuse(const work *w, const char *why)
 {
     int64_t batch = w->args.batch;
@@ -112,9 +115,10 @@ static tn_status refuse(const work *w, const char *why)
     return status;
 }
 
-/* ---- the rows ------------------------------------------------------------ */
+/* ---- the operators ------------------------------------------------------- */
 
-/* Each function stores its outputs in out. The open scope owns them. */
+/* Each function runs one operator and stores the outputs in out[]. The open
+ * scope owns them. */
 
 static tn_status cholesky(work *w, tn_tensor **out)
 {
@@ -126,7 +130,9 @@ static tn_status cholesky(work *w, tn_tensor **out)
                            (upper ? 0 : TN_LAPACK_UPPER) |
                                (w->by_rows ? TN_LAPACK_ALONE : 0),
                            out[0]);
-    if (status >= 0) { /* devices differ in what they report for NaN and inf */
+    /* Devices differ in what they report for NaN and inf, so the diagonal is
+     * checked here. */
+    if (status >= 0) {
         const tn_value value[] = {
             tn__value_optional(tn_diagonal(out[0], .dim1 = -2, .dim2 = -1)),
             tn__value_optional(tn_unsqueeze(w->info, -1)), tn__value_int(-1)};
@@ -163,7 +169,8 @@ static tn_status lu(work *w, tn_tensor **out)
     return status;
 }
 
-/* For A^T, as it is in memory. */
+/* Solves A X = B. The device gets A as it is in memory, which it sees as
+ * A^T. */
 static tn_status solve(work *w, tn_tensor **out)
 {
     tn_tensor *b =
@@ -183,8 +190,8 @@ static tn_status solve(work *w, tn_tensor **out)
     return status;
 }
 
-/* A X = B is X^T A^T = B^T, as they are in memory. A^T has the other
- * triangle. */
+/* Solves a triangular system. The device sees A X = B in memory as X^T A^T =
+ * B^T. If A is an upper triangle, A^T is a lower one, and vice versa. */
 static tn_status triangle(work *w, tn_tensor **out)
 {
     bool upper = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_UPPER);
@@ -228,9 +235,10 @@ static tn_status qr(work *w, tn_tensor **out)
     return status;
 }
 
-/* Solves by QR if that is accurate enough. The condition of R is estimated from
- * above by the square sums of R and R^-1, so LAPACK's QR with pivoting would
- * find full rank, too. Otherwise TN_ERR_UNSUPPORTED, with no error recorded. */
+/* Solves least-squares problems by QR without pivoting. An upper bound of the
+ * condition of R is computed from the square sums of R and R^-1. If it is small
+ * enough, LAPACK's QR with pivoting would find full rank, too. Otherwise
+ * returns TN_ERR_UNSUPPORTED, without an error recorded. */
 static tn_status least_squares(work *w, tn_tensor **out)
 {
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_LSTSQ_BATCH_B);
@@ -248,7 +256,7 @@ static tn_status least_squares(work *w, tn_tensor **out)
     w->args.b = matrices(q);
     tn_status status = run(w, TN_LAPACK_QR, TN_LAPACK_ALONE, a);
     tn_tensor *r = tn_contiguous(tn_narrow(transposed(a), -2, 0, n));
-    tn_tensor *x = tn_matmul(q, b); /* the transpose of Q, as it is in memory */
+    tn_tensor *x = tn_matmul(q, b); /* q holds the transpose of Q */
     tn_tensor *inverse = tn_add(tn_zeros_like(r),
                                 tn_eye(n, .dtype = r->dtype,
                                        .device = r->storage->device));
@@ -275,7 +283,9 @@ static tn_status least_squares(work *w, tn_tensor **out)
                                                    : TN_ERR_UNSUPPORTED;
 }
 
-/* For A^T, whose lower triangle is the upper one of A; or for A itself. */
+/* Computes the eigenvalues of symmetric matrices, and eigenvectors if `vectors`
+ * is true. The device gets A, or sees A^T in memory, whose lower triangle is
+ * the upper one of A. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =
@@ -307,8 +317,10 @@ static tn_status eigvalsh(work *w, tn_tensor **out)
     return eigen(w, false, out);
 }
 
-/* For matrices with more rows than columns: A, or A^T = V S U^T as it is in
- * memory, whose factors in column order are those of A in row order. */
+/* Computes the singular value decomposition. The device requires matrices with
+ * at least as many rows as columns. If A has fewer, the device gets A^T = V S
+ * U^T, which is what it sees in the memory of A. Its column-major factors are
+ * then the row-major factors of A. */
 static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
 {
     if (tn_item(tn_all(tn_isfinite(w->x))) == 0)
@@ -358,10 +370,11 @@ static tn_status svd_values(work *w, tn_tensor **out)
     return svd(w, false, false, out);
 }
 
-/* ---- rows that the device runs ------------------------------------------- */
+/* ---- which operators the device runs ------------------------------------- */
 
-/* Checks that the last dimensions of b match matrices with that many rows
- * (columns, from the right), with the same batch. */
+/* Returns whether the right-hand sides b have the dtype and batch of x and have
+ * `rows` rows, or `rows` columns if left is false. Sets w->args.sides to their
+ * number. */
 static bool sides_fit(work *w, const tn_tensor *b, int64_t rows, bool left)
 {
     const tn_tensor *x = w->x;
@@ -414,8 +427,8 @@ static bool fits_uplo(work *w)
 static const struct {
     tn_status (*on_host)(tn__call *call);
     tn_status (*here)(work *w, tn_tensor **out);
-    bool (*fits)(work *w); /* checks the other arguments; NULL: any are
-                              supported */
+    bool (*fits)(work *w); /* returns whether the other arguments are
+                              supported. NULL if all are. */
     uint32_t kind, flags;
     int outputs;
 } rows[] = {
@@ -447,7 +460,8 @@ static bool begin(work *w, uint32_t kind)
     return m <= INT_MAX / 8 && n <= INT_MAX / 8 && (m == n || !square);
 }
 
-/* Does the device support row r for this call? */
+/* Returns whether the device supports this call, where rows[r] describes the
+ * operator. */
 static bool device_runs(work *w, int r)
 {
     if (rows[r].fits && !rows[r].fits(w))
@@ -464,7 +478,9 @@ static bool device_runs(work *w, int r)
                                   &w->by_rows);
 }
 
-/* Runs row r if the device supports it, and adds the results to the call. */
+/* Runs the call by the device, where rows[r] describes the operator, and adds
+ * the results to the call. Returns false if the device does not support it.
+ * Else sets *status. */
 static bool run_here(work *w, int r, tn_status *status)
 {
     tn_tensor *out[OUTPUTS] = {NULL};

@@ -1,12 +1,14 @@
-/* matmul.c: matrix products: operands as batches of strided matrices. A
- * transposition is a stride and a broadcast batch has stride 0, so nothing is
+/* matmul.c: matrix products (PyTorch's matmul) by the device. The operands are
+ * passed as batches of strided matrices. A transposed matrix has its strides
+ * exchanged, and a batch dimension that broadcasts has stride 0, so nothing is
  * copied. */
 #include <ops/engine/native.h>
 #include <device/work.h>
 
-/* Stores the strides of x over `batch` dimensions (broadcast) and its last two.
- * The rest of view stays uninitialised, here and below: clearing and copying it
- * took a third of the time of a small product. */
+/* Describes x in *view as matrices with batch_ndim batch dimensions, to which
+ * its own batch dimensions broadcast. The strides of further dimensions stay
+ * uninitialised, here and below, since clearing and copying them took a third
+ * of the time of a small product. */
 static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
 {
     view->buffer = tn__tensor_buffer(x);
@@ -23,7 +25,8 @@ static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
     view->stride[batch_ndim + 1] = x->stride[own + 1];
 }
 
-/* A scale factor for the device. For integers it is truncated. */
+/* Returns the scale factor `by` as devices take it. For integer tensors it is
+ * limited to the range of int64, since devices truncate it. */
 static double factor(double by, tn_dtype dtype)
 {
     const double most = 0x1.fffffffffffffp62; /* the largest double below
@@ -33,8 +36,8 @@ static double factor(double by, tn_dtype dtype)
     return by != by ? 0 : by > most ? most : by < -most ? -most : by;
 }
 
-/* c = alpha a b + beta c for matrices (B.., M, K), (B.., K, N), (B.., M, N)
- * whose batch dimensions broadcast. */
+/* Computes c = alpha a @ b + beta c for a (..., M, K), b (..., K, N) and c
+ * (..., M, N), whose batch dimensions broadcast. */
 static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
                              double alpha, double beta, const char *what)
 {
@@ -59,7 +62,8 @@ static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
                            NULL, NULL);
 }
 
-/* a is the argument input, b is the argument b_name. */
+/* Reports that the shapes of a and b do not fit. a is the argument input, and b
+ * the argument b_name. */
 static tn_status fail_shapes(const char *name, const tn_tensor *a,
                              const tn_tensor *b, const char *b_name,
                              const char *why)
@@ -70,8 +74,9 @@ static tn_status fail_shapes(const char *name, const tn_tensor *a,
                     tn__shape_text(second, b->ndim, b->shape));
 }
 
-/* Views x as a matrix: a 1-d left operand is a row, a right one a column. Only
- * the fields that describe a view are set, and no reference is counted. */
+/* Sets *view to x as matrices. A 1-d tensor becomes one row if it is the left
+ * operand, or one column if it is the right one. Only the fields that describe
+ * a view are set, and no reference is counted. */
 static void as_matrix(tn_tensor *view, const tn_tensor *x, bool left)
 {
     view->storage = x->storage;
@@ -91,7 +96,8 @@ static void as_matrix(tn_tensor *view, const tn_tensor *x, bool left)
     }
 }
 
-/* Writes the addend to where the product is added to it. */
+/* Copies the addend, which broadcasts, into out. The product is then added to
+ * it. */
 static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
 {
     tn__shape shape = {.ndim = out->ndim};
@@ -107,7 +113,8 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
     return tn__copy_for_update(out, addend, name);
 }
 
-/* Views x and y as matrices, and computes the shape of their product. */
+/* Sets *a and *b to x and y as matrices, and *shape to the shape of their
+ * product. */
 static tn_status lay_out(const char *name, const tn_tensor *x,
                          const tn_tensor *y, tn_tensor *a, tn_tensor *b,
                          tn__shape *shape)
@@ -131,7 +138,8 @@ static tn_status lay_out(const char *name, const tn_tensor *x,
     return TN_OK;
 }
 
-/* Computes scale * x @ y, plus addend unless that is NULL. */
+/* Computes scale * x @ y, plus addend if it is not NULL, and adds the result to
+ * the call. */
 static tn_status give_product(tn__call *call, const tn_tensor *x,
                               const tn_tensor *y, double scale,
                               tn_tensor *addend)
@@ -144,7 +152,8 @@ static tn_status give_product(tn__call *call, const tn_tensor *x,
         return status;
     int batch = shape.ndim - 2;
 
-    /* The result as matrices, then without the dimensions of 1-d operands. */
+    /* The result is allocated as matrices. Afterwards the dimensions of size 1
+     * that 1-d operands got are dropped. */
     tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, batch + 2,
                                     shape.dim, name);
     if (!out)

@@ -1,11 +1,13 @@
-/* matrix_norms.c: norms of matrices: by sums of absolute values, or by singular
- * values. */
+/* matrix_norms.c: norms and condition numbers of matrices (PyTorch's
+ * linalg.norm, linalg.matrix_norm, linalg.cond), by sums of absolute values or
+ * by singular values. */
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* Norms that have a name and no number. */
+/* Whether a norm is given by its order, or by a name: "fro" or "nuc". */
 enum { BY_NUMBER, FROBENIUS, NUCLEAR };
 
+/* The options of a norm. `order` is used if kind is BY_NUMBER. */
 typedef struct norm {
     int kind;
     double order;
@@ -33,7 +35,8 @@ static tn_tensor *vector_norm(tn_tensor *x, double order, tn_value dim,
     return tn__row(TN__OP_ID_VECTOR_NORM, value, 5);
 }
 
-/* The dimensions of the matrices: the two of dim, by default the last ones. */
+/* Sets dims[] to the two dimensions of the matrices: those in the argument dim,
+ * or by default the last two. */
 static tn_status find_dims(const tn__call *call, const tn_tensor *x,
                            const norm *n, int dims[2])
 {
@@ -51,7 +54,8 @@ static tn_status find_dims(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(b, x->ndim, x->shape));
 }
 
-/* Restores the dimensions with size 1. */
+/* Returns y with the two reduced dimensions as dimensions of size 1 if keepdim
+ * is true, else y itself. */
 static tn_tensor *keep(tn_tensor *y, const int dims[2], bool keepdim)
 {
     int low = dims[0] < dims[1] ? dims[0] : dims[1];
@@ -59,14 +63,15 @@ static tn_tensor *keep(tn_tensor *y, const int dims[2], bool keepdim)
     return y && keepdim ? tn_unsqueeze(tn_unsqueeze(y, low), high) : y;
 }
 
-/* The maximum along a dimension; 0 if it is empty. */
+/* Returns the maximum along a dimension, or 0 if the dimension has size 0. */
 static tn_tensor *max_along(tn_tensor *x, int dim)
 {
     return tn_tensor_size(x, dim) ? tn_amax(x, .dim = dim)
                                   : tn_sum(x, .dim = dim);
 }
 
-/* Sums along one dimension, then the maximum or minimum along the other. */
+/* Returns a norm of order 1, -1, inf or -inf: sums of absolute values along one
+ * dimension, then the maximum or minimum along the other. */
 static tn_tensor *of_sums(tn_tensor *x, double order, const int dims[2],
                           bool keepdim)
 {
@@ -123,7 +128,7 @@ static tn_tensor *matrix_norm(const tn__call *call, tn_tensor *x,
     return NULL;
 }
 
-/* ---- rows ---------------------------------------------------------------- */
+/* ---- the operators ------------------------------------------------------- */
 
 tn_status tn__run_linalg_matrix_norm(tn__call *call)
 {
@@ -144,8 +149,8 @@ tn_status tn__run_linalg_matrix_norm_by(tn__call *call)
     return tn__give(call, matrix_norm(call, tn__call_tensor(call, 0), &n));
 }
 
-/* Without an order all elements are one vector. Two dimensions, or a matrix
- * without dim, are matrices. */
+/* linalg.norm. Without an order, all elements are one vector. With an order,
+ * two dimensions in dim, or a 2-d input without dim, mean a matrix norm. */
 tn_status tn__run_linalg_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_NORM_A);
@@ -187,7 +192,8 @@ tn_status tn__run_norm(tn__call *call)
                           call->value[TN__ARG_NORM_DTYPE]));
 }
 
-/* "fro" is the square root of the sum of squares, for any dimensions. */
+/* torch.norm with a named order. "fro" is the square root of the sum of
+ * squares, for any number of dimensions. */
 tn_status tn__run_norm_by(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NORM_BY_INPUT);

@@ -1,4 +1,5 @@
-/* products.c: products of vectors and matrices, composed of matmul. */
+/* products.c: products of vectors and matrices (PyTorch's inner, addmm, baddbmm
+ * and others), composed of matmul. */
 #include <math.h>
 #include <ops/engine/native.h>
 
@@ -34,7 +35,8 @@ tn_status tn__run_dot(tn__call *call)
                                     tn__call_tensor(call, 1)));
 }
 
-/* One product of two matrices with all rows of input and of other. */
+/* Computes inner as one matrix product, in which the last dimension of both
+ * arguments is summed and all others are merged. */
 tn_status tn__run_inner(tn__call *call)
 {
     tn_tensor *a = tn__call_tensor(call, TN__ARG_INNER_INPUT);
@@ -100,15 +102,16 @@ tn_status tn__run_kron(tn__call *call)
 
 /* ---- beta * input + alpha * product ---- */
 
-enum { INPUT, LEFT, RIGHT, BETA, ALPHA }; /* argument numbers, shared by all */
+/* The numbers of the arguments that the operators of this part share. */
+enum { INPUT, LEFT, RIGHT, BETA, ALPHA };
 
 static bool is_half(tn_dtype dtype)
 {
     return tn_dtype_is_floating(dtype) && tn_dtype_bytes(dtype) == 2;
 }
 
-/* x times a number. With an integer tensor the number is truncated, and with a
- * half-precision tensor it is rounded to that dtype, as in PyTorch. */
+/* Returns x times a number. As in PyTorch, the number is truncated if x is an
+ * integer tensor, and rounded to the dtype of x if that is a half type. */
 static tn_tensor *scaled(tn_tensor *x, double by)
 {
     if (!x)
@@ -128,14 +131,16 @@ static tn_tensor *scaled(tn_tensor *x, double by)
     return tn__row(TN__OP_ID_MUL, value, 2);
 }
 
-/* Half types are rounded once, at the end. */
+/* Returns tensor argument arg, converted to float32 if it is of a half type,
+ * since results are rounded once, at the end. */
 static tn_tensor *operand(const tn__call *call, int arg)
 {
     tn_tensor *x = tn__call_tensor(call, arg);
     return is_half(x->dtype) ? tn_to_dtype(x, TN_F32) : x;
 }
 
-/* With beta 0 the elements of input are ignored, even NaN. */
+/* Adds beta * input + alpha * product to the call. If beta is 0, the elements
+ * of input are ignored, even NaN. */
 static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
 {
     tn_dtype dtype = tn__call_tensor(call, INPUT)->dtype;
@@ -163,8 +168,9 @@ static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
     return tn__give(call, product);
 }
 
-/* Checks the sizes here: the product is called with converted tensors, so its
- * message would not name the arguments. */
+/* Checks that the inner sizes of the product are equal. They are checked here
+ * because the product may be called with converted tensors, so that its message
+ * would not name the arguments. */
 static tn_status check_inner(const tn__call *call)
 {
     const tn_tensor *a = tn__call_tensor(call, LEFT);

@@ -1,14 +1,17 @@
-/* reflect.c: products of Householder reflections, sixteen at a time as I - V T
- * V^T (Schreiber and Van Loan, "A storage-efficient WY representation for
- * products of Householder transformations", 1989). So all but narrow panels are
- * matrix products by BLAS. LAPACK's routine applies the last 128 columns one by
- * one, and the routines it calls for the others are slow in OpenBLAS 0.3.21. */
+/* reflect.c: QR factorisation, and products with Q, on the host. Q is a product
+ * of Householder reflections. Up to sixteen of them are applied at once, as I -
+ * V T V^T (Schreiber and Van Loan, "A storage-efficient WY representation for
+ * products of Householder transformations", 1989). So all work except that on
+ * narrow panels is matrix products by BLAS. LAPACK's routine applies the last
+ * 128 columns one by one, and the routines that it calls for the others are
+ * slow in OpenBLAS 0.3.21. */
 #include <ops/linalg/lapack.h>
 
 enum { BLOCK = 16 };
 
-/* Splits count reflections into blocks of equal width up to BLOCK: 17 are 9 and
- * 8. */
+/* Returns the width of the blocks into which `count` reflections are split. The
+ * blocks are about equal and have at most BLOCK reflections: 17 are split into
+ * 9 and 8. */
 static int width_of(int count)
 {
     int blocks = (count + BLOCK - 1) / BLOCK;
@@ -19,7 +22,7 @@ typedef struct work {
     const tn__lapack *lapack;
     bool single;
     size_t element;
-    char *v, *t, *dots, *w, *tw; /* in the caller's workspace */
+    char *v, *t, *dots, *w, *tw; /* matrices in the caller's workspace */
 } work;
 
 int64_t tn__reflect_workspace(int m, int columns)
@@ -54,8 +57,8 @@ static void set(const work *k, void *list, int i, double x)
         ((double *)list)[i] = x;
 }
 
-/* Computes V and T of `count` reflections, which start with 1 on a's diagonal
- * and continue below it. */
+/* Computes V and T of `count` reflections. Reflection j is column j of a below
+ * the diagonal, with 1 on the diagonal. */
 static void form(const work *k, int m, int count, const void *a, int lda,
                  const void *tau)
 {
@@ -69,7 +72,7 @@ static void form(const work *k, int m, int count, const void *a, int lda,
     }
     tn__gemm(k->lapack, k->single, "T", "N", count, count, m, 1, k->v, m, k->v,
              m, 0, k->dots, BLOCK);
-    double t[BLOCK][BLOCK] = {{0}}; /* column-major */
+    double t[BLOCK][BLOCK] = {{0}}; /* T: t[column][row] */
     for (int j = 0; j < count; j++) {
         double by = get(k, tau, j);
         for (int p = 0; p < j; p++) {
@@ -83,7 +86,8 @@ static void form(const work *k, int m, int count, const void *a, int lda,
     }
 }
 
-/* c, with m rows, becomes (I - V T V^T) c; with op "T", (I - V T^T V^T) c. */
+/* Replaces c, with m rows, by (I - V T V^T) c if op is "N", or by (I - V T^T
+ * V^T) c if op is "T". */
 static void apply(const work *k, const char *op, int m, int count, int columns,
                   void *c, int ldc)
 {
@@ -115,8 +119,8 @@ void tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
     for (int i = last; i >= 0; i--) {
         int first = i * block, rows = m - first;
         int width = least(block, count - first);
-        /* columns of the identity that no reflection has changed yet are
-         * skipped */
+        /* Columns of the identity that no reflection has changed yet are
+         * skipped. */
         int skip = from_unit ? least(first, columns) : 0;
         form(&k, rows, width, at(&k, a, lda, first, first), lda,
              at(&k, tau, 1, first, 0));

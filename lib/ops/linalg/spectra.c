@@ -1,6 +1,7 @@
-/* spectra.c: operators composed of eigenvalues, singular values, determinants
- * and matrix powers. Native rows call other rows here: their gradients are
- * separate formulas, which hold where those of the factorisations do not. */
+/* spectra.c: operators composed of eigenvalues, singular values, LU and matrix
+ * products (PyTorch's svd, pinv, matrix_rank, det, matrix_exp and others). Some
+ * are NATIVE operators that call others: their gradients are formulas of their
+ * own, which hold where the gradients of the factorisations do not. */
 #include <float.h>
 #include <math.h>
 #include <ops/engine/native.h>
@@ -46,13 +47,13 @@ static tn_status eigh_of(tn_tensor *a, tn_tensor *out[2])
     return count < 0 ? count : TN_OK;
 }
 
-/* u @ diag(s) @ v */
+/* Returns u @ diag(s) @ v. */
 static tn_tensor *product(tn_tensor *u, tn_tensor *s, tn_tensor *v)
 {
     return tn_matmul(tn_mul(u, tn_unsqueeze(s, -2)), v);
 }
 
-/* Runs `body` in a new scope and returns its single result. */
+/* Runs `body` in a new scope and adds its result to the call. */
 static tn_status give_in_scope(tn__call *call,
                                tn_tensor *(*body)(tn__call *call))
 {
@@ -69,7 +70,7 @@ tn_status tn__run_svd(tn__call *call)
     bool vectors = tn__call_int(call, TN__ARG_SVD_COMPUTE_UV);
     if (check_matrices(call, x, false) < 0)
         return tn_error_code();
-    if (!vectors) { /* PyTorch's shapes: square zeros */
+    if (!vectors) { /* as in PyTorch, U and V are square matrices of zeros */
         out[0] = tn_zeros_like(tn_matmul(x, transposed(x)));
         out[1] = tn_linalg_svdvals(x);
         out[2] = tn_zeros_like(tn_matmul(transposed(x), x));
@@ -84,8 +85,9 @@ tn_status tn__run_svd(tn__call *call)
     return status;
 }
 
-/* Applies the reflections to the columns of the identity, the last one first:
- * Golub and Van Loan, "Matrix Computations", 5.1.6. */
+/* Computes the first columns of a product of Householder reflections, by
+ * applying the reflections to columns of the identity, the last reflection
+ * first: Golub and Van Loan, "Matrix Computations", 5.1.6. */
 tn_status tn__run_linalg_householder_product(tn__call *call)
 {
     tn_tensor *a = tn__call_tensor(call,
@@ -108,7 +110,8 @@ tn_status tn__run_linalg_householder_product(tn__call *call)
     tn_tensor *q = tn_expand(tn_eye(m, .m = n, .dtype = a->dtype,
                                     .device = a->storage->device),
                              size);
-    /* The elements below the diagonal, with ones on it. */
+    /* The columns of v are the vectors of the reflections: the elements of a
+     * below the diagonal, with ones on the diagonal. */
     tn_tensor *v = tn_add(tn_tril(a, .diagonal = -1), q);
     for (int64_t i = k - 1; i >= 0 && q; i--) {
         tn_tensor *column = tn_narrow(v, -1, i, 1);
@@ -126,9 +129,9 @@ static double epsilon_of(tn_dtype dtype)
     return dtype == TN_F64 ? DBL_EPSILON : FLT_EPSILON;
 }
 
-/* The values of s (..., k) above max(atol, rtol * the largest), as a mask of
- * s's shape. The default of rtol is max(M, N) * epsilon of the dtype, or 0 if
- * atol is given. */
+/* Returns a mask of the singular values s (..., k) of a that are above
+ * max(atol, rtol * largest value). The default of rtol is max(M, N) * epsilon
+ * of the dtype, or 0 if atol is given. */
 static tn_tensor *above_tolerance(tn_tensor *s, const tn_tensor *a,
                                   tn_tensor *atol, tn_tensor *rtol)
 {
@@ -185,7 +188,7 @@ tn_status tn__run_linalg_pinv(tn__call *call)
     return give_in_scope(call, pseudo_inverse);
 }
 
-/* A number as a tensor like a. */
+/* Returns x as a 0-d tensor of the dtype and device of a. */
 static tn_tensor *scalar_like(const tn_tensor *a, double x)
 {
     return tn_full(TN_SCALAR, x, .dtype = a->dtype,
@@ -300,7 +303,8 @@ tn_status tn__run_linalg_matrix_sqrth(tn__call *call)
 
 /* ---- determinants -------------------------------------------------------- */
 
-/* The diagonal of U, and the sign of the row exchanges. */
+/* Factors a by LU. Sets *diagonal to the diagonal of U and *sign to the
+ * determinant of the row exchanges, 1 or -1. */
 static tn_status pivots_of(tn_tensor *a, tn_tensor **diagonal,
                            tn_tensor **sign)
 {
@@ -396,8 +400,8 @@ tn_status tn__run_linalg_matrix_power(tn__call *call)
                                      : out);
 }
 
-/* The sum of 1, A, A^2 and A^3 times the coefficients of Taylor's series from 1
- * / first! on, plus `rest` times the last one. */
+/* Returns four terms of Taylor's series, plus a multiple of `rest`: the sum
+ * over k < 4 of power[k] / (first + k)!, plus last * rest. power[k] is A^k. */
 static tn_tensor *four_terms(tn_tensor *const power[4], int first,
                              tn_tensor *rest, double last)
 {
@@ -422,9 +426,9 @@ static tn_tensor *four_terms(tn_tensor *const power[4], int first,
                : NULL;
 }
 
-/* Taylor's series up to A^16 with six matrix products: Paterson and Stockmeyer,
- * "On the number of nonscalar multiplications necessary to evaluate
- * polynomials" (1973). */
+/* Returns Taylor's series of e^A up to A^16, by six matrix products: Paterson
+ * and Stockmeyer, "On the number of nonscalar multiplications necessary to
+ * evaluate polynomials" (1973). */
 static tn_tensor *series(tn_tensor *a)
 {
     if (!a)
@@ -440,13 +444,14 @@ static tn_tensor *series(tn_tensor *a)
     return sum;
 }
 
-/* Scaling and squaring: e^A = (e^(A / 2^s))^(2^s), with Taylor's series. Its
- * backward error is below half the epsilon of the dtype for norms up to
- * `reach`: the largest x for which log(e^-x times the series), with absolute
- * values of its coefficients, stays below x times half of epsilon. (Bader,
- * Blanes and Casas, "Computing the matrix exponential with an optimized Taylor
- * polynomial approximation", 2019, have it for other lengths.) Each matrix has
- * its own s. */
+/* Returns e^A by scaling and squaring: e^A = (e^(A / 2^s))^(2^s), where the
+ * inner power is computed by Taylor's series. Each matrix has its own s. The
+ * backward error of the series is below half the epsilon of the dtype for norms
+ * up to `reach`. This is the largest x for which log(e^-x times the series),
+ * with absolute values of its coefficients, stays below x times half of
+ * epsilon. (Bader, Blanes and Casas, "Computing the matrix exponential with an
+ * optimized Taylor polynomial approximation", 2019, give it for series of other
+ * lengths.) */
 static tn_tensor *exponential(tn_tensor *a)
 {
     const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
@@ -460,7 +465,7 @@ static tn_tensor *exponential(tn_tensor *a)
     if (!least || !most)
         return NULL;
     double all = tn_item(least), squarings = tn_item(most);
-    if (!(squarings < 1100)) /* not finite: so will the sum be */
+    if (!(squarings < 1100)) /* the norm is not finite, nor is the series */
         squarings = 0;
     tn_tensor *sum = series(tn_mul(a, tn_exp2(tn_neg(times))));
     for (int k = 0; k < squarings && sum; k++) {

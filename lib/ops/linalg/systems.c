@@ -1,5 +1,7 @@
-/* systems.c: linear systems, composed of the factorisations. Batches are
- * broadcast here; the rows called have batches of equal size. */
+/* systems.c: linear systems and least squares (PyTorch's linalg.solve,
+ * lu_solve, cholesky_solve, lstsq and others), composed of the factorisations.
+ * Batch dimensions are broadcast here, because the operators that are called
+ * require equal batches. */
 #include <ops/engine/native.h>
 
 static tn_tensor *transposed(tn_tensor *x)
@@ -28,8 +30,8 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
-/* Expands both to their common batch. The last skip_a and skip_b dimensions are
- * not part of it. */
+/* Expands *a and *b to common batch dimensions. The last skip_a dimensions of
+ * *a and the last skip_b of *b are no batch dimensions. */
 static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
                                    tn_tensor **b, int skip_b)
 {
@@ -117,7 +119,8 @@ tn_status tn__run_triangular_solve(tn__call *call)
 
 /* ---- from a Cholesky factor ---------------------------------------------- */
 
-/* A = L L^T, or U^T U where it is upper. */
+/* Returns X with A X = B, from a Cholesky factor: A = L L^T, or A = U^T U if
+ * the factor is upper. */
 static tn_tensor *solve_cholesky(tn_tensor *b, tn_tensor *l, bool upper)
 {
     tn_tensor *low = upper ? transposed(l) : l;
@@ -168,7 +171,7 @@ tn_status tn__run_linalg_cholesky(tn__call *call)
 
 /* ---- LU ------------------------------------------------------------------ */
 
-/* out: lu, pivots, info. */
+/* Factors a by LU. Stores lu, pivots and info in out[]. */
 static tn_status factor(tn_tensor *a, tn_value pivot, bool check,
                         tn_tensor *out[3])
 {
@@ -207,8 +210,9 @@ static tn_tensor *row_order(tn_tensor *pivots, int64_t rows)
     return tn__row(TN__OP_ID_LU_ORDER, value, 2);
 }
 
-/* The unit lower triangle of lu, with one column for each pivot, and the upper
- * triangle, with one row for each pivot. */
+/* Return the two factors that lu holds: the unit lower triangle, with one
+ * column for each pivot, and the upper triangle, with one row for each
+ * pivot. */
 static tn_tensor *lower_of(tn_tensor *lu)
 {
     int64_t m = tail_size(lu, 2), n = tail_size(lu, 1), k = m < n ? m : n;
@@ -226,8 +230,8 @@ static tn_tensor *upper_of(tn_tensor *lu)
     return tn_triu(m > n ? tn_narrow(lu, -2, 0, n) : lu);
 }
 
-/* The matrix that undoes the order: column i has its 1 in the row that row i
- * came from. */
+/* Returns the permutation matrix P with A = P L U. order[i] is the row of A
+ * that became row i, so column i of P has its 1 in row order[i]. */
 static tn_tensor *permutation(tn_tensor *order, const tn_tensor *like)
 {
     if (!order)
@@ -290,7 +294,8 @@ tn_status tn__run_linalg_lu(tn__call *call)
     return status < 0 ? status : unpack(call, out[0], out[1], true, true);
 }
 
-/* Puts the rows of b in this order. back: undoes the order. */
+/* Returns b with its rows in this order, where row i is row order[i] of b. If
+ * `back` is true, undoes such an order. */
 static tn_tensor *permute_rows(tn_tensor *b, tn_tensor *order, bool back)
 {
     if (!b || !order)
@@ -304,7 +309,8 @@ static tn_tensor *permute_rows(tn_tensor *b, tn_tensor *order, bool back)
                  : NULL;
 }
 
-/* P L U X = B, or adjoint U^T L^T P^T X = B. */
+/* Returns X with P L U X = B, or with U^T L^T P^T X = B if `adjoint` is
+ * true. */
 static tn_tensor *solve_lu(tn_tensor *lu, tn_tensor *pivots, tn_tensor *b,
                            bool adjoint)
 {
@@ -344,7 +350,7 @@ static tn_status run_lu_solve(tn__call *call, int lu_arg, int pivots_arg,
     if (check_square(call, lu, lu_arg) < 0 ||
         check_matrices(call, b, b_arg) < 0)
         return tn_error_code();
-    /* X A = B is A^T X^T = B^T. */
+    /* X A = B is solved as A^T X^T = B^T. */
     tn_tensor *x =
         solve_lu(lu, pivots, left ? b : transposed(b), adjoint == left);
     return tn__give(call, left ? x : transposed(x));
@@ -368,7 +374,8 @@ tn_status tn__run_lu_solve(tn__call *call)
 
 /* ---- square systems ------------------------------------------------------ */
 
-/* One vector for each matrix, as in NumPy. */
+/* Returns whether b counts as one vector for each matrix of a, as in NumPy, not
+ * as matrices. */
 static bool is_vectors(const tn_tensor *a, const tn_tensor *b)
 {
     return b->ndim == 1 ||
@@ -389,7 +396,7 @@ static tn_status solve(tn__call *call, bool left, bool check, bool with_info)
     if (!b || check_matrices(call, b, arg_b) < 0 ||
         broadcast_batches(call->op->name, &a, 2, &b, 2) < 0)
         return tn_error_code();
-    if (!left) { /* X A = B is A^T X^T = B^T */
+    if (!left) { /* X A = B is solved as A^T X^T = B^T */
         a = transposed(a);
         b = transposed(b);
     }
@@ -481,9 +488,9 @@ tn_status tn__run_linalg_ldl_solve(tn__call *call)
 
 /* ---- least squares ------------------------------------------------------- */
 
-/* Which of PyTorch's results a driver returns. spectral: it uses singular
- * values. The others use QR with pivoting, which takes a fraction of the
- * time. */
+/* The drivers of lstsq, and which of PyTorch's results each returns. A driver
+ * that is `spectral` uses singular values. The others use QR with pivoting,
+ * which takes a fraction of the time. */
 static const struct driver {
     const char *name;
     bool residuals, rank, spectral;
@@ -497,8 +504,8 @@ static tn_tensor *empty_of(const tn_tensor *x, tn_dtype dtype)
     return tn_empty(tn_dims(0), .dtype = dtype, .device = x->storage->device);
 }
 
-/* The sum of squared residuals of each column, if all matrices have full
- * rank. */
+/* Returns the sum of squared residuals of each column of B - A X, or an empty
+ * tensor unless all matrices have full rank and more rows than columns. */
 static tn_tensor *residuals(tn_tensor *a, tn_tensor *x, tn_tensor *b,
                             tn_tensor *rank)
 {
@@ -509,7 +516,7 @@ static tn_tensor *residuals(tn_tensor *a, tn_tensor *x, tn_tensor *b,
     return tn_sum(tn_square(tn_sub(tn_matmul(a, x), b)), .dim = -2);
 }
 
-/* out: solution, rank. */
+/* Solves least-squares problems. Stores the solution and the rank in out[]. */
 static tn_status least_squares(tn_tensor *a, tn_tensor *b, tn_value rcond,
                                bool spectral, tn_tensor *out[2])
 {

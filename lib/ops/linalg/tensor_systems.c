@@ -1,5 +1,5 @@
-/* tensor_systems.c: linear systems over tensors: tensorinv and tensorsolve
- * reshape a tensor to a square matrix and solve with that. */
+/* tensor_systems.c: PyTorch's tensorinv and tensorsolve, which reshape a tensor
+ * to a square matrix and invert it or solve with it. */
 #include <ops/engine/native.h>
 
 static tn_dims_list sizes_from(const tn_tensor *x, int first, int end,

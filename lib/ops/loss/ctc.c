@@ -1,20 +1,23 @@
-/* ctc.c: connectionist temporal classification: Graves and others, ICML 2006,
- * "Connectionist Temporal Classification: Labelling Unsegmented Sequence Data
- * with Recurrent Neural Networks", equations 6 to 16.
+/* ctc.c: connectionist temporal classification (PyTorch's ctc_loss): Graves and
+ * others, ICML 2006, "Connectionist Temporal Classification: Labelling
+ * Unsegmented Sequence Data with Recurrent Neural Networks", equations 6 to 16.
  *
- * A target of length L becomes 2 L + 1 states: blanks around its labels. The
- * likelihood of all paths to a state (alpha) and from it (beta) follows a
- * recursion over time, in logarithms. Each time step is one launch over all
- * sequences and states. So the device needs nothing but kernels. */
+ * A target of length L becomes 2 L + 1 states: its labels with a blank before,
+ * between and after them. A path is a sequence of states, one for each time.
+ * alpha[t][n][s] is the likelihood of all paths of sequence n that lead to
+ * state s at time t, and beta[t][n][s] that of all paths that lead on from
+ * there. They are computed by recursions over time, in logarithms. Each time
+ * step is one launch over all sequences and states. So the device needs nothing
+ * but kernels. */
 #include <math.h>
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* Padding columns on both sides of the states, so that the steps need no
- * special cases there. */
+/* The number of padding columns before and after the states, with which the
+ * first and last states need no special cases. */
 enum { PAD = 2 };
 
-/* log(e^a + e^b + e^c), also if all three are minus infinity. */
+/* Computes log(e^a + e^b + e^c), also if all three are minus infinity. */
 #define LOG_SUM                                                               \
     "let m = max(max(a, b), c);"                                              \
     "let top = where(m == -inf, like(0, m), m);"                              \
@@ -25,8 +28,9 @@ static tn__shape state_shape(const tn_tensor *log_probs, int64_t count)
     return (tn__shape){.ndim = 2, .dim = {log_probs->shape[1], count}};
 }
 
-/* Adds x (..., N, columns), of which the kernel reads (N, states) from `column`
- * on: with the strides of the last two dimensions, `at` elements further. */
+/* Adds the operand x (..., N, columns). The kernel sees its last two dimensions
+ * as (N, states), where state s is column `column` + s. `at` is the offset in
+ * elements of the part of x that is read. */
 static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
                                 int64_t column)
 {
@@ -37,7 +41,8 @@ static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
     return operand;
 }
 
-/* Adds the log-probabilities of time t, indexed by class. */
+/* Adds the log-probabilities of time t as an operand that the kernel reads by
+ * class. */
 static void add_classes(tn__space *space, tn_tensor *log_probs, int64_t t)
 {
     tn__operand *operand = tn__space_add_bare(space, log_probs);
@@ -47,14 +52,15 @@ static void add_classes(tn__space *space, tn_tensor *log_probs, int64_t t)
     operand->index_extent[0] = log_probs->shape[2];
 }
 
-/* Adds an operand with one number for each sequence. */
+/* Adds the operand x (N), which has one number for each sequence. */
 static void add_lengths(tn__space *space, tn_tensor *x)
 {
     tn__space_add_bare(space, x)->stride[0] = x->stride[0];
 }
 
-/* Checks the shapes that the rows of this file share: x (T, N, C), labels (N,
- * states) including blanks, lengths (N) of int64. */
+/* Checks the arguments that the operators of this file share: x is (T, N, C),
+ * the labels are (N, states) including blanks and padding, and the lengths are
+ * (N) of int64. */
 static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
                              const tn_tensor *input_length,
                              const tn_tensor *target_length)
@@ -73,7 +79,8 @@ static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
                            "labels (N, 2 S + 5), lengths (N)");
 }
 
-/* Fills a slice of dst along one dimension. Only a view is made. */
+/* Fills `size` elements of dst along dimension dim, from `start` on, through a
+ * view. */
 static tn_status fill_part(const tn_tensor *dst, int dim, int64_t start,
                            int64_t size, double number)
 {
@@ -138,10 +145,10 @@ tn_status tn__run_ctc_labels(tn__call *call)
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* alpha[t + 1] from alpha[t]. A state is reached from itself, from the one
- * before, and from the one before that if its label differs. The recursion
- * starts at a time before the first, at which only the first state is
- * possible. */
+/* Computes alpha[t + 1] from alpha[t]. A state is reached from itself, from the
+ * state before it, and from the second state before it if that has another
+ * label. alpha[t + 1] belongs to time t. alpha[0] belongs to a time before the
+ * first, at which only the first state is possible. */
 static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                               tn_tensor *alpha, int64_t t)
 {
@@ -168,8 +175,8 @@ static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                              "ctc_loss");
 }
 
-/* The loss: the last two states at the last time. An invalid length becomes an
- * index out of range. */
+/* Computes the loss from alpha of the last two states at the last time. An
+ * invalid length becomes an index out of range, which the device reports. */
 static tn_status final_loss(tn_tensor *alpha, tn_tensor *input_length,
                             tn_tensor *target_length, tn_tensor *loss)
 {
@@ -247,13 +254,15 @@ tn_status tn__run_ctc_forward(tn__call *call)
 /* The tensors of the backward pass. */
 typedef struct backward {
     tn_tensor *x, *label, *input_length, *target_length, *loss, *alpha;
-    tn_tensor *beta[2];   /* for two alternating times, (N, states + PAD) */
-    tn_tensor *share;     /* minus the share of paths, (T, N, states) */
-    tn_tensor *out;
+    tn_tensor *beta[2];   /* beta[t & 1][N][states + PAD] is beta of time t */
+    tn_tensor *share;     /* share[t][n][s] is minus the probability that a path
+                             which yields target n is in state s at time t */
+    tn_tensor *out;       /* the gradient by log_probs, (T, N, C) */
     bool zero_infinity;
 } backward;
 
-/* After the last time, all paths are in the last state. */
+/* Fills beta for the time after the last one, when all paths are in the last
+ * state. */
 static tn_status start_beta(const backward *b, tn_tensor *beta)
 {
     static tn__formula formula[2] = {
@@ -274,8 +283,8 @@ static tn_status start_beta(const backward *b, tn_tensor *beta)
                              "ctc_loss");
 }
 
-/* beta of time t from that of t + 1, and the share of all paths that are in
- * each state at t: alpha times beta over the total likelihood. */
+/* Computes beta of time t from beta of time t + 1, and share[t]: minus alpha
+ * times beta over the total likelihood. */
 static tn_status backward_step(const backward *b, int64_t t)
 {
     static tn__formula formula = TN__FORMULA(
@@ -313,8 +322,9 @@ static tn_status backward_step(const backward *b, int64_t t)
                              "ctc_loss");
 }
 
-/* Fills out with exp(log_probs) within the sequences; the shares of the labels
- * are subtracted from it. NaN if no path leads to the target. */
+/* Fills out with exp(log_probs) at the times within each sequence, and 0 at
+ * later times. subtract_shares then subtracts the probabilities of the states.
+ * If no path leads to the target, the value is NaN, or 0 with zero_infinity. */
 static tn_status fill_probabilities(const backward *b)
 {
     static tn__formula formula = TN__FORMULA(
@@ -341,7 +351,7 @@ static tn_status fill_probabilities(const backward *b)
                              "ctc_loss");
 }
 
-/* Subtracts the share of each state from out at its label. */
+/* Adds share[t][n][s] to out[t][n][label of s]. */
 static tn_status subtract_shares(const backward *b)
 {
     const tn_tensor *l = b->label, *share = b->share;
@@ -423,7 +433,8 @@ static bool is_whole(const tn_tensor *x)
     return !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* lengths as a 1-d int64 tensor; NULL with the error recorded. */
+/* Returns argument arg, the lengths, as a 1-d int64 tensor. Returns NULL on
+ * failure, with the error recorded. */
 static tn_tensor *take_lengths(const tn__call *call, int arg, int64_t batch)
 {
     tn_tensor *x = tn__call_tensor(call, arg);
@@ -474,8 +485,8 @@ static tn_status check(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* The labels of the states. For 1-d targets the largest length and the sum of
- * the lengths are read back. */
+/* Returns the labels of the states of each sequence, with padding columns. For
+ * 1-d targets, the largest length and the sum of the lengths are read back. */
 static tn_tensor *labels_of(tn_tensor *target, tn_tensor *length,
                             int64_t blank)
 {
@@ -490,7 +501,7 @@ static tn_tensor *labels_of(tn_tensor *target, tn_tensor *length,
         most = tn_item_int(tn_max(length));
         int64_t least = tn_item_int(tn_min(length));
         if (least == INT64_MIN)
-            return NULL; /* with the error recorded */
+            return NULL; /* tn_item_int has failed and recorded an error */
         if (least < 0 || total > target->numel) {
             tn__fail(TN_ERR_SHAPE, "ctc_loss: {target_lengths}, from %lld to "
                      "%lld, add up to %lld; {targets} has %lld elements",
@@ -527,9 +538,10 @@ static tn_status ctc_loss(tn__call *call)
     tn_status status = check(call, x, target);
     if (status < 0)
         return status;
-    /* A log-likelihood of 100 has five decimal digits after the point in
-     * float32, and each step of the recursion loses some. After fifty steps the
-     * relative error of a gradient is 1e-4. */
+    /* float32 is computed in float64. A log-likelihood of 100 has five decimal
+     * digits after the point in float32, and each step of the recursion loses
+     * some accuracy. After fifty steps the relative error of a gradient would
+     * be 1e-4. */
     tn_dtype dtype = x->dtype;
     if (dtype == TN_F32)
         x = tn_to_dtype(x, TN_F64);
@@ -569,7 +581,8 @@ tn_status tn__run_ctc_loss(tn__call *call)
     tn_status status = ctc_loss(call);
     if (status != TN_ERR_INDEX)
         return status;
-    /* Invalid lengths show up as indices out of range. */
+    /* An invalid length has become an index out of range. The error is replaced
+     * by one that names the argument. */
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CTC_LOSS_LOG_PROBS);
     tn_tensor *target = tn__call_tensor(call, TN__ARG_CTC_LOSS_TARGETS);
     if (target->ndim == 2)

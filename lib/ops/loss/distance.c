@@ -1,10 +1,12 @@
-/* distance.c: losses that compare element by element: an element-wise row, then
- * the reduction. */
+/* distance.c: losses that compare input and target element by element
+ * (PyTorch's mse_loss, smooth_l1_loss, kl_div and others). Each is an
+ * element-wise operator followed by a reduction. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* The row `each` has the first `count` arguments; the last argument is the
- * reduction. */
+/* Calls the element-wise operator with number `each` on the first `count`
+ * arguments of the call, and reduces its result as the call's last argument
+ * says. */
 static tn_status reduced_of(tn__call *call, int each, int count)
 {
     tn__reduction reduction;
@@ -26,7 +28,8 @@ tn_status tn__run_l1_loss(tn__call *call)
     return reduced(call, TN__OP_ID_L1_EACH);
 }
 
-/* The gradient divides by beta, which may be too small for a float. */
+/* A beta that is 0 in the dtype of the input means l1_loss, because the
+ * gradient divides by beta. */
 tn_status tn__run_smooth_l1_loss(tn__call *call)
 {
     double beta = tn__call_float(call, TN__ARG_SMOOTH_L1_LOSS_BETA);
@@ -71,7 +74,8 @@ tn_status tn__run_soft_margin_loss(tn__call *call)
     return reduced(call, TN__OP_ID_SOFT_MARGIN_EACH);
 }
 
-/* A variance without the last dimension broadcasts along it. */
+/* Gaussian negative log-likelihood. If var lacks the last dimension of the
+ * input, it broadcasts along this dimension. */
 tn_status tn__run_gaussian_nll_loss(tn__call *call)
 {
     enum { input, target, var, full, eps, reduction };

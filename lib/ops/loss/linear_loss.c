@@ -1,14 +1,15 @@
-/* linear_loss.c: cross entropy of the results of a linear layer, without
- * storing them. For the last layer of a language model these N * C numbers take
- * gigabytes. They are computed for one block of rows at a time, in the forward
- * pass and again in the backward pass. In between, only one number per row is
- * stored: the logarithm of the sum that softmax divides by. */
+/* linear_loss.c: linear_cross_entropy: the cross entropy of the results of a
+ * linear layer, without storing them. For the last layer of a language model
+ * these N * C numbers take gigabytes. They are computed for one block of rows
+ * at a time, in the forward pass and again in the backward pass. In between,
+ * only one number per row is stored: lse, the logarithm of the sum by which
+ * softmax divides. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* The number of rows of a block. A block has about 4 million results, which is
- * enough work for a matrix product, but at least 256 rows, since each block
- * reads the weight once. */
+/* Returns the number of rows of a block. A block has about 4 million results,
+ * which is enough work for a matrix product. It has at least 256 rows, since
+ * each block reads the weight once. */
 int64_t tn__linear_nll_rows(int64_t results_a_row)
 {
     int64_t rows = results_a_row ? (1 << 22) / results_a_row : 256;
@@ -17,8 +18,9 @@ int64_t tn__linear_nll_rows(int64_t results_a_row)
 
 /* ---- a block of rows ----------------------------------------------------- */
 
-/* Computes from the results x (K, n, C): log_softmax at each target, 0 for
- * ignored ones, and the logarithm of the sum, (K, n) each, from row `at` on. */
+/* Computes the outputs for one block from the results x (K, n, C): log_softmax
+ * at each target, or 0 for an ignored target, and lse. Both outputs are (K, N).
+ * The block is their columns from `at` on. */
 static tn_status finish_block(tn__call *call, tn_tensor *x, int64_t at)
 {
     static tn__formula formula = TN__FORMULA(
@@ -105,12 +107,13 @@ tn_status tn__run_linear_nll(tn__call *call)
 
 /* ---- the operator -------------------------------------------------------- */
 
-/* The parts of a call. */
+/* The arguments of a call. w is (C, d1, ..., D), or (C, D). */
 typedef struct parts {
     tn_tensor *x, *w, *bias, *target, *weight;
-    int64_t classes, places; /* C, and K: d1 ... of weight (C, d1, ..., D) */
-    tn_dims_list each;       /* the shape of the losses: (N, d1, ...) */
-    tn_dims_list logits;     /* the shape of the logits */
+    int64_t classes, places; /* C, and K = d1 * ... */
+    tn_dims_list each;       /* the shape of the losses, (N, d1, ...) */
+    tn_dims_list logits;     /* the shape of the layer's results, (N, C, d1,
+                                ...) */
     int64_t ignore;
     double smoothing;
     tn__reduction reduction;
@@ -178,8 +181,8 @@ static void find_shapes(parts *p)
     }
 }
 
-/* Probabilities as targets are as large as the results, so the results are
- * stored too. */
+/* Returns the loss for probabilities as targets. Such targets are as large as
+ * the results, so the results are stored too. */
 static tn_tensor *soft_loss(const tn__call *call, const parts *p)
 {
     tn_tensor *w = p->w, *bias = p->bias;
@@ -197,8 +200,9 @@ static tn_tensor *soft_loss(const tn__call *call, const parts *p)
     return y ? tn__row(TN__OP_ID_CROSS_ENTROPY, value, 6) : NULL;
 }
 
-/* The sum over classes of weight * log_softmax, (K, N), without storing
- * log_softmax: w^T (W x + b - lse) = (w^T W) x + w^T b - sum(w) * lse. */
+/* Returns the sum over the classes of weight * log_softmax, of shape (K, N),
+ * without storing log_softmax. With v for the weights of the classes: v^T (W x
+ * + b - lse) = (v^T W) x + v^T b - sum(v) * lse. */
 static tn_tensor *sum_of_classes(const parts *p, tn_tensor *x, tn_tensor *w,
                                  tn_tensor *bias, tn_tensor *lse)
 {
@@ -206,13 +210,14 @@ static tn_tensor *sum_of_classes(const parts *p, tn_tensor *x, tn_tensor *w,
                                 : tn_ones(tn_dims(p->classes),
                                           .dtype = x->dtype,
                                           .device = x->storage->device);
-    tn_tensor *sum = tn_matmul(tn_matmul(each, w), tn_t(x)); /* (K, N) */
+    tn_tensor *sum = tn_matmul(tn_matmul(each, w), tn_t(x)); /* shape (K, N) */
     if (bias)
         sum = tn_add(sum, tn_unsqueeze(tn_matmul(bias, each), 1));
     return tn_sub(sum, tn_mul(lse, tn_sum(each)));
 }
 
-/* Rows become x (N, D), w (K, C, D), bias (K, C) and target (K, N). */
+/* Returns the loss for classes as targets. The arguments are reshaped to x (N,
+ * D), w (K, C, D), bias (K, C) and target (K, N). */
 static tn_tensor *hard_loss(const parts *p)
 {
     int64_t d = p->x->shape[p->x->ndim - 1];

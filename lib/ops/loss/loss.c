@@ -1,12 +1,15 @@
-/* loss.c: losses composed of other rows. Classes are moved to the last
- * dimension first, so that each row of log-probabilities has one target. */
+/* loss.c: losses of classes (PyTorch's nll_loss and cross_entropy), composed of
+ * other operators, and helpers for all losses. The dimension of the classes is
+ * moved to the end first, so that each row of log-probabilities has one
+ * target. */
 #include <base/context.h>
 #include <base/hash.h>
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 #include <stdatomic.h>
 
-/* Reads the argument reduction; false with the error recorded. */
+/* Reads the argument reduction. Returns false if the name is unknown, with the
+ * error recorded. */
 bool tn__find_reduction(const tn__call *call, int arg,
                         tn__reduction *reduction)
 {
@@ -31,8 +34,8 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction)
                                      : loss;
 }
 
-/* Is this key new? If there are too many keys, some are forgotten and reported
- * again. */
+/* Returns whether this function sees the key for the first time. If there are
+ * too many keys, some are forgotten and count as new again. */
 static bool is_first_time(uint64_t key)
 {
     static _Atomic uint64_t seen[64];
@@ -109,7 +112,8 @@ static tn_tensor *classes_last(tn_tensor *x)
     return tn_permute(x, order);
 }
 
-/* x (..., C) at target (...), 0 where target is ignored. */
+/* Returns x[..., target[...]] for x (..., C) and target (...), with 0 where the
+ * target is `ignore`. */
 static tn_tensor *pick(tn_tensor *x, tn_tensor *target, int64_t ignore)
 {
     tn_value value[] = {tn__value_tensor(x), tn__value_tensor(target),
@@ -126,7 +130,8 @@ static tn_tensor *weights_of(tn_tensor *weight, tn_tensor *logp,
     return pick(tn_expand(weight, size), target, ignore);
 }
 
-/* target NULL: it holds probabilities and has input's shape. */
+/* Checks the shapes of the input x, the target and the weight. target is NULL
+ * if it holds probabilities, whose shape has been checked. */
 static tn_status check_classes(const tn__call *call, const tn_tensor *x,
                                const tn_tensor *target,
                                const tn_tensor *weight)
@@ -160,14 +165,15 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* The number of targets that are not ignored, in the loss's dtype. */
+/* Returns the number of targets that are not `ignore`, as a tensor of this
+ * dtype. */
 static tn_tensor *count_of(tn_tensor *target, int64_t ignore, tn_dtype dtype)
 {
     return tn_sum(tn_to_dtype(tn_ne_scalar(target, ignore), dtype));
 }
 
-/* Reduces the losses of targets. The mean is over targets that are not
- * ignored. */
+/* Reduces the losses of all targets. The mean is over the targets that are not
+ * ignored, each with its weight if weights is not NULL. */
 static tn_tensor *reduce_weighted(tn_tensor *loss, tn_tensor *weights,
                                   tn_tensor *target, int64_t ignore,
                                   tn__reduction reduction)
@@ -181,7 +187,8 @@ static tn_tensor *reduce_weighted(tn_tensor *loss, tn_tensor *weights,
                                : count_of(target, ignore, loss->dtype));
 }
 
-/* logp has the classes in the last dimension. */
+/* Returns the negative log-likelihood loss. logp, the log-probabilities, has
+ * the classes in the last dimension. */
 static tn_tensor *nll(tn_tensor *logp, tn_tensor *target, tn_tensor *weight,
                       int64_t ignore, tn__reduction reduction)
 {
@@ -295,7 +302,8 @@ tn_status tn__run_class_nll_back(tn__call *call)
     return status;
 }
 
-/* For classes without weights: log_softmax is not stored. */
+/* Returns the cross entropy for class targets without weights, by an operator
+ * that does not store log_softmax. */
 static tn_tensor *plain_loss(tn_tensor *x, tn_tensor *target, int64_t ignore,
                              double smoothing, tn__reduction reduction)
 {
@@ -336,8 +344,8 @@ static tn_tensor *plain_soft_loss(tn_tensor *x, tn_tensor *target,
     return tn__reduce(out[0], reduction);
 }
 
-/* For probabilities as targets. logp and target have the classes in the last
- * dimension. */
+/* Returns the cross entropy for probabilities as targets. logp and target have
+ * the classes in the last dimension. */
 static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
                             tn_tensor *weight, double smoothing,
                             tn__reduction reduction)
@@ -353,7 +361,8 @@ static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
     return tn__reduce(loss, reduction);
 }
 
-/* The term of label smoothing: the uniform share of all classes. */
+/* Returns the term of label smoothing: the cross entropy with equal
+ * probabilities for all classes, times the number of classes. */
 static tn_tensor *smooth_loss(tn_tensor *logp, tn_tensor *target,
                               tn_tensor *weight, int64_t ignore,
                               tn__reduction reduction)

@@ -1,4 +1,4 @@
-/* loss.h: helpers for losses. */
+/* loss.h: helpers for losses: the argument reduction, and a warning. */
 #ifndef TN_LIB_OPS_LOSS_H
 #define TN_LIB_OPS_LOSS_H
 
@@ -10,26 +10,28 @@ typedef enum tn__reduction {
     TN__REDUCE_SUM
 } tn__reduction;
 
-/* Reads the reduction that a string argument names; false with the error
- * recorded. */
+/* Reads argument arg, the name of a reduction, into *reduction. Returns false
+ * if the name is unknown, with the error recorded. */
 bool tn__find_reduction(const tn__call *call, int arg,
                         tn__reduction *reduction);
 
+/* Returns the sum or the mean of loss, or loss itself. */
 tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction);
 
-/* Calls the row `each`, which has the flag means, and reduces its result. A
- * mean of floating elements is computed in the same kernel, and the elements
- * are not stored. */
+/* Calls the operator with number `each`, which has the flag `means`, and
+ * reduces its result. The mean of floating elements is computed in the same
+ * kernel, so that the elements are not stored. */
 tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
                            tn__reduction reduction);
 
-/* PyTorch warns if input and target broadcast. Most often one of them lacks a
- * dimension of 1, and the result is a mean over all pairs. This logs the same
- * warning once for each place (operator, module and shapes). */
+/* Logs a warning, as PyTorch does, if input and target of a loss have different
+ * shapes and broadcast. Most often that is a mistake: input or target lacks a
+ * dimension of size 1, and the result is a mean over all pairs. The warning is
+ * logged once for each combination of operator, module and shapes. */
 void tn__warn_broadcast(const tn__call *call);
 
-/* The number of rows of linear_cross_entropy's results that are in memory at
- * once. */
+/* Returns how many rows of the linear layer's results linear_cross_entropy
+ * keeps in memory at once, if a row has `results_a_row` elements. */
 int64_t tn__linear_nll_rows(int64_t results_a_row);
 
 #endif

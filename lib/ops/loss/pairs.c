@@ -1,5 +1,6 @@
-/* pairs.c: distances and cross products of vectors, and losses that compare
- * pairs of classes. */
+/* pairs.c: distances and cross products of vectors (PyTorch's cdist, normalize,
+ * cross and others), and losses that compare pairs of classes
+ * (multi_margin_loss, multilabel_margin_loss). */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
@@ -9,8 +10,9 @@ static tn_tensor *norm_of(tn_tensor *x, double p, int64_t dim, bool keepdim)
                           .keepdim = keepdim);
 }
 
-/* Half types follow the steps of PyTorch: their norm is rounded, and autocast
- * computes it in a wider dtype than the division. */
+/* Divides x by its p-norm along dim. Half types take the same steps as in
+ * PyTorch: the norm is rounded to the half type, and under autocast it is
+ * computed in a wider dtype than the division. */
 tn_status tn__run_normalize(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NORMALIZE_INPUT);
@@ -30,9 +32,10 @@ tn_status tn__run_normalize(tn__call *call)
 
 /* ---- distances ----------------------------------------------------------- */
 
-/* |a - b|^2 = |a|^2 + |b|^2 - 2 a b as one product: of (-2 a, |a|^2, 1) and (b,
- * 1, |b|^2). For rows that are almost equal the terms cancel and digits are
- * lost, as in PyTorch. */
+/* Returns the Euclidean distances of the rows of a and b by a matrix product:
+ * |a - b|^2 = |a|^2 + |b|^2 - 2 a b is the product of the rows (-2 a, |a|^2, 1)
+ * and (b, 1, |b|^2). For rows that are almost equal the terms cancel and digits
+ * are lost, as in PyTorch. */
 static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
 {
     const tn_dims_list last = tn_dims(-1);
@@ -50,8 +53,9 @@ static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
     return square ? tn__row(TN__OP_ID_ROOT_ABOVE_ZERO, value, 1) : NULL;
 }
 
-/* PyTorch's choice: a product if requested, or if it was not excluded and a
- * side has more than 25 rows. */
+/* Returns whether distances are computed by a matrix product. As in PyTorch,
+ * they are if mode requests it, or if mode allows it and a or b has more than
+ * 25 rows. */
 static bool by_product(const tn_tensor *a, const tn_tensor *b, double p,
                        const char *mode)
 {
@@ -139,7 +143,8 @@ static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
                         "{other} %s is not 3", name, (long long)dim,
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
-    /* c[i] = a[i + 1] b[i + 2] - a[i + 2] b[i + 1] */
+    /* The cross product is c[i] = a[i + 1] * b[i + 2] - a[i + 2] * b[i + 1],
+     * with indices modulo 3. */
     tn_tensor *left = tn_mul(tn_roll(a, tn_dims(-1), along),
                              tn_roll(b, tn_dims(-2), along));
     tn_tensor *right = tn_mul(tn_roll(a, tn_dims(-2), along),
@@ -235,13 +240,13 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
     if (weight)
         loss = tn_mul(loss,
                       tn_reshape(tn_take(weight, target), tn_dims(count)));
-    if (x->ndim < 2) /* one sample: shaped as target */
+    if (x->ndim < 2) /* the loss of a single sample has the shape of target */
         loss = tn_reshape(loss, (tn_dims_list){target->ndim, {1}});
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
-/* target as (count, classes) of labels, which end before the first -1. An
- * invalid label becomes an index that is never read. */
+/* Returns target as (count, classes), where the labels of a row end before its
+ * first -1. Reports labels outside of [-1, classes). */
 static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
                               int64_t classes)
 {
@@ -281,13 +286,15 @@ tn_status tn__run_multilabel_margin_loss(tn__call *call)
     tn_tensor *labels = true_labels(call, target, count, classes);
     if (!labels)
         return tn_error_code();
-    /* labels before the first -1, and their positions */
+    /* valid is 1 for the labels before the first -1, else 0. at is such a
+     * label, or 0. */
     tn_tensor *valid = tn_cumprod(
         tn_to_dtype(tn_ge_scalar(labels, 0), TN_I64), 1);
     tn_tensor *at = tn_mul(labels, valid);
     tn_tensor *is_target = tn_gt_scalar(
         tn_scatter_add(tn_zeros_like(valid), 1, at, valid), 0);
-    /* [n, j, i]: by how much class i exceeds the j-th target minus 1 */
+    /* z[n][j][i] is how much the score of class i exceeds that of the j-th
+     * target minus 1. */
     tn_tensor *own = tn_unsqueeze(tn_gather(rows, 1, at), 2);
     tn_tensor *z = tn_clamp_min_scalar(
         tn_add_scalar(tn_sub(tn_unsqueeze(rows, 1), own), 1), 0);

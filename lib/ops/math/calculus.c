@@ -1,5 +1,6 @@
-/* calculus.c: numerical differentiation and integration, covariance, and other
- * composites over adjacent elements along a dimension. */
+/* calculus.c: numerical differentiation and integration (PyTorch's diff,
+ * trapezoid, gradient), covariance (cov, corrcoef), logcumsumexp, and norms of
+ * slices (renorm), as composites. */
 #include <ops/engine/native.h>
 
 static tn_tensor *join(tn_tensor *a, tn_tensor *b, int dim)
@@ -49,7 +50,9 @@ tn_status tn__run_diff(tn__call *call)
         x = join(tn__call_tensor(call, TN__ARG_DIFF_PREPEND), x, dim);
     if (tn__call_has(call, TN__ARG_DIFF_APPEND))
         x = join(x, tn__call_tensor(call, TN__ARG_DIFF_APPEND), dim);
-    if (x && x->numel == 0) /* another dimension may be empty: one step */
+    /* Without elements, because another dimension has size 0, all n steps are
+     * done at once. */
+    if (x && x->numel == 0)
         x = tn_clone(tn_narrow(x, dim, 0,
                                n < x->shape[dim] ? x->shape[dim] - n : 0));
     for (int64_t k = 0; k < n && x && x->numel > 0; k++)
@@ -59,7 +62,8 @@ tn_status tn__run_diff(tn__call *call)
 
 /* ---- integrals ---- */
 
-/* Twice the areas of the trapezoids between adjacent elements of y. */
+/* Returns twice the areas of the trapezoids between adjacent elements of y
+ * along dim. */
 static tn_tensor *areas(const tn__call *call, int dim)
 {
     tn_tensor *y = tn__call_tensor(call, TN__ARG_TRAPEZOID_Y);
@@ -88,8 +92,8 @@ static tn_tensor *areas(const tn__call *call, int dim)
     return steps ? floating(tn_mul(sums, steps)) : NULL;
 }
 
-/* The dimension of y, or -1 with the error recorded. y must have an element
- * along it. */
+/* Returns the dimension of y along which to integrate, or -1 with the error
+ * recorded. The size of y in this dimension must not be 0. */
 static int integral_dim(const tn__call *call)
 {
     const tn_tensor *y = tn__call_tensor(call, TN__ARG_TRAPEZOID_Y);
@@ -123,8 +127,8 @@ tn_status tn__run_cumulative_trapezoid(tn__call *call)
 
 /* ---- slopes ---- */
 
-/* a * x[from] + b * x[from + 1] + c * x[from + 2] for `count` consecutive
- * positions along dim. */
+/* Returns weight[0] * x[i] + weight[1] * x[i + 1] + weight[2] * x[i + 2] along
+ * dim, for the `count` positions i from `from` on. */
 static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
                            tn_tensor *const *weight)
 {
@@ -137,8 +141,9 @@ static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
     return sum;
 }
 
-/* The weights of the derivative at point 0, 1 or 2 of the parabola through
- * three points with distances p and q: Fornberg, Math. Comp. 51 (1988). */
+/* Sets weight[0..2] to the weights of three points for the derivative of the
+ * parabola through them, at point `at`. The distances of the points are p and
+ * q: Fornberg, Math. Comp. 51 (1988). */
 static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
 {
     tn_tensor *both = tn_add(p, q), *product = tn_mul(p, q);
@@ -165,8 +170,9 @@ static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
     weight[2] = tn_div(top[2], right);
 }
 
-/* The slope at one end. `step` holds the distances of adjacent points along
- * dim. */
+/* Returns the slope of x at its first point along dim, or at its last point if
+ * `last` is true. `step` holds the distances of adjacent points. `order` is
+ * edge_order, 1 or 2. */
 static tn_tensor *slope_at_end(tn_tensor *x, tn_tensor *step, int dim,
                                bool last, int64_t order)
 {
@@ -196,7 +202,9 @@ static tn_tensor *slope(tn_tensor *x, tn_tensor *step, int dim, int64_t order)
     return join(out, slope_at_end(x, step, dim, true, order), dim);
 }
 
-/* The distances along dim, with size 1 in all other dimensions. */
+/* Returns the distances of adjacent points along dim, in a tensor with size 1
+ * in all other dimensions. They are all `step`, or the differences of the
+ * coordinates `places` if that is not NULL. */
 static tn_tensor *steps_of(const tn_tensor *x, int dim, double step,
                            tn_tensor *places)
 {
@@ -209,10 +217,11 @@ static tn_tensor *steps_of(const tn_tensor *x, int dim, double step,
                    .device = x->storage->device);
 }
 
-enum { SPACING = 1, SLOPE_DIM, EDGE_ORDER }; /* argument numbers of all gradient
-                                                rows */
+/* The numbers of the arguments that the operators for gradient share. */
+enum { SPACING = 1, SLOPE_DIM, EDGE_ORDER };
 
-/* The slope along dim, with the k-th spacing. */
+/* Returns the slope of x along dim, with spacing number k of the argument
+ * spacing. */
 static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
 {
     const tn_value *spacing = &call->value[SPACING];
@@ -308,7 +317,8 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
                     (long long)count);
 }
 
-/* PyTorch rejects invalid weights, and weights that add up to 0. */
+/* Checks the weights of cov. As in PyTorch, negative weights are rejected, and
+ * so are weights whose sum is 0. */
 static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
 {
     double sum = w && w->numel ? tn_item(tn_sum(w)) : 1;
@@ -326,8 +336,9 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
     return TN_OK;
 }
 
-/* The divisor of the sums of products: the sum of the weights minus their share
- * of correction, at least 0. */
+/* Returns the divisor of the covariance: the sum of the weights, reduced by the
+ * correction, but at least 0. `less` is the correction, w the product of the
+ * weights, a the argument aweights; w and a may be NULL. */
 static tn_tensor *degrees_of_freedom(double less, tn_tensor *w, tn_tensor *a,
                                      const tn_tensor *x)
 {
@@ -365,9 +376,9 @@ tn_status tn__run_cov(tn__call *call)
         return status;
     tn_tensor *f = tn__call_tensor(call, TN__ARG_COV_FWEIGHTS);
     tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
-    /* The gradient by a weight is a difference of terms that grow as the
-     * degrees of freedom shrink. With two observations they cancel
-     * completely. */
+    /* With aweights, cov is computed in float64. The gradient by a weight is a
+     * difference of terms that grow as the degrees of freedom shrink. With two
+     * observations the terms cancel completely. */
     tn_dtype dtype = a ? tn_dtype_promote(x->dtype, a->dtype) : x->dtype;
     if (a) {
         x = tn_to_dtype(x, TN_F64);
@@ -404,11 +415,13 @@ tn_status tn__run_corrcoef(tn__call *call)
 
 /* ---- sums of exponentials ---- */
 
-/* Parallel scan: the log-sums of adjacent pairs, half as many, are scanned
- * recursively. They are the odd elements of the result, and combined with the
- * next element of x the even ones: Brent and Kung, IEEE Trans. Comp. 31 (1982).
- * Subtracting a common maximum instead would underflow at the beginning of a
- * row that rises by more than the range of exp. */
+/* Returns logcumsumexp of x along dim by a parallel scan: Brent and Kung, IEEE
+ * Trans. Comp. 31 (1982). The logaddexp of adjacent pairs of elements, which
+ * are half as many, are scanned recursively. The results are the odd elements
+ * of the whole result. Each even element follows from the odd one before it and
+ * one element of x. To subtract a common maximum and use cumsum instead would
+ * underflow at the beginning of a row that rises by more than the range of
+ * exp. */
 static tn_tensor *log_sums(tn_tensor *x, int dim)
 {
     int64_t size = x && x->ndim ? x->shape[dim] : 1, pairs = size / 2;
@@ -418,7 +431,8 @@ static tn_tensor *log_sums(tn_tensor *x, int dim)
         tn_logaddexp(tn_slice(x, dim, 0, 2 * pairs, 2),
                      tn_slice(x, dim, 1, 2 * pairs, 2)),
         dim);
-    int64_t after = (size - 1) / 2; /* even ones except the first */
+    int64_t after = (size - 1) / 2; /* the number of even elements except the
+                                       first */
     tn_tensor *even = tn_narrow(x, dim, 0, 1);
     if (after > 0)
         even = join(even,
@@ -447,8 +461,9 @@ tn_status tn__run_logcumsumexp(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "logcumsumexp: {input} is %s; convert it "
                         "to a floating dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
-    /* Near a sum of 1e4, float32 has three decimal digits after the point, and
-     * each gradient is exp of a difference of such sums. */
+    /* The sums are computed in a wider dtype. Near a sum of 1e4, float32 has
+     * three decimal digits after the point, and each gradient is exp of a
+     * difference of such sums. */
     tn_dtype dtype = x->dtype, wide = dtype == TN_F32 ? TN_F64 : TN_F32;
     bool narrow = dtype != TN_F64;
     tn_tensor *sum = narrow ? tn_to_dtype(x, wide) : x;

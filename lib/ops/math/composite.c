@@ -1,6 +1,7 @@
-/* composite.c: rows composed of other rows. The scope that call.c opens around
- * them owns intermediate tensors. The gradients are those of the rows they
- * call. */
+/* composite.c: various composites, operators composed of others (PyTorch's
+ * clamp, dropout, stack, index_add, take, one_hot and others). The scope that
+ * call.c opens around a composite owns the intermediate tensors. The gradients
+ * are those of the operators that are called. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -41,7 +42,7 @@ tn_status tn__run_dropout(tn__call *call)
                         "dropout: {p} %g is outside [0, 1]", p);
     if (!tn__call_int(call, TN__ARG_DROPOUT_TRAINING) || p == 0)
         return tn__give(call, alias(x));
-    if (p == 1) /* 1 / (1 - p) is infinite */
+    if (p == 1) /* the factor 1 / (1 - p) would be infinite */
         return tn__give(call, tn_mul_scalar(x, 0));
     tn_value value[] = {tn__value_tensor(x), tn__value_float(p)};
     return tn__give(call, tn__row(TN__OP_ID_DROPOUT_DRAW, value, 2));
@@ -109,8 +110,8 @@ tn_status tn__run_index_add(tn__call *call)
     return tn__give(call, tn_scatter_add(x, dim, all, source));
 }
 
-/* Broadcasts index, which names slices along dim, to the elements of those
- * slices. */
+/* Expands index, a 1-d tensor that names slices of x along dim, to one index
+ * for each element of these slices. */
 static tn_tensor *for_elements(tn_tensor *index, const tn_tensor *x, int dim)
 {
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
@@ -240,13 +241,13 @@ tn_status tn__run_round_decimals(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_ROUND_SCALED, value, 3));
 }
 
-/* The largest finite number of a floating dtype. */
+/* Returns the largest finite number of a floating dtype. */
 static double max_finite(tn_dtype dtype)
 {
     return dtype == TN_F64   ? DBL_MAX
            : dtype == TN_F32 ? FLT_MAX
            : dtype == TN_F16 ? 65504
-                             : 0x1.fep127; /* bfloat16 */
+                             : 0x1.fep127; /* that of bfloat16 */
 }
 
 tn_status tn__run_nan_to_num(tn__call *call)

@@ -1,9 +1,9 @@
-/* gamma.c: functions derived from the gamma function whose order is a
- * number. */
+/* gamma.c: polygamma and mvlgamma, functions derived from the gamma function
+ * whose order is an integer argument. */
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* (-1)^(n + 1) * n! * zeta(n + 1, x): DLMF 25.11.12. */
+/* Computes polygamma: (-1)^(n + 1) * n! * zeta(n + 1, x) (DLMF 25.11.12). */
 tn_status tn__run_polygamma(tn__call *call)
 {
     int64_t n = tn__call_int(call, TN__ARG_POLYGAMMA_N);
@@ -23,12 +23,13 @@ tn_status tn__run_polygamma(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_POLYGAMMA_BY, value, 3));
 }
 
-/* The sum of lgamma(x - k / 2) for k in [0, p). Half types are rounded once. */
+/* Computes the logarithm of the multivariate gamma function, up to a constant:
+ * the sum of lgamma(x - k / 2) for k in [0, p). Half types are rounded once. */
 tn_status tn__run_mvlgamma(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_MVLGAMMA_INPUT);
     int64_t p = tn__call_int(call, TN__ARG_MVLGAMMA_P);
-    if (p < 1 || p > 1 << 16) /* it is the number of terms */
+    if (p < 1 || p > 1 << 16) /* p is the number of terms of the sum */
         return tn__fail(TN_ERR_ARGUMENT, "mvlgamma: {p} %lld is outside [1, "
                         "%d]", (long long)p, 1 << 16);
     tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;

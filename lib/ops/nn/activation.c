@@ -1,4 +1,5 @@
-/* activation.c: activations composed of other rows. */
+/* activation.c: activation functions composed of other operators (prelu, glu
+ * and others). */
 #include <ops/engine/native.h>
 
 tn_status tn__run_prelu(tn__call *call)

@@ -1,5 +1,6 @@
-/* attention.c: scaled dot-product attention as two matrix products around a
- * softmax: Vaswani and others, arXiv:1706.03762. */
+/* attention.c: scaled dot-product attention (PyTorch's
+ * scaled_dot_product_attention), softmax(query @ key^T * scale) @ value, by
+ * matrix products and a softmax: Vaswani and others, arXiv:1706.03762. */
 #include <ops/nn/attention.h>
 #include <ops/engine/native.h>
 
@@ -18,8 +19,8 @@ static tn_status check_sizes(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* Checks that q and k have matching batches and that mask broadcasts to (...,
- * length of q, length of k). */
+/* Checks that q and k have matching batch dimensions, and that mask broadcasts
+ * to the shape of the scores, (..., length of q, length of k). */
 static tn_status check_mask(const tn__call *call, const tn_tensor *q,
                             const tn_tensor *k, const tn_tensor *mask)
 {
@@ -51,7 +52,8 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* The integers from first on, as many as the size of dim. */
+/* Returns the integers first, first + 1, ... for the positions along dimension
+ * dim of scores. dim is negative: it counts from the end. */
 static tn_tensor *positions(const tn_tensor *scores, int dim, int64_t first)
 {
     return tn_arange((double)first,
@@ -59,23 +61,24 @@ static tn_tensor *positions(const tn_tensor *scores, int dim, int64_t first)
                      .dtype = TN_I32, .device = scores->storage->device);
 }
 
-/* Sets scores to minus infinity where hidden is true, so that nothing is
- * attended to there. */
+/* Returns the scores with minus infinity where hidden is true, so that their
+ * weights become 0. */
 static tn_tensor *mask_scores(tn_tensor *scores, tn_tensor *hidden)
 {
     return tn_masked_fill_scalar(scores, hidden, -INFINITY);
 }
 
-/* Applies the mask: scores become minus infinity where a bool mask is false; a
- * floating mask is added. */
+/* Applies the mask to the scores. Where a bool mask is false, the scores become
+ * minus infinity. A floating mask is added. */
 static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 {
     return mask->dtype == TN_BOOL ? mask_scores(scores, tn_logical_not(mask))
                                   : tn_add(scores, mask);
 }
 
-/* keys_t: the keys, transposed. scale 0: 1 / sqrt(number of features). first:
- * the position of the first query. */
+/* Returns the attention weights softmax(q @ keys_t * scale). keys_t is the
+ * transpose of the keys. A scale of 0 stands for 1 / sqrt(number of features).
+ * `first` is the position of the first query, for the causal mask. */
 static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
                           bool is_causal, int64_t first, double scale)
 {
@@ -83,8 +86,9 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return NULL;
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
-    /* The scale goes to the product, not to q: rounding a scaled q would show
-     * in scores of some tens, of which exp makes factors. */
+    /* The product is scaled, not q. If a scaled q were rounded, the errors
+     * would grow with the scores, and exp turns an error of a score into a
+     * factor of the weight. */
     const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(keys_t),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
@@ -94,11 +98,12 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return NULL;
     if (!is_causal) {
         const tn_value value[] = {tn__value_tensor(scores), tn__value_int(-1)};
-        /* Without a mask no row is all minus infinity. */
+        /* With a mask, a row may consist of minus infinity alone. Its weights
+         * are then 0. */
         return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
                        value, 2);
     }
-    /* A query attends to no key behind its own position. */
+    /* In a causal mask, a query attends to no key behind its own position. */
     tn_tensor *key = positions(scores, -1, 0);
     tn_tensor *query = tn_unsqueeze(positions(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
@@ -124,7 +129,8 @@ tn_status tn__run_attention_weights(tn__call *call)
                 tn__call_float(call, TN__ARG_ATTENTION_WEIGHTS_SCALE)));
 }
 
-/* Repeats each head of x (dim -3) as often as q has heads for it. */
+/* Returns x, a key or value, with each head (dimension -3) repeated so that x
+ * has as many heads as q. */
 static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
                               const tn_tensor *q)
 {
@@ -166,8 +172,8 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");
 }
 
-/* The tensors of attention: queries, keys transposed, values, and a mask or
- * NULL. */
+/* The tensors of attention: the queries, the transposed keys, the values, and a
+ * mask, which may be NULL. */
 enum { QUERY, KEYS_T, VALUE, MASK, PARTS };
 typedef struct lookup {
     tn_tensor *x[PARTS];
@@ -175,13 +181,14 @@ typedef struct lookup {
     double scale;
 } lookup;
 
-/* first: the position of the first query. */
+/* Computes attention for all queries of a at once. `first` is the position of
+ * the first query. */
 static tn_tensor *attend(const lookup *a, int64_t first)
 {
     tn_tensor *q = a->x[QUERY], *keys_t = a->x[KEYS_T], *v = a->x[VALUE];
     int64_t end = first + q->shape[q->ndim - 2];
     if (a->is_causal && end < keys_t->shape[keys_t->ndim - 1]) {
-        keys_t = tn_narrow(keys_t, -1, 0, end); /* later keys are masked */
+        keys_t = tn_narrow(keys_t, -1, 0, end); /* the mask hides later keys */
         v = tn_narrow(v, -2, 0, end);
     }
     return tn_matmul(
@@ -193,11 +200,12 @@ static int64_t size_from_end(const tn_tensor *x, int dim)
     return x && x->ndim >= dim ? x->shape[x->ndim - dim] : 1;
 }
 
-/* The dimension, counted from the end, along which to split a into parts of
- * *size; 0: none. The scores of a part should fit into the cache: those of at
- * most QUERIES queries, and on a synchronous device those of so few heads that
- * they fit into the second-level cache. On an asynchronous device each part is
- * a launch, so splitting costs more. */
+/* Returns the dimension, where 1 is the last one, along which to split the
+ * attention into parts of *size, so that the scores of a part fit into the
+ * cache. Returns 0 if it need not be split. A part has at most QUERIES queries.
+ * On a synchronous device it also has so few heads that their scores fit into
+ * the second-level cache. On an asynchronous device each part is a launch, so
+ * splitting costs more. */
 static int find_cut(const lookup *a, int64_t *size)
 {
     enum { QUERIES = 128, SCORES = 131072 };
@@ -225,7 +233,9 @@ static int find_cut(const lookup *a, int64_t *size)
     return queries > *size ? 2 : 0;
 }
 
-/* Splits those of a's tensors that have this dimension into parts of `size`. */
+/* Splits the tensors of a along dimension dim into parts of `size`. A tensor
+ * that does not have this dimension is used in all parts. Returns the number of
+ * parts. */
 static int cut(const lookup *a, int dim, int64_t size,
                tn_tensor *part[PARTS][TN__OP_MAX_OUTPUTS])
 {
@@ -312,7 +322,8 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         return status;
     tn_dtype dtype = q->dtype;
     if (tn_dtype_bytes(dtype) == 2 && dtype == k->dtype &&
-        dtype == v->dtype) { /* rounded once, at the end */
+        dtype == v->dtype) { /* half types are computed in float32 and rounded
+                                once, at the end */
         q = tn_to_dtype(q, TN_F32);
         k = tn_to_dtype(k, TN_F32);
         v = tn_to_dtype(v, TN_F32);

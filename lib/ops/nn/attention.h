@@ -1,27 +1,31 @@
-/* attention.h: scaled dot-product attention by a kernel of the device, if it
- * has the extension `attention`. */
+/* attention.h: scaled dot-product attention (PyTorch's
+ * scaled_dot_product_attention) computed by the device, if it has the extension
+ * `attention`. */
 #ifndef TN_LIB_OPS_ATTENTION_H
 #define TN_LIB_OPS_ATTENTION_H
 
 #include <ops/engine/ops.h>
 
-/* The options of a call. scale is not 0. */
+/* The options of a call of attention. */
 typedef struct tn__attention {
-    tn_tensor *mask; /* NULL: none */
-    double dropout, scale;
-    bool is_causal, shares_heads; /* a head of key serves several heads of
-                                     query */
+    tn_tensor *mask;       /* NULL if there is no mask */
+    double dropout, scale; /* the scale is not 0 */
+    bool is_causal, shares_heads; /* shares_heads: a head of key serves several
+                                     heads of query (PyTorch's enable_gqa) */
 } tn__attention;
 
-/* If the device of q has attention, and expanding x (key or value) to the batch
- * of q repeats it, returns a view of x with that batch (without the heads, if
- * they are shared). Else returns x. NULL with the error recorded. */
+/* Returns x, a key or value, expanded to the batch dimensions of q, if the
+ * device of q has the extension and the expansion repeats elements of x. With
+ * shared heads, the dimension of the heads is not expanded. Else returns x
+ * itself. Returns NULL on failure, with the error recorded. */
 tn_tensor *tn__attention_widen(tn_tensor *x, const tn_tensor *q,
                                bool shares_heads);
-/* Does the device of q support this, forward and backward? */
+/* Returns whether the device of q supports this attention, forward and
+ * backward. */
 bool tn__attention_fits(const tn__attention *a, const tn_tensor *q,
                         const tn_tensor *k, const tn_tensor *v);
-/* The result of the device; NULL with the error recorded. */
+/* Computes attention by the device. Returns NULL on failure, with the error
+ * recorded. */
 tn_tensor *tn__attention_run(const tn__attention *a, tn_tensor *q,
                              tn_tensor *k, tn_tensor *v);
 

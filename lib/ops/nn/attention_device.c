@@ -6,7 +6,8 @@
 #include <ops/random/random.h>
 #include <device/work.h>
 
-/* x as a strided tensor of (batch, heads, length, size). */
+/* Describes x as a strided tensor (batch, heads, length, size). Dimensions that
+ * x lacks get size 1. */
 static tn_strided four(const tn_tensor *x)
 {
     tn_strided view = {.buffer = tn__tensor_buffer(x),
@@ -17,14 +18,15 @@ static tn_strided four(const tn_tensor *x)
     return view;
 }
 
-/* The size of x along dim, counted from the end. 1 if x has no such
- * dimension. */
+/* Returns the size of x along dim, which is negative and counts from the end.
+ * Returns 1 if x has no such dimension. */
 static int64_t size_of(const tn_tensor *x, int dim)
 {
     return x->ndim + dim >= 0 ? x->shape[x->ndim + dim] : 1;
 }
 
-/* False if mask does not broadcast to the scores, or requires a gradient. */
+/* Describes mask in args. Returns false if the mask does not broadcast to the
+ * scores, requires a gradient, or has a dtype that devices do not take. */
 static bool take_mask(tn_attention_args *args, const tn_tensor *mask, int ndim)
 {
     const int64_t shape[] = {args->batch, args->heads, args->queries,
@@ -44,8 +46,8 @@ static bool take_mask(tn_attention_args *args, const tn_tensor *mask, int ndim)
     return true;
 }
 
-/* Checks the shapes and dtypes of query, key, value and mask, and describes
- * these four in args. */
+/* Describes the query q, the key k, the value v and the mask in args. Returns
+ * false if their shapes or dtypes do not fit. */
 static bool describe(const tn_tensor *q, const tn_tensor *k,
                      const tn_tensor *v, const tn_tensor *mask,
                      tn_attention_args *args)
@@ -131,7 +133,8 @@ tn_tensor *tn__attention_run(const tn__attention *a, tn_tensor *q,
                               value, 9, NULL, 0);
 }
 
-/* Reads the arguments from number `at` on, which both rows have. */
+/* Reads the arguments from number `at` on into args: dropout, is_causal, scale,
+ * and seed and call of the random generator. */
 static void take_numbers(const tn__call *call, int at, tn_attention_args *args)
 {
     args->dropout = tn__call_float(call, at);
@@ -170,7 +173,7 @@ tn_status tn__run_attention_forward(tn__call *call)
                            "scaled_dot_product_attention", NULL, NULL);
 }
 
-/* Has x the shape and dtype of the result? */
+/* Returns whether x has the shape and dtype of the result of attention. */
 static bool is_result(const tn_attention_args *args, const tn_tensor *x,
                       const tn_tensor *query)
 {
@@ -179,7 +182,8 @@ static bool is_result(const tn_attention_args *args, const tn_tensor *x,
            size_of(x, -2) == args->queries && size_of(x, -1) == args->values;
 }
 
-/* Arguments: g, query, key, value, out, logsumexp, attn_mask, numbers. */
+/* Computes the gradients by query, key and value. The tensor arguments are, in
+ * order: g, query, key, value, out, logsumexp and attn_mask. */
 tn_status tn__run_attention_backward(tn__call *call)
 {
     tn_tensor *in[7];

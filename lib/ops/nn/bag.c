@@ -1,23 +1,26 @@
-/* bag.c: rows of a table, reduced bag by bag. Input (bags, length) has bags of
- * equal length, which are reduced along a dimension. If offsets split a list
- * into bags, rows are added in ascending order to the sum of their bag. */
+/* bag.c: embedding_bag: looks up rows of a table and reduces them bag by bag.
+ * Input (bags, length) has bags of equal length, which are reduced along a
+ * dimension. If offsets split a list into bags, the rows are added in ascending
+ * order to the sum of their bag. */
 #include <ops/engine/native.h>
 
 enum mode { SUM, MEAN, MAX };
 
-/* The parts of a call. */
+/* The bags of a call, with N indices in all. */
 typedef struct bags {
-    tn_tensor *index;   /* (N): rows of weight, bag after bag */
-    tn_tensor *ignored; /* (N) bool: elements that are padding_idx; NULL:
-                           none */
-    tn_tensor *starts;  /* (count): start of each bag; NULL: all of `length` */
-    int64_t count, length, padding;
+    tn_tensor *index;   /* (N): the rows of weight to look up, bag after bag */
+    tn_tensor *ignored; /* (N), bool: true for indices that are padding_idx.
+                           NULL if there is no padding_idx. */
+    tn_tensor *starts;  /* (count): the position in index where each bag starts.
+                           NULL if all bags have `length` indices. */
+    int64_t count, length, padding; /* number of bags, their length, and
+                                       padding_idx */
 } bags;
 
 /* ---- the maximum of each bag --------------------------------------------- */
 
-/* ends[b] is the end of bag b. Of equal elements the first one is chosen, as in
- * PyTorch. */
+/* Computes the maximum of each bag, column by column. Bag b ends before
+ * ends[b]. Of equal elements the first one is chosen, as in PyTorch. */
 tn_status tn__run_bag_max(tn__call *call)
 {
     static tn__formula formula = TN__FORMULA(
@@ -98,8 +101,8 @@ static tn_tensor *max_by_bag(const bags *b, tn_tensor *x)
 
 /* ---- sums ---------------------------------------------------------------- */
 
-/* The bag number of each element: the number of bags that start up to it, minus
- * one. */
+/* Returns the number of the bag of each index: the number of bags that start at
+ * or before the index, minus one. */
 static tn_tensor *bag_of_each(const bags *b)
 {
     tn_tensor *place = tn_arange(0, b->index->numel, 1, .dtype = TN_I64,
@@ -107,7 +110,8 @@ static tn_tensor *bag_of_each(const bags *b)
     return tn_sub_scalar(tn_searchsorted(b->starts, place, .right = true), 1);
 }
 
-/* Sums x (N, ...) by bags: (count, ...). */
+/* Returns the sums of x (N, ...) over each bag, of shape (count, ...). bag[i]
+ * is the bag of element i. */
 static tn_tensor *sum_of_bags(const bags *b, tn_tensor *bag, tn_tensor *x)
 {
     if (!x)
@@ -151,7 +155,8 @@ static tn_tensor *reduced(const bags *b, tn_tensor *x, enum mode mode)
 
 /* ---- the operator -------------------------------------------------------- */
 
-/* The row has checked the word. */
+/* Returns the reduction that the argument mode names. The operator's line
+ * `bounds` has checked that it exists. */
 static enum mode mode_of(const tn__call *call)
 {
     const char *word = call->value[TN__ARG_EMBEDDING_BAG_MODE].of.string;
@@ -160,7 +165,7 @@ static enum mode mode_of(const tn__call *call)
                                       : MEAN;
 }
 
-/* A bag has a negative length: reports the first one. */
+/* Reports the first bag that has a negative length. */
 static void report_negative_length(const tn__call *call, tn_tensor *lengths)
 {
     tn__error before;
@@ -182,7 +187,8 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
         tn__error_restore(&before);
 }
 
-/* Sets the start of each bag. The starts are checked by reading at them. */
+/* Sets b->count and b->starts from the argument offsets. A kernel checks the
+ * starts by reading a tensor at these indices. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
     bool last = tn__call_int(call, TN__ARG_EMBEDDING_BAG_INCLUDE_LAST_OFFSET);
@@ -204,7 +210,7 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
         return tn__report_indices(call, "embedding_bag", "offsets", offsets, 0,
                                   b->index->numel + 1), false;
     const int64_t pairs = offsets->numel - 1;
-    if (pairs > 0) { /* else bags would overlap */
+    if (pairs > 0) { /* the starts must not fall, or bags would overlap */
         const tn_value value[] = {tn__value_optional(
             tn_sub(tn_narrow(b->starts, 0, 1, pairs),
                    tn_narrow(b->starts, 0, 0, pairs)))};
@@ -267,14 +273,16 @@ static tn_tensor *renormed(const tn__call *call, const bags *b,
             tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ));
 }
 
-/* Half types are computed in float32 and rounded once, at the end. */
+/* Returns the rows of weight that b->index names, scaled if max_norm is given.
+ * Half types are returned in float32, and are rounded once, at the end. */
 static tn_tensor *rows_of(const tn__call *call, const bags *b,
                           tn_tensor *weight)
 {
     bool half = tn_dtype_bytes(weight->dtype) == 2;
     tn_tensor *x, *exact = NULL;
     if (tn__call_has(call, TN__ARG_EMBEDDING_BAG_MAX_NORM)) {
-        if (half) /* the rows of weight are rounded when they are scaled */
+        if (half) /* scaling in place rounds the rows of weight, so the rows are
+                     scaled again in float32 */
             exact = renormed(call, b, tn_to_dtype(tn_detach(weight), TN_F32));
         x = renormed(call, b, weight);
     } else {
@@ -320,7 +328,8 @@ tn_status tn__run_embedding_bag(tn__call *call)
     if (x && tn__call_has(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS))
         x = tn_mul(x, tn_unsqueeze(tn_reshape(scale, tn_dims(-1)), 1));
     tn_tensor *out = reduced(&b, x, mode);
-    if (!out && x && b.starts) /* the first bag starts at 0 */
+    if (!out && x && b.starts) /* if the first bag does not start at 0, says
+                                  so */
         return tn__report_indices(
             call, "embedding_bag", "offsets",
             tn_narrow(tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS), 0,

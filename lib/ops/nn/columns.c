@@ -1,5 +1,5 @@
-/* columns.c: the windows of images as columns (im2col), and columns summed back
- * into images (col2im). */
+/* columns.c: writes the windows of images as columns (im2col, PyTorch's
+ * unfold), and sums columns back into images (col2im, PyTorch's fold). */
 #include <ops/nn/window.h>
 
 tn_status tn__columns_write(const tn__images *x, const tn__window *w,
@@ -32,8 +32,8 @@ tn_status tn__columns_write(const tn__images *x, const tn__window *w,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, what);
 }
 
-/* Reads the arguments that im2col and col2im share, from `first` on:
- * kernel_size, dilation, padding, stride, out. */
+/* Reads the arguments that im2col and col2im share into *w. From number `first`
+ * on they are kernel_size, dilation, padding, stride and out. */
 static tn_status take_window(const tn__call *call, int first, tn__window *w)
 {
     int64_t *pair[] = {w->kernel, w->dilation, w->pad, w->stride, w->out};
@@ -77,18 +77,19 @@ tn_status tn__run_im2col(tn__call *call)
     return tn__columns_write(&images, &w, out, "im2col");
 }
 
-/* Each element of the image sums the columns that contain it. The order of the
- * sum is fixed, unlike that of scattering columns. */
+/* A call of col2im: out[n][c][h][w] is the sum of the elements of the columns x
+ * that belong to this element of the image. The order of the sum is fixed,
+ * which it would not be if the columns were scattered. */
 typedef struct fold {
-    const tn__window *w; /* in: the image, out: number of windows */
-    tn_tensor *x, *out;
-    int64_t count, channels;
-    int64_t batch, column, place; /* x's strides */
+    const tn__window *w;
+    tn_tensor *x, *out; /* x is (N, C * kH * kW, oH * oW) */
+    int64_t count, channels; /* N and C */
+    int64_t batch, column, place; /* the strides of x's three dimensions */
 } fold;
 
-/* Computes the elements [low, high) of each image. inside: each is in a column
- * for every tap of the window, and the stride is 1, so the columns are read by
- * strides alone. */
+/* Computes the elements [low, high) of each image. `inside` says that the
+ * stride is 1 and that each of these elements belongs to a window at every tap,
+ * so that the columns are read by strides alone. */
 static tn_status fold_part(const fold *f, tn__formula *formula,
                            const int64_t *low, const int64_t *high,
                            bool inside)
@@ -98,7 +99,8 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
     const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
     if (!kernel)
         return tn_error_code();
-    /* (N, C, H, W | kH, kW): h + pad - ki * dilation is oi * stride, if any. */
+    /* The space is (N, C, H, W) with the row dimensions (kH, kW). Element h is
+     * tap ki of window oi if h + pad - ki * dilation = oi * stride. */
     tn__space space = {.outer_ndim = 4, .row_ndim = 2,
                        .extent = {f->count, f->channels, high[0] - low[0],
                                   high[1] - low[1], w->kernel[0],
@@ -139,8 +141,9 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
                                    steps ? param : NULL, "col2im");
 }
 
-/* The interior of a large image, whose elements are in a window at every tap,
- * then the borders above, below, left and right of it. */
+/* Computes whole images. In a large image, the interior is computed first,
+ * whose elements are in a window at every tap. Then come the borders above,
+ * below, left and right of it. */
 static tn_status fold_image(const fold *f)
 {
     static tn__formula steps = TN__FORMULA(
@@ -152,7 +155,8 @@ static tn_status fold_image(const fold *f)
         "col2im(x, h: offset, w: offset) = like(rsum(x[h, w; 0]), x)");
     static tn__formula whole =
         TN__FORMULA("col2im(x) = like(rsum(x), x)");
-    enum { LARGE = 16384 }; /* elements; a smaller image is one launch */
+    enum { LARGE = 16384 }; /* the result is one launch if it has fewer
+                               elements */
     const tn__window *w = f->w;
     const int64_t none[2] = {0, 0}, *all = w->in;
     if (w->stride[0] != 1 || w->stride[1] != 1)

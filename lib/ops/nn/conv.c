@@ -1,14 +1,14 @@
-/* conv.c: convolution and its two adjoints. The device computes them if it has
- * the extension `conv`. Otherwise they are matrix products: the windows of the
- * images become columns (im2col), and weight times columns is the output.
- * Chellapilla, Puri, Simard, "High performance convolutional neural networks
- * for document processing", 2006. */
+/* conv.c: 2-d convolution (PyTorch's conv2d) and its gradients by input and by
+ * weight. The device computes them if it has the extension `conv`. Otherwise
+ * they are matrix products: the windows of the images become columns (im2col),
+ * and weight times columns is the output. Chellapilla, Puri, Simard, "High
+ * performance convolutional neural networks for document processing", 2006. */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* Size of the columns made at a time, for as many whole images as fit. Small
- * enough to stay in the caches, large enough that one product is worth a
- * launch. */
+/* The most bytes of columns that are made at a time, for as many whole images
+ * as fit. This is small enough to stay in the caches and large enough that a
+ * product is worth a launch. */
 #define COLUMNS_BYTES (32 << 20)
 
 /* ---- the call ------------------------------------------------------------ */
@@ -126,22 +126,25 @@ static tn_strided strided(const tn_tensor *x, int ndim)
     tn_strided view = {.buffer = tn__tensor_buffer(x),
                        .offset = tn__tensor_buffer_offset(x),
                        .dtype = x->dtype, .ndim = (uint32_t)ndim};
-    for (int d = 0; d < x->ndim; d++) /* (C, H, W) is one image of (N, ...) */
+    /* (C, H, W) becomes (1, C, H, W). */
+    for (int d = 0; d < x->ndim; d++)
         view.stride[ndim - x->ndim + d] = x->stride[d];
     return view;
 }
 
-/* A convolution, or one of its adjoints, for the device. */
+/* What a device computes: a convolution, or its gradient by input or by
+ * weight. */
 typedef struct device_conv {
     uint32_t kind; /* TN_CONV_...: which of in, weight and out is computed */
     const tn__window *w;
     int64_t groups;
-    const tn_tensor *in, *weight, *out, *bias; /* bias: NULL for none */
-    const char *what; /* the operator named in errors */
+    const tn_tensor *in, *weight, *out, *bias; /* bias may be NULL */
+    const char *what; /* the name of the operator in error messages */
 } device_conv;
 
-/* Computes one of in, weight and out from the others. TN_ERR_UNSUPPORTED, and
- * nothing recorded, if the device lacks the extension or declines. */
+/* Computes one of in, weight and out from the other two, as c->kind says.
+ * Returns TN_ERR_UNSUPPORTED, without an error recorded, if the device lacks
+ * the extension or declines. */
 static tn_status by_extension(const device_conv *c)
 {
     const tn__window *w = c->w;
@@ -171,8 +174,8 @@ static tn_status by_extension(const device_conv *c)
 
 /* ---- by columns ---------------------------------------------------------- */
 
-/* The number of images, of count, whose columns fit. numel: elements of the
- * columns of an image. */
+/* Returns how many of the `count` images are made into columns at a time. numel
+ * is the number of elements of the columns of one image. */
 static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
 {
     int64_t bytes = numel * (int64_t)tn_dtype_bytes(dtype);
@@ -180,8 +183,8 @@ static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
     return most < 1 ? 1 : most < count ? most : count;
 }
 
-/* Computes out's images [first, first + count) from columns (count, C * kH *
- * kW, oH * oW). */
+/* Computes the images [first, first + count) of out by a product of the weight
+ * and their columns, of shape (count, C * kH * kW, oH * oW). */
 static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                           int64_t first, int64_t count)
 {
@@ -208,7 +211,8 @@ static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                            "conv2d", NULL, NULL);
 }
 
-/* Fills out with bias; the product is added to it. */
+/* Fills each channel of out with its bias, to which the product is then
+ * added. */
 static tn_status write_bias(const conv *c, tn_tensor *out)
 {
     tn_tensor view;
@@ -235,8 +239,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     if (!columns)
         return tn_error_code();
     tn_status status = c->bias ? write_bias(c, out) : TN_OK;
-    /* A view of the images of one step. Only the fields that describe a view
-     * are set. */
+    /* `part` is a view of the images of one step. Only the fields that describe
+     * a view are set. */
     tn_tensor part;
     part.storage = c->x.tensor->storage;
     part.dtype = c->x.tensor->dtype;
@@ -253,8 +257,9 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     return status;
 }
 
-/* A device that supports no bias may support the rest. The bias is then added
- * here. */
+/* Computes the convolution by the device. If the device declines a convolution
+ * with bias, this one is tried without bias, and the bias is added by an
+ * operator. */
 static tn_status forward_device(const conv *c, tn_tensor *out)
 {
     device_conv d = {.kind = TN_CONV_FORWARD, .w = &c->w, .groups = c->groups,
@@ -280,7 +285,8 @@ static tn_status forward(conv *c, tn_tensor *out)
     tn_status status = forward_device(c, out);
     if (status != TN_ERR_UNSUPPORTED)
         return status;
-    /* The product needs each filter's weights to be contiguous. */
+    /* The matrix product needs the weights of each output channel to be
+     * contiguous. */
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
@@ -310,18 +316,20 @@ tn_status tn__run_conv2d(tn__call *call)
 
 /* ---- one of the three from the others ------------------------------------ */
 
-/* The rows conv2d_out, conv2d_input and conv2d_weight have the same arguments:
- * two of input, weight and out, both with 4 dimensions, and the last two sizes
- * of the third. */
+/* The operators conv2d_out, conv2d_input and conv2d_weight compute one of
+ * input, weight and out from the other two. They have the same arguments: those
+ * two tensors, both with 4 dimensions, the last two sizes of the third, and
+ * then stride, padding, dilation and groups. */
 enum { SIZE = 2, STRIDE, PADDING, DILATION, GROUPS };
 
 typedef struct part {
-    tn_tensor *input, *weight, *out; /* NULL: the one to compute */
+    tn_tensor *input, *weight, *out; /* the one to compute is NULL */
     tn__window w;
     int64_t groups;
 } part;
 
-/* Do the channels of the two given tensors match for this number of groups? */
+/* Returns whether the channels of the two given tensors match for this number
+ * of groups. */
 static bool fits(const part *p)
 {
     const int64_t *x = p->input ? p->input->shape : NULL,
@@ -357,8 +365,8 @@ static tn_status check_part(const tn__call *call, const part *p,
     return TN_OK;
 }
 
-/* Checks that the windows are within the padded input. "same" may pad one more
- * element behind it. */
+/* Checks that the windows are within the padded input. The padding "same" may
+ * have one more element behind the input than before it. */
 static tn_status check_reach(const tn__call *call, const tn__window *w)
 {
     for (int a = 0; a < 2; a++) {
@@ -406,7 +414,8 @@ static tn_dims_list two(const int64_t *pair)
     return tn_dims(pair[0], pair[1]);
 }
 
-/* The columns of the gradient are W^T G. They are summed into images. */
+/* Computes the gradient by input: W^T G, whose columns are summed into images
+ * (col2im). W is the weight as a matrix, G is the gradient of the output. */
 static tn_tensor *input_by_columns(const part *p)
 {
     const int64_t *w = p->weight->shape, *o = p->out->shape;
@@ -426,7 +435,8 @@ static tn_tensor *input_by_columns(const part *p)
     return tn__row(TN__OP_ID_COL2IM, value, 7);
 }
 
-/* G X^T over the columns X of input, summed over the images. */
+/* Computes the gradient by weight: G X^T, summed over the images. X is the
+ * columns of the input (im2col), G is the gradient of the output. */
 static tn_tensor *weight_by_columns(const part *p)
 {
     const int64_t *x = p->input->shape, *o = p->out->shape;
@@ -464,8 +474,8 @@ static tn_tensor *out_by_columns(const part *p)
     return out && (out->numel == 0 || run_conv(&c, out) >= 0) ? out : NULL;
 }
 
-/* Computes the images in steps, so that the columns of all images never exist
- * at once. */
+/* Computes a gradient a few images at a time, so that the columns of all images
+ * never exist at once. */
 static tn_tensor *in_steps(const part *p, uint32_t kind)
 {
     tn_tensor *(*const of)(const part *) =
@@ -510,7 +520,8 @@ static tn_tensor *by_columns(part *p, uint32_t kind)
     tn_tensor **side[] = {&p->input, &p->weight, &p->out};
     tn_dtype dtype = (p->out ? p->out : p->weight)->dtype;
     bool half = kind != TN_CONV_FORWARD && tn_dtype_bytes(dtype) == 2;
-    /* Values that are summed again stay in float32 until then. */
+    /* Half types are computed in float32, since the results of products are
+     * summed again. */
     for (int i = 0; i < 3 && half; i++)
         if (*side[i] && !(*side[i] = tn_to_dtype(*side[i], TN_F32)))
             return NULL;

@@ -1,12 +1,16 @@
-/* conv3d.c: convolutions of volumes, composed of those of images. The windows
- * along the depth become channels: all depths are one batch of images with C *
- * kD channels, and conv2d computes the product. Transposed, conv_transpose2d
- * returns O * kD channels, which are summed along the depth. */
+/* conv3d.c: 3-d convolution and transposed convolution (PyTorch's conv3d and
+ * conv_transpose3d), composed of the 2-d operators.
+ *
+ * For conv3d, the windows along the depth become channels. A volume becomes a
+ * batch of images, one for each output depth, with C * kD channels, and conv2d
+ * computes the rest. For conv_transpose3d, conv_transpose2d returns O * kD
+ * channels for each input depth, which are summed along the depth. */
 #include <ops/engine/native.h>
 
 enum { DEPTH, HEIGHT, WIDTH, AXES };
 
-/* Reads a list of one number for all axes, or of three. */
+/* Reads argument arg, a list of three numbers for depth, height and width, or
+ * of one number for all of them. Rejects numbers below `least`. */
 static tn_status take_list(const tn__call *call, int arg, int64_t least,
                            int64_t list[AXES])
 {
@@ -41,7 +45,7 @@ static tn_status check_volumes(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* x with a batch dimension. */
+/* Returns x as (N, C, D, H, W), where N is 1 if x has no batch dimension. */
 static tn_tensor *batch_of(tn_tensor *x)
 {
     return x->ndim == 5 ? x : tn_unsqueeze(x, 0);
@@ -57,11 +61,11 @@ static tn_status give_batch(tn__call *call, tn_tensor *y, const tn_tensor *x)
 
 typedef struct volumes {
     int64_t stride[AXES], dilation[AXES];
-    int64_t low[AXES], high[AXES]; /* padding before and after */
+    int64_t low[AXES], high[AXES]; /* padding before and after the volume */
 } volumes;
 
-/* Reads padding by numbers or by name. "same" puts the smaller half in
- * front. */
+/* Reads the argument padding, which is numbers or a name. If "same" needs an
+ * odd number of elements, the smaller half is before the volume. */
 static tn_status take_padding(const tn__call *call, const tn_tensor *w,
                               volumes *v)
 {
@@ -89,7 +93,9 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     return TN_OK;
 }
 
-/* Pads x where conv2d cannot: along the depth, and unevenly. */
+/* Returns x with the padding that conv2d cannot do: along the depth, and of
+ * different sizes before and after. Sets the padding in *v that conv2d still
+ * has to do. */
 static tn_tensor *padded(tn_tensor *x, volumes *v)
 {
     bool even = v->low[HEIGHT] == v->high[HEIGHT] &&
@@ -105,7 +111,8 @@ static tn_tensor *padded(tn_tensor *x, volumes *v)
     return tn_constant_pad_nd(x, pad, 0);
 }
 
-/* (N, C, D, H, W) as (N * windows, C * kD, H, W). */
+/* Returns x (N, C, D, H, W) as images (N * windows, C * kD, H, W), where
+ * `windows` is the number of windows along the depth, and size is kD. */
 static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
                                     const volumes *v)
 {
@@ -115,7 +122,8 @@ static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
     tn_tensor *view = x ? tn__row(TN__OP_ID_WINDOWS, value, 5) : NULL;
     if (!view)
         return NULL;
-    const int64_t *s = view->shape; /* N, C, windows, H, W, kD */
+    const int64_t *s = view->shape; /* s is the shape (N, C, windows, H, W,
+                                       kD) */
     return tn_reshape(tn_permute(view, tn_dims(0, 2, 1, 5, 3, 4)),
                       tn_dims(s[0] * s[2], s[1] * size, s[3], s[4]));
 }
@@ -202,7 +210,8 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* Sums (N * D, O * kD, H, W) along the depth: (N, O, D', H, W). */
+/* Returns the result (N, O, D', H, W) of a transposed convolution from y (N *
+ * D, O * kD, H, W), by summing the windows that overlap along the depth. */
 static tn_tensor *sum_depth(tn_tensor *y, const tn_tensor *x,
                             const tn_tensor *w, const transposed *t)
 {
@@ -242,7 +251,8 @@ tn_status tn__run_conv_transpose3d(tn__call *call)
     tn_dtype dtype = x->dtype;
     bool half = tn_dtype_bytes(dtype) == 2 && w->dtype == dtype;
     tn_tensor *batch = batch_of(half ? tn_to_dtype(x, TN_F32) : x);
-    w = half ? tn_to_dtype(w, TN_F32) : w; /* sums stay in float32 */
+    w = half ? tn_to_dtype(w, TN_F32) : w; /* half types are computed in
+                                              float32 */
     if (!batch || !w || check_transposed(call, batch, w, &t) < 0)
         return tn_error_code();
     const int64_t *s = batch->shape;

@@ -1,8 +1,13 @@
-/* grid.c: sampling of images and volumes at the positions of a grid. Positions,
+/* grid.c: samples images and volumes at the positions of a grid (PyTorch's
+ * grid_sample), and makes grids from affine maps (affine_grid). Positions,
  * weights and gradients are those of PyTorch
- * (aten/src/ATen/native/GridSampler.h). For each axis in turn, coordinates
- * become taps of shape (N, T, P): T elements for each of P positions. The taps
- * of several axes are combined and their weights multiplied. */
+ * (aten/src/ATen/native/GridSampler.h).
+ *
+ * A sample is a weighted sum of elements near its position. A tap is one term
+ * of this sum: the index of an element and its weight. The taps are made for
+ * each axis in turn, as tensors index[N][T][P] and weight[N][T][P], where T is
+ * the number of taps and P the number of positions per image. The taps of all
+ * axes are then combined: their weights are multiplied. */
 #include <ops/engine/native.h>
 
 enum { BILINEAR, NEAREST, BICUBIC };
@@ -13,9 +18,10 @@ static const int taps_of[] = {[BILINEAR] = 2, [NEAREST] = 1, [BICUBIC] = 4};
 typedef struct sampling {
     int mode, padding;
     bool align_corners;
-    tn_tensor *x, *grid; /* (N, C, sizes), (N, sizes of out, axes) */
-    int axes;
-    int64_t places;      /* positions per image: P */
+    tn_tensor *x, *grid; /* x[N][C][sizes of the image],
+                            grid[N][sizes of the output][axes] */
+    int axes;            /* 2 for images, 3 for volumes */
+    int64_t places;      /* P, the number of positions per image */
 } sampling;
 
 /* ---- one axis ---- */
@@ -26,7 +32,8 @@ static tn_tensor *binary(int row, tn_tensor *a, tn_tensor *b)
     return a && b ? tn__row(row, value, 2) : NULL;
 }
 
-/* Moves positions outside the image back by the padding mode. */
+/* Returns the positions `at` along an axis of this size, with those outside of
+ * the image moved into it as the padding mode says. */
 static tn_tensor *pad(const sampling *s, tn_tensor *at, int64_t size)
 {
     double low = s->align_corners ? 0 : -0.5;
@@ -43,7 +50,8 @@ static tn_tensor *pad(const sampling *s, tn_tensor *at, int64_t size)
     return tn__row(TN__OP_ID_GRID_CLIP, value, 2);
 }
 
-/* Coordinate k of the grid in units of elements, of shape (N, 1, P). */
+/* Returns coordinate k of all positions of the grid, converted from [-1, 1] to
+ * elements of an axis of this size. The shape is (N, 1, P). */
 static tn_tensor *places(const sampling *s, int k, int64_t size)
 {
     bool align = s->align_corners;
@@ -58,9 +66,9 @@ static tn_tensor *places(const sampling *s, int k, int64_t size)
     return tn__row(TN__OP_ID_GRID_PLACE, value, 3);
 }
 
-/* The indices and the weights of the taps of all positions, both (N, taps, P).
- * For BICUBIC the padding mode applies to each tap, for the other modes to the
- * position. */
+/* Returns the indices of the taps along axis k, as index[N][T][P], and sets
+ * *weight to their weights, as weight[N][T][P]. For BICUBIC the padding mode is
+ * applied to each tap, for the other modes to the position. */
 static tn_tensor *taps(const sampling *s, int k, int64_t size,
                        tn_tensor **weight)
 {
@@ -86,7 +94,9 @@ static tn_tensor *taps(const sampling *s, int k, int64_t size,
 
 /* ---- all axes ---- */
 
-/* Combines the taps of one more axis with those of the earlier axes. */
+/* Combines the taps of one more axis, with index `tap` and weight `own`, with
+ * those of the earlier axes, in *index and *weight. The new index is row-major:
+ * *index * size + tap. */
 static tn_status join(const sampling *s, tn_tensor **index,
                       tn_tensor **weight, tn_tensor *tap, tn_tensor *own,
                       int64_t size)
@@ -172,7 +182,8 @@ static tn_status check(const tn__call *call, sampling *s)
     return TN_OK;
 }
 
-/* The number of the mode with this name, or -1 with the error recorded. */
+/* Returns the number of the name that argument arg gives, or -1 with the error
+ * recorded if names[] does not have it. */
 static int find(const tn__call *call, int arg, const char *const *names)
 {
     const char *text = call->value[arg].of.string;
@@ -224,8 +235,8 @@ tn_status tn__run_grid_sampler(tn__call *call)
 
 /* ---- affine maps ---- */
 
-/* The coordinates of `size` elements from -1 to 1, as (size, 1, ..., 1) with
- * `behind` ones. */
+/* Returns the coordinates of `size` elements evenly spaced in [-1, 1], as a
+ * tensor (size, 1, ..., 1) with `behind` dimensions of size 1. */
 static tn_tensor *coordinates(const tn_tensor *like, int64_t size,
                               int behind, bool align_corners)
 {
@@ -259,7 +270,8 @@ tn_status tn__run_affine_grid(tn__call *call)
                         tn__shape_text(a, theta->ndim, theta->shape),
                         tn_dtype_name(theta->dtype),
                         tn__shape_text(b, size->count, size->dim));
-    /* Column k of the maps, (N, 1, ..., 1, axes), times coordinate k. */
+    /* The position is the last column of theta plus the sum over k of column k
+     * times coordinate k. A column is reshaped to (N, 1, ..., 1, axes). */
     tn_dims_list column = {axes + 2, {size->dim[0], 1, 1, 1, 1}};
     column.dim[axes + 1] = axes;
     tn_tensor *sum = tn_reshape(tn_select(theta, -1, axes), column);
@@ -272,7 +284,9 @@ tn_status tn__run_affine_grid(tn__call *call)
 
 /* ---- taps ---- */
 
-/* across: the expected middle size of factor, -1 for that of index. */
+/* Checks the shapes and dtypes of the tensors of a sum of taps. `across` is the
+ * size that dimension 1 of factor must have, or -1 if it must be that of
+ * index. */
 static tn_status check_taps(const char *name, const tn_tensor *x,
                             const tn_tensor *index, const tn_tensor *factor,
                             int64_t across)
@@ -336,8 +350,9 @@ static tn_status launch(tn__call *call, tn__formula *formula,
                              tn__op_outer(call->op->name));
 }
 
-/* Four taps at a time, then single ones, each launch but the first adding to
- * the result. With a loop over the taps in the kernel the cpu took twice as
+/* The kernels of tap_sum sum four taps, or one. A launch handles four taps, and
+ * the remaining taps have a launch each. All launches but the first add to the
+ * result. With a loop over the taps in the kernel, the cpu took twice as
  * long. */
 #define TAP(n) "where(i" #n " < 0, 0, x[i" #n "; 0] * w" #n ")"
 #define ONE TAP(0)

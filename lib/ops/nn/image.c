@@ -4,7 +4,8 @@
 
 /* ---- sequences ----------------------------------------------------------- */
 
-/* Turns a list for one axis into one for (1, that axis). */
+/* Reads argument arg, a list of one number for L, and sets *list to (first,
+ * number), the list for images of height 1. */
 static tn_status along(const tn__call *call, int arg, int64_t first,
                        tn_dims_list *list)
 {
@@ -17,7 +18,7 @@ static tn_status along(const tn__call *call, int arg, int64_t first,
     return TN_OK;
 }
 
-/* (N, C, L) as images of height 1. */
+/* Checks that x is (N, C, L) or (C, L) and that weight has 3 dimensions. */
 static tn_status check_sequences(const tn__call *call, const tn_tensor *x,
                                  const tn_tensor *weight)
 {
@@ -83,16 +84,17 @@ tn_status tn__run_conv1d(tn__call *call)
 /* ---- transposed ---------------------------------------------------------- */
 
 typedef struct transposed {
-    tn_tensor *x, *weight, *bias; /* x (N, C, H, W) */
+    tn_tensor *x, *weight, *bias; /* x is (N, C, H, W) */
     int64_t stride[2], pad[2], more[2], dilation[2], groups;
 } transposed;
 
-/* The gradient of a convolution by its input is the transposed convolution. */
+/* Computes a transposed convolution by conv2d_input, since it is the gradient
+ * of a convolution by its input. */
 static tn_tensor *transpose(transposed *t)
 {
     tn_dtype dtype = t->x->dtype;
     bool half = tn_dtype_bytes(dtype) == 2 && dtype == t->weight->dtype;
-    if (half) { /* sums stay in float32 until the bias is added */
+    if (half) { /* half types stay in float32 until the bias is added */
         t->x = tn_to_dtype(t->x, TN_F32);
         t->weight = tn_to_dtype(t->weight, TN_F32);
         if (!t->x || !t->weight)
@@ -318,7 +320,9 @@ tn_status tn__run_bilinear(tn__call *call)
         wide.dim[d] = a->shape[d];
     wide.dim[a->ndim - 1] = w->shape[0];
     wide.dim[a->ndim] = w->shape[2];
-    /* (..., I) times (I, O * J) is (..., O, J): a row for each output. */
+    /* The bilinear form is sum over i, j of a[i] * w[o][i][j] * b[j]. The
+     * product of a (..., I) and w as (I, O * J) is reshaped to (..., O, J). It
+     * is then multiplied by b and summed over J. */
     tn_tensor *rows = tn_reshape(tn_permute(w, tn_dims(1, 0, 2)),
                                  tn_dims(w->shape[1],
                                          w->shape[0] * w->shape[2]));

@@ -1,6 +1,7 @@
-/* interpolate.c: resizing of the last dimensions, one after the other.
- * Positions and weights are those of PyTorch
- * (aten/src/ATen/native/UpSample.h). */
+/* interpolate.c: resizes the last dimensions of a tensor, one after the other
+ * (PyTorch's interpolate and upsample). Positions and weights are those of
+ * PyTorch (aten/src/ATen/native/UpSample.h). For each dimension they are a
+ * table of the input elements and weights of each output: its taps (taps.h). */
 #include <math.h>
 #include <ops/nn/taps.h>
 
@@ -9,10 +10,12 @@ enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, AREA };
 typedef struct stretch {
     int mode;
     bool align_corners, antialias;
-    double factor; /* as given; 0: computed from the sizes */
+    double factor; /* the scale factor as given, or 0 if it follows from the
+                      sizes */
 } stretch;
 
-/* The distance in the input of adjacent elements of the output. */
+/* Returns the distance in the input, in elements, of the positions of adjacent
+ * elements of the output. */
 static double step_of(const stretch *s, int64_t in, int64_t out)
 {
     bool aligned = s->align_corners && s->mode != NEAREST &&
@@ -22,8 +25,8 @@ static double step_of(const stretch *s, int64_t in, int64_t out)
     return s->factor > 0 ? 1 / s->factor : (double)in / (double)out;
 }
 
-/* Which element is nearest depends on float rounding, so this computes as
- * PyTorch does. */
+/* Fills the table for the nearest element. Which element is nearest depends on
+ * float rounding, so the positions are computed in float as in PyTorch. */
 static tn_status fill_nearest(const stretch *s, tn__taps *taps)
 {
     float step = (float)step_of(s, taps->in, taps->out);
@@ -57,8 +60,9 @@ static tn_status fill_linear(const stretch *s, tn__taps *taps)
     return TN_OK;
 }
 
-/* Keys, "Cubic convolution interpolation" (1981), at distance x. PyTorch uses a
- * = -0.75, and -0.5 for the antialiased form. */
+/* Returns the weight of cubic interpolation for an element at distance x: Keys,
+ * "Cubic convolution interpolation" (1981). The parameter a is -0.75 in
+ * PyTorch, and -0.5 with antialias. */
 static double cubic(double x, double a)
 {
     x = fabs(x);
@@ -88,8 +92,9 @@ static tn_status fill_cubic(const stretch *s, tn__taps *taps)
     return TN_OK;
 }
 
-/* The filter is as wide as the elements that it merges: the method of Pillow,
- * which PyTorch uses. */
+/* Returns half the width of the antialiasing filter, in input elements. If the
+ * output is smaller than the input, the filter is widened by the factor `step`.
+ * This is the method of Pillow, which PyTorch uses. */
 static double filter_width(const stretch *s, double step)
 {
     double half = s->mode == CUBIC ? 2 : 1;
@@ -117,9 +122,11 @@ static tn_status fill_antialiased(const stretch *s, tn__taps *taps)
     return TN_OK;
 }
 
-/* For uint8 images the weights are integers over a power of 2 with the largest
- * in 15 bits, and each pass rounds to bytes (Pillow's method again). An input
- * that occurs twice among the taps of an output gets a single weight. */
+/* Converts the weights to integers for uint8 images, and returns the number of
+ * bits by which the sums must be shifted right. The integers are the weights
+ * times a power of 2, of which the largest has 15 bits. Each dimension is
+ * rounded to bytes. This is Pillow's method too. An input that occurs twice
+ * among the taps of an output gets a single weight. */
 static int make_whole(tn__taps *taps)
 {
     double most = 0;
@@ -143,7 +150,8 @@ static int make_whole(tn__taps *taps)
     return bits;
 }
 
-/* Converts sums of bytes with such weights to bytes. */
+/* Converts sums of bytes with integer weights to bytes: sum / 2^bits, rounded
+ * and clamped. */
 static tn_tensor *to_bytes(tn_tensor *sum, int bits)
 {
     tn_tensor *y = tn_mul_scalar(tn_add_scalar(sum, ldexp(0.5, bits)),
@@ -151,7 +159,8 @@ static tn_tensor *to_bytes(tn_tensor *sum, int bits)
     return tn_clamp_scalars(tn_floor(y), 0, 255);
 }
 
-/* Resizes one dimension of x to size out. whole: uint8, computed in float64. */
+/* Resizes dimension dim of x to size `out`. `whole` says that x has the values
+ * of a uint8 image in float64, for which the weights are integers. */
 static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                               int64_t out, bool whole)
 {
@@ -181,7 +190,7 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
 
 static const struct {
     const char *name;
-    int ndim; /* of input; 0: 3 to 5 */
+    int ndim; /* dimensions that the input must have; 0 means 3, 4 or 5 */
     int mode;
 } modes[] = {{"nearest", 0, NEAREST},      {"nearest-exact", 0, NEAREST_EXACT},
              {"linear", 3, LINEAR},        {"bilinear", 4, LINEAR},
@@ -194,7 +203,8 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     const char *name = call->op->name;
     char shape[TN__SHAPE_TEXT];
     size_t k = 0;
-    while (strcmp(modes[k].name, text) != 0) /* the row has checked the word */
+    /* The operator's line `bounds` has checked that the mode exists. */
+    while (strcmp(modes[k].name, text) != 0)
         k++;
     s->mode = modes[k].mode;
     int ndim = modes[k].ndim;
@@ -221,8 +231,9 @@ static double factor_of(const tn__call *call, int arg)
     return tn__call_has(call, arg) ? tn__call_float(call, arg) : 0;
 }
 
-/* The sizes of the output: size (one number for all), or scale_factor times
- * those of input. */
+/* Sets *size to the sizes of the output: those in argument arg, where one
+ * number stands for all dimensions, or scale_factor times the sizes of the
+ * input. */
 static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
                             int factor_arg, tn_dims_list *size)
 {
@@ -267,7 +278,8 @@ static tn_tensor *stretched(tn_tensor *x, const stretch *s,
                                   : tn_adaptive_avg_pool3d(x, *size);
     tn_dtype dtype = x->dtype;
     bool bytes = dtype == TN_U8;
-    bool half = tn_dtype_bytes(dtype) < 4; /* rounded once, at the end */
+    bool half = tn_dtype_bytes(dtype) < 4; /* half types are rounded once, at
+                                              the end */
     if (half)
         x = tn_to_dtype(x, bytes ? TN_F64 : TN_F32);
     for (int d = size->count - 1; d >= 0 && x; d--)

@@ -1,9 +1,9 @@
-/* linear.c: input times the transpose of weight, plus bias, and an activation
- * after it.
+/* linear.c: computes input @ weight^T + bias (PyTorch's linear), and an
+ * activation after it.
  *
- * If the device has the extension "product", this is one call of it, which also
- * stores what the gradient of the activation needs. If the device declines, the
- * same row is computed by operators. */
+ * If the device has the extension "product", one call of the device does all of
+ * it, and also stores what the gradient of the activation needs. If the device
+ * declines, the same is computed by other operators. */
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
@@ -41,7 +41,8 @@ static bool is_half(const tn_tensor *x)
     return tn_dtype_bytes(x->dtype) == 2 && tn_dtype_is_floating(x->dtype);
 }
 
-/* The transpose of w; tn_t would be one more call around it. */
+/* Returns the transpose of w. tn_t is avoided for matrices because it is a
+ * composite, which costs one more call. */
 static tn_tensor *transposed(tn_tensor *w)
 {
     return w->ndim == 2 ? tn_transpose(w, 0, 1) : tn_t(w);
@@ -63,7 +64,8 @@ static tn_tensor *plain(tn_tensor *x, tn_tensor *w, tn_tensor *b)
     return sum;
 }
 
-/* words: TN_PRODUCT_RELU, _GELU, _GELU_TANH or 0. */
+/* Applies to x the activation that `words` names: TN_PRODUCT_RELU,
+ * TN_PRODUCT_GELU, TN_PRODUCT_GELU_TANH, or 0 for none. */
 static tn_tensor *activated(tn_tensor *x, uint32_t words)
 {
     return words == TN_PRODUCT_RELU   ? tn_relu(x)
@@ -72,9 +74,9 @@ static tn_tensor *activated(tn_tensor *x, uint32_t words)
                                       : x;
 }
 
-/* The bias and the activation are one kernel after the product. Exceptions are
- * half types, whose product is rounded together with its bias, and gelu by
- * tanh. */
+/* Computes the whole by operators. The bias and the activation are one kernel
+ * after the product. With half types they are not, since there the product and
+ * the bias are rounded together, and neither are they with gelu by tanh. */
 static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                                uint32_t words)
 {
@@ -108,7 +110,8 @@ static tn_strided vector(const tn_tensor *x)
     return view;
 }
 
-/* x as the rows of one matrix. */
+/* Describes x (..., size) in *view as one matrix (rows, size). Returns false if
+ * the strides of x do not allow it. */
 static bool as_rows(const tn_tensor *x, tn_strided *view, int64_t *rows)
 {
     const int last = x->ndim - 1;
@@ -132,8 +135,8 @@ static bool has_product(const tn_tensor *x)
            (x->dtype == TN_F32 || is_half(x));
 }
 
-/* Checks the operands, since the rows of this file can be called by name with
- * any. */
+/* Returns whether the device may compute a product of these operands. The
+ * operators of this file can be called by name with any operands. */
 static bool fits_product(const tn_tensor *x, const tn_tensor *w,
                          const tn_tensor *b)
 {
@@ -155,7 +158,9 @@ static tn_tensor *result_like(const tn_tensor *x, int64_t last, tn_dtype dtype,
     return tn__tensor_new(x->storage->device, dtype, x->ndim, shape, name);
 }
 
-/* Memory for what the derivative of the activation needs: like out, or bits. */
+/* Makes the tensor in which the device stores what the derivative of the
+ * activation needs: one bit for each element of out with relu, else one element
+ * for each. */
 static tn_tensor *aux_for(const tn_tensor *out, uint32_t words, int64_t rows,
                           const char *name)
 {
@@ -166,8 +171,8 @@ static tn_tensor *aux_for(const tn_tensor *out, uint32_t words, int64_t rows,
                : result_like(out, n, out->dtype, name);
 }
 
-/* Computes the outputs of a row by the device. TN_ERR_UNSUPPORTED without an
- * error recorded if it declines. */
+/* Computes the outputs of the call by the device. Returns TN_ERR_UNSUPPORTED,
+ * without an error recorded, if the device declines. */
 static tn_status by_device(tn__call *call, tn_tensor *x, tn_tensor *w,
                            tn_tensor *b, uint32_t words)
 {
@@ -211,7 +216,7 @@ static bool is_recorded(const tn_tensor *x, const tn_tensor *w,
             (b && tn__tensor_tracks(b)));
 }
 
-/* The rows linear_product, linear_relu and linear_gelu. */
+/* Runs the operators linear_product, linear_relu and linear_gelu. */
 static tn_status run_row(tn__call *call, uint32_t words)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINEAR_PRODUCT_INPUT);
@@ -270,7 +275,8 @@ static tn_status refuse(const tn__call *call, const tn_tensor *g,
                     tn__shape_text(second, x->ndim, x->shape));
 }
 
-/* Has x the memory layout of a result of rows times (..., last)? */
+/* Returns whether x is contiguous and has the dtype of `rows` and its shape,
+ * except that the last size is `last`. */
 static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
 {
     const int at = rows->ndim - 1;
@@ -279,7 +285,7 @@ static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
            x->shape[at] == last && tn_tensor_is_contiguous(x);
 }
 
-/* Is x as aux_for makes it? */
+/* Returns whether x has the dtype and shape that aux_for gives. */
 static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
 {
     const int64_t n = kept->shape[kept->ndim - 1];
@@ -292,7 +298,8 @@ static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
                      is_result(x, kept, n);
 }
 
-/* g @ weight, times the derivative of the preceding activation. */
+/* Computes the gradient by input, g @ weight, times the derivative of the
+ * activation that made the input. */
 tn_status tn__run_linear_back(tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_BACK_G);
@@ -334,7 +341,8 @@ tn_status tn__run_linear_back(tn__call *call)
     return status;
 }
 
-/* g^T @ input, and the sums of g's columns. */
+/* Computes the gradient by weight, g^T @ input, and the gradient by bias, the
+ * sums of the columns of g. */
 tn_status tn__run_linear_weight(tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_WEIGHT_G);

@@ -1,4 +1,6 @@
-/* norm.c: normalisation layers as one row kernel over different dimensions.
+/* norm.c: normalisation layers (PyTorch's batch_norm, instance_norm,
+ * layer_norm, rms_norm, group_norm and local_response_norm). Most run the same
+ * kernel, which normalises rows, with different row dimensions.
  *
  * Half types are computed in float32 throughout. A mean that is rounded to
  * eight bits would be too inaccurate for the gradient. */
@@ -6,8 +8,8 @@
 
 #include <float.h>
 
-/* Has x, which broadcasts to ndim dimensions, one value for each row along
- * dims? */
+/* Returns whether x, which broadcasts to ndim dimensions, has one value per row
+ * along dims: whether its size is 1 in these dimensions. */
 static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
 {
     for (int i = 0; i < dims->count; i++) {
@@ -18,7 +20,8 @@ static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
     return true;
 }
 
-/* The dimensions of a row must be those of x, not of what it broadcasts to. */
+/* Checks that the row dimensions exist in x itself, not only in the shape to
+ * which x broadcasts. */
 static tn_status check_dims(const tn__call *call, const tn_tensor *x,
                             const tn_dims_list *dims)
 {
@@ -75,8 +78,9 @@ tn_status tn__run_rms_norm_rows_affine(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* Normalises x along dims, and returns its mean and variance (row outputs,
- * without dims). weight and bias broadcast to x; either may be NULL. */
+/* Returns x normalised along dims, times weight, plus bias. weight and bias
+ * broadcast to x, and may be NULL. Stores the mean and the variance of x,
+ * without the dimensions dims, in stats[]. */
 static tn_tensor *normalize(tn_tensor *x, tn_dims_list dims, double eps,
                             tn_tensor *weight, tn_tensor *bias,
                             tn_tensor *stats[2])
@@ -106,9 +110,10 @@ static tn_tensor *normalize(tn_tensor *x, tn_dims_list dims, double eps,
     return y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y;
 }
 
-/* Reads a list of one number for each channel, or nothing, and puts it along
- * dim `at` of ndim dimensions, split into (groups, channels / groups) for
- * several groups. */
+/* Reads argument arg, a tensor of shape (channels), and reshapes it to
+ * broadcast: *out has ndim dimensions, all of size 1 except that dimension `at`
+ * has size channels. With several groups, dimensions `at` and `at` + 1 are
+ * (groups, channels / groups). Sets *out to NULL if the argument is absent. */
 static tn_status per_channel(const tn__call *call, int arg, int64_t channels,
                              int64_t groups, int at, int ndim, tn_tensor **out)
 {
@@ -149,7 +154,8 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
 
 /* ---- running statistics -------------------------------------------------- */
 
-/* running = (1 - momentum) * running + momentum * batch, not recorded. */
+/* Computes running = (1 - momentum) * running + momentum * batch in place.
+ * Autograd does not record it. running may be NULL. */
 static tn_status blend(tn_tensor *running, tn_tensor *batch, double momentum)
 {
     if (!running)
@@ -161,8 +167,9 @@ static tn_status blend(tn_tensor *running, tn_tensor *batch, double momentum)
     return TN_OK;
 }
 
-/* stats: mean and variance of `count` elements per channel. The running
- * variance is the unbiased one, as in PyTorch. */
+/* Updates the running mean and variance with stats, the mean and variance of
+ * `count` elements per channel. The running variance is the unbiased one, as in
+ * PyTorch. */
 static tn_status update(tn_tensor *const running[2], tn_tensor *const stats[2],
                         int64_t count, double momentum)
 {
@@ -176,8 +183,7 @@ static tn_status update(tn_tensor *const running[2], tn_tensor *const stats[2],
                  momentum);
 }
 
-/* The rows batch_norm and instance_norm have the same argument numbers for
- * these. */
+/* The numbers of arguments that batch_norm and instance_norm share. */
 enum {
     INPUT = TN__ARG_BATCH_NORM_INPUT,
     RUNNING_MEAN = TN__ARG_BATCH_NORM_RUNNING_MEAN,
@@ -195,7 +201,7 @@ _Static_assert(SAME(INPUT, INPUT) && SAME(RUNNING_VAR, RUNNING_VAR) &&
                "batch_norm and instance_norm have the same arguments");
 #undef SAME
 
-/* Normalises by the running statistics, without a row kernel. */
+/* Normalises x by the running statistics, element by element. */
 static tn_status by_running(tn__call *call, tn_tensor *x)
 {
     tn_tensor *mean, *var, *weight, *bias;
@@ -227,7 +233,7 @@ tn_status tn__run_batch_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, INPUT);
     tn_tensor *weight, *bias, *stats[2], *unused;
-    if (x->numel == 0) /* any shape; the running statistics stay */
+    if (x->numel == 0) /* as in PyTorch, the running statistics stay */
         return tn__give(call, tn_clone(x));
     tn_status status = check_channels(call, x);
     if (status < 0)
@@ -293,8 +299,9 @@ tn_status tn__run_instance_norm(tn__call *call)
                                   tn__call_tensor(call, RUNNING_VAR)};
     if (!y)
         return tn_error_code();
-    if (running[0] || running[1]) { /* the mean of the statistics of the
-                                       items */
+    /* The running statistics get the mean over the batch of the statistics of
+     * each item. */
+    if (running[0] || running[1]) {
         for (int i = 0; i < 2; i++)
             stats[i] = tn_mean(tn_detach(stats[i]), .dim = 0);
         if (update(running, stats, count, tn__call_float(call, MOMENTUM)) < 0)
@@ -305,7 +312,8 @@ tn_status tn__run_instance_norm(tn__call *call)
 
 /* ---- by the last dimensions ---------------------------------------------- */
 
-/* Checks that x ends in normalized_shape, and returns these dimensions. */
+/* Checks that the last sizes of x are normalized_shape, which is argument arg.
+ * Stores the numbers of these dimensions in *dims. */
 static tn_status last_dims(const tn__call *call, const tn_tensor *x, int arg,
                            tn_dims_list *dims)
 {
@@ -371,13 +379,15 @@ tn_status tn__run_rms_norm(tn__call *call)
     if (last_dims(call, x, shape, &dims) < 0 ||
         check_affine(call, weight, shape) < 0)
         return tn_error_code();
-    /* PyTorch's default: the machine epsilon of the dtype it computes in. */
+    /* As in PyTorch, the default of eps is the machine epsilon of the dtype in
+     * which the norm is computed. */
     double least = tn__call_has(call, eps) ? tn__call_float(call, eps)
                    : x->dtype == TN_F64    ? DBL_EPSILON
                                            : FLT_EPSILON;
     const tn_value value[] = {tn__value_tensor(x), tn__value_dims(&dims),
                               tn__value_float(least), call->value[weight]};
-    /* A square root in half precision would be too inaccurate. */
+    /* RMS_NORM_ROWS_AFFINE also returns rstd, in the dtype of x. In a half type
+     * rstd would be too inaccurate for the gradient. */
     const tn_tensor *w = tn__call_tensor(call, weight);
     bool with_root = w && w->dtype == x->dtype &&
                      (x->dtype == TN_F32 || x->dtype == TN_F64);
@@ -388,7 +398,8 @@ tn_status tn__run_rms_norm(tn__call *call)
 
 /* ---- by groups ----------------------------------------------------------- */
 
-/* (N, C, ...) is viewed as (N, groups, C / groups, all the rest). */
+/* Views x (N, C, ...) as (N, groups, C / groups, product of the other sizes)
+ * and normalises the last two dimensions. */
 tn_status tn__run_group_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_GROUP_NORM_INPUT);
@@ -427,8 +438,9 @@ tn_status tn__run_group_norm(tn__call *call)
 
 /* ---- local response ------------------------------------------------------ */
 
-/* Krizhevsky and others, "ImageNet classification with deep convolutional
- * neural networks" (2012), with PyTorch's mean in place of the sum. */
+/* Divides x by a power of the mean of the squares of adjacent channels:
+ * Krizhevsky and others, "ImageNet classification with deep convolutional
+ * neural networks" (2012), where PyTorch has a mean in place of the sum. */
 tn_status tn__run_local_response_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LOCAL_RESPONSE_NORM_INPUT);
@@ -443,7 +455,8 @@ tn_status tn__run_local_response_norm(tn__call *call)
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
                           ? tn_to_dtype(x, TN_F32)
                           : x;
-    if (x->numel == 0) /* PyTorch returns input itself, integers too */
+    if (x->numel == 0) /* as in PyTorch, the result has the dtype of the
+                          input */
         return tn__give(call, tn_clone(x));
     if (!wide)
         return tn_error_code();

@@ -1,4 +1,5 @@
-/* pad.c: padding by a number or by elements of the input. */
+/* pad.c: padding by a number (PyTorch's constant_pad_nd) or by elements of the
+ * input (pad with the modes reflect, replicate and circular). */
 #include <math.h>
 
 #include <base/context.h>
@@ -6,8 +7,9 @@
 #include <device/recorder.h>
 #include <ops/engine/native.h>
 
-/* pad lists (before, after) for the last dimension, then for the one before
- * it. */
+/* Return the padding before and after dimension d of ndim dimensions. The list
+ * pad is (before, after) for the last dimension, then (before, after) for the
+ * last but one, and so on. */
 static int64_t before(const tn_dims_list *pad, int ndim, int d)
 {
     int k = 2 * (ndim - 1 - d);
@@ -46,7 +48,8 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* The part of x that starts `skip` elements in, if that is positive. */
+/* Narrows the view `part` of x in dimension d to `size` elements. It starts
+ * `skip` elements later if skip is positive. */
 static void cut(tn_tensor *part, const tn_tensor *x, int d, int64_t skip,
                 int64_t size)
 {
@@ -99,8 +102,9 @@ static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
 }
 
-/* Writes x and the zeros around it in one pass: an index out of range reads as
- * 0. `edge` is the bit mask of the `count` padded dimensions, at most three. */
+/* Writes x with zeros around it into out by one kernel, in which an index out
+ * of range reads as 0. Bit d of `edge` is set if dimension d is padded. There
+ * are `count` such dimensions, at most three. */
 static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                                  const tn_dims_list *pad, uint32_t edge,
                                  int count, const char *name)
@@ -114,8 +118,7 @@ static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                        tn__formula_kernel(&place[count - 1], dtype), name);
 }
 
-/* Writes x and, where it does not reach, value into out, which is the whole
- * result. */
+/* Writes x with `value` around it into all of out. */
 static tn_status put_within(tn_tensor *out, tn_tensor *x,
                             const tn_dims_list *pad, double value,
                             const char *name)
@@ -137,7 +140,8 @@ static tn_status put_within(tn_tensor *out, tn_tensor *x,
         edges += low || high;
         edge |= (uint32_t)(low || high) << d;
     }
-    /* A device loads bool as a number, but copies its 8 bits. */
+    /* A bool is excluded because a kernel converts it to 0 or 1, while a copy
+     * keeps its 8 bits. */
     if (!whole && !empty && value == 0 && !signbit(value) && edges <= 3 &&
         x->dtype != TN_BOOL)
         return put_among_zeros(out, x, pad, edge, edges, name);
@@ -167,21 +171,24 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
 
 /* ---- elements of the input -------------------------------------------------
  *
- * The result is input with parts of input around it. There is one part for each
- * choice of before, within and after in every dimension: a view with a step of
- * 1, -1 or 0. So each element is copied once. (Padding one dimension after the
- * other would copy all elements for each dimension.)
+ * The result is the input with copies of its edges around it. In every
+ * dimension a position of the result is before, within or after the input. Each
+ * combination of these is a part of the result, which is a copy of a view of
+ * the input with steps of 1, -1 or 0. So each element is copied once. Padding
+ * one dimension after the other would copy all elements for each dimension.
  *
- * The last three dimensions are copied together, by the indices of the padded
- * ones. Separate parts would load cache lines of the result several times. A
- * graph that is recorded has separate parts, because these indices come from the
- * host, whose work is not replayed. */
+ * The last three dimensions are not split into parts but copied together, by
+ * index tensors for the padded ones. Separate parts would load cache lines of
+ * the result several times. While a graph of device work is recorded for
+ * replay, these dimensions are split too, because the index tensors are made on
+ * the host, whose work is not replayed. */
 
 enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR };
 static const char *const mode_names[] = {"constant", "reflect", "replicate",
                                          "circular"};
 
-/* The row has checked the word. */
+/* Returns the mode with this name. The operator's line `bounds` has checked
+ * that the name exists. */
 static int find_mode(const char *text)
 {
     int mode = CONSTANT;
@@ -190,9 +197,10 @@ static int find_mode(const char *text)
     return mode;
 }
 
-/* The input index of element i of the padded dimension, both counted from
- * input's element 0, for n elements. With negative padding, circular wraps
- * around the elements that are left, as PyTorch does. */
+/* Returns the index in the input from which element i of the padded dimension
+ * is copied. i counts from element 0 of the input, and is negative in the
+ * padding before it. n is the size of the input. With negative padding,
+ * circular wraps around the elements that are left, as in PyTorch. */
 static int64_t source(int mode, int64_t i, int64_t n, int64_t low,
                       int64_t high)
 {
@@ -209,21 +217,26 @@ typedef struct edges edges;
 typedef tn_status edges_part(const edges *e, tn_tensor *inner,
                              tn_tensor *outer, bool is_input);
 
-/* A tensor and its padded version, which are copied or added part by part. */
+/* A tensor `inner` and its padded version `outer`. The function `part` is
+ * called for each part of them: it copies from inner to outer, or in the
+ * gradient adds from outer to inner. */
 struct edges {
     int mode;
     const tn_dims_list *pad;
     const tn_tensor *inner, *outer;
     edges_part *part;
-    int whole; /* dimensions from here on are copied together; else their
-                  number */
-    tn_tensor *index[TN_MAX_NDIM]; /* their sources; NULL: as in input */
+    int whole; /* the first of the dimensions that are copied together, or the
+                  number of dimensions if none is */
+    /* index[d] holds the indices in inner from which dimension d is copied, for
+     * d >= whole. NULL if dimension d is not padded. */
+    tn_tensor *index[TN_MAX_NDIM];
 };
 
-/* Consecutive positions from `from` on whose sources are `step` apart. */
+/* `count` consecutive positions of a padded dimension, which are copied from
+ * elements of inner that start at `from` and are `step` apart. */
 typedef struct run {
     int64_t from, count, step;
-    bool is_input; /* no padding */
+    bool is_input; /* the positions are within the input, not padding */
 } run;
 
 static run run_at(const edges *e, int d, int64_t at)
@@ -248,8 +261,9 @@ static run run_at(const edges *e, int d, int64_t at)
     return r;
 }
 
-/* Visits the parts from dimension d on. inner and outer are already narrowed to
- * the part in earlier dimensions. */
+/* Calls e->part for all parts. inner and outer are already narrowed to one part
+ * in the dimensions before d. This function narrows them in dimension d and the
+ * later ones. */
 static tn_status each_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                            int d, bool is_input)
 {
@@ -307,8 +321,8 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* out[..., i, j] = x[..., index of i, index of j] for the dimensions that have
- * an index: one to three. */
+/* Copies a part by index: out[..., i, j] = x[..., index[i], index[j]] for the
+ * dimensions that have an index tensor, one to three. */
 static tn_status take_part(tn_tensor *x, const edges *e, tn_tensor *out)
 {
     static tn__formula take[] = {
@@ -334,7 +348,8 @@ static tn_status copy_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                                   : tn__copy_into(outer, inner, "pad");
 }
 
-/* The source indices of a dimension as a tensor. The open scope owns it. */
+/* Returns the indices from which the positions of dimension d are copied, as a
+ * tensor that the open scope owns. */
 static tn_tensor *sources(const edges *e, int d)
 {
     int64_t n = e->inner->shape[d], size = e->outer->shape[d];
@@ -352,7 +367,8 @@ static tn_tensor *sources(const edges *e, int d)
     return index;
 }
 
-/* Selects the last padded dimensions, which are copied together. */
+/* Chooses the padded dimensions among the last three, which are copied
+ * together, and makes their index tensors. */
 static tn_status find_sources(edges *e)
 {
     int ndim = e->inner->ndim, least = ndim > 3 ? ndim - 3 : 0;
@@ -413,7 +429,8 @@ static tn_status launch_sum(tn__formula *formula, tn_tensor *a, tn_tensor *b,
                              "pad");
 }
 
-/* Adds a part to where it came from. Positions of a single source element
+/* Adds a part of the gradient to the elements of inner from which the part was
+ * copied. If several positions were copied from one element, they are summed
  * first. */
 static tn_status add_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                           bool is_input)

@@ -1,8 +1,10 @@
-/* pool.c: pooling of images, as row reductions over windows. */
+/* pool.c: pooling of images (PyTorch's max_pool2d and avg_pool2d), as kernels
+ * that reduce rows, where a row is a window (window.h). */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* The numbers of a pooling row's arguments. dilation -1: it has none. */
+/* The numbers of the arguments of a pooling operator. dilation is -1 if the
+ * operator has no such argument. */
 typedef struct pool_args {
     int kernel_size, stride, padding, dilation, ceil_mode;
 } pool_args;
@@ -79,7 +81,8 @@ static tn_tensor *new_out(tn__call *call, const tn__images *x,
     return out;
 }
 
-/* Adds a result of the row: contiguous over (N, C, oH, oW). */
+/* Adds an output with one value per window, contiguous of shape (N, C, oH,
+ * oW). */
 static void add_out(tn__space *space, const tn__window *w, tn_tensor *out)
 {
     tn__operand *to = tn__space_add_bare(space, out);
@@ -89,7 +92,8 @@ static void add_out(tn__space *space, const tn__window *w, tn_tensor *out)
     to->stride[0] = w->out[1] * w->out[0] * space->extent[1];
 }
 
-/* Adds the row or column of the window's first element: one value for a row. */
+/* Adds an offset operand with one value per window: the row (axis 0) or column
+ * (axis 1) of the window's first tap in the image. */
 static void add_origin(tn__space *space, const tn__window *w, int axis)
 {
     tn__operand *at = tn__space_add_bare(space, NULL);
@@ -104,7 +108,8 @@ static tn_strided planes(const tn_tensor *x)
     tn_strided view = {.buffer = tn__tensor_buffer(x),
                        .offset = tn__tensor_buffer_offset(x),
                        .dtype = x->dtype, .ndim = 4};
-    for (int d = 0; d < x->ndim; d++) /* (C, H, W) is one image of (N, ...) */
+    /* (C, H, W) becomes (1, C, H, W). */
+    for (int d = 0; d < x->ndim; d++)
         view.stride[4 - x->ndim + d] = x->stride[d];
     return view;
 }
@@ -136,8 +141,8 @@ tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
 
 /* ---- max pooling --------------------------------------------------------- */
 
-/* The rows with and without indices have the same arguments in the same order,
- * except for the last of max_pool2d. */
+/* max_pool2d and max_pool2d_with_indices have the same arguments in the same
+ * order, except that max_pool2d has one more at the end. */
 enum { MAX_ARGS = TN__ARG_MAX_POOL2D_RETURN_INDICES };
 
 tn_status tn__run_max_pool2d(tn__call *call)
@@ -202,8 +207,10 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* least: the value of padding. A window in padding alone gets the index of its
- * first tap not before the image, even if that is behind it, as in PyTorch. */
+/* The maximum of each window and its index in the image, where `least` is the
+ * value of padding. A window of padding alone gets the index of its first tap
+ * that is not above or left of the image, even if that is behind the image's
+ * end, as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \
                 " j: row offset; h: i64, w: i64, kw: i64, dh: i64, dw: i64) =" \
@@ -222,7 +229,7 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
         " dw: i64) = let k = rargmax(x);"
         "(rmax(x), (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw)");
     static tn__formula padded = MAX_PADDED("like(-inf, x)");
-    /* -inf is not the minimum of narrow integers; they are computed in int32 */
+    /* Narrow integers are computed in int32, where -inf becomes the minimum. */
     static tn__formula narrow = MAX_PADDED("i32(-inf)");
     tn_tensor *x = tn__call_tensor(call, 0);
     tn__images images;
@@ -273,8 +280,8 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
 
 /* ---- the mean ------------------------------------------------------------ */
 
-/* The number of elements that a window's sum is divided by: one value for a
- * row. */
+/* The head of the kernels of avg_pool2d. They divide the sum of each window by
+ * the number of its elements. */
 #define POOL_HEAD                                                             \
     "avg_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"       \
     " h: i64, w: i64, kh: i64, kw: i64, ph: i64, pw: i64) ="
@@ -312,7 +319,8 @@ tn_status tn__run_avg_pool2d(tn__call *call)
     if (status < 0)
         return status;
     bool plain = tn__window_is_inside(&w) && divisor == 0 &&
-                 tn_dtype_is_floating(x->dtype); /* integers are truncated */
+                 tn_dtype_is_floating(x->dtype); /* means of integers are
+                                                    truncated */
     tn__formula *formula = plain       ? &inside
                            : divisor   ? &by_number
                            : count_pad ? &with_pad

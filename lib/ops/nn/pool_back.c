@@ -1,10 +1,11 @@
-/* pool_back.c: gradients of pooling. They are rows of their own, so that a
- * device may have them (the extension `pool`). They are linear, so they are
- * differentiable by the forward pooling. */
+/* pool_back.c: the gradients of max_pool2d and avg_pool2d. They are operators
+ * of their own, so that a device may compute them (the extension `pool`). They
+ * are linear, and their gradient is a forward pooling. */
 #include <base/memory.h>
 #include <ops/nn/window.h>
 
-/* Checks that g has one number for each window of images of this size. */
+/* Checks that g is a floating tensor (N, C, oH, oW) or (C, oH, oW), and that
+ * the size of the images is valid. */
 static tn_status check_images(const tn__call *call, const tn_tensor *g,
                               const int64_t *size)
 {
@@ -23,7 +24,9 @@ static tn_status check_images(const tn__call *call, const tn_tensor *g,
 
 /* ---- max pooling --------------------------------------------------------- */
 
-/* Adds g at its index. Windows that chose the same element add up. */
+/* Returns images of this size that are zero except that each element of g is
+ * added at its index. The gradients of windows that chose the same element are
+ * summed. */
 static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
                             const int64_t *size)
 {
@@ -31,7 +34,8 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
     int64_t each = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     for (int d = 0; d < g->ndim - 2; d++)
         images *= g->shape[d];
-    /* A zero that is expanded: scatter_add copies its input. */
+    /* The zeros are one element, expanded, since scatter_add copies its
+     * input. */
     tn_tensor *zero = tn_zeros(tn_dims(1, 1), .dtype = g->dtype,
                                .device = g->storage->device);
     tn_tensor *flat = zero ? tn_expand(zero, tn_dims(images, area)) : NULL;
@@ -39,7 +43,7 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
                           tn_reshape(g, tn_dims(images, each)));
 }
 
-/* Images of this size, one for each of g's. */
+/* Makes a tensor with the batch and channels of g, for images of this size. */
 static tn_tensor *new_images(const tn_tensor *g, const int64_t *size,
                              const char *what)
 {
@@ -51,7 +55,8 @@ static tn_tensor *new_images(const tn_tensor *g, const int64_t *size,
     return tn__tensor_new(g->storage->device, g->dtype, g->ndim, shape, what);
 }
 
-/* Returns the result of primitives in the shape of `made`, and frees that. */
+/* Calls make, which computes the result by other operators, and adds the result
+ * to the call in the shape of `made`. Frees `made`. */
 static tn_status replace(tn__call *call, tn_tensor *made,
                          tn_tensor *(*make)(const tn__call *call))
 {
@@ -143,8 +148,8 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a], (long long)w->pad[a],
                             (long long)w->in[a]);
-        /* As in the forward pass: with ceil_mode there may be billions of taps
-         * outside. */
+        /* Taps outside of the image in every window change nothing. With
+         * ceil_mode there may be billions of them. */
         int64_t taps = w->in[a] + 2 * w->pad[a];
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -152,8 +157,8 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
     return status;
 }
 
-/* The divisor of window i along an axis: the number of elements within the
- * padding or within the image. */
+/* Returns the number of elements of window i along axis a that are within the
+ * image, or within the image and its padding if with_padding is true. */
 static int64_t count_at(const tn__window *w, int a, int64_t i, bool with_padding)
 {
     int64_t low = with_padding ? -w->pad[a] : 0;
@@ -164,7 +169,8 @@ static int64_t count_at(const tn__window *w, int a, int64_t i, bool with_padding
     return end - start;
 }
 
-/* The divisor of each window, (oH, oW), in g's dtype. */
+/* Returns the number of elements of each window as a tensor (oH, oW) of g's
+ * dtype. */
 static tn_tensor *divisors(const tn_tensor *g, const tn__window *w,
                            bool with_padding)
 {
@@ -181,7 +187,8 @@ static tn_tensor *divisors(const tn_tensor *g, const tn__window *w,
     return tn_to_dtype(tn_to(x, g->storage->device), g->dtype);
 }
 
-/* Every element of a window gets its share. */
+/* Computes the gradient of avg_pool2d by col2im: each element of a window gets
+ * g divided by the number of elements. */
 static tn_tensor *avg_by_primitives(const tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, G);
@@ -202,7 +209,8 @@ static tn_tensor *avg_by_primitives(const tn__call *call)
         return NULL;
     const tn_dims_list dilation = tn_dims(1, 1);
     const tn_dims_list out = tn_dims(w.out[0], w.out[1]);
-    /* take_windows has cut the kernel to the taps that there are. */
+    /* take_windows has removed taps that are outside of the image in every
+     * window, so the kernel size is that of w, not that of the call. */
     const tn_dims_list kernel = tn_dims(w.kernel[0], w.kernel[1]);
     const tn_value value[] = {
         tn__value_tensor(share), call->value[SIZE], tn__value_dims(&kernel),

@@ -1,13 +1,17 @@
-/* pool_fractional.c: pooling with windows at random positions (Graham,
- * "Fractional Max-Pooling", arXiv:1412.6071). A number in [0, 1) for each plane
- * and dimension determines where its windows begin: at steps of (size - window)
- * / (windows - 1), rounded down. The last window ends where the plane ends. As
- * in PyTorch the numbers of a plane are for its last dimension first in 2d, but
- * last in 3d. Composed of gather and max, which have gradients. */
+/* pool_fractional.c: pooling with windows at random positions (PyTorch's
+ * fractional_max_pool2d and 3d; Graham, "Fractional Max-Pooling",
+ * arXiv:1412.6071).
+ *
+ * A plane is one channel of one item of the batch. A random number in [0, 1)
+ * for each plane and dimension determines where the windows begin: at steps of
+ * (size - window) / (windows - 1), rounded down. The last window ends where the
+ * plane ends. As in PyTorch, the first random number of a plane is for the last
+ * dimension in 2d, but for the first in 3d. The operators are composed of
+ * gather and max, which have gradients. */
 #include <ops/engine/native.h>
 
 typedef struct fraction {
-    int count; /* 2 or 3: the last dimensions of input */
+    int count; /* the number of pooled dimensions, 2 or 3 */
     int64_t planes, in[3], window[3], out[3];
 } fraction;
 
@@ -18,7 +22,8 @@ static tn_status fail_list(const char *name, const char *arg, int found,
                     "or one for all", name, arg, found, wanted);
 }
 
-/* The sizes of the output: given, or input's sizes times a ratio. */
+/* Sets f->out to the sizes of the output: output_size, or output_ratio times
+ * the sizes of the input. `size` is the number of the argument output_size. */
 static tn_status find_out(const tn__call *call, int size, fraction *f)
 {
     const char *name = call->op->name;
@@ -76,8 +81,9 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
     return TN_OK;
 }
 
-/* The random numbers: those given, (N, C, count), or new ones; as (planes,
- * count). Half types are computed in float32. */
+/* Returns the random numbers as (planes, count): those in argument arg, of
+ * shape (N, C, count), or new ones if it is absent. For half types they are
+ * float32. */
 static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
                              const fraction *f)
 {
@@ -104,7 +110,8 @@ static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
                        dtype);
 }
 
-/* The start of each window along dimension a: int64 (planes, out[a]). */
+/* Returns the start of each window along dimension a, as int64 (planes,
+ * out[a]). */
 static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
 {
     int64_t last = f->in[a] - f->window[a], count = f->out[a];
@@ -117,20 +124,20 @@ static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
     tn_tensor *sample = tn_unsqueeze(u, 1);
     tn_tensor *i = tn_arange(0, count - 1, 1, .dtype = samples->dtype,
                              .device = device);
-    /* in the dtype of the samples, as PyTorch divides */
+    /* As in PyTorch, the step is divided in the dtype of the random numbers. */
     tn_tensor *step = tn_div_scalar(tn_full(TN_SCALAR, (double)last,
                                             .dtype = samples->dtype,
                                             .device = device), count - 1);
     tn_tensor *at = tn_sub(
         tn_to_dtype(tn_mul(tn_add(i, sample), step), TN_I64),
         tn_to_dtype(tn_mul(sample, step), TN_I64));
-    /* numbers outside [0, 1) must not lead outside the plane */
+    /* Given numbers outside of [0, 1) must not lead out of the plane. */
     tn_tensor *all[] = {tn_clamp_scalars(at, 0, last), end};
     return tn_cat(all, 2, 1);
 }
 
-/* The indices in the plane of the elements of each window: (planes, out ...,
- * elements of a window). */
+/* Returns the indices in the plane of the elements of each window, of shape
+ * (planes, out[0], out[1], ..., number of elements of a window). */
 static tn_tensor *places(const fraction *f, tn_tensor *samples)
 {
     tn_tensor *sum = NULL;

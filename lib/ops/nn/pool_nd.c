@@ -1,12 +1,17 @@
 /* pool_nd.c: the windows of pooling in one and three dimensions and of adaptive
- * pooling. Windows of equal size and distance are handled as those of images,
- * by max_pool2d and avg_pool2d, which a device may have: the last two
- * dimensions at once, then the one before them, where a slice becomes one row.
- * All other windows go one dimension after the other, by a table of the
- * elements of each output. Half types stay in float32 until the end. */
+ * pooling (pool_nd.h).
+ *
+ * Windows of equal size and distance are pooled by max_pool2d and avg_pool2d,
+ * since a device may have kernels for these. The last two dimensions are pooled
+ * at once, then the depth, for which each slice (H, W) is reshaped to one row
+ * of an image. All other windows are pooled one dimension after the other, by a
+ * table of the elements of each window (taps.h). Half types stay in float32
+ * until the end. */
 #include <ops/nn/pool_nd.h>
 
-enum { KEEP_SIZE = INT32_MIN /* TN_NONE_INT in a list */ };
+/* Stands for TN_NONE_INT in a list: the size of the output is that of the
+ * input. */
+enum { KEEP_SIZE = INT32_MIN };
 
 tn_status tn__windows_list(const tn__call *call, int arg, int axes,
                            const int64_t *none, int64_t *list)
@@ -22,7 +27,8 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
         list[a] = empty ? (none ? none[a] : 0)
                         : given->dim[given->count > 1 ? a : 0];
         if (list[a] == TN_NONE_INT)
-            list[a] = KEEP_SIZE; /* so that sums of products do not overflow */
+            list[a] = KEEP_SIZE;
+        /* The limit keeps sums of products from overflowing. */
         else if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is outside (-2^31, 2^31)",
                             call->op->name, call->op->arg[arg].name,
@@ -43,7 +49,7 @@ tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                     axes + 2);
 }
 
-/* The number of windows along axis a. */
+/* Sets w->out[a] to the number of windows along axis a. up is ceil_mode. */
 static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
 {
     int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
@@ -126,7 +132,8 @@ tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* The range [start, end) of adaptive window i. Quotient and remainder are
+/* The start and the end of adaptive window i: floor(i * in / out) and
+ * ceil((i + 1) * in / out). The quotient and the remainder of in / out are
  * multiplied separately, so that no product exceeds 64 bits. */
 static int64_t even_start(int64_t i, int64_t in, int64_t out)
 {
@@ -189,10 +196,13 @@ bool tn__windows_all_padding(const tn__windows *w)
 bool tn__windows_suit_images(const tn_tensor *x, const tn__windows *w)
 {
     if (w->axes == 3 &&
-        tn__windows_all_padding(w)) /* depth is a separate pass */
+        tn__windows_all_padding(w)) /* the depth is pooled in another pass,
+                                       which cannot see the padding */
         return false;
     for (int a = 0; a < w->axes; a++)
-        /* Dilation allows more padding. max_pool2d reads each tap. */
+        /* With dilation, this pooling allows more padding than max_pool2d and
+         * avg_pool2d. A kernel larger than the padded input is excluded because
+         * max_pool2d reads each tap. */
         if (w->pad[a] > w->kernel[a] / 2 ||
             w->kernel[a] > w->in[a] + 2 * w->pad[a])
             return false;

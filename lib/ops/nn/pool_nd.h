@@ -1,5 +1,8 @@
-/* pool_nd.h: the windows of pooling in one and three dimensions, and of adaptive
- * pooling in one to three. */
+/* pool_nd.h: the windows of pooling in one and three dimensions, and of
+ * adaptive pooling in one to three dimensions (PyTorch's max_pool1d,
+ * avg_pool3d, adaptive_avg_pool2d and others). Axis a is dimension x->ndim -
+ * axes + a of the input x. A tap of a window is one of its positions
+ * (window.h). */
 #ifndef TN_LIB_OPS_POOL_ND_H
 #define TN_LIB_OPS_POOL_ND_H
 
@@ -8,7 +11,8 @@
 
 enum { TN__WINDOWS_AXES = 3 };
 
-/* Windows along each of the last `axes` dimensions. */
+/* Windows along each of the last `axes` dimensions. Element a of each field is
+ * for axis a. `in` is the size of the input, `out` the number of windows. */
 typedef struct tn__windows {
     int axes;
     int64_t in[TN__WINDOWS_AXES], out[TN__WINDOWS_AXES],
@@ -16,48 +20,58 @@ typedef struct tn__windows {
         pad[TN__WINDOWS_AXES], dilation[TN__WINDOWS_AXES];
 } tn__windows;
 
-/* The row's name ends in the number of its dimensions: "..._pool2d". */
+/* Returns the number of pooled dimensions, which is in the name of the
+ * operator: "..._pool2d". */
 int tn__windows_axes(const tn__call *call);
-/* Argument arg as `axes` numbers; `none` where the list is empty. */
+/* Reads argument arg as `axes` numbers. A list of one number gives it for all
+ * axes. An empty list gives the numbers in `none`, or zeros if that is NULL. */
 tn_status tn__windows_list(const tn__call *call, int arg, int axes,
                            const int64_t *none, int64_t *list);
+/* Checks the number of dimensions of x: `axes`, a channel dimension, and an
+ * optional batch dimension. */
 tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                                   int axes);
-/* args: the numbers of the arguments kernel_size, stride, padding and dilation.
- * dilation -1: the row has no such argument. */
+/* Fills *w from the arguments of a call. args has the numbers of the arguments
+ * kernel_size, stride, padding and dilation; the last is -1 if the operator has
+ * no dilation. ceil_mode is the number of that argument. */
 tn_status tn__windows_read(const tn__call *call, const tn_tensor *x, int axes,
                            const int args[4], int ceil_mode, tn__windows *w);
-/* The same for an adaptive row: sets in, out and axes. */
+/* Fills in, out and axes of *w from the arguments of a call of adaptive
+ * pooling. */
 tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
                                     tn__windows *w);
 
-/* A table of the elements of each adaptive window along axis a. mean: the
- * weights are those of a mean. Otherwise missing elements repeat the first
- * one. */
+/* Makes a table (taps.h) of the elements of each adaptive window along axis a.
+ * Windows differ in size by one element. If mean is true, the weights are 1 /
+ * size. Else the table is for a maximum: a shorter window lists its first
+ * element twice. */
 tn_status tn__windows_even_taps(const tn__windows *w, int a, bool mean,
                                 tn__taps *taps);
 
-/* The first tap of window i that is not before the input. If it is behind the
- * input, the whole window is padding. */
+/* Returns the coordinate along axis a of the first tap of window i that is not
+ * before the start of the input. If the tap is behind the end of the input, the
+ * whole window is padding. */
 int64_t tn__windows_first_tap(const tn__windows *w, int a, int64_t i);
-/* Is a window all padding? */
+/* Returns whether some window consists of padding alone. */
 bool tn__windows_all_padding(const tn__windows *w);
 
-/* Adaptive windows of one size: sets kernel and stride. False if sizes differ.
- */
+/* Sets kernel and stride of adaptive windows that all have the same size and
+ * distance. Returns false if they do not. */
 bool tn__windows_make_regular(tn__windows *w);
-/* Can max_pool2d and avg_pool2d compute it? */
+/* Returns whether max_pool2d and avg_pool2d can compute this pooling of x. */
 bool tn__windows_suit_images(const tn_tensor *x, const tn__windows *w);
-/* One pass: x as (N, C, H, W) and windows over its last two dimensions. */
+/* A call of max_pool2d or avg_pool2d that pools one or two of the axes. */
 typedef struct tn__image_pass {
-    tn_dims_list shape; /* of x */
+    tn_dims_list shape; /* the (N, C, H, W) to which the input is reshaped */
     tn_dims_list kernel, stride, pad, dilation;
 } tn__image_pass;
-/* Passes over x, and their number: the last dimensions (H of one dimension is
- * 1), then depth. */
+/* Plans the passes that pool x and returns their number. The first pass pools
+ * the last two dimensions; one dimension becomes W of images of height 1. With
+ * three axes, the second pass pools the depth. */
 int tn__windows_plan(const tn_tensor *x, const tn__windows *w,
                      tn__image_pass pass[2]);
-/* The result of the passes, with the shape of x except in the pooled axes. */
+/* Returns `made`, the result of the passes, reshaped to the shape of x with the
+ * sizes w->out in the pooled dimensions. */
 tn_tensor *tn__windows_shape(tn_tensor *made, const tn_tensor *x,
                              const tn__windows *w);
 

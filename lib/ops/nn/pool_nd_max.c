@@ -4,19 +4,21 @@
 #include <math.h>
 #include <ops/nn/pool_nd.h>
 
-/* A table of the elements of each window along axis a. A missing element
- * repeats the first one of its window. */
+/* Makes a table (taps.h) of the elements of each window along axis a. A window
+ * that has fewer elements than others lists its first element several times. */
 static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
 {
     int64_t in = w->in[a], step = w->dilation[a];
-    int64_t within = (in - 1) / step + 1; /* most taps within the input */
+    int64_t within = (in - 1) / step + 1; /* the most taps of a window that are
+                                             within the input */
     int64_t reach = w->kernel[a] < within ? w->kernel[a] : within;
     tn_status status = tn__taps_new(taps, in, w->out[a], reach);
     for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
         int64_t start = i * w->stride[a] - w->pad[a];
         int64_t before = start < 0 ? (step - 1 - start) / step : 0;
         int64_t first = start + before * step;
-        if (before >= w->kernel[a] || first >= in) { /* all padding */
+        if (before >= w->kernel[a] || first >= in) { /* the window is padding
+                                                        alone */
             first = 0;
             before = w->kernel[a];
         }
@@ -29,14 +31,15 @@ static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
     return status;
 }
 
-/* The maximum along the last dimension, then along the one before it, and so
- * on. Of equal elements the first one wins each time, which is the first in
- * row-major order. */
+/* Computes the maximum of each window by tables: first along the last
+ * dimension, then along the dimension before it, and so on. Of equal elements
+ * the first one wins each time, so the result is the first one in row-major
+ * order. `even` says that the windows are adaptive. */
 static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
                                tn_tensor **values, tn_tensor **indices)
 {
     tn_tensor *index = NULL;
-    int64_t below = 1; /* elements of a slice of the dimensions done */
+    int64_t below = 1; /* product of the input sizes of the later axes */
     for (int a = w->axes - 1; a >= 0; a--) {
         int dim = x->ndim - w->axes + a;
         tn__taps taps = {0};
@@ -62,8 +65,9 @@ static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
     return TN_OK;
 }
 
-/* Windows that are all padding: the smallest value of the dtype, at the index
- * of their first tap not before the input, as in PyTorch. */
+/* Sets the results of windows of padding alone, as in PyTorch: the value is the
+ * smallest of the dtype, and the index is that of the first tap of the window
+ * that is not before the start of the input. */
 static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
                                       tn_tensor **indices)
 {
@@ -94,14 +98,15 @@ static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
     return *values && *indices ? TN_OK : tn_error_code();
 }
 
-/* up: ceil_mode, since windows may extend beyond the end. out has been
- * counted. */
+/* Computes the maximum of each window by max_pool2d. `up` is passed on as
+ * ceil_mode, since windows may extend beyond the end. */
 static tn_status max_of_images(tn_tensor *x, const tn__windows *w, bool up,
                                tn_tensor **values, tn_tensor **indices)
 {
     tn__image_pass pass[2];
     int count = tn__windows_plan(x, w, pass);
-    /* The gradients of half types would be rounded in each pass. */
+    /* Several passes are computed in float32, since the gradients of half types
+     * would be rounded in each pass. */
     bool half = count > 1 && tn_dtype_bytes(x->dtype) < 4;
     tn_tensor *y = half ? tn_to_dtype(x, TN_F32) : x, *index = NULL;
     for (int k = 0; k < count; k++) {
@@ -124,7 +129,8 @@ static tn_status max_of_images(tn_tensor *x, const tn__windows *w, bool up,
             index = at;
             continue;
         }
-        /* the index of the slice, and of the element in its slice */
+        /* `depth` is the slice that holds the maximum, and `inner` the index of
+         * the maximum within the slice. */
         int64_t lead = pass[k].shape.dim[0], slice = pass[k].shape.dim[3];
         at = tn_reshape(at, tn_dims(lead, -1));
         tn_tensor *inner =

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <ops/nn/pool_nd.h>
 
-/* sums: without the division. */
+/* Computes the mean of each window by avg_pool2d, or its sum if `sums` is true.
+ * `up` is ceil_mode. */
 static tn_tensor *mean_of_images(tn_tensor *x, const tn__windows *w, bool up,
                                  bool count_pad, bool sums)
 {
@@ -23,7 +24,8 @@ static tn_tensor *mean_of_images(tn_tensor *x, const tn__windows *w, bool up,
     return tn__windows_shape(y, x, w);
 }
 
-/* Applies along each axis the table that fill makes. */
+/* Applies to each axis of x the linear map whose table `fill` makes
+ * (taps.h). */
 static tn_tensor *map_axes(tn_tensor *x, const tn__windows *w,
                            tn_status (*fill)(const tn__windows *w, int a,
                                              tn__taps *taps))
@@ -51,7 +53,8 @@ static tn_status fill_means(const tn__windows *w, int a, tn__taps *taps)
     return tn__windows_even_taps(w, a, true, taps);
 }
 
-/* A single window over each dimension is a reduction. */
+/* Computes adaptive average pooling. If there is a single window over each
+ * dimension, this is the mean over these dimensions. */
 static tn_tensor *even_means(tn_tensor *x, const tn__windows *w)
 {
     tn_dims_list dims = {w->axes, {0}};
@@ -80,8 +83,8 @@ tn_status tn__run_adaptive_avg_pool(tn__call *call)
     return tn__give(call, map_axes(x, &w, fill_means));
 }
 
-/* The number of elements of window i along axis a, with padding if that counts.
- * *from: its first element in the input. */
+/* Returns the number of elements of window i along axis a, including padding if
+ * count_pad is true. Sets *from to the first element that is in the input. */
 static int64_t window_size(const tn__windows *w, int a, int64_t i,
                            bool count_pad, int64_t *from)
 {
@@ -123,7 +126,8 @@ static tn_status fill_sums(const tn__windows *w, int a, tn__taps *taps)
     return fill_box(w, a, false, false, taps);
 }
 
-/* Integers: the sums in float64 over the sizes, truncated. */
+/* Computes the means of windows of integers: sums in float64, divided by the
+ * number of elements or by `divisor`, and truncated. */
 static tn_tensor *whole_means(tn_tensor *x, const tn__windows *w,
                               bool count_pad, int64_t divisor)
 {
@@ -174,7 +178,8 @@ tn_status tn__run_avg_pool3d(tn__call *call)
     return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
 }
 
-/* The maximum of abs(x) in each window, or with least the minimum. */
+/* Adds the maximum of abs(x) in each window to the call, or the minimum if
+ * `least` is true: lp_pool with a norm of plus or minus infinity. */
 static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
                                 bool least)
 {
@@ -194,9 +199,9 @@ static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
     return tn__give(call, least && out ? tn_neg(out) : out);
 }
 
-/* The mean of powers times the number of elements of a whole window, to the
- * power 1 / norm. The root has no derivative at 0, so where a window is all 0
- * it is taken of 1. */
+/* Power-average pooling: (mean of x^norm * number of elements of a full
+ * window)^(1 / norm). The root has no derivative at 0, so for a window of zeros
+ * the root of 1 is computed instead. */
 tn_status tn__run_lp_pool(tn__call *call)
 {
     int id = call->op->id;
@@ -239,7 +244,7 @@ tn_status tn__run_lp_pool(tn__call *call)
     return tn__give(call, tn_masked_fill_scalar(root, dead, 0));
 }
 
-/* Sequences are images of height 1. */
+/* Pools sequences (N, C, L) by avg_pool2d, as images of height 1. */
 tn_status tn__run_avg_pool1d(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL1D_INPUT);

@@ -1,11 +1,13 @@
-/* recurrent.c: recurrent cells and layers, composed of other rows.
+/* recurrent.c: recurrent cells and layers (PyTorch's RNN, LSTM and GRU, and
+ * their cells), composed of other operators.
  *
- * A layer multiplies the whole sequence by the input weights at once. Each step
- * then needs the product with the hidden state, which is added, and one
- * element-wise kernel. Splitting along time and along gates is one call each
- * (the row apart), whose gradient is a single cat. A gradient for each part
- * would write the whole tensor each time. An LSTM of one dtype is a row of its
- * own (lstm_sequence), which splits nothing. */
+ * A layer multiplies the whole sequence by the input weights at once. Each time
+ * step then adds the product of the hidden state and the hidden weights, and
+ * runs one element-wise kernel. The sequence is split into steps, and the gates
+ * of a step into gates, by one call each of the operator `apart`, whose
+ * gradient is a single cat. If each part had a gradient of its own, each would
+ * write the whole tensor. An LSTM whose tensors share one dtype is run by the
+ * operator lstm_sequence, which splits nothing. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>
@@ -92,23 +94,24 @@ static int gates_of(enum cell kind)
     return kind == LSTM ? 4 : kind == GRU ? 3 : 1;
 }
 
-/* The state of a step. c is NULL except for LSTM. */
+/* The hidden state h and, for LSTM, the cell state c. c is NULL for other
+ * cells. */
 typedef struct state {
     tn_tensor *h, *c;
 } state;
 
-/* The arguments of a row by meaning. Rows without a cell state have the later
- * arguments one position earlier. */
+/* The arguments of a call. Operators without a cell state have the arguments
+ * after the state one position earlier. */
 typedef struct arguments {
     tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
-    tn_tensor *transposed; /* w_hh transposed, once for all steps */
+    tn_tensor *transposed; /* the transpose of w_hh, made once for all steps */
     state start;
     enum cell kind;
-    int at; /* argument number of w_ih */
+    int at; /* the number of the argument w_ih */
 } arguments;
 
-/* h times the hidden weights, plus addend, which may be NULL. It is one call if
- * no dtype is converted. */
+/* Returns h times the hidden weights, plus addend, which may be NULL. Product
+ * and sum are one call if no dtype must be converted. */
 static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
                               tn_tensor *addend)
 {
@@ -122,8 +125,9 @@ static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
     return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
 }
 
-/* x: the projected input, (batch, gates * hidden). It includes both biases,
- * except for GRU, whose gates use them separately. */
+/* Computes the next state from *s in place. x is the input of this step times
+ * the input weights, of shape (batch, gates * hidden). x includes both biases.
+ * For GRU it includes only b_ih, because a gate uses b_hh separately. */
 static bool step(const arguments *a, tn_tensor *x, state *s)
 {
     const enum cell kind = a->kind;
@@ -158,8 +162,8 @@ static bool step(const arguments *a, tn_tensor *x, state *s)
     return s->h != NULL;
 }
 
-/* Projects the input with the input weights, and adds the biases that step
- * expects there. */
+/* Returns the input x times the input weights, plus the biases that step
+ * expects in this product. */
 static tn_tensor *project_input(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
                                 tn_tensor *b_ih, tn_tensor *b_hh)
 {
@@ -196,8 +200,8 @@ static tn_status check_shape(const tn__call *call, int arg, const tn_tensor *x,
                     tn__shape_text(need, ndim, shape));
 }
 
-/* x has `lead` dimensions before its features; the last of them is the
- * batch. */
+/* Checks the shapes and dtypes of the arguments. a->x has `lead` dimensions
+ * before the features, the last of which is the batch. */
 static tn_status check(const tn__call *call, const arguments *a, int lead)
 {
     char text[TN__SHAPE_TEXT];
@@ -222,7 +226,7 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
         check_shape(call, 1, a->start.h, 2, batch, out) < 0 ||
         check_shape(call, 2, a->start.c, 2, batch, hidden) < 0)
         return tn_error_code();
-    if (tn__me.modes.autocast) /* the products convert */
+    if (tn__me.modes.autocast) /* autocast converts in the products */
         return TN_OK;
     return tn__check_same_dtype(call->op->name, a->x, "input", a->w_ih,
                                 call->op->arg[a->at].name);
@@ -267,8 +271,9 @@ tn_status tn__run_lstm_cell(tn__call *call)
 
 /* ---- sequences ----------------------------------------------------------- */
 
-/* Runs the steps of a layer. x and out are lists of (time, batch, ...) parts
- * with a time of 1. The scope of a step owns its intermediate tensors. */
+/* Runs `count` steps of a layer, from state *s, which is updated. x[t] is the
+ * projected input and out[t] the output of step t, both of shape (1, batch,
+ * ...). Each step has a scope of its own for its intermediate tensors. */
 static bool run_steps(const arguments *a, tn_tensor *const *x, int count,
                       bool reverse, state *s, tn_tensor **out)
 {
@@ -302,7 +307,9 @@ static tn_tensor *concatenate(tn_tensor *const *part, int count)
     return tn__row(TN__OP_ID_CAT, value, 2);
 }
 
-/* A sequence that is too long for one split is split into blocks first. */
+/* Runs all steps of a layer on x, the projected input (time, batch, ...). One
+ * call splits at most MOST steps, so a longer sequence is first split into
+ * blocks. */
 static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
                              state *s)
 {
@@ -326,10 +333,10 @@ static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
     return blocks == 1 ? done[0] : blocks ? concatenate(done, blocks) : NULL;
 }
 
-/* ---- LSTM, a whole sequence in one row ----------------------------------- */
+/* ---- LSTM, a whole sequence as one operator ------------------------------ */
 
-/* Are all of float32 or all of float64, and none empty, as lstm_sequence
- * requires? */
+/* Returns whether all tensors of the call have the same dtype, float32 or
+ * float64, and none is empty, as lstm_sequence requires. */
 static bool is_uniform(const arguments *a)
 {
     const tn_tensor *x[] = {a->x, a->w_ih, a->w_hh, a->b_ih, a->b_hh,
@@ -340,9 +347,10 @@ static bool is_uniform(const arguments *a)
     return fits;
 }
 
-/* w transposed, for many small products. Its rows are padded to 16 elements
- * more than a power of two, because a cache holds few rows at power-of-two
- * distances (8 % of the time at hidden 256). */
+/* Returns the transpose of w, for many small products. The rows of the result
+ * are 16 elements longer in memory than in shape. Without that, a hidden size
+ * that is a power of two would put the rows at power-of-two distances, of which
+ * a cache holds few (8 % of the time at hidden size 256). */
 static tn_tensor *padded_transpose(tn_tensor *w)
 {
     enum { APART = 16 };
@@ -355,9 +363,11 @@ static tn_tensor *padded_transpose(tn_tensor *w)
     return fine ? transposed : NULL;
 }
 
-/* Runs the steps. gates (time, batch, 4 * hidden) hold the input's part. Each
- * step's product is added to its gates, and the results are written to their
- * final place. The views advance in time, so a step allocates nothing. */
+/* Runs the steps of lstm_sequence. gates, of shape (time, batch, 4 * hidden),
+ * holds the projected input of all steps. Each step adds the product of its
+ * hidden state to its gates, and writes its results into out and cells. The
+ * views are made once and moved from step to step, so a step allocates
+ * nothing. */
 static tn_status run_sequence(const arguments *a, tn_tensor *gates,
                               tn_tensor *out, tn_tensor *cells, bool reverse)
 {
@@ -394,8 +404,8 @@ static tn_status run_sequence(const arguments *a, tn_tensor *gates,
     return TN_OK;
 }
 
-/* The projected input of all steps, (time, batch, 4 * hidden). x must be
- * contiguous, so that this is one product. */
+/* Returns the projected input of all steps, of shape (time, batch, 4 * hidden).
+ * x must be contiguous, so that one product computes it. */
 static tn_tensor *project_inputs(const arguments *a)
 {
     const tn_tensor *x = a->x;
@@ -449,8 +459,9 @@ static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
     if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_SEQUENCE], value, 7, out, 3) <
         0)
         return tn_error_code();
-    /* The last states are copies. Keeping them does not keep the whole sequence
-     * in memory, and changing them does not change it. */
+    /* The last states are copies. So a program that keeps them does not keep
+     * the whole sequence in memory, and writing into them does not change
+     * it. */
     tn__give(call, out[0]);
     tn_status status = tn__give(call, tn_clone(tn_select(out[0], 0, last)));
     return status < 0

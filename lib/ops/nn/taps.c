@@ -1,4 +1,4 @@
-/* taps.c: see taps.h. */
+/* taps.c: linear maps along one dimension, given as a table (taps.h). */
 #include <base/memory.h>
 #include <ops/nn/taps.h>
 
@@ -46,8 +46,8 @@ void tn__taps_free(tn__taps *taps)
     tn__free(taps->weight);
 }
 
-/* Makes the table of the adjoint: the outputs that each input contributes to,
- * in order. */
+/* Makes the transposed table: its taps for input j are the outputs to which j
+ * contributes, in order, with the same weights. */
 static tn_status turn_around(const tn__taps *taps, tn__taps *back)
 {
     int64_t total = taps->out * taps->reach, most = 1;
@@ -71,7 +71,8 @@ static tn_status turn_around(const tn__taps *taps, tn__taps *back)
     return status;
 }
 
-/* The tables as tensors of shape (out, reach) on the device of x. */
+/* Return taps->index and taps->weight as tensors of shape (out, reach) on the
+ * device of x. */
 static tn_tensor *index_tensor(const tn__taps *taps, const tn_tensor *x)
 {
     return tn_to(tn_tensor_from_array(taps->index, TN_I64,
@@ -126,7 +127,7 @@ tn_status tn__taps_max(tn_tensor *x, int dim, const tn__taps *taps,
     return TN_OK;
 }
 
-/* ---- the two rows -------------------------------------------------------- */
+/* ---- the sum and the maximum of taps ------------------------------------- */
 
 static tn_status check_tables(const char *name, const tn_tensor *x,
                               const tn_tensor *index, const tn_tensor *weight)
@@ -172,7 +173,7 @@ static void begin(tn__space *space, const tn_tensor *out, int64_t row)
         space->extent[out->ndim] = row;
 }
 
-/* Adds x, whose dimension dim is read by an index. */
+/* Adds the operand x, whose dimension dim the kernel reads by index. */
 static void add_indexed(tn__space *space, tn_tensor *x, int dim)
 {
     tn__operand *from = tn__space_add_bare(space, x);
@@ -182,7 +183,8 @@ static void add_indexed(tn__space *space, tn_tensor *x, int dim)
     from->index_extent[0] = x->shape[dim];
 }
 
-/* Adds a table: of tap t alone, or with all taps as the row. */
+/* Adds the operand table[out][reach]. If the space has a row, the taps of an
+ * output are the row, and t is 0. Else the operand is tap t of each output. */
 static void add_table(tn__space *space, tn_tensor *table, int dim, int64_t t)
 {
     tn__operand *at = tn__space_add_bare(space, table);
@@ -199,9 +201,10 @@ static void add_out(tn__space *space, tn_tensor *out)
         to->stride[d] = out->stride[d];
 }
 
-/* Up to four taps are written out in the kernel, over all adjacent outputs.
- * More are summed as a row. A tap without weight does not count, even if it
- * points to a NaN. */
+/* With up to four taps, the kernel's text has one term for each tap, and the
+ * kernel runs over adjacent outputs. With more taps, the taps of an output are
+ * a row that is summed. A tap of weight 0 does not count, even if its element
+ * is NaN. */
 #define TAP(n) "where(w" #n " == 0, 0, x[i" #n "] * w" #n ")"
 enum { WRITTEN_OUT = 4 };
 static tn__formula resample[WRITTEN_OUT + 1] = {

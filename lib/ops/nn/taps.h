@@ -1,21 +1,27 @@
-/* taps.h: linear maps along one dimension, given as a table: each output is a
- * weighted sum of a few inputs (taps). Interpolation, pooling and similar
- * operators are such maps, applied to one dimension after the other. The
- * transposed table is the adjoint of the map. So the gradient is the same
- * operator with the tables exchanged. */
+/* taps.h: linear maps along one dimension, given as a table. Each output is a
+ * weighted sum of a few inputs. A tap is one term of this sum: the index of the
+ * input and its weight. So
+ *
+ *   y[i] = sum over t < reach of weight[i][t] * x[index[i][t]]
+ *
+ * Interpolation, pooling and similar operators apply such maps to one dimension
+ * after the other. The transposed table is the adjoint of the map. So the
+ * gradient is the same operator with the transposed table. */
 #ifndef TN_LIB_OPS_TAPS_H
 #define TN_LIB_OPS_TAPS_H
 
 #include <ops/engine/native.h>
 
 typedef struct tn__taps {
-    int64_t in, out; /* sizes of the dimension before and after */
-    int reach;       /* most taps of an output */
-    int64_t *index;  /* out x reach, owned; in [0, in) */
-    double *weight;  /* of each tap, owned; 0 where an output has fewer */
+    int64_t in, out; /* sizes of the dimension before and after the map */
+    int reach;       /* number of taps of each output */
+    int64_t *index;  /* index[out][reach] in [0, in), owned */
+    double *weight;  /* weight[out][reach], owned. An output that needs fewer
+                        taps has weights of 0. */
 } tn__taps;
 
-/* All weights are 0. Free it with tn__taps_free, also after a failure. */
+/* Makes a table in which all weights are 0. The caller frees it with
+ * tn__taps_free, also after a failure. */
 tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach);
 void tn__taps_free(tn__taps *taps);
 
@@ -27,16 +33,18 @@ static inline void tn__taps_set(tn__taps *taps, int64_t i, int t, int64_t from,
     taps->weight[i * taps->reach + t] = weight;
 }
 
-/* Checks that x with size `out` along dim, and a table for that, fit into the
- * memory of x's device. To be called if a caller chose out, before tables are
- * filled. */
+/* Checks that a tensor like x but with size `out` along dim, and a table for
+ * it, fit into the memory of x's device. If the program chose `out`, this must
+ * be called before a table is filled. */
 tn_status tn__taps_check_memory(const tn_tensor *x, int dim, int64_t out);
 
-/* Maps x (floating) along dim, with a gradient. */
+/* Applies the map to dimension dim of x, a floating tensor. Autograd records
+ * it. */
 tn_tensor *tn__taps_sum(tn_tensor *x, int dim, const tn__taps *taps);
-/* The maximum of each output's taps, whatever their weights, and its index
- * along dim (the first of equal elements). An output with fewer taps than reach
- * lists one of them twice. */
+/* Sets *values to the maximum of the taps of each output, whatever their
+ * weights, and *places to the index of the maximum along dim. Of equal elements
+ * the first one counts. An output that needs fewer than `reach` taps lists one
+ * of its taps several times. */
 tn_status tn__taps_max(tn_tensor *x, int dim, const tn__taps *taps,
                        tn_tensor **values, tn_tensor **places);
 

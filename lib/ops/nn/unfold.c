@@ -1,4 +1,7 @@
-/* unfold.c: windows as dimensions: views, their adjoint, and columns. */
+/* unfold.c: sliding windows of a tensor as a new dimension: views (PyTorch's
+ * Tensor.unfold), their gradient, which sums overlapping windows, and windows
+ * of images as columns (nn.functional.unfold and fold). Tap k of a window is
+ * its element k. */
 #include <ops/nn/window.h>
 
 static tn_status check_windows(const char *name, const tn_tensor *x, int dim,
@@ -66,8 +69,10 @@ typedef struct sum_back {
     const char *name;
 } sum_back;
 
-/* Computes the elements [from, end) of the dimension, each as a row over the k
- * of its windows. */
+/* Computes the elements [from, end) of the dimension. Each is the sum of a row
+ * over the taps k: the row has the element of g that belongs to tap k of the
+ * window which covers this element. If `indexed` is true, g is read by
+ * index. */
 static tn_status sum_places(const sum_back *s, tn__formula *formula,
                             int64_t from, int64_t end, bool indexed)
 {
@@ -104,8 +109,10 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
                              s->step != 1 ? &step : NULL, s->name);
 }
 
-/* Computes the elements [from, end), which are in windows of three at taps k[]:
- * the sum is written out in the order of a row, over adjacent elements. */
+/* Computes the elements [from, end) for windows of three elements. Each element
+ * is covered by `count` windows, at the taps k[]. The kernel's text has one
+ * term for each of them, in the order in which a row would be summed, and the
+ * kernel runs over adjacent elements. */
 static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
                              const int *k, int count)
 {
@@ -136,8 +143,9 @@ static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
                              s->name);
 }
 
-/* The same for all elements that windows of three cover, from 0 to *end. The
- * first and the last ones are in one or two windows. */
+/* Computes all elements that windows of three elements cover, and sets *end to
+ * the end of their range. The first and the last elements are covered by one or
+ * two windows. */
 static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
 {
     const int64_t d = s->dilation;
@@ -157,9 +165,9 @@ static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
     return status;
 }
 
-/* Element p of the dimension is tap k of window q if p = q * step + k *
- * dilation. If the step is 1, most elements are in a window at every tap. These
- * are rows of g, read by strides alone. */
+/* Sums the windows. Element p of the dimension is tap k of window q if p = q *
+ * step + k * dilation. If the step is 1, most elements are covered by a window
+ * at every tap. For these, g is read by strides alone. */
 static tn_status sum_windows(const sum_back *s)
 {
     static tn__formula steps = TN__FORMULA(
@@ -225,8 +233,7 @@ tn_status tn__run_windows_backward(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "%s: %lld windows, where %lld fit in "
                         "{length} %lld", s.name, (long long)g->shape[s.dim],
                         (long long)fit, (long long)length);
-    /* Windows without elements: their number is one more than that of the
-     * elements. */
+    /* Windows of size 0 have no elements, so the sums are 0. */
     return size == 0 ? tn__fill(s.out, 0, s.name) : sum_windows(&s);
 }
 
@@ -234,8 +241,9 @@ tn_status tn__run_windows_backward(tn__call *call)
 
 enum { KERNEL, DILATION, PADDING, STRIDE, LISTS };
 
-/* Reads kernel_size and the lists after it as two numbers each, and computes
- * the number of windows over an image of this size. */
+/* Reads kernel_size, dilation, padding and stride, which are the arguments from
+ * number `first` on, as two numbers each. Sets *out to the number of windows
+ * over an image of this size. */
 static tn_status take_lists(const tn__call *call, int first,
                             const int64_t size[2], tn_dims_list list[LISTS],
                             tn_dims_list *out)

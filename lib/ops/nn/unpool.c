@@ -1,9 +1,10 @@
-/* unpool.c: the partial inverse of max pooling. */
+/* unpool.c: the partial inverse of max pooling (PyTorch's max_unpool1d, 2d and
+ * 3d): puts each value at its index, with zeros elsewhere. */
 #include <ops/nn/pool_nd.h>
 
-/* The size of the output along axis k: the given one, if pooling with these
- * windows, which may leave a rest shorter than a stride, yields the input; else
- * the smallest such size. */
+/* Sets the size of the output along axis k: *given, or if given is NULL the
+ * smallest size that pools to the input. An error is recorded if pooling *given
+ * elements with these windows does not yield the size of the input. */
 static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
                                const int64_t *given)
 {
@@ -35,7 +36,8 @@ static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
     return TN_OK;
 }
 
-/* output_size has the last dimensions or all dimensions. */
+/* Sets the sizes of the output. The argument output_size has the sizes of the
+ * pooled dimensions, or those of all dimensions. */
 static tn_status unpooled_size(const tn__call *call, const tn_tensor *x,
                                int axes, tn__windows *w)
 {
@@ -92,12 +94,11 @@ tn_status tn__run_max_unpool(tn__call *call)
     tn_dims_list flat = {lead + 1, {0}}, shape = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++)
         shape.dim[d] = d < lead ? x->shape[d] : w.out[d - lead];
-    /* A zero that is expanded: scatter copies its input. */
+    /* The zeros are one element, expanded, since scatter copies its input. */
     tn_tensor *zero = tn_zeros((tn_dims_list){0}, .dtype = x->dtype,
                                .device = x->storage->device);
     if (!tn_expand(zero, shape))
-        return tn_error_code(); /* too large: the product of the sizes would
-                                   overflow */
+        return tn_error_code(); /* the product of the sizes would overflow */
     memcpy(flat.dim, shape.dim, (size_t)lead * sizeof flat.dim[0]);
     flat.dim[lead] = tn__shape_numel(axes, shape.dim + lead);
     tn_tensor *zeros = tn_expand(zero, flat);

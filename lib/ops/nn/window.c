@@ -1,6 +1,8 @@
-/* window.c: windows as strides. Tap (ki, kj) of output (oi, oj) is at row oi *
- * stride + ki * dilation - pad. Without padding that is a sum of strides.
- * Otherwise it is a coordinate, by which the kernel loads with an index. */
+/* window.c: iteration spaces over the windows of images (window.h). Tap (ki,
+ * kj) of output (oi, oj) is in row oi * stride + ki * dilation - pad of the
+ * image. Without padding, this is a sum of strides, by which a kernel reads the
+ * image. With padding, the kernel computes the row and column and reads by
+ * index. */
 #include <base/memory.h>
 #include <ops/nn/window.h>
 
@@ -24,7 +26,8 @@ tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor)
     return TN_OK;
 }
 
-/* The first tap of window i that is not before the image. */
+/* Returns the coordinate along axis a of the first tap of window i that is not
+ * before the start of the image. */
 static int64_t first_tap(const tn__window *w, int a, int64_t i)
 {
     int64_t at = i * w->stride[a] - w->pad[a], step = w->dilation[a];
@@ -72,8 +75,8 @@ tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2])
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %s is neither one number "
                         "nor two", call->op->name, call->op->arg[arg].name,
                         tn__shape_text(text, dims->count, dims->dim));
-    for (int i = 0; i < dims->count; i++) /* so that sums of products do not
-                                             overflow */
+    /* The limit keeps sums of products from overflowing. */
+    for (int i = 0; i < dims->count; i++)
         if (dims->dim[i] > INT32_MAX || dims->dim[i] < -INT32_MAX)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is outside (-2^31, 2^31)",
                             tn__op_outer(call->op->name), call->op->arg[arg].name,
@@ -98,7 +101,8 @@ tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images)
     return TN_OK;
 }
 
-/* The dimensions of the space for outputs and for the window. */
+/* Sets *out to the dimension of oH in the space and *kernel to that of kH. oW
+ * and kW are the next dimensions. */
 static void places(const tn__space *space, int *out, int *kernel)
 {
     *out = space->row_ndim ? 2 : 4;

@@ -1,67 +1,88 @@
-/* window.h: sliding windows over images (N, C, H, W) or (C, H, W). */
+/* window.h: sliding windows over images (N, C, H, W) or (C, H, W), as
+ * convolution and pooling have them.
+ *
+ * A tap of a window is one of its kernel[0] * kernel[1] positions. Tap (ki, kj)
+ * of the window for output (oi, oj) is the image element in row oi * stride[0]
+ * + ki * dilation[0] - pad[0], and likewise in the column. It is padding if it
+ * is outside of the image. */
 #ifndef TN_LIB_OPS_WINDOW_H
 #define TN_LIB_OPS_WINDOW_H
 
 #include <ops/engine/native.h>
 
-/* Axis 0 is H, axis 1 is W. */
+/* The sizes of windows. `in` is the size of the image. Element 0 of each field
+ * is for H, element 1 for W. */
 typedef struct tn__window {
     int64_t in[2], kernel[2], stride[2], dilation[2];
-    int64_t pad[2];   /* before the axis; the padding behind it follows from
-                         out */
+    int64_t pad[2];   /* padding above and left of the image. The padding below
+                         and right follows from `out`. */
     int64_t out[2];   /* number of windows */
 } tn__window;
 
-/* Are all windows within the image? Then a window is described by strides
- * alone. */
+/* Returns whether all windows are within the image. Then strides alone describe
+ * a window. */
 bool tn__window_is_inside(const tn__window *w);
 
-/* Is a window all padding? Its first tap that is not before the image is then
- * behind it: dilation exceeds the size of the image. */
+/* Returns whether some window consists of padding alone. That happens if
+ * dilation exceeds the size of the image, so that a window steps over it. */
 bool tn__window_all_padding(const tn__window *w);
-/* For the case that there is such a window. visible: bool (oH, oW), true for
- * windows that cover part of the image. first: int64 (oH, oW), the index that
- * PyTorch reports for a window's maximum otherwise: that of the first tap that
- * is not before the image, even if it is behind the end. */
+/* Makes two tensors for windows of which some consist of padding alone. *shows
+ * is bool (oH, oW): true for windows that have an element of the image. *first
+ * is int64 (oH, oW): the index that PyTorch reports as that of the maximum of a
+ * window of padding alone. It is the index of the first tap that is not above
+ * or left of the image, even if the tap is behind the image's end. */
 tn_status tn__window_visible(const tn__window *w, tn_device *device,
                              tn_tensor **shows, tn_tensor **first);
 
-/* Reads a dims argument with one number for both axes, or two. */
+/* Reads argument arg, a list of two numbers for H and W, or of one number for
+ * both. */
 tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2]);
 
-/* Reads divisor_override; 0 if it is absent. */
+/* Reads the argument divisor_override into *divisor. Stores 0 if it is
+ * absent. */
 tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor);
 
-/* The images and channels of x, which must have 3 or 4 dimensions. */
+/* A tensor as images: (N, C, H, W), or (C, H, W), which is a single image. */
 typedef struct tn__images {
     tn_tensor *tensor;
-    int64_t count, channels;           /* count is 1 if x has 3 dimensions */
+    int64_t count, channels; /* N, or 1 without that dimension; and C */
+    /* Strides of N, C, H and W, in elements. */
     int64_t count_stride, channel_stride, stride[2];
 } tn__images;
+/* Fills *images from x, which must have 3 or 4 dimensions. */
 tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images);
 
-/* Writes the windows of x into out: (N, C * kH * kW, oH * oW), contiguous. */
+/* Writes the windows of x as columns (im2col, PyTorch's unfold) into out, which
+ * is contiguous, of shape (N, C * kH * kW, oH * oW). */
 tn_status tn__columns_write(const tn__images *x, const tn__window *w,
                             tn_tensor *out, const char *what);
 
-/* Pooling by the device. TN_ERR_UNSUPPORTED, and nothing recorded, if it lacks
- * the extension or declines. args holds what the other arguments do not. */
+/* Pools by the device, if it has the extension `pool`. Returns
+ * TN_ERR_UNSUPPORTED, without an error recorded, if it lacks the extension or
+ * declines. The fields of args that the other arguments do not give are set by
+ * the caller. */
 tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
                                 const tn_tensor *in, const tn_tensor *out,
                                 const tn_tensor *index, const char *what);
 
-/* Operands over the space (N, C, oH, oW | kH, kW): */
-/* the image, read by strides alone; */
+/* The next three functions add an operand to a space over all taps of all
+ * windows, which tn__window_space starts.
+ *
+ * Adds the images as an operand that is read by strides alone. All windows must
+ * be within the image. */
 void tn__window_add_strided(tn__space *space, const tn__window *w,
                             const tn__images *x);
-/* or by two indices, row and column, which coordinates supply. */
+/* Adds the images as an operand that the kernel reads by two indices, the row
+ * and the column in the image. */
 void tn__window_add_indexed(tn__space *space, const tn__window *w,
                             const tn__images *x);
-/* The coordinate along an axis: an offset operand. */
+/* Adds an offset operand: the row (axis 0) or column (axis 1) of the tap in the
+ * image. */
 void tn__window_add_coordinate(tn__space *space, const tn__window *w,
                                int axis);
-/* Starts the space. The dimensions of the window are its row (in_row), or
- * follow the channel: (N, C, kH, kW, oH, oW). */
+/* Starts an iteration space over all taps of all windows. If in_row is true, it
+ * is (N, C, oH, oW) with the row dimensions (kH, kW). Else it is (N, C, kH, kW,
+ * oH, oW) without a row. */
 void tn__window_space(tn__space *space, const tn__window *w,
                       const tn__images *x, bool in_row);
 

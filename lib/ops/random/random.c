@@ -1,13 +1,14 @@
-/* random.c: one random generator for each thread: a seed and the number of
- * calls served. The kernels compute the random numbers from these two and from
- * the number of the element. */
+/* random.c: the random generator of each thread. Its state is a seed and the
+ * number of calls so far. The kernels compute random numbers from these two and
+ * from the row-major number of the element. */
 #include <base/context.h>
 #include <device/recorder.h>
 #include <ops/random/random.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-static _Atomic uint64_t next_seed; /* gives each thread another seed */
+static _Atomic uint64_t next_seed; /* the seed of the next thread that starts
+                                      its generator */
 
 static tn_rng_state generator(void)
 {

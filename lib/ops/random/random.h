@@ -1,11 +1,12 @@
-/* random.h: the state that a random operator takes from its thread's
- * generator. */
+/* random.h: how a random operator takes its state from the random generator of
+ * its thread. */
 #ifndef TN_LIB_OPS_RANDOM_H
 #define TN_LIB_OPS_RANDOM_H
 
 #include <tenon/random.h>
 
-/* Returns the state for one call and advances the generator. */
+/* Returns the state (seed and number of the call) for one call of an operator,
+ * and advances the generator. */
 tn_rng_state tn__random_draw(void);
 
 #endif

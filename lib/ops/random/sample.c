@@ -1,14 +1,15 @@
-/* sample.c: sampling from rows of weights.
+/* sample.c: draws indices from rows of weights (PyTorch's multinomial).
  *
- * Divide each weight by a random number of the exponential distribution. The
- * largest quotient of a row is at k with probability w[k] / sum(w), and the
- * second largest has the same property among the rest (Efraimidis and Spirakis,
- * 2006). So one draw is an argmax, draws without replacement are a top-k, and
- * draws with replacement repeat the race. */
+ * Each weight is divided by a random number of the exponential distribution.
+ * The largest quotient of a row is at k with probability w[k] / sum(w), and the
+ * second largest has the same property among the remaining weights (Efraimidis
+ * and Spirakis, 2006). So one draw is an argmax. Draws without replacement are
+ * a top-k, and draws with replacement are repeated draws with new random
+ * numbers. */
 #include <ops/engine/native.h>
 
-/* Checks the rows of weights before the draw. All conditions are reduced to one
- * number each, which is read back. */
+/* Checks the rows of weights before the draw. Each condition is reduced to one
+ * number on the device, which is read back. */
 static tn_status check_weights(tn_tensor *w, int64_t wanted)
 {
     tn_tensor *bad = tn_any(tn_logical_not(

@@ -1,5 +1,6 @@
-/* norms.c: vector norms: a specialised row for each order that needs no
- * powers. */
+/* norms.c: vector norms (PyTorch's linalg.vector_norm and weight_norm). Each
+ * order that needs no powers, as 1, 2 or infinity, has an operator of its
+ * own. */
 #include <math.h>
 #include <ops/engine/native.h>
 
@@ -45,8 +46,8 @@ tn_status tn__run_dist(tn__call *call)
                                tn__value_none(), tn__value_bool(false)));
 }
 
-/* arXiv:1602.07868: g is the norm of each slice along dim. dim -1: of all
- * elements. */
+/* Weight normalisation: v scaled so that each slice along dim has the norm g
+ * (arXiv:1602.07868). A dim of -1 means one norm for all elements. */
 tn_status tn__run_weight_norm(tn__call *call)
 {
     tn_tensor *v = tn__call_tensor(call, TN__ARG_WEIGHT_NORM_V);
@@ -60,7 +61,7 @@ tn_status tn__run_weight_norm(tn__call *call)
     for (int d = 0; d < v->ndim; d++)
         if (d != dim)
             dims.dim[dims.count++] = d;
-    bool slices = dims.count > 0; /* without dims each element is one */
+    bool slices = dims.count > 0; /* if false, each element is a slice */
     tn_tensor *size = slices ? norm(v, 2, tn__value_dims(&dims),
                                     tn__value_bool(true))
                              : tn_abs(v);

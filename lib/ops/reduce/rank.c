@@ -1,17 +1,18 @@
-/* rank.c: order statistics along a dimension. The index of the element is found
- * by sorting, which stops at a single rank. This takes no part in gradients:
- * they go through the gather of the element. */
+/* rank.c: order statistics along a dimension (PyTorch's kthvalue, median, mode,
+ * quantile and others). The index of the element is found by sorting, which can
+ * stop once the element of one rank is known. The sort is not recorded by
+ * autograd. The gradient is that of the gather which reads the element. */
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* A 0-d tensor counts as a 1-d tensor with one element. */
+/* Returns x, or a view of shape (1) if x is 0-d. */
 static tn_tensor *as_list(tn_tensor *x)
 {
     return x->ndim ? x : tn_reshape(x, tn_dims(1));
 }
 
-/* Returns the element of x at index, which has size 1 along dim, and the
- * index. */
+/* Adds the elements of x at `index`, and index itself, to the call. index has
+ * size 1 along dim. */
 static tn_status give_at(tn__call *call, tn_tensor *x, int dim,
                          tn_tensor *index, bool keepdim)
 {
@@ -62,7 +63,8 @@ tn_status tn__run_kthvalue(tn__call *call)
                    tn__call_int(call, TN__ARG_KTHVALUE_KEEPDIM));
 }
 
-/* The index of the lower middle element, or of the first NaN. */
+/* Returns the index of the median along dim: the lower of two middle elements,
+ * or the first NaN if there is one. */
 static tn_tensor *median_index(tn_tensor *x, int dim)
 {
     tn_tensor *index = index_of_rank(x, (x->shape[dim] - 1) / 2, dim);
@@ -100,7 +102,8 @@ static tn_status give_median(tn__call *call,
                    tn__call_int(call, TN__ARG_MEDIAN_DIM_KEEPDIM));
 }
 
-/* Over all elements: flattens input and drops the index. */
+/* Adds the median of all elements to the call. index_of is the function that
+ * finds its index in the flattened input. */
 static tn_status give_median_of_all(tn__call *call,
                                     tn_tensor *index_of(tn_tensor *, int))
 {
@@ -141,9 +144,10 @@ tn_status tn__run_nanmedian_dim(tn__call *call)
 
 /* ---- mode ---------------------------------------------------------------- */
 
-/* In sorted order along dim, number the elements within each run of equal
- * elements. The largest number is at the end of the longest run, and the first
- * such run holds the smallest value. */
+/* Returns the index of the most frequent value along dim. The elements are
+ * sorted, and within each run of equal elements they are numbered. The largest
+ * number is at the end of the longest run. Of several such runs, the first
+ * holds the smallest value. */
 static tn_tensor *mode_index(tn_tensor *x, int dim)
 {
     tn_tensor *order = NULL, *where = NULL;
@@ -200,7 +204,7 @@ static int interpolation_of(const tn__call *call)
                     "\"midpoint\"", call->op->name, name);
 }
 
-/* q as a tensor of input's dtype. */
+/* Returns the argument q as a tensor of the dtype of x, or NULL on failure. */
 static tn_tensor *parts_of(const tn__call *call, const tn_tensor *x)
 {
     tn_tensor *q = tn__call_tensor(call, TN__ARG_QUANTILE_Q);
@@ -226,8 +230,9 @@ static tn_tensor *parts_of(const tn__call *call, const tn_tensor *x)
                    .device = x->storage->device);
 }
 
-/* For each quantile q, the rank along the sorted last dimension, as a fraction.
- * NaN is last in the order. A row with NaN has the last rank for all q. */
+/* Returns the rank of each quantile q in each row of the sorted last dimension,
+ * which need not be an integer. NaN is last in the order. In a row with NaN,
+ * all quantiles have the last rank, unless ignore_nan is true. */
 static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
 {
     int last = x->ndim - 1;
@@ -243,11 +248,14 @@ static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
     return tn_masked_fill_scalar(tn_mul_scalar(q, top), any, top);
 }
 
-/* A tensor that is sorted along its last dimension. */
+/* A tensor x whose elements at some ranks along the last dimension are
+ * wanted. */
 typedef struct ranked {
-    tn_tensor *sorted; /* or NULL: a single rank, in rows without NaN */
-    tn_tensor *x, *nan, *top; /* whether a row has NaN, and the last position */
-    double known;
+    tn_tensor *sorted; /* x sorted along its last dimension. NULL if there is a
+                          single rank, which is the same in rows without NaN. */
+    tn_tensor *x, *nan, *top; /* x, whether each row has NaN, and the last
+                                 rank */
+    double known;      /* the single rank, if sorted is NULL */
 } ranked;
 
 static tn_tensor *at_rank(const ranked *r, tn_tensor *rank, double known)
@@ -260,7 +268,8 @@ static tn_tensor *at_rank(const ranked *r, tn_tensor *rank, double known)
                               index_of_rank(r->x, (int64_t)known, last)));
 }
 
-/* Interpolates elements at ranks between integers. */
+/* Returns the elements at these ranks. For a rank between two integers, the
+ * elements at both are interpolated in the way `how`. */
 static tn_tensor *between(const ranked *r, tn_tensor *rank, int how)
 {
     const tn_tensor *x = r->x;
@@ -282,7 +291,9 @@ static tn_tensor *between(const ranked *r, tn_tensor *rank, int how)
                            : tn_lerp(below, above, tn_sub(rank, low));
 }
 
-/* Moves the quantiles from the last dimension to where q or input's dim was. */
+/* Returns the quantiles in the shape of the result. In `out` they are in the
+ * last dimension. If q is a list, they become the first dimension. If q is a
+ * number, this dimension is dropped. keepdim restores dim with size 1. */
 static tn_tensor *arranged(tn_tensor *out, const tn__call *call,
                            const tn_tensor *q, int dim)
 {
@@ -331,7 +342,7 @@ static tn_status give_quantile(tn__call *call, bool ignore_nan)
     tn_tensor *order = NULL;
     if (ignore_nan || tn__call_tensor(call, TN__ARG_QUANTILE_Q)) {
         r.sorted = tn_sort(x, last, false, &order);
-    } else { /* the same product as in ranks_of() */
+    } else { /* the rank is the same product as in ranks_of */
         int64_t top = x->shape[last] - 1;
         double part = tn__call_float(call, TN__ARG_QUANTILE_Q);
         r.known = x->dtype == TN_F64 ? part * (double)top

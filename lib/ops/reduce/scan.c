@@ -1,11 +1,13 @@
-/* scan.c: prefix sums (scans) and sorting along a dimension: the primitives
- * scan and sort, which work along the last dimension. */
+/* scan.c: prefix sums (PyTorch's cumsum, cumprod, cummax and others) and
+ * sorting (sort, argsort, topk) along a dimension, by the device's primitives
+ * scan and sort. These work along the last dimension, so a view with dim in the
+ * last place is passed to them. */
 #include <base/memory.h>
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
 
-/* x's view with dimension dim moved to the end. */
+/* Describes x for the device with dimension dim moved to the end. */
 static tn_strided dim_last(const tn_tensor *x, int dim)
 {
     tn_strided view = {.buffer = tn__tensor_buffer(x),
@@ -18,7 +20,7 @@ static tn_strided dim_last(const tn_tensor *x, int dim)
     if (x->ndim)
         view.stride[n] = x->stride[dim];
     else
-        view.ndim = 1; /* one element in one row */
+        view.ndim = 1; /* a 0-d tensor becomes one row of one element */
     return view;
 }
 
@@ -32,7 +34,8 @@ static uint32_t extents(const tn_tensor *x, int dim, int64_t *extent)
     return (uint32_t)n;
 }
 
-/* An output of the call: x's shape, with `keep` elements along dim. */
+/* Makes an output with the shape of x, except that it has `keep` elements along
+ * dim, and adds it to the call. */
 static tn_tensor *output(tn__call *call, const tn_tensor *x, tn_dtype dtype,
                          int dim, int64_t keep)
 {
@@ -91,7 +94,8 @@ tn_status tn__run_cummin(tn__call *call)
     return scan(call, TN_REDUCE_MIN, true);
 }
 
-/* cumsum and cumprod: integers and bools are converted to int64 first. */
+/* Runs cumsum and cumprod. Without an argument dtype, integers and bools are
+ * converted to int64 first. */
 static tn_status cumulate(tn__call *call, int row)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CUMSUM_INPUT);
@@ -120,8 +124,8 @@ tn_status tn__run_cumprod(tn__call *call)
 
 /* ---- sorting ------------------------------------------------------------- */
 
-/* Replaces output o by its last element along dim. The other elements are
- * undefined and must not be visible. */
+/* Replaces output o of the call by its last element along dim. The other
+ * elements are undefined, so they must not be visible. */
 static tn_status leave_last(tn__call *call, int o, int dim)
 {
     tn_tensor *all = call->out[o];
@@ -178,8 +182,8 @@ tn_status tn__run_sort_first(tn__call *call)
     return status;
 }
 
-/* The first `keep` (-1: all) elements of the order along dim, and their
- * indices. */
+/* Stores the first `keep` elements of x in sorted order along dim, and their
+ * indices, in out[]. A keep of -1 means all elements. */
 static tn_status first_of(tn_tensor *x, int64_t dim, bool descending,
                           int64_t keep, tn_tensor **out)
 {

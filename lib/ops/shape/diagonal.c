@@ -1,16 +1,19 @@
-/* diagonal.c: diagonals as views, tensors built from diagonals, and copies of a
- * tensor with a part replaced. */
+/* diagonal.c: diagonals as views (PyTorch's diagonal), tensors built from
+ * diagonals (diag_embed, diag), the indices of triangles (tril_indices), and
+ * copies of a tensor with a part replaced (select_scatter and others). */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
 /* The position of a diagonal in a tensor. */
 typedef struct line {
-    int dim1, dim2;
-    int64_t offset; /* of its first element, in elements */
-    int64_t length;
+    int dim1, dim2; /* the dimensions of the rows and of the columns */
+    int64_t offset; /* the distance of the diagonal's first element from the
+                       tensor's, in elements of memory */
+    int64_t length; /* number of elements */
 } line;
 
-/* Arguments first, first + 1 and first + 2 are offset, dim1 and dim2. */
+/* Finds the diagonal that a call names by its arguments offset, dim1 and dim2,
+ * which have the numbers first, first + 1 and first + 2. */
 static tn_status find_line(const tn__call *call, int first, int ndim,
                            const int64_t *shape, const int64_t *stride,
                            line *l)
@@ -40,7 +43,8 @@ static tn_status find_line(const tn__call *call, int first, int ndim,
     return TN_OK;
 }
 
-/* A view of x's diagonal: the other dimensions, then the diagonal. */
+/* Sets *view to the diagonal of x. The dimensions are those of x other than
+ * dim1 and dim2, then the diagonal. */
 static void view_line(const tn_tensor *x, const line *l, tn_tensor *view)
 {
     int n = 0;
@@ -103,8 +107,8 @@ tn_status tn__run_diagonal_backward(tn__call *call)
 
 /* ---- composites ---- */
 
-/* Calls the row, not the function with options: there the smallest int64 means
- * "none". */
+/* Calls an operator with the arguments of diagonal. The public C function is
+ * not called, because there an offset of INT64_MIN means that none is given. */
 static tn_tensor *by_row(int id, tn_tensor *x, int64_t offset, int dim1,
                          int dim2)
 {
@@ -123,7 +127,7 @@ static tn_tensor *diag_embed(tn_tensor *x, int64_t offset)
     return by_row(TN__OP_ID_DIAG_EMBED, x, offset, -2, -1);
 }
 
-/* Zeros of this size with x as the diagonal. */
+/* Returns a tensor of zeros of this size with x as the diagonal. */
 static tn_tensor *embedded(tn_tensor *x, const tn_dims_list *size,
                            int64_t offset, int64_t dim1, int64_t dim2)
 {
@@ -191,17 +195,18 @@ tn_status tn__run_trace(tn__call *call)
 
 /* ---- the indices of a triangle ------------------------------------------- */
 
-/* The number of columns of row r on or below a diagonal. */
+/* Returns how many elements of row r are on or below a diagonal. */
 static int64_t columns_below(int64_t r, int64_t columns, int64_t offset)
 {
     int64_t count = r + offset + 1;
     return count < 0 ? 0 : count > columns ? columns : count;
 }
 
-/* The same, summed over all rows. */
+/* Returns how many elements of all rows are on or below a diagonal. */
 static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
 {
-    /* Rows [some, full) have part of their columns, later rows have all. */
+    /* In the rows [some, full), a part of the elements counts. In later rows
+     * all elements count. */
     int64_t some = offset < 0 ? -offset : 0;
     int64_t full = columns - offset - 1;
     some = some > rows ? rows : some;
@@ -210,8 +215,8 @@ static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
            (rows - full) * columns;
 }
 
-/* Writes the row numbers, and behind them the column numbers, of the elements
- * on one side of a diagonal. */
+/* Writes the row numbers of the `count` elements on one side of a diagonal into
+ * row[0 .. count - 1], and their column numbers behind them. */
 static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
                           bool lower, int64_t count, int64_t *row)
 {
@@ -226,7 +231,7 @@ static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
     }
 }
 
-/* tril_indices and triu_indices have the same arguments. */
+/* Runs tril_indices and triu_indices, which have the same arguments. */
 static tn_status triangle_indices(tn__call *call, bool lower)
 {
     const int64_t most = INT32_MAX;
@@ -241,8 +246,8 @@ static tn_status triangle_indices(tn__call *call, bool lower)
     int64_t count =
         lower ? elements_below(rows, columns, offset)
               : rows * columns - elements_below(rows, columns, offset - 1);
-    /* Allocated before the host memory is filled, as the device may have too
-     * little. */
+    /* The device memory is allocated before the host memory is filled, because
+     * the device may have too little. */
     tn_tensor *out = tn_empty(tn_dims(2, count), .dtype = TN_I64);
     int64_t *at =
         out ? tn__alloc_many(tn__size_mul(2, count), sizeof *at) : NULL;
@@ -274,7 +279,7 @@ tn_status tn__run_triu_indices(tn__call *call)
 
 /* ---- a part replaced ----------------------------------------------------- */
 
-/* x where `mask` is 0, else the new elements. */
+/* Adds to the call x with the elements of `placed` where `mask` is not 0. */
 static tn_status put_in(tn__call *call, tn_tensor *x, tn_tensor *placed,
                         tn_tensor *mask)
 {
@@ -298,7 +303,8 @@ static tn_tensor *in_slices(tn_tensor *src, const tn_tensor *x, int dim,
     return src ? tn__row(TN__OP_ID_SLICE_BACKWARD, value, 5) : NULL;
 }
 
-/* A part of x and src must have the same shape. */
+/* Checks that src has the shape of `part`, the part of the tensor that it
+ * replaces. */
 static tn_status check_part(const tn__call *call, const tn_tensor *part,
                             const tn_tensor *src)
 {

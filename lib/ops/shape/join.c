@@ -1,8 +1,10 @@
-/* join.c: concatenation, and zeros with a tensor as a slice. */
+/* join.c: concatenation (PyTorch's cat), and the gradient of slices: zeros with
+ * a tensor as a slice (slice_backward). */
 #include <ops/engine/native.h>
 
-/* Sets part to a view of dst along dim. Only the fields that describe a view
- * are set. */
+/* Sets *part to the slice of dst along dim that starts at `start` and has
+ * `size` elements, `step` apart. Only the fields that describe a view are
+ * set. */
 static void set_part(tn_tensor *part, const tn_tensor *dst, int dim,
                      int64_t start, int64_t step, int64_t size)
 {
@@ -17,7 +19,8 @@ static void set_part(tn_tensor *part, const tn_tensor *dst, int dim,
     }
 }
 
-/* A 1-d tensor without elements concatenates with anything, as in PyTorch. */
+/* Returns whether x is a 1-d tensor without elements, which concatenates with
+ * anything, as in PyTorch. */
 static bool is_empty_list(const tn_tensor *x)
 {
     return x->ndim == 1 && x->shape[0] == 0;
@@ -39,7 +42,7 @@ tn_status tn__run_cat(tn__call *call)
     int count = call->value[TN__ARG_CAT_TENSORS].count;
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT, "cat: no {tensors}");
-    int first = 0; /* the first that is not such a tensor */
+    int first = 0; /* the first tensor that is not an empty list */
     tn_dtype dtype = x[0]->dtype;
     for (int k = 0; k < count; k++) {
         if (is_empty_list(x[first]))
@@ -90,8 +93,8 @@ tn_status tn__run_cat(tn__call *call)
     return TN_OK;
 }
 
-/* Has x the shape of the slice by start and step along dim of a tensor of this
- * size? */
+/* Returns whether x has the shape of the slice along dim, from `start` on with
+ * this step, of a tensor of this size. */
 static bool is_slice(const tn_tensor *x, const tn_dims_list *size, int dim,
                      int64_t start, int64_t step)
 {

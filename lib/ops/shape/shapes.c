@@ -1,5 +1,6 @@
-/* shapes.c: reshaping, repetition, flips and rotations, composed of views,
- * copies and concatenations; and flip, which reads backwards. */
+/* shapes.c: reshaping, repetition, flips and rotations (PyTorch's reshape_as,
+ * repeat, repeat_interleave, roll, rot90, flip and others), composed of views,
+ * copies and concatenations. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
@@ -100,7 +101,9 @@ tn_status tn__run_sum_to_size(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "sum_to_size: {size:}%s does not "
                         "broadcast to %s", tn__shape_text(a, size->count,
                         size->dim), tn__shape_text(b, x->ndim, x->shape));
-    if (over.count || !size->count) /* a 0-d result of integers is int64 */
+    /* A 0-d result goes through sum even if x is 0-d, so that integers become
+     * int64. */
+    if (over.count || !size->count)
         x = tn_sum(x, .dims = tn__marked(over), .keepdim = true);
     return tn__give(call, tn_reshape(x, *size));
 }
@@ -164,8 +167,8 @@ tn_status tn__run_reverse_dims(tn__call *call)
 
 /* ---- repeated ---- */
 
-/* Repeats x `times` times along dim: as a whole, or each slice in
- * succession. */
+/* Returns x repeated `times` times along dim. The copies of x follow one
+ * another, or if `each` is true the copies of each slice do. */
 static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
 {
     tn_dims_list size = size_of(x), wide = {x->ndim + 1, {0}};
@@ -181,9 +184,9 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     return tn_reshape(tn_expand(tn_unsqueeze(x, at), wide), size);
 }
 
-/* Repeats the dimensions from *d on, as many of them as fit into TN_MAX_NDIM
- * with one new dimension for each. They are repeated at once, so that the
- * gradient is one sum. *d is then the first dimension that is left. */
+/* Repeats x along the dimensions from *d on, at once, so that the gradient is
+ * one sum. Each needs one new dimension, so at most TN_MAX_NDIM - x->ndim
+ * dimensions are repeated. Sets *d to the first dimension that is left. */
 static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
 {
     tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};
@@ -260,8 +263,8 @@ tn_status tn__run_tile(tn__call *call)
     return repeat(call, x, &times);
 }
 
-/* The dimension along which repeat_interleave works. Without the argument,
- * input is flattened. */
+/* Returns the dimension along which repeat_interleave works. If the argument is
+ * absent, *x is flattened. */
 static int interleaved_dim(const tn__call *call, int arg, tn_tensor **x)
 {
     if (!tn__call_has(call, arg) || (*x)->ndim == 0) {
@@ -284,7 +287,8 @@ tn_status tn__run_repeat_interleave(tn__call *call)
     return tn__give(call, repeated(x, dim, times, true));
 }
 
-/* The number k repeated times[k] times, for each k. */
+/* Returns a tensor that has each number k in [0, count) times[k] times, in
+ * ascending order. */
 static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
                                  tn_device *device)
 {
@@ -302,8 +306,8 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
             return NULL;
         }
     }
-    /* Allocated before the host memory is filled, as the device may have too
-     * little. */
+    /* The device memory is allocated before the host memory is filled, because
+     * the device may have too little. */
     tn_tensor *out = tn_empty(tn_dims(total), .dtype = TN_I64,
                               .device = device);
     size_t bytes = (size_t)total * sizeof(int64_t);
@@ -376,7 +380,7 @@ tn_status tn__run_flip(tn__call *call)
     return tn__copy_into(out, &back, "flip");
 }
 
-/* fliplr and flipud. */
+/* Runs fliplr and flipud, which flip dimension dim. */
 static tn_status flip_along(tn__call *call, int dim)
 {
     tn_tensor *x = tn__call_tensor(call, 0);

@@ -1,9 +1,10 @@
-/* split.c: splitting a tensor, and bringing several tensors to one shape. All
- * results are views. */
+/* split.c: splits a tensor into views (PyTorch's split, chunk, unbind,
+ * tensor_split), brings several tensors to one shape (broadcast_tensors,
+ * meshgrid, atleast_1d), and joins them (hstack, vstack). */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* Adds an output. An error if there are too many. */
+/* Adds an output to the call. Fails if there are too many. */
 static tn_status add_part(tn__call *call, tn_tensor *part)
 {
     if (!part)
@@ -15,7 +16,8 @@ static tn_status add_part(tn__call *call, tn_tensor *part)
     return TN_OK;
 }
 
-/* Argument i as a dimension of a tensor that must have at least one. */
+/* Returns argument i as a dimension of x, which must have at least one
+ * dimension. */
 static int dim_of(const tn__call *call, int i, const tn_tensor *x)
 {
     if (x->ndim > 0)
@@ -181,7 +183,8 @@ tn_status tn__run_tensor_split_by(tn__call *call)
                          : split_at(call, x, dim, index, by->numel);
 }
 
-/* The rows hsplit, vsplit and dsplit have an int or a list as argument 1. */
+/* Runs hsplit, vsplit and dsplit, whose argument 1 is an int or a list. x must
+ * have at least `least` dimensions. */
 static tn_status split_along(tn__call *call, int dim, int least)
 {
     tn_tensor *x = tn__call_tensor(call, 0);
@@ -268,7 +271,7 @@ tn_status tn__run_meshgrid(tn__call *call)
     return status;
 }
 
-/* x with at least ndim dimensions. */
+/* Returns a view of x with at least ndim dimensions, as atleast_1d does. */
 static tn_tensor *at_least(tn_tensor *x, int ndim)
 {
     if (x->ndim >= ndim) {
@@ -310,9 +313,9 @@ tn_status tn__run_atleast_3d(tn__call *call)
 
 /* ---- concatenation ------------------------------------------------------- */
 
-/* Concatenates the tensors along dim, each with at least ndim dimensions.
- * columns: a 1-d tensor becomes a column. dim 1 of 1-d tensors alone is dim
- * 0. */
+/* Concatenates the tensors along dim, after each has got at least ndim
+ * dimensions (PyTorch's hstack, vstack and others). If `columns` is true, a 1-d
+ * tensor becomes a column. If all tensors are 1-d, a dim of 1 means 0. */
 static tn_status join(tn__call *call, int ndim, int dim, bool columns)
 {
     tn_tensor *const *x = call->value[0].of.tensors;
@@ -362,7 +365,7 @@ tn_status tn__run_column_stack(tn__call *call)
 
 /* ---- views as copies ---- */
 
-/* Calls the row whose name is that of this one without "_copy". */
+/* Runs an operator x_copy: calls the operator x and copies its results. */
 tn_status tn__run_copied(tn__call *call)
 {
     char name[64] = "";

@@ -1,18 +1,22 @@
-/* strided.c: views with sizes and strides given by the caller, and their
- * adjoint. */
+/* strided.c: views whose sizes and strides the caller gives (PyTorch's
+ * as_strided), and copies in which such a view is replaced
+ * (as_strided_scatter). */
 #include <ops/engine/native.h>
 #include <tensor/tensor.h>
 
-/* A view of x's storage, as requested by a call of this family. */
+/* A view of the storage of x, as the arguments of a call describe it. */
 typedef struct strided {
     const tn_dims_list *size;
-    tn_dims_list stride; /* 0 in dimensions without steps, where the caller may
-                            give any */
-    int64_t offset;    /* of element 0, in the storage */
-    int64_t low, high; /* range of elements of the storage; high < low: none */
+    tn_dims_list stride; /* the strides. 0 in dimensions of size 0 or 1, where
+                            the caller may give any stride. */
+    int64_t offset;    /* the position in the storage of the element at
+                          coordinates 0 */
+    int64_t low, high; /* the first and the last position in the storage that
+                          the view has. high < low if the view has no
+                          elements. */
 } strided;
 
-/* Adds (size - 1) * stride to *end. False on overflow. */
+/* Adds (size - 1) * stride to *end. Returns false on overflow. */
 static bool reach_further(int64_t size, int64_t stride, int64_t *end)
 {
     int64_t reach;
@@ -20,8 +24,9 @@ static bool reach_further(int64_t size, int64_t stride, int64_t *end)
            !__builtin_add_overflow(*end, reach, end);
 }
 
-/* Checks that size and stride have the same length and stay within x's storage.
- * size, stride and storage_offset are consecutive arguments. */
+/* Reads the arguments size, stride and storage_offset, which are number `first`
+ * and the next ones, into *out. Checks that size and stride have the same
+ * length, and that the view stays within the storage of x. */
 static tn_status read_strided(const tn__call *call, const tn_tensor *x,
                               int first, strided *out)
 {
@@ -81,8 +86,9 @@ tn_status tn__run_as_strided(tn__call *call)
                                           v.offset));
 }
 
-/* Memory for all elements of x and v, with the elements of x in it and zeros
- * elsewhere. Its element 0 is the element `low` of x's storage. */
+/* Returns a 1-d tensor that covers the parts of x's storage which x and v use.
+ * It has the elements of x where x has them, and zeros elsewhere. Sets *low to
+ * the position in the storage of its element 0. */
 static tn_tensor *copy_span(tn_tensor *x, const strided *v, int64_t *low)
 {
     int64_t from, to;

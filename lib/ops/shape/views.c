@@ -1,5 +1,6 @@
-/* views.c: views with other shapes and strides. No kernel runs here, except
- * when reshape has to copy. */
+/* views.c: operators that return views with other shapes and strides (PyTorch's
+ * view, permute, squeeze, narrow, expand and others). No kernel runs here,
+ * except when reshape has to copy. */
 #include <base/error.h>
 #include <ops/engine/mistakes.h>
 #include <ops/table.h>
@@ -15,7 +16,8 @@ static tn_status give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
-/* A view under construction: a copy of input's shape and strides. */
+/* The shape, strides and offset of a view under construction. It starts as
+ * those of the input. */
 typedef struct frame {
     int ndim;
     int64_t shape[TN_MAX_NDIM], stride[TN_MAX_NDIM];
@@ -49,7 +51,8 @@ static void remove_dim(frame *f, int dim)
 
 /* ---- shape --------------------------------------------------------------- */
 
-/* Checks a shape for numel elements and computes a size of -1. */
+/* Checks that a tensor with the number of elements of x can have the shape
+ * `given`, and stores it in *shape, with the size that -1 stands for. */
 static tn_status resolve(const char *name, const tn_tensor *x,
                          const tn_dims_list *given, tn__shape *shape)
 {
@@ -81,8 +84,9 @@ fail:
                     tn__shape_text(want, given->count, given->dim));
 }
 
-/* The strides with which x's memory has this shape, with the same number of
- * elements, as in PyTorch's view. False if it must be copied. */
+/* Finds the strides with which the memory of x has this shape, as PyTorch's
+ * view does. The shape has the same number of elements as x. Returns false if
+ * there are no such strides, so that x must be copied. */
 static bool view_strides(const tn_tensor *x, const tn__shape *shape,
                       int64_t *stride)
 {
@@ -90,8 +94,9 @@ static bool view_strides(const tn_tensor *x, const tn__shape *shape,
         tn__shape_contiguous_strides(shape->ndim, shape->dim, stride);
         return true;
     }
-    /* Groups the dimensions of input that are contiguous among themselves. Each
-     * group must be made of whole dimensions of the new shape. */
+    /* The dimensions of x are split into groups that are contiguous among
+     * themselves. Each group must be made of whole dimensions of the new
+     * shape. */
     int d = x->ndim - 1, n = shape->ndim - 1;
     while (d >= 0 || n >= 0) {
         while (d >= 0 && x->shape[d] == 1)
@@ -113,7 +118,7 @@ static bool view_strides(const tn_tensor *x, const tn__shape *shape,
             return false;
     }
     for (; n >= 0; n--)
-        stride[n] = 0; /* leading sizes of 1 */
+        stride[n] = 0; /* the remaining sizes are 1 */
     return true;
 }
 
@@ -417,7 +422,7 @@ tn_status tn__run_slice(tn__call *call)
     frame f = frame_of(x);
     f.offset += start * x->stride[dim];
     f.shape[dim] = end > start ? (end - start - 1) / step + 1 : 0;
-    if (f.shape[dim] > 1) /* for a size of 1 any step is valid */
+    if (f.shape[dim] > 1) /* with a size of 1 the stride does not matter */
         f.stride[dim] *= step;
     return give_view(call, x, &f);
 }

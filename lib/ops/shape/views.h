@@ -1,4 +1,4 @@
-/* views.h: tests whether memory can be viewed in another shape. */
+/* views.h: the includes of views.c. It declares nothing of its own. */
 #ifndef TN_LIB_OPS_VIEWS_H
 #define TN_LIB_OPS_VIEWS_H
 
