@@ -18,8 +18,8 @@
 /* ---- messages ------------------------------------------------------------ */
 
 /* Sets place[] to the coordinates of an element of the argument. The element is
- * `away` elements in memory from the one at coordinates 0. The dimension with
- * the largest stride is resolved first. Returns false if there is no such
+ * `away` elements in memory from the element at coordinates 0. The dimension
+ * with the largest stride is resolved first. Returns false if there is no such
  * element. */
 static bool find_place(const tn__deferred_error *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])

@@ -90,7 +90,8 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     tn_tensor *g = tn__call_tensor(call, TN__ARG_MAX_POOL2D_BACK_G);
     tn_tensor *indices =
         tn__call_tensor(call, TN__ARG_MAX_POOL2D_BACK_INDICES);
-    /* The indices determine everything, so the window does not matter. */
+    /* The indices alone determine the gradient of max_pool2d. The device gets
+     * windows of size 1, which have no effect. */
     tn__window w = {.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
     tn_status status =
         tn__window_pair(call, TN__ARG_MAX_POOL2D_BACK_SIZE, w.in);
