@@ -211,7 +211,8 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     if (own)
         tn__error_attribute(outer_words ? outermost : name);
     else if (inner.is_row && speaks && !outer_words)
-        tn__error_attribute(name); /* users do not know inner operators */
+        tn__error_attribute(name); /* hides the inner operator, which users do
+                                      not know */
     else if (!inner.foreign && !inner.is_row && !outer_words)
         facts->cause = inner.op;
     facts->argument = NULL;

@@ -170,8 +170,8 @@ static tn_status lu(work *w, tn_tensor **out)
     return status;
 }
 
-/* Solves A X = B. The device gets A as it is in memory, which it sees as
- * A^T. */
+/* Solves A X = B. The device gets a copy of the memory of A, which it sees as
+ * A^T, and factors A^T. */
 static tn_status solve(work *w, tn_tensor **out)
 {
     tn_tensor *b =

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* Whether a norm is given by its order, or by a name: "fro" or "nuc". */
+/* A norm is given by its order, or by the name "fro" or "nuc". */
 enum { BY_NUMBER, FROBENIUS, NUCLEAR };
 
 /* The options of a norm. `order` is used if kind is BY_NUMBER. */

@@ -300,8 +300,8 @@ tn_status tn__run_instance_norm(tn__call *call)
                                   tn__call_tensor(call, RUNNING_VAR)};
     if (!y)
         return tn_error_code();
-    /* The running statistics get the mean over the batch of the statistics of
-     * each item. */
+    /* The running statistics are updated with the mean and variance of each
+     * item, averaged over the batch. */
     if (running[0] || running[1]) {
         for (int i = 0; i < 2; i++)
             stats[i] = tn_mean(tn_detach(stats[i]), .dim = 0);
