@@ -67,7 +67,7 @@ static tn_status run_composite(tn__call *call)
     tn_status status =
         call->op->widen ? tn__run_wide(call) : call->op->run(call);
     if (status < 0)
-        call->out_count = 0; /* the scope frees them */
+        call->out_count = 0; /* the scope frees the outputs */
     else
         for (int i = 0; i < call->out_count; i++)
             tn__ref(call->out[i]);
@@ -391,7 +391,8 @@ static __attribute__((noinline, cold)) tn_status
 run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
 {
     char shapes[TN__SHAPE_TEXT] = "";
-    const tn_value *value = call->value; /* run_plain may replace it */
+    const tn_value *value = call->value; /* kept, as run_plain may set
+                                            call->value */
     tn__span span;
     tn__span_begin(&span);
     tn_status status = run_plain(call, count, into, into_count);

@@ -7,7 +7,9 @@
 #include <ops/engine/ops.h>
 #include <stdatomic.h>
 
-/* The source of a kernel input that is no argument of the call. */
+/* Stand in place of an argument's number for kernel inputs that are no
+ * arguments: the number of the element in the space, and its position within
+ * the row. */
 enum { TN__INPUT_ELEMENT = -1, TN__INPUT_POSITION = -2 };
 
 /* One kernel of an operator. An entry does not change once it is in the cache's
@@ -38,8 +40,8 @@ typedef struct tn__op_entry {
 struct tn__op_cache {
     _Atomic(tn__op_entry *) first;
     const tn__def *def; /* the definition of an operator made by tn_op_define.
-                           NULL for others, whose definitions are made from
-                           tn_op's texts. */
+                           NULL for an operator of the table, whose definitions
+                           are made from its text. */
 };
 
 /* The key of a call has four bits for each argument whose role is not NONE, in
@@ -64,7 +66,7 @@ static inline tn__op_entry *tn__op_entry_find(const struct tn__op_cache *cache,
 tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
                                 tn_dtype out_dtype, uint64_t key);
 
-/* Maximum length of the text of a kernel, in bytes. */
+/* The maximum length of a kernel's text, in bytes. */
 #define TN__KERNEL_TEXT 4096
 
 /* Adds an operator of the program to the registry. It gets the next number

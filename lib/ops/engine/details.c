@@ -135,9 +135,9 @@ static int find_tensor(const tn__error_facts *to,
 }
 
 /* Returns the number of the tensor in `to` from which the inner operator's
- * tensor at fault comes, or -1. That is the tensor itself, or the one from
- * which it was computed if there is only one candidate. Sets *whole as
- * find_tensor does. */
+ * tensor at fault comes, or -1. It is the tensor at fault itself, or the only
+ * tensor from which that can have been computed. Sets *whole to whether it is
+ * the tensor at fault itself, not a part of it. */
 static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
                        bool *whole)
 {
@@ -211,7 +211,8 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     if (own)
         tn__error_attribute(outer_words ? outermost : name);
     else if (inner.is_row && speaks && !outer_words)
-        tn__error_attribute(name); /* users do not know inner operators */
+        tn__error_attribute(name); /* hides the inner operator, which users do
+                                      not know */
     else if (!inner.foreign && !inner.is_row && !outer_words)
         facts->cause = inner.op;
     facts->argument = NULL;

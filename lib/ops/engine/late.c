@@ -18,8 +18,8 @@
 /* ---- messages ------------------------------------------------------------ */
 
 /* Sets place[] to the coordinates of an element of the argument. The element is
- * `away` elements in memory from the one at coordinates 0. The dimension with
- * the largest stride is resolved first. Returns false if there is no such
+ * `away` elements in memory from the element at coordinates 0. The dimension
+ * with the largest stride is resolved first. Returns false if there is no such
  * element. */
 static bool find_place(const tn__deferred_error *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])
@@ -144,8 +144,8 @@ static void note_argument(tn__deferred_error *late, const tn_tensor *index,
         late->op = d->name;
         late->argument = call->op->arg[at].name;
     }
-    /* If the index tensor was computed from the argument, it is a new dense
-     * tensor that has its elements in the order of the argument's. */
+    /* If the index tensor was computed from the argument, the index tensor is a
+     * new dense tensor with its elements in the order of the argument. */
     bool own = of->storage == index->storage;
     late->is_placed = late->op && !guessed;
     late->base = own ? index->offset - of->offset : index->offset;

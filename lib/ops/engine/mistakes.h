@@ -13,47 +13,50 @@
 const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
                            const int64_t *shape);
 
-/* A dimension does not exist: "softmax: dim 3 is outside [-2, 1]". `argument`
- * is "dim", or "dims:dim" for an element of the argument dims. */
+/* Reports that a dimension does not exist: "softmax: dim 3 is outside [-2, 1]".
+ * `argument` is "dim", or "dims:dim" for an element of the argument dims. */
 TN__COLD tn_status tn__fail_dim(const char *name, const char *argument,
                                 int64_t dim, int ndim);
-/* The tensors are on several devices. The message names each tensor with its
- * shape and device, and the call of tn_to that moves one. */
+/* Reports that the tensors of a call are on several devices. The message names
+ * each tensor with its shape and device, and the call of tn_to that moves
+ * one. */
 TN__COLD tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
-/* x, which is argument i of op, is no live tensor. If argument i is a list of
- * tensors, x is element k of the list; else k is -1. */
+/* Reports that x, argument i of op, is no live tensor. If the argument is a
+ * list of tensors, x is element k of the list. Else k is -1. */
 TN__COLD tn_status tn__fail_dead(const tn_op *op, int i, int k,
                                  const tn_tensor *x);
-/* All operands are numbers, so there is no tensor to give the result its
- * shape. */
+/* Reports that all operands are numbers, so that there is no tensor to give the
+ * result its shape. */
 TN__COLD tn_status tn__fail_numbers(const tn_op *op);
-/* The value v of argument i has a kind that the argument does not accept. */
+/* Reports that v, the value of argument i, has a kind that the argument does
+ * not accept. */
 TN__COLD tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v);
-/* The operator's kernel is not defined for these dtypes. Replaces the pending
- * message, which is about the kernel's text, by one about the arguments, since
- * the caller did not write that text. */
+/* Reports that the operator's kernel is not defined for the dtypes of these
+ * values. Replaces the pending message, which is about the kernel's text, by a
+ * message about the arguments, since the caller did not write the text. */
 TN__COLD tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
-/* The optional argument i is absent while an error is pending. So the caller
- * may have passed the NULL of a function that failed. */
+/* Reports that the optional argument i is absent while an error is pending. The
+ * caller may have passed the NULL of a function that failed. */
 TN__COLD tn_status tn__fail_left_out(const tn_op *op, int i);
 /* Checks the lines `needs` and `bounds` of op. An option that has no effect
  * must have its default value, and numbers must be in their bounds. The values
  * have been converted to the kinds of the arguments. */
 tn_status tn__check_needs(const tn_op *op, const tn_value *value);
-/* The shapes of the operands do not broadcast. names[k] and tensor[k] are the
- * name and the tensor of operand k. */
+/* Reports that the shapes of the operands do not broadcast. names[k] and
+ * tensor[k] are the name and the tensor of operand k. */
 TN__COLD tn_status tn__fail_broadcast(const char *name, int count,
                                       const char *const *names,
                                       tn_tensor *const *tensor);
-/* An index is out of range. fault->position is a row-major position in the
- * shape extent[ndim]. `argument` names the argument that has this shape. It is
- * NULL if the shape is that of the iteration space and the argument is not
- * known yet. */
+/* Reports an index that is out of range. fault->position is a row-major
+ * position in the shape extent[ndim]. `argument` names the argument that has
+ * this shape. It is NULL if the shape is that of the iteration space and the
+ * argument is not known yet. */
 TN__COLD tn_status tn__fail_index(const char *name, const char *argument,
                                   const tn_fault *fault, int ndim,
                                   const int64_t *extent);
-/* A guard in the kernel rejected an element of an input (kernel.h). The message
- * names the input and the position of the element, and ends in `suffix`. */
+/* Reports that a guard in the kernel rejected an element of an input
+ * (kernel.h). The message names the input and the position of the element, and
+ * ends in `suffix`. */
 TN__COLD tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                                   const tn_fault *fault, int ndim,
                                   const int64_t *extent, const char *suffix);

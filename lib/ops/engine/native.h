@@ -48,8 +48,9 @@ static inline tn_tensor *tn__from_front(tn_tensor *index, int64_t size)
  * 0 on failure. The gradient of all views together is a single cat. */
 int tn__split_parts(tn_tensor *x, int dim, int64_t size, tn_tensor **part);
 
-/* Requires two tensors to share a dtype: "matmul: dtypes differ: input float32,
- * other float64; convert one with tn_to_dtype". */
+/* Checks that two tensors have the same dtype. If not, records an error as
+ * "matmul: dtypes differ: input is float32, other is float64; convert one with
+ * tn_to_dtype". */
 tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
                                const char *a_name, const tn_tensor *b,
                                const char *b_name);

@@ -159,9 +159,9 @@ struct tn__call {
     const tn_op *op;
     const tn_value *value;   /* the op->arg_count values, with the defaults
                                 filled in */
-    /* If a composite computes indices from those of an argument: the number of
-     * that argument, for which index errors are reported, or -1. Its indices
-     * must be in [index_low, index_bound). */
+    /* The number of the argument for which index errors are reported, and the
+     * range [index_low, index_bound) of its indices. Set by composites that
+     * compute other indices from those of the argument, and -1 elsewhere. */
     int index_arg;
     int64_t index_low, index_bound;
     int out_count;

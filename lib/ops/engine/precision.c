@@ -119,7 +119,7 @@ static tn_status run_converted(tn__call *call, const conversion *c, int count,
 /* ---- half types in float32 ----------------------------------------------- */
 
 /* Returns the half type that all floating tensors of the call have. Returns 0
- * if they have different dtypes or another dtype, or if there are none. */
+ * if their dtypes differ or are no half type, or if no tensor is floating. */
 static tn_dtype half_dtype(const tn__call *call)
 {
     tn_dtype half = 0;

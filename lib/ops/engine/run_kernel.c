@@ -36,7 +36,8 @@ static inline tn_status gather(const tn__call *call, operands *of)
 {
     const tn_op *op = call->op;
     const tn_tensor *first = NULL;
-    uint64_t key = 1; /* keys of different lengths differ */
+    uint64_t key = 1; /* a leading 1, so that keys of different lengths
+                         differ */
     bool flat = true;
     int count = 0, number_count = 0;
     for (int i = 0; i < op->arg_count; i++) {

@@ -172,9 +172,10 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
-/* Selects the operator for a bound of clamp that is a number. An element that
- * equals the bound gets the whole gradient, since a number gets none. With a
- * tensor as bound, input and bound share the gradient of equal elements. */
+/* Runs clamp_min and clamp_max. If the bound is a number, an operator with a
+ * gradient of its own is selected: an element that equals the bound gets 0. If
+ * the bound is a tensor, input and bound each get half of the gradient of equal
+ * elements. */
 static tn_status select_clamp(tn__call *call, int by_number, int inplace)
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)

@@ -411,7 +411,7 @@ static bool is_small_range(tn_tensor *x, int64_t *low, int64_t *size)
     *low = tn_item_int(tn_aminmax(x, &greatest));
     int64_t high = tn_item_int(greatest);
     if (*low >= 0 && high < x->numel)
-        *low = 0; /* then x is used as it is, without subtracting low */
+        *low = 0; /* x can be used without subtracting its minimum */
     return !__builtin_sub_overflow(high, *low, size) && *size < x->numel &&
            ++*size;
 }

@@ -306,7 +306,8 @@ static tn_scalar identity(const char *reduce, tn_dtype dtype)
 static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                           tn_tensor *source, bool with_own)
 {
-    /* The ones are one element, expanded, since scatter copies its input. */
+    /* `one` is one element that is expanded to the whole size, without memory
+     * of its own. scatter copies it. */
     tn_tensor *one = tn_ones((tn_dims_list){0}, .dtype = x->dtype,
                              .device = x->storage->device);
     tn_tensor *own = tn_expand_as(one, x);

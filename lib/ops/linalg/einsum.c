@@ -374,9 +374,9 @@ tn_status tn__run_einsum(tn__call *call)
 
 /* ---- tensordot ----------------------------------------------------------- */
 
-/* Returns x as a matrix for tensordot. The dimensions in `summed` become its
- * columns, or its rows if `last` is false. Stores the sizes of the other
- * dimensions in *rest. */
+/* Returns x as a matrix for tensordot. The dimensions in `summed` become the
+ * columns of the matrix, or the rows if `last` is false. Stores the sizes of
+ * the other dimensions in *rest. */
 static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                             tn_dims_list *rest)
 {

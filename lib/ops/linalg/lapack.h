@@ -44,7 +44,8 @@ typedef struct tn__staged {
     char *data;        /* the elements: in the memory of `tensor`, or `copy` */
     void *copy;        /* owned host memory. NULL if the host can access the
                           memory of the device. */
-    tn_tensor *tensor; /* owned: (..., columns, rows), contiguous */
+    tn_tensor *tensor; /* owned: the matrices as a contiguous tensor (...,
+                          columns, rows) on the device */
 } tn__staged;
 
 /* How matrices are staged. The memory of a row-major matrix, read in

@@ -38,8 +38,9 @@ static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
     return tn_empty(size, .dtype = dtype, .device = w->x->storage->device);
 }
 
-/* Makes matrices (..., columns, rows) for the device. If it accepts row-major
- * matrices, they are a transposed view of (..., rows, columns). */
+/* Makes matrices (..., columns, rows) for the device. If the device accepts
+ * row-major matrices, the result is a transposed view of (..., rows,
+ * columns). */
 static tn_tensor *new_columns(const work *w, int64_t columns, int64_t rows)
 {
     return w->by_rows ? transposed(new_matrices(w, w->x->dtype, rows, columns))
@@ -169,8 +170,8 @@ static tn_status lu(work *w, tn_tensor **out)
     return status;
 }
 
-/* Solves A X = B. The device gets A as it is in memory, which it sees as
- * A^T. */
+/* Solves A X = B. The device gets a copy of the memory of A, which it sees as
+ * A^T, and factors A^T. */
 static tn_status solve(work *w, tn_tensor **out)
 {
     tn_tensor *b =
@@ -283,9 +284,10 @@ static tn_status least_squares(work *w, tn_tensor **out)
                                                    : TN_ERR_UNSUPPORTED;
 }
 
-/* Computes the eigenvalues of symmetric matrices, and eigenvectors if `vectors`
- * is true. The device gets A, or sees A^T in memory, whose lower triangle is
- * the upper one of A. */
+/* Computes the eigenvalues of symmetric matrices A, and eigenvectors if
+ * `vectors` is true. A device that accepts row-major matrices gets A. Another
+ * device sees A^T in the memory of A, and the lower triangle of A^T is the
+ * upper one of A. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* Whether a norm is given by its order, or by a name: "fro" or "nuc". */
+/* A norm is given by its order, or by the name "fro" or "nuc". */
 enum { BY_NUMBER, FROBENIUS, NUCLEAR };
 
 /* The options of a norm. `order` is used if kind is BY_NUMBER. */
@@ -149,8 +149,9 @@ tn_status tn__run_linalg_matrix_norm_by(tn__call *call)
     return tn__give(call, matrix_norm(call, tn__call_tensor(call, 0), &n));
 }
 
-/* linalg.norm. Without an order, all elements are one vector. With an order,
- * two dimensions in dim, or a 2-d input without dim, mean a matrix norm. */
+/* Computes PyTorch's linalg.norm. Without an order, all elements are one
+ * vector. With an order, two dimensions in dim, or a 2-d input without dim,
+ * mean a matrix norm. */
 tn_status tn__run_linalg_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_NORM_A);

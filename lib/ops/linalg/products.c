@@ -168,9 +168,9 @@ static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
     return tn__give(call, product);
 }
 
-/* Checks that the inner sizes of the product are equal. They are checked here
- * because the product may be called with converted tensors, so that its message
- * would not name the arguments. */
+/* Checks that the inner sizes of the matrix product are equal. matmul checks
+ * them too, but may be called with converted tensors, so that the message of
+ * matmul would not name the arguments. */
 static tn_status check_inner(const tn__call *call)
 {
     const tn_tensor *a = tn__call_tensor(call, LEFT);

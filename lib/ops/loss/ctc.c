@@ -251,7 +251,8 @@ tn_status tn__run_ctc_forward(tn__call *call)
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* The tensors of the backward pass. */
+/* The tensors of the backward pass: the arguments of ctc_backward, then those
+ * that the pass makes. */
 typedef struct backward {
     tn_tensor *x, *label, *input_length, *target_length, *loss, *alpha;
     tn_tensor *beta[2];   /* beta[t & 1][N][states + PAD] is beta of time t */

@@ -28,8 +28,8 @@ tn_status tn__run_l1_loss(tn__call *call)
     return reduced(call, TN__OP_ID_L1_EACH);
 }
 
-/* A beta that is 0 in the dtype of the input means l1_loss, because the
- * gradient divides by beta. */
+/* Computes smooth_l1_loss. If beta is 0 in the dtype of the input, l1_loss is
+ * computed instead, because the gradient divides by beta. */
 tn_status tn__run_smooth_l1_loss(tn__call *call)
 {
     double beta = tn__call_float(call, TN__ARG_SMOOTH_L1_LOSS_BETA);
@@ -74,8 +74,8 @@ tn_status tn__run_soft_margin_loss(tn__call *call)
     return reduced(call, TN__OP_ID_SOFT_MARGIN_EACH);
 }
 
-/* Gaussian negative log-likelihood. If var lacks the last dimension of the
- * input, it broadcasts along this dimension. */
+/* Computes the Gaussian negative log-likelihood. If var lacks the last
+ * dimension of the input, var broadcasts along this dimension. */
 tn_status tn__run_gaussian_nll_loss(tn__call *call)
 {
     enum { input, target, var, full, eps, reduction };

@@ -1,5 +1,6 @@
-/* attention_device.c: scaled dot-product attention and its gradient by the
- * device (the extension `attention`). The device never stores all scores. */
+/* attention_device.c: computes scaled dot-product attention and its gradient by
+ * the device, if it has the extension `attention`. The device never stores all
+ * scores (as in FlashAttention). */
 #include <ops/nn/attention.h>
 
 #include <ops/engine/native.h>

@@ -156,7 +156,7 @@ static tn_tensor *reduced(const bags *b, tn_tensor *x, enum mode mode)
 /* ---- the operator -------------------------------------------------------- */
 
 /* Returns the reduction that the argument mode names. The operator's line
- * `bounds` has checked that it exists. */
+ * `bounds` has checked that the name exists. */
 static enum mode mode_of(const tn__call *call)
 {
     const char *word = call->value[TN__ARG_EMBEDDING_BAG_MODE].of.string;

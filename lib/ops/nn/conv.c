@@ -257,9 +257,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     return status;
 }
 
-/* Computes the convolution by the device. If the device declines a convolution
- * with bias, this one is tried without bias, and the bias is added by an
- * operator. */
+/* Computes the convolution by the device. If the device declines it, the
+ * convolution without bias is tried, and the bias is added by an operator. */
 static tn_status forward_device(const conv *c, tn_tensor *out)
 {
     device_conv d = {.kind = TN_CONV_FORWARD, .w = &c->w, .groups = c->groups,

@@ -1,5 +1,7 @@
-/* image.c: convolutions in one dimension and transposed convolutions, composed
- * of conv2d and its adjoints. */
+/* image.c: convolutions in one dimension (PyTorch's conv1d), transposed
+ * convolutions (conv_transpose1d and 2d), pixel_shuffle, channel_shuffle and
+ * bilinear. The convolutions are composed of conv2d and of conv2d_input, the
+ * gradient of conv2d by its input. */
 #include <ops/nn/window.h>
 
 /* ---- sequences ----------------------------------------------------------- */
@@ -88,8 +90,8 @@ typedef struct transposed {
     int64_t stride[2], pad[2], more[2], dilation[2], groups;
 } transposed;
 
-/* Computes a transposed convolution by conv2d_input, since it is the gradient
- * of a convolution by its input. */
+/* Computes a transposed convolution by conv2d_input, since a transposed
+ * convolution is the gradient of a convolution by its input. */
 static tn_tensor *transpose(transposed *t)
 {
     tn_dtype dtype = t->x->dtype;

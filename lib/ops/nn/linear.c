@@ -74,9 +74,10 @@ static tn_tensor *activated(tn_tensor *x, uint32_t words)
                                       : x;
 }
 
-/* Computes the whole by operators. The bias and the activation are one kernel
- * after the product. With half types they are not, since there the product and
- * the bias are rounded together, and neither are they with gelu by tanh. */
+/* Computes product, bias and activation by operators. After the product, one
+ * kernel adds the bias and applies the activation, except in two cases. With
+ * half types the bias is added by the product, so that the sum is rounded once.
+ * For gelu by tanh there is no such kernel. */
 static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                                uint32_t words)
 {
@@ -159,8 +160,8 @@ static tn_tensor *result_like(const tn_tensor *x, int64_t last, tn_dtype dtype,
 }
 
 /* Makes the tensor in which the device stores what the derivative of the
- * activation needs: one bit for each element of out with relu, else one element
- * for each. */
+ * activation needs: for relu one bit for each element of out, else a tensor
+ * like out. */
 static tn_tensor *aux_for(const tn_tensor *out, uint32_t words, int64_t rows,
                           const char *name)
 {

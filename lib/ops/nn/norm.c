@@ -216,7 +216,8 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
         per_channel(call, BIAS, channels, 1, 1, x->ndim, &bias) < 0)
         return tn_error_code();
     if (tn_dtype_bytes(var->dtype) == 2)
-        var = tn_to_dtype(var, TN_F32); /* the square root needs more digits */
+        var = tn_to_dtype(var, TN_F32); /* a square root in a half type would be
+                                           too inaccurate */
     tn_tensor *scale =
         tn_rsqrt(tn_add_scalar(var, tn__call_float(call, EPS)));
     if (weight)
@@ -299,8 +300,8 @@ tn_status tn__run_instance_norm(tn__call *call)
                                   tn__call_tensor(call, RUNNING_VAR)};
     if (!y)
         return tn_error_code();
-    /* The running statistics get the mean over the batch of the statistics of
-     * each item. */
+    /* The running statistics are updated with the mean and variance of each
+     * item, averaged over the batch. */
     if (running[0] || running[1]) {
         for (int i = 0; i < 2; i++)
             stats[i] = tn_mean(tn_detach(stats[i]), .dim = 0);

@@ -70,9 +70,10 @@ static void same_view(tn_tensor *part, const tn_tensor *x)
     }
 }
 
-/* Launches a kernel over all of out that reads x by index along the dimensions
- * in the bit mask `by`. index[d] holds the indices of dimension d. If index is
- * NULL, they are out's own coordinates minus the padding before x. */
+/* Launches a kernel over all elements of out, which reads x by index in each
+ * dimension d whose bit in `by` is set. index[d] holds the indices of dimension
+ * d. If index is NULL, the index is the coordinate in out minus the padding
+ * before x. */
 static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
                              tn_tensor *const *index, const tn_dims_list *pad,
                              const tn__kernel *kernel, const char *name)

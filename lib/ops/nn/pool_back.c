@@ -34,8 +34,8 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
     int64_t each = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     for (int d = 0; d < g->ndim - 2; d++)
         images *= g->shape[d];
-    /* The zeros are one element, expanded, since scatter_add copies its
-     * input. */
+    /* `zero` is one element that is expanded to the whole size, without memory
+     * of its own. scatter_add copies it. */
     tn_tensor *zero = tn_zeros(tn_dims(1, 1), .dtype = g->dtype,
                                .device = g->storage->device);
     tn_tensor *flat = zero ? tn_expand(zero, tn_dims(images, area)) : NULL;
@@ -90,7 +90,8 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     tn_tensor *g = tn__call_tensor(call, TN__ARG_MAX_POOL2D_BACK_G);
     tn_tensor *indices =
         tn__call_tensor(call, TN__ARG_MAX_POOL2D_BACK_INDICES);
-    /* The indices determine everything, so the window does not matter. */
+    /* The indices alone determine the gradient of max_pool2d. The device gets
+     * windows of size 1, which have no effect. */
     tn__window w = {.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
     tn_status status =
         tn__window_pair(call, TN__ARG_MAX_POOL2D_BACK_SIZE, w.in);

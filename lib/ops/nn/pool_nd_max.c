@@ -1,5 +1,6 @@
 /* pool_nd_max.c: max pooling in one and three dimensions, and adaptive max
- * pooling, one dimension after the other. */
+ * pooling (PyTorch's max_pool1d, max_pool3d, adaptive_max_pool1d to 3d), by
+ * max_pool2d or one dimension after the other. */
 #include <base/memory.h>
 #include <math.h>
 #include <ops/nn/pool_nd.h>

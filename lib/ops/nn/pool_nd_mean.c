@@ -1,5 +1,7 @@
 /* pool_nd_mean.c: average pooling in one and three dimensions, adaptive average
- * pooling, and power-average pooling, one dimension after the other. */
+ * pooling, and power-average pooling (PyTorch's avg_pool1d, avg_pool3d,
+ * adaptive_avg_pool1d to 3d, lp_pool1d to 3d), by avg_pool2d or one dimension
+ * after the other. */
 #include <math.h>
 #include <ops/nn/pool_nd.h>
 

@@ -3,11 +3,11 @@
  *
  * A layer multiplies the whole sequence by the input weights at once. Each time
  * step then adds the product of the hidden state and the hidden weights, and
- * runs one element-wise kernel. The sequence is split into steps, and the gates
- * of a step into gates, by one call each of the operator `apart`, whose
- * gradient is a single cat. If each part had a gradient of its own, each would
- * write the whole tensor. An LSTM whose tensors share one dtype is run by the
- * operator lstm_sequence, which splits nothing. */
+ * runs one element-wise kernel. One call of the operator `apart` splits the
+ * sequence into steps, and one call splits the gates of a step. The gradient of
+ * such a call is a single cat. If each part had a gradient of its own, each
+ * gradient would write the whole tensor. An LSTM whose tensors share one dtype
+ * is run by the operator lstm_sequence, which splits nothing. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>

@@ -25,7 +25,7 @@ typedef struct tn__taps {
 tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach);
 void tn__taps_free(tn__taps *taps);
 
-/* Sets tap t of output i. */
+/* Sets tap t of output i: the index `from` of an input, and its weight. */
 static inline void tn__taps_set(tn__taps *taps, int64_t i, int t, int64_t from,
                                 double weight)
 {

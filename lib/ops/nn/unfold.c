@@ -61,7 +61,8 @@ tn_status tn__run_unfold(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_WINDOWS, value, 5));
 }
 
-/* A call of windows_backward, along one dimension. */
+/* A call of windows_backward: each element of out is the sum of the elements of
+ * the windows g along dim that cover it. */
 typedef struct sum_back {
     tn_tensor *g, *out;
     int dim;

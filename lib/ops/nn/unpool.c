@@ -94,7 +94,8 @@ tn_status tn__run_max_unpool(tn__call *call)
     tn_dims_list flat = {lead + 1, {0}}, shape = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++)
         shape.dim[d] = d < lead ? x->shape[d] : w.out[d - lead];
-    /* The zeros are one element, expanded, since scatter copies its input. */
+    /* `zero` is one element that is expanded to the whole size, without memory
+     * of its own. scatter copies it. */
     tn_tensor *zero = tn_zeros((tn_dims_list){0}, .dtype = x->dtype,
                                .device = x->storage->device);
     if (!tn_expand(zero, shape))

@@ -46,8 +46,9 @@ tn_status tn__run_dist(tn__call *call)
                                tn__value_none(), tn__value_bool(false)));
 }
 
-/* Weight normalisation: v scaled so that each slice along dim has the norm g
- * (arXiv:1602.07868). A dim of -1 means one norm for all elements. */
+/* Computes weight normalisation (arXiv:1602.07868): v is scaled so that each
+ * slice along dim has the norm that g gives. A dim of -1 means one norm for all
+ * elements. */
 tn_status tn__run_weight_norm(tn__call *call)
 {
     tn_tensor *v = tn__call_tensor(call, TN__ARG_WEIGHT_NORM_V);

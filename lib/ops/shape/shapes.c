@@ -184,9 +184,10 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     return tn_reshape(tn_expand(tn_unsqueeze(x, at), wide), size);
 }
 
-/* Repeats x along the dimensions from *d on, at once, so that the gradient is
- * one sum. Each needs one new dimension, so at most TN_MAX_NDIM - x->ndim
- * dimensions are repeated. Sets *d to the first dimension that is left. */
+/* Returns x repeated along the dimensions from *d on. All are repeated at once,
+ * so that the gradient is one sum. Each repeated dimension needs one new
+ * dimension, so at most TN_MAX_NDIM - x->ndim dimensions are repeated. Sets *d
+ * to the first dimension that is left. */
 static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
 {
     tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};
