@@ -126,9 +126,10 @@ struct tn__node {
     tn_value *value;
     tn_number *param;
     /* a leaf has: */
-    tn_tensor *grad;      /* counted; guarded by tn__leaf_lock. NULL once no
-                             tensor has this leaf: with create_graph the
-                             gradient's graph leads back to this node */
+    tn_tensor *grad;      /* the gradient; counted; guarded by tn__leaf_lock.
+                             Released with the last tensor of this leaf. With
+                             create_graph the gradient's graph holds this node,
+                             so the two would hold each other. */
     _Atomic uint32_t tensors; /* tensors whose leaf this is */
 };
 

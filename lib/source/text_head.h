@@ -27,8 +27,8 @@ const char *tn__source_entry(tn__text *text, const tn_target *target,
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* The number of a primitive in the variant of a plan, for attention, which
- * print_attention.c prints. */
+/* Attention's primitive number. tn_plan.variant holds the number of the
+ * primitive to print. */
 #define TN__PLAN_ATTENTION 15
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source);

@@ -11,7 +11,8 @@ static int kind_of(tn_dtype dtype)
     return random_is_float(dtype) ? F : dtype == TN_BOOL ? B : I;
 }
 
-/* Instructions whose operands and result have one type, and its kinds. */
+/* For an instruction whose operands and result all have the same type: returns
+ * the kinds that this type may have, as bits. */
 static int kinds_of(unsigned op)
 {
     switch (op) {

@@ -144,7 +144,8 @@ static int64_t check_scan(void)
            operand_receive(&c);
 }
 
-/* Does x come before y, apart from their positions? */
+/* Is x sorted before y because of its value? (The caller breaks ties by
+ * position.) */
 static bool precedes(const operand *o, tn_number x, tn_number y, bool falling)
 {
     if (falling) {

@@ -25,9 +25,10 @@ typedef struct batch {
     atomic_int failed;
 } batch;
 
-/* The matrices of a batch. In memory each has `lines` contiguous rows (or
- * columns) of `length` elements, which are `step` elements apart. Interleaved
- * they are lanes[element][lane]. */
+/* The matrices of a batch. A line is a row or a column, whichever is contiguous.
+ * Each matrix has `lines` lines of `length` elements; from one line to the next
+ * there are `step` elements. lanes[element][lane] is the interleaved copy: lane
+ * l holds matrix l. */
 typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;

@@ -38,7 +38,8 @@ enum {
 enum { CPU_SECOND = 1 };
 
 typedef struct cpu_node {
-    /* TN_K_... LOAD reads operand `number`; CALL computes exp. */
+    /* The instruction, TN_K_.... For LOAD, `number` is the operand. The only
+     * function that CALL may call is exp. */
     uint8_t op;
     /* CPU_...: register types of the value and of operand a. */
     uint8_t type, from;

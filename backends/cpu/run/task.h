@@ -88,8 +88,9 @@ typedef struct cpu_task {
          * consists. The first and the last subrow may be incomplete. 0 if the
          * block has no subrows. */
         int64_t length;
-        /* next_slot: a loaded slot. next_row: bytes from the current row of its
-         * operand to the next row, to prefetch that; 0 if not known. */
+        /* To prefetch the next row of one operand: next_slot is the slot into
+         * which the operand is loaded, next_row the distance in bytes from its
+         * current row to its next row (0 if not known). */
         int64_t next_row;
         uint32_t next_slot;
         char *chunks; /* memory for chunks that span two subrows

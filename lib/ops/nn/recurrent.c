@@ -162,8 +162,8 @@ static bool step(const arguments *a, tn_tensor *x, state *s)
     return s->h != NULL;
 }
 
-/* Returns the input x times the input weights, plus the biases that step
- * expects in this product. */
+/* Returns x times the input weights plus b_ih and b_hh. For GRU only b_ih is
+ * added, since step() adds b_hh. */
 static tn_tensor *project_input(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
                                 tn_tensor *b_ih, tn_tensor *b_hh)
 {

@@ -45,7 +45,8 @@ void tn__launch_space_init(tn__launch_space *s, const tn_launch *launch,
         push(s, launch, operands, d);
     if (s->ndim > 0)
         return;
-    /* a single point gets one dimension, since texts need at least one */
+    /* No dimensions: use one of extent 1, since the printed kernel source
+     * needs at least one. */
     s->ndim = 1;
     s->extent[0] = 1;
     for (uint32_t k = 0; k < operands; k++)

@@ -128,7 +128,7 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const tn_launch_operand *operand = &launch->operand[k];
         if (program->operand[k].access == TN_OPERAND_OFFSET)
-            continue; /* such an operand has 64 bits in every class */
+            continue; /* its offsets are computed in 64 bits always */
         int64_t reach = llabs(operand->offset);
         reach += tn__strides_reach(launch->extent, operand->stride, ndim);
         reach += tn__strides_reach(operand->index_extent, operand->index_stride,

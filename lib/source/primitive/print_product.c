@@ -41,8 +41,9 @@ static int64_t scalar_word(tn_dtype dtype, double x)
 #define DEPTH 256
 #define HEIGHT 128
 #define WIDTH 128
-#define ITEMS_PER_UNIT 8 /* least number of blocks per compute unit; determines
-                          * the scratch memory */
+/* Blocks are made small enough that each compute unit has this many. It is also
+ * the largest number of work-groups per unit, each with scratch memory. */
+#define ITEMS_PER_UNIT 8
 
 int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n)
