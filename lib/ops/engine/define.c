@@ -167,7 +167,7 @@ static tn_status apply_space(const tn__kernel *kernel,
                                              input[k]->shape))
             return tn__fail_broadcast(what, kernel->input_count, name, input);
     if (!device)
-        return tn__fail(TN_ERR_INTERNAL, "%s: a kernel without tensors", what);
+        return tn__fail(TN_ERR_INTERNAL, "%s: no input of the kernel is a tensor, so it has no device", what);
     uint32_t rows = call->row_dims;
     tn__space space;
     tn__space_begin(&space, shape, rows, kernel->has_row);

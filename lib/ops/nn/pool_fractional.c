@@ -74,10 +74,11 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
     for (int a = 0; a < f->count; a++)
         if (f->window[a] < 1 || f->out[a] < 1 ||
             f->window[a] - 1 > f->in[a] - f->out[a])
-            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld do not lie "
-                            "at as many places in a dimension of %lld", name,
-                            (long long)f->out[a], (long long)f->window[a],
-                            (long long)f->in[a]);
+            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of size %lld do not "
+                            "fit into a dimension of size %lld: both are at "
+                            "least 1, and windows + window size - 1 is at most "
+                            "the dimension", name, (long long)f->out[a],
+                            (long long)f->window[a], (long long)f->in[a]);
     return TN_OK;
 }
 

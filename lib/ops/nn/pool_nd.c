@@ -125,9 +125,10 @@ tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
                             "negative; TN_NONE_INT keeps a size",
                             call->op->name, (long long)w->out[a]);
         if (w->in[a] < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows over a dimension "
-                            "of size %lld", call->op->name,
-                            (long long)w->out[a], (long long)w->in[a]);
+            return tn__fail(TN_ERR_SHAPE, "%s: a pooled dimension of {input} "
+                            "has size %lld; %lld windows need at least 1",
+                            call->op->name, (long long)w->in[a],
+                            (long long)w->out[a]);
     }
     return status;
 }
