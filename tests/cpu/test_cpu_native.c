@@ -375,7 +375,7 @@ static void test_bodies(void)
     }
     is_int(without, 0, "each of %d bodies has code", bodies);
     is_int(wrong, 0, "random bodies give the routines' bits");
-    is_int(folds_wrong, 0, "so do sums, products and extremes of lines");
+    is_int(folds_wrong, 0, "so do sums, products, minima and maxima of rows");
     is_int(parts_wrong, 0, "and of lines in parts");
 }
 

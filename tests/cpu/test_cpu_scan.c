@@ -194,7 +194,7 @@ static void test_places(void)
         in[i] = (float)random_below(1000) / 3 - 200;
     in[COUNT + 1900] = in[COUNT + 2000] = NAN;
 
-    bool extremes = true, places = true;
+    bool in_order = true, places = true;
     s.kind = TN_REDUCE_MAX;
     if (cpu->scan(queue, &s) != TN_OK)
         bail_out("%s", failure);
@@ -207,11 +207,11 @@ static void test_places(void)
                 fold = x;
                 best = k;
             }
-            extremes = extremes && (got == fold || (isnan(got) && isnan(fold)));
+            in_order = in_order && (got == fold || (isnan(got) && isnan(fold)));
             places = places && place[l * COUNT + k] == best;
         }
     }
-    ok(extremes, "a running maximum keeps a NaN");
+    ok(in_order, "a running maximum keeps a NaN");
     ok(places, "and the place of the last of equals");
     buffer_drop(s.in.buffer);
     buffer_drop(s.out.buffer);
@@ -234,7 +234,7 @@ static bool takes_over(unsigned kind, double *fold, double x)
 
 /* Lines without gaps, in which a new extreme is rare, or one of equals, or a
  * NaN. */
-static int64_t wrong_extremes(tn_dtype dtype, unsigned kind, int64_t count,
+static int64_t wrong_minmax(tn_dtype dtype, unsigned kind, int64_t count,
                               int64_t range, int64_t special)
 {
     enum { LINES = 9 };
@@ -274,18 +274,18 @@ static int64_t wrong_extremes(tn_dtype dtype, unsigned kind, int64_t count,
     return wrong;
 }
 
-static void test_extremes(const char *isa)
+static void test_minmax(const char *isa)
 {
     static const int64_t counts[] = {1, 7, 16, 17, 100, 1025, 2100};
     int64_t wrong = 0;
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         for (int i = 0; i < 4; i++)
             for (int64_t special = 0; special <= 700; special += 70)
-                wrong += wrong_extremes(i & 1 ? TN_F64 : TN_F32,
+                wrong += wrong_minmax(i & 1 ? TN_F64 : TN_F32,
                                         i & 2 ? TN_REDUCE_MAX : TN_REDUCE_MIN,
                                         counts[c], special % 4 ? 1000000 : 9,
                                         special);
-    is_int(wrong, 0, "%s: running extremes and their places", isa);
+    is_int(wrong, 0, "%s: running minima and maxima, and their positions", isa);
 }
 
 /* Many rows, contiguous or interleaved, also in place. */
@@ -344,7 +344,7 @@ int main(void)
         tn_set_num_threads(i % 2 ? 1 : 3);
         test_sums(isas[i]);
         test_places();
-        test_extremes(isas[i]);
+        test_minmax(isas[i]);
         for (int way = 0; way < 4; way++)
             test_scan_lines(way & 1, way & 2);
         plugin_close();
