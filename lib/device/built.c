@@ -1,5 +1,5 @@
-/* built.c: keeps the compiled form of each program on a device. A program is
- * compiled once, then looked up without a lock. */
+/* built.c: the table of a device's compiled programs. Each program is compiled
+ * once, when it is first needed; later calls look it up without a lock. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -7,16 +7,18 @@
 #include <base/platform.h>
 #include <base/timeline.h>
 
-/* A hash table with open addressing, indexed by the program's address. Readers
- * take no lock, since an entry's `built` is stored before its key. A full table
- * is replaced by a larger table and kept, because readers may still use it. */
+/* A hash table with open addressing, whose key is the program's address.
+ * Lookups take no lock: an entry's `built` is stored before its key, so a
+ * reader that sees the key also sees the compiled program. A full table is
+ * copied to a larger one. The old table is not freed, because another thread
+ * may still be reading it. */
 typedef struct built_entry {
     _Atomic(const tn_program *) key;
     _Atomic(tn_built *) built;
 } built_entry;
 
 typedef struct built_table {
-    struct built_table *smaller; /* the table that this table replaced */
+    struct built_table *smaller; /* the full table that this table replaced */
     size_t mask, used;
     built_entry entry[];
 } built_table;
@@ -66,7 +68,8 @@ static void built_put(built_table *table, const tn_program *program,
     table->used++;
 }
 
-/* Returns a table with space for one more entry; NULL if memory runs out. */
+/* Returns a table with space for one more entry, which is a larger copy if the
+ * current table is half full. Returns NULL if memory runs out. */
 static built_table *built_room(struct tn__builds *builds)
 {
     built_table *old = atomic_load_explicit(&builds->table, memory_order_relaxed);

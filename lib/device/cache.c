@@ -32,22 +32,23 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Largest total size of all entries in bytes. Beyond it the oldest entries are
- * removed. An entry has some 20 to 100 KiB. */
+/* Largest total size of all entries in bytes. When it is exceeded, the oldest
+ * entries are removed. An entry has about 20 to 100 KiB. */
 #define CACHE_BYTES ((int64_t)1 << 30)
-/* The total size is checked once in this number of writes. */
+/* The total size is checked once in CACHE_LOOK writes. */
 #define CACHE_LOOK 64
 
 typedef struct head {
     char magic[8];
     uint64_t key_bytes, value_bytes;
-    uint64_t sum[2]; /* hash of key and value */
+    uint64_t sum[2]; /* hash of key and value, which detects damaged entries */
 } head;
 static const char magic[8] = "TNCACHE1";
 
 static tn__lock lock = TN__LOCK_INIT;
-static bool chosen;      /* true if `folder` is set */
-static int folder = -1;  /* descriptor of the folder; -1 if there is no cache */
+static bool chosen;      /* true if `folder` has been set */
+static int folder = -1;  /* file descriptor of the folder; -1 if there is no
+                          * cache */
 static _Atomic int64_t compiled;
 static _Atomic uint64_t writes;
 
@@ -72,7 +73,8 @@ static bool folder_make(char *path)
     return !mkdir(path, 0700) || errno == EEXIST;
 }
 
-/* Whether the folder belongs to the user and nobody else can write to it. */
+/* Returns whether the folder belongs to the user and nobody else can write to
+ * it. */
 static bool is_private(const struct stat *status)
 {
     return status->st_uid == geteuid() && !(status->st_mode & 022);
@@ -109,7 +111,8 @@ static int folder_open(const char *name)
     return -1;
 }
 
-/* Opens the folder TENON_CACHE_DIR, else the user's cache folder. */
+/* Opens the cache folder: TENON_CACHE_DIR if it is set, else
+ * $XDG_CACHE_HOME/tenon or ~/.cache/tenon. */
 static void folder_choose(void)
 {
     char path[PATH_MAX];
@@ -126,8 +129,8 @@ static void folder_choose(void)
     chosen = true;
 }
 
-/* Returns a duplicate of the folder's descriptor, because the folder may change
- * meanwhile; -1 if there is no cache. */
+/* Returns a duplicate of the folder's descriptor, because another thread may
+ * change the folder while this one uses it. Returns -1 if there is no cache. */
 static int folder_get(void)
 {
     tn__lock_take(&lock);
@@ -204,8 +207,8 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* Reads an entry into allocated memory. Returns NULL if the entry is invalid or
- * has another key. */
+/* Reads the entry with this key into allocated memory. Returns NULL if the file
+ * is damaged or has another key. */
 static unsigned char *entry_read(int fd, const void *key, uint64_t key_bytes,
                                  head *out)
 {
@@ -230,8 +233,8 @@ static unsigned char *entry_read(int fd, const void *key, uint64_t key_bytes,
     return NULL;
 }
 
-/* Updates the file time of an entry in use, at most once a day, so that the
- * entry is not removed as old. */
+/* Sets the file time of an entry to now if it is more than a day old, so that
+ * entries in use are not removed as old. */
 static void entry_touch(int fd)
 {
     struct stat status;
@@ -272,9 +275,10 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 
 /* ---- exclusive locks ---------------------------------------------------- */
 
-/* Takes an exclusive lock for a key, so that one process compiles an entry. One
- * file serves all keys: a key locks one byte of it, which is never written. No
- * entry can have the file's name. */
+/* Takes an exclusive lock for a key, so that of several processes only one
+ * compiles the program. All keys share one lock file. A key locks one byte
+ * range of that file (fcntl), at an offset computed from its hash; the file's
+ * content is never written. No cache entry can have the lock file's name. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes)
 {
     uint64_t h[2] = {0, 0};
@@ -314,8 +318,8 @@ static int by_age(const void *left, const void *right)
     return (a->time > b->time) - (a->time < b->time);
 }
 
-/* Lists the entries in allocated memory. Removes temporary files older than a
- * day, whose writers have died. */
+/* Lists the cache entries in allocated memory. Also removes temporary files
+ * older than a day, because the processes that wrote them have died. */
 static file *folder_list(int in, size_t *count, int64_t *bytes)
 {
     int again = openat(in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -384,8 +388,9 @@ void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
     head h = {.key_bytes = key_bytes, .value_bytes = value_bytes};
     memcpy(h.magic, magic, sizeof magic);
     sum_of(h.sum, key, key_bytes, value, value_bytes);
-    unlinkat(in, fresh, 0); /* a dead process with the same id may have left the
-                             * file */
+    /* A process that died may have had the same process id and left this
+     * temporary file. */
+    unlinkat(in, fresh, 0);
     int fd = openat(in, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool whole = fd >= 0 && write_all(fd, &h, sizeof h) &&
                  write_all(fd, key, (size_t)key_bytes) &&

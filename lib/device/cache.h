@@ -1,11 +1,13 @@
-/* cache.h: the disk cache of compiled device code. It depends on lib/base only,
- * so that tenon-plugin-check can contain it. */
+/* cache.h: the disk cache of compiled device code. It includes only headers of
+ * lib/base, so that the tool tenon-plugin-check can link it without the rest of
+ * Tenon. */
 #ifndef TN_LIB_DEVICE_CACHE_H
 #define TN_LIB_DEVICE_CACHE_H
 
 #include <stdint.h>
 
-/* These functions are host->cache_read and cache_write of <tenon/plugin.h>. */
+/* The functions cache_read and cache_write of the host table, which
+ * <tenon/plugin.h> documents. */
 uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
                         uint32_t (*take)(void *context, const void *value,
                                          uint64_t value_bytes),
@@ -13,7 +15,8 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
                      uint64_t value_bytes);
 
-/* These functions are host->cache_hold and cache_release. */
+/* The functions cache_hold and cache_release of the host table, which take and
+ * release the lock of one key between processes. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes);
 void tn__cache_release(int32_t hold);
 

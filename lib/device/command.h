@@ -9,15 +9,19 @@ struct tn__command {
     tn__command *next;
     const char *what;
     int kind;
-    /* Number, from 1 on, of the random draw that the command uses; 0 if none. A
-     * launch has the draw's seed and call number as parameters draw_at and
-     * draw_at + 1. An attention has them in its arguments. */
+    /* If the command uses random numbers, `draw` is the number of its seed and
+     * call number in the record's list, counted from 1; else 0. A launch has
+     * seed and call number as its parameters draw_at and draw_at + 1. An
+     * attention has them in its arguments. */
     size_t draw;
     uint32_t draw_at;
-    const tn_program *program; /* program and built are set for a launch */
+    const tn_program *program; /* program and built are set if the command is a
+                                * launch */
     tn_built *built;
     union {
-        tn_launch launch; /* the launch's arrays follow the command in memory */
+        /* The arrays that the launch points to are stored behind the command,
+         * in the same allocation. */
+        tn_launch launch;
         tn_matmul_args matmul;
         tn_scatter_args scatter;
         tn_scan_args scan;
@@ -31,12 +35,13 @@ struct tn__command {
     } args;
 };
 
-/* A segment: consecutive commands, from `first` up to but not including `end`,
- * that the device has captured. */
+/* A segment is a run of consecutive commands that the device has captured, so
+ * that one call replays them (as a CUDA graph). It has the commands from
+ * `first` up to but not including `end`. */
 struct tn__segment {
     tn__segment *next;
     const tn__command *first, *end;
-    tn_recorded *recorded; /* owned */
+    tn_recorded *recorded; /* handle of the captured work, owned */
 };
 
 #endif

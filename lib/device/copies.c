@@ -21,8 +21,8 @@ tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
             memcpy((char *)dst->host + dst_offset, src, bytes);
         return TN_OK;
     }
-    /* A copy to the device only reads `host`; the field serves both directions,
-     * so it is not const. */
+    /* The field `host` is not const because it is also the destination of
+     * copies to the host. A copy to the device only reads it. */
     tn_copy_args copy = {.direction = TN_COPY_TO_DEVICE,
                          .dst = dst->buffer,
                          .host = (void *)(uintptr_t)src,
@@ -50,7 +50,8 @@ tn_status tn__device_copy_out(tn_device *device, void *dst, tn__block *src,
     return tn__device_copy_now(device, &copy, "copy to the host");
 }
 
-/* Copies between devices through host memory, in chunks of 4 MiB. */
+/* Copies between two devices through a buffer in host memory, 4 MiB at a
+ * time. */
 static tn_status copy_staged(tn_device *to, tn__block *dst, uint64_t dst_offset,
                              tn_device *from, tn__block *src,
                              uint64_t src_offset, uint64_t bytes)
@@ -72,8 +73,9 @@ static tn_status copy_staged(tn_device *to, tn__block *dst, uint64_t dst_offset,
     return status;
 }
 
-/* Copies between two devices with the plugin's copy function. Waits for both
- * devices, because src may be reused on its device after this returns. */
+/* Copies between two devices of one plugin with the plugin's copy function.
+ * Waits for both devices: after this call returns, the source device may reuse
+ * the memory of src. */
 static tn_status copy_peer(tn_device *to, tn__block *dst, uint64_t dst_offset,
                            tn_device *from, tn__block *src,
                            uint64_t src_offset, uint64_t bytes)
@@ -110,8 +112,9 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
     }
     if (to->plugin == from->plugin && to->info.caps & TN_CAP_PEER)
         return copy_peer(to, dst, dst_offset, from, src, src_offset, bytes);
-    /* If one device is host visible, no staging buffer is needed. That device's
-     * memory may be accessed only when the device has finished its work. */
+    /* If one of the devices has memory that the host can access, the copy needs
+     * no buffer in between. The host may access that memory only after the
+     * device has finished its work. */
     if (from->host_visible) {
         tn_status status = tn_device_synchronize(from);
         return status

@@ -1,5 +1,5 @@
-/* current.c: opens a device by its specification, and keeps the current device
- * of each thread. */
+/* current.c: the current device of each thread (as torch.cuda.set_device), and
+ * opening a device by its specification ("cuda:0"). */
 #include <device/registry.h>
 
 #include <base/context.h>
@@ -10,8 +10,8 @@
 
 static _Atomic(tn_device *) default_device;
 
-/* Opens the device of a specification. On failure the error begins with `what`
- * ("TENON_DEVICE=cuda"). */
+/* Opens the device of a specification. If that fails, the error message begins
+ * with `what`, for example "TENON_DEVICE=cuda". */
 static tn_device *open_or_fail(const char *specification, const char *what)
 {
     tn__text reasons = {0};
@@ -48,8 +48,8 @@ bool tn_device_is_available(const char *specification)
     return available;
 }
 
-/* Opens the device of TENON_DEVICE. The variable is read once for all
- * threads. */
+/* Opens the device that TENON_DEVICE names. The variable is read once, and the
+ * device is the default of all threads. */
 static tn_device *default_open(void)
 {
     const char *text = tn__env("TENON_DEVICE");
@@ -76,8 +76,9 @@ tn_device *tn_device_current(void)
 
 tn_status tn_device_set(tn_device *device)
 {
-    /* NULL restores the default device. A NULL that comes from an open that
-     * failed is refused. */
+    /* NULL restores the default device. But if an error is pending, the NULL is
+     * probably the result of a failed tn_device_open, so the call is
+     * refused. */
     if (!device && tn__error_pending())
         return TN_ERR_STATE;
     tn__me.device = device;

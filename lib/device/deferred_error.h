@@ -1,8 +1,9 @@
-/* deferred_error.h: data for the message of an error that an asynchronous
- * device reports after the launch. Only launches that read by indices or have
- * guards (base/guard.h) need it. The data has numbers and texts of static
- * lifetime only. The folder `ops` fills it and writes the message; launch.c
- * stores it under the launch's tag. */
+/* deferred_error.h: what is stored with a launch so that a later error can be
+ * described. An asynchronous device (a GPU) reports an index out of range long
+ * after the launch, when the tensors may be freed. Only launches that read by
+ * index or check values (base/guard.h) need this data. It contains numbers and
+ * texts of static lifetime, so copying it is safe. The operators (lib/ops) fill
+ * it and write the message; launch.c stores it. */
 #ifndef TN_LIB_DEVICE_DEFERRED_ERROR_H
 #define TN_LIB_DEVICE_DEFERRED_ERROR_H
 
@@ -11,27 +12,30 @@
 
 typedef struct tn__deferred_error tn__deferred_error;
 struct tn__deferred_error {
-    /* Records the error of operator `name`. The message ends in `suffix`. */
+    /* Records the error of the operator `name`. The message ends in
+     * `suffix`. */
     tn_status (*report)(const tn__deferred_error *error, const tn_fault *fault,
                       const char *name, const char *suffix);
-    uint64_t tag;         /* launch.c sets tag and path */
+    uint64_t tag; /* tag: number of the launch. launch.c sets tag and path */
     const tn_path *path;
-    const void *kernel;   /* static lifetime; NULL if there is no kernel */
+    const void *kernel;   /* the kernel launched, of static lifetime; NULL if
+                           * there is none */
     int ndim;             /* number of dimensions of the iteration space */
     int64_t extent[TN_MAX_NDIM]; /* shape of the iteration space */
-    /* The index tensor. Its fields are set if the operator's argument that it
-     * comes from is known. */
-    const char *op;       /* operator that has the argument; NULL if the
-                           * argument is not known */
+    /* The index tensor of the launch. These fields are set if it is known which
+     * operator's argument the tensor is. */
+    const char *op;       /* operator that has the argument, such as "gather";
+                           * NULL if it is not known */
     const char *argument;
     const char *device;
     tn_dtype dtype;
     int of_ndim;
     int64_t of_shape[TN_MAX_NDIM], of_stride[TN_MAX_NDIM];
-    int64_t low;          /* least valid index; negative indices count from the
-                           * end */
-    /* If is_placed is set, the index used at a point of the iteration space is
-     * element base + sum(coordinate * step) of that argument's memory. */
+    int64_t low;          /* least valid index: -n if negative indices count
+                           * from the end, else 0 */
+    /* If is_placed is set, the launch reads the index for a point of the
+     * iteration space from this element of the index tensor's memory: base +
+     * sum over d of coordinate[d] * step[d]. */
     bool is_placed;
     int64_t base, step[TN_MAX_NDIM];
 };

@@ -21,7 +21,8 @@ tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
     return NULL;
 }
 
-/* Copies the error message of the plugin's last call to `reason`. */
+/* Writes the error message of the plugin's last call to `reason`, or the status
+ * if the plugin gave no message. */
 static void reason_of(char *reason, size_t room, const char *call,
                       tn_status status)
 {
@@ -62,8 +63,9 @@ static bool open_handles(tn_device *device, char *reason, size_t room)
     return false;
 }
 
-/* Whether an alignment is valid: a power of two up to 65536. The allocator
- * splits a device's buffers at multiples of it. */
+/* Returns whether an alignment that a device reports is a power of two up to
+ * 65536. The allocator starts every block of the device's memory at a multiple
+ * of it. */
 static bool align_ok(uint32_t align)
 {
     return align <= 65536 && !(align & (align - 1));

@@ -1,6 +1,6 @@
-/* dtypes.c: checks the dtypes that a device stores and computes in. They are
- * checked when a device is opened, when a tensor is allocated and when a
- * program is compiled, never when work is submitted. */
+/* dtypes.c: checks that a device can store or compute in a dtype. This happens
+ * when a device is opened, a tensor is allocated or a program is compiled,
+ * never when work is submitted. */
 #include <device/registry.h>
 
 #include <base/error.h>
@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-/* KNOWN_DTYPES has a bit for each dtype of this version; register_of has the
- * register type of each. */
+/* KNOWN_DTYPES has a bit for each dtype of this version. register_of maps a
+ * dtype to the type of the registers in which kernels compute with it. */
 #define BIT(name, code, text, bytes, kind, reg) | 1u << code
 enum { KNOWN_DTYPES = 0 TN_DTYPE_MAP(BIT) };
 static const uint8_t register_of[TN_DTYPE_END] = {

@@ -1,13 +1,15 @@
-/* extension.c: finds the optional extensions of a plugin. TENON_MASK hides
- * extensions; primitives then do their work, for comparisons and tests. */
+/* extension.c: finds the optional extensions of a plugin, such as convolutions.
+ * TENON_MASK hides extensions by name. Other operators then do their work,
+ * which is useful for tests and comparisons. */
 #include <device/registry.h>
 
 #include <base/platform.h>
 
 #include <string.h>
 
-/* The extensions that the core knows. An entry has the name, the offset of the
- * table's pointer in tn_device, and the least size of the table. */
+/* The extensions that the core knows. An entry has the name, the offset in
+ * tn_device of the pointer to the extension's function table, and the smallest
+ * valid size of that table. */
 #define LEAST_conv TN_CONV_EXTENSION_SIZE_1_0
 #define LEAST_pool TN_POOL_EXTENSION_SIZE_1_0
 #define LEAST_graph_replay TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0
@@ -57,8 +59,8 @@ static tn_status check_names(const char *function, const char *names)
     return TN_OK;
 }
 
-/* Checks the size of an extension's table. A table begins with its size and one
- * more uint32_t; the functions follow. */
+/* Checks that an extension's table is not too small. Every table begins with
+ * two uint32_t, of which the first is its size; the functions follow. */
 static tn_status check_table(const char *name, const void *table,
                              uint32_t least)
 {

@@ -1,9 +1,10 @@
-/* host.c: the host table, which has the functions that the core offers to
+/* host.c: the host table, which contains the functions that the core offers to
  * plugins.
  *
- * Host calls have no argument that identifies the plugin, but options belong to
- * one plugin. So each plugin gets a different `option` function, from an array
- * of small functions. */
+ * A host function has no argument that says which plugin calls it, but the
+ * options of a device belong to one plugin. So each plugin gets its own
+ * function `option`, from an array of small functions that differ only in the
+ * plugin's number. */
 #include <device/cache.h>
 #include <device/registry.h>
 
@@ -20,7 +21,8 @@ static tn_status host_fail(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    /* The core's caller of the plugin rewords or drops the error. */
+    /* The program's error handler must not run here: the core rewords this
+     * error or drops it after the plugin's function returns. */
     tn__handler_mute();
     tn__fail_va(code, format, args);
     tn__handler_unmute();
@@ -88,8 +90,8 @@ const char *tn__option_value(const tn__plugin *plugin, const char *key)
     return NULL;
 }
 
-/* Returns the value of an option: the value set, else that of the environment
- * variable TENON_<PLUGIN>_<KEY>. */
+/* Returns the value of option `key` of plugin i: the value that was set, else
+ * that of the environment variable TENON_<PLUGIN>_<KEY>. */
 static const char *option_of(int i, const char *key)
 {
     const tn__plugin *plugin = tn__registry_at(i);

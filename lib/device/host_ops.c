@@ -1,5 +1,6 @@
-/* host_ops.c: counts runs of operators that run on the host, and forbids such
- * runs if that is set. */
+/* host_ops.c: counts runs of operators that run on the host (copying their
+ * tensors there and back), and forbids such runs if the program or
+ * TENON_HOST_OPS says so. */
 #include <device/device.h>
 
 #include <base/error.h>
@@ -14,7 +15,7 @@ int64_t tn_host_runs(void)
     return atomic_load_explicit(&host_runs, memory_order_relaxed);
 }
 
-/* UNSAID means that nothing was set, so the environment decides. */
+/* UNSAID means that the program set nothing, so TENON_HOST_OPS decides. */
 enum { UNSAID, ALLOWED, REFUSED };
 static _Atomic int host_ops;
 

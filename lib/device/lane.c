@@ -1,8 +1,9 @@
-/* lane.c: times a device's work by events, for a trace. Before a
- * synchronisation an event is recorded, which has been reached when the
- * synchronisation returns. So that event's time is now, and the device reports
- * how long before that event the other events were. In this way the clocks of
- * host and device are aligned at each synchronisation. */
+/* lane.c: measures when a device executed its work, for a trace. Each piece of
+ * work has an event before and after it (as torch.cuda.Event). One more event
+ * is recorded just before a synchronisation, and has been reached when the
+ * synchronisation returns, so its time is the host's current time. The device
+ * reports how long before that event each other event was reached. This
+ * converts the device's times to the host's clock. */
 #include <device/lane.h>
 
 #include <base/error.h>
@@ -10,31 +11,34 @@
 #include <base/timeline.h>
 #include <device/registry.h>
 
-/* MAX_WORK is the most pieces of work that wait to be written, and LONGEST how
- * long a piece may wait, in microseconds. Events report milliseconds as
- * float32, whose resolution at 0.1 s is 0.01 us. */
+/* MAX_WORK is the largest number of pieces of work that wait to be written to
+ * the trace. LONGEST is the longest time that one may wait, in microseconds.
+ * Devices report the time between events in milliseconds as float32; at 100 ms
+ * that resolves 0.01 us. */
 enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 
 typedef struct timed_work {
     tn__async_span span;
-    tn_event *from, *to; /* owned, reused; NULL if not made yet */
+    tn_event *from, *to; /* events before and after the work, owned and reused;
+                          * NULL until first used */
 } timed_work;
 
 struct tn__lane {
-    tn__lane *next; /* next in the list of all devices' lanes */
+    tn__lane *next; /* next in the list of the lanes of all devices */
     tn_device *device;
-    uint64_t trace; /* number of the trace in which work began last */
-    bool refuses; /* the device has no timed events, or one failed in that
-                   * trace */
-    bool begun;   /* true if the first event of work[count] was recorded */
+    uint64_t trace; /* number of the trace in which work was last recorded */
+    bool refuses; /* true if the device has no timed events, or an event failed
+                   * in that trace */
+    bool begun;   /* true if the event before work[count] was recorded */
     bool marked;  /* true if the event `now` was recorded */
     size_t count;
-    tn_event *now; /* owned */
+    tn_event *now; /* the event before a synchronisation, owned */
     timed_work work[MAX_WORK];
 };
 
-static _Atomic(tn__lane *) lanes; /* never freed, like devices */
+static _Atomic(tn__lane *) lanes; /* list of all lanes; lanes are never freed,
+                                   * as devices are not */
 
 void tn__lanes_each(void (*visit)(tn_device *device))
 {
@@ -54,9 +58,9 @@ static tn__lane *lane_make(tn_device *device)
     return lane;
 }
 
-/* Records the event in the queue, and makes it first if necessary. Returns
- * false with no error recorded on failure; the caller then waits for the
- * device. */
+/* Records an event in the device's queue, and makes the event first if
+ * necessary. Returns false with no error recorded if that fails; the caller
+ * then waits for the device instead. */
 static bool record(tn__lane *lane, tn_event **event)
 {
     tn_device *device = lane->device;

@@ -1,10 +1,11 @@
-/* lane.h: records when a device executed its work, for a trace. Each piece of
- * work gets a timed event before it and one after it. The trace does not wait
- * for the device. Instead the events are read at the next synchronisation and
- * are shown in a lane (a row of the trace) of the device.
+/* lane.h: records when a device executed its work, for a trace (as PyTorch's
+ * profiler does for CUDA kernels). Each piece of work gets a timed event before
+ * it and one after it. Submitting work does not wait for the device. The events
+ * are read at the next synchronisation, and the trace shows them in a lane,
+ * which is one row of the timeline.
  *
- * All calls are made under the queue's lock. Without a trace the cost is one
- * test of a pointer at synchronisation. */
+ * The caller holds the lock of the device's queue. Without a trace, the only
+ * cost is the test of a pointer at each synchronisation. */
 #ifndef TN_LIB_DEVICE_LANE_H
 #define TN_LIB_DEVICE_LANE_H
 
@@ -15,17 +16,19 @@ typedef struct tn__lane tn__lane;
 /* Call this before submitting work. `name` is the work's operator and has
  * static lifetime. *lane is made if it is NULL. */
 void tn__lane_begin(tn__lane **lane, tn_device *device, const char *name);
-/* Call this after submitting work. Returns false if the caller has to wait for
- * the device, because it has no timed events or no more work can be stored. */
+/* Records the event after a piece of work. Returns false if the caller has to
+ * wait for the device, because the device has no timed events or no more work
+ * can be stored. */
 bool tn__lane_end(tn__lane *lane);
 
-/* Call tn__lane_mark before a synchronisation of the queue, and tn__lane_write
- * after it. */
+/* tn__lane_mark is called before a synchronisation of the queue and records the
+ * event that aligns the clocks. tn__lane_write is called after it and writes
+ * the finished work to the trace. */
 void tn__lane_mark(tn__lane *lane);
 void tn__lane_write(tn__lane *lane);
 
 /* Calls `visit` for each device that has a lane. The caller does not hold the
- * queue's lock. */
+ * lock of any queue. */
 void tn__lanes_each(void (*visit)(tn_device *device));
 
 #endif

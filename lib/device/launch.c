@@ -1,9 +1,10 @@
-/* launch.c: submits work to a device. These wrappers of the plugin's functions
- * add order, tags and error messages.
+/* launch.c: submits work to a device. The functions of this file call the
+ * plugin's, and add locking, tags and error messages.
  *
- * Calls of a synchronous device need no lock and no tag. For an asynchronous
- * device, the queue's lock makes the order. A tag (a number) identifies the
- * operator of a failure that the device reports later. */
+ * A synchronous device (cpu) needs neither lock nor tag. For an asynchronous
+ * device, the lock of its queue puts the submissions of all threads in one
+ * order. A tag is the number of a submission. If the device reports a failure
+ * later, the tag identifies the operator that failed. */
 #include <device/lane.h>
 #include <device/recorder.h>
 #include <device/registry.h>
@@ -21,25 +22,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A failure reported later can be named if at most NAMES launches were
- * submitted since, and described in full if at most DEFERRED launches were
- * submitted that can have index faults. */
+/* How far back launches are remembered. The message of a deferred failure can
+ * name the operator if at most NAMES launches were submitted since, and can
+ * give all details if at most DEFERRED launches that can have index faults were
+ * submitted since. */
 #define NAMES 4096
 #define DEFERRED 256
 
 struct tn__work {
-    /* The queue's lock guards these fields. */
+    /* The queue's lock guards all fields. */
     uint64_t next_tag;
-    const char *name[NAMES]; /* name[tag % NAMES]: operator of the launch, of
-                              * static lifetime */
+    const char *name[NAMES]; /* name[tag % NAMES] is the operator of the launch,
+                              * of static lifetime */
     uint64_t deferred_count;
-    tn__deferred_error deferred[DEFERRED]; /* ring buffer of the last launches
-                                            * that can fault */
-    tn_status held; /* a failure that was not reported yet, with its fault and
-                     * the plugin's error */
+    /* ring buffer with the data of the last launches that can have index
+     * faults */
+    tn__deferred_error deferred[DEFERRED];
+    /* A failure that was not reported to the program yet, with its fault and
+     * the plugin's error. */
+    tn_status held;
     tn_fault held_fault;
     tn__error held_error;
-    tn__lane *lane;       /* owned; NULL if no trace has run */
+    tn__lane *lane;       /* lane of the device in the trace, owned; NULL if no
+                           * trace has run */
 };
 
 struct tn__work *tn__work_make(void)
@@ -49,8 +54,8 @@ struct tn__work *tn__work_make(void)
 
 /* ---- order and tags ----------------------------------------------------- */
 
-/* Begins a call of the plugin. For an asynchronous device, takes the queue's
- * lock and returns a new tag for the work. */
+/* Begins a call of the plugin. If the device is asynchronous, takes the queue's
+ * lock and returns the tag of the new work; else returns 0. */
 static uint64_t enter(tn_device *device, const char *what)
 {
     if (TN__LIKELY(device->synchronous))
@@ -58,7 +63,8 @@ static uint64_t enter(tn_device *device, const char *what)
     tn__lock_take(&device->queue_lock);
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
-    /* An error names the outermost operator, which the program called. */
+    /* An error names the outermost operator, because that is the one the
+     * program called. */
     const char *called = tn__outermost_op();
     work->name[tag % NAMES] = called ? called : what;
     return tag;
@@ -81,7 +87,8 @@ static uint64_t begin_queued(tn_device *device, const char *what)
     return tag;
 }
 
-/* Begins a call that submits work, whose time a trace may record. */
+/* Begins a call that submits work. If a trace is running, the time of the work
+ * will be recorded. */
 static inline uint64_t begin(tn_device *device, const char *what)
 {
     return TN__LIKELY(device->synchronous) ? 0 : begin_queued(device, what);
@@ -101,8 +108,8 @@ static const char *name_of(tn_device *device, uint64_t tag)
     return work->name[tag % NAMES];
 }
 
-/* Stores the data for an error that the device reports later. Called between
- * enter and leave. */
+/* Stores the data for an error that the device may report later. Must be called
+ * between enter() and leave(). */
 static void remember(tn_device *device, uint64_t tag,
                      const tn__deferred_error *deferred)
 {
@@ -125,7 +132,8 @@ static const tn__deferred_error *deferred_of(tn_device *device, uint64_t tag)
     return NULL;
 }
 
-/* Calls the plugin's queue_sync and writes the finished work into the trace. */
+/* Calls the plugin's queue_sync and writes the work that has finished into the
+ * trace. */
 static tn_status sync_plugin(tn_device *device, tn_fault *fault)
 {
     tn__lane *lane = device->work->lane;
@@ -135,8 +143,8 @@ static tn_status sync_plugin(tn_device *device, tn_fault *fault)
     return status;
 }
 
-/* Calls queue_sync. Returns the failure that an earlier tn__work_drain stored,
- * if there is one. */
+/* Waits for the queue. If an earlier tn__work_drain stored a failure, returns
+ * that failure instead of the result of the wait. */
 static tn_status sync_queue(tn_device *device, tn_fault *fault,
                             bool was_pending)
 {
@@ -152,8 +160,9 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
     return status;
 }
 
-/* Names the operator `name` in the pending error. That operator has ended, so
- * the operators that run now must not add their details. */
+/* Makes the pending error name the operator `name`. That operator has ended, so
+ * the operators that are running now must not add their details to the
+ * error. */
 static tn_status attribute_to(const char *name, tn_status status)
 {
     static const tn__running_op over = {NULL, NULL};
@@ -165,9 +174,9 @@ static tn_status attribute_to(const char *name, tn_status status)
     return status;
 }
 
-/* Waits for the device and reports a failure. Called between enter and leave.
- * The failure may be that of work submitted long ago; the message then has that
- * work's name. */
+/* Waits for the device and records an error if it failed. Work submitted long
+ * ago may have failed; the message then names that work's operator. Must be
+ * called between enter() and leave(). */
 static tn_status wait_reporting(tn_device *device, const char *what)
 {
     tn_fault fault = {.size = sizeof fault};
@@ -201,7 +210,8 @@ static tn_status wait_reporting(tn_device *device, const char *what)
                                    ? "a negative number"
                                    : "a number outside [0, 1]",
                                fault.position, what, device->name));
-        /* Only the element's row-major index is known, not its coordinates. */
+        /* The device reports the element's row-major index, but not its
+         * coordinates. */
         tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){
@@ -233,9 +243,9 @@ void tn__work_drain(tn_device *device)
     tn__lock_give(&device->queue_lock);
 }
 
-/* Ends a call. While a trace runs, the time of asynchronous work comes from
- * events. If the device has none, this waits for the device, so that the time
- * is in the span of the caller. */
+/* Ends a call that submitted work. While a trace runs, events measure the time
+ * of asynchronous work. If the device has no events, this function waits for
+ * the device, so that the caller's span in the trace includes the work. */
 static tn_status leave_after(tn_device *device, const char *what,
                              tn_status status)
 {
@@ -256,8 +266,9 @@ static tn_status leave_waited(tn_device *device, const char *what)
     return status;
 }
 
-/* Handles the plugin's status. An index fault is passed to the caller without
- * the plugin's error; other failures are recorded as errors. */
+/* Handles the status that the plugin returned. For an index fault, drops the
+ * plugin's error, because the caller writes the message. Records any other
+ * failure as an error. */
 static tn_status finish(tn_device *device, const char *what, tn_status status,
                         bool was_pending, tn_fault *fault)
 {
@@ -276,8 +287,8 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     return TN_ERR_INDEX;
 }
 
-/* Adds work that was submitted to this thread's recording, if there is one.
- * Returns the status. */
+/* If this thread is recording a graph, adds work that was submitted
+ * successfully to the recording. Returns the status. */
 static tn_status recorded(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what, tn_status status)
 {
@@ -374,8 +385,8 @@ tn_status tn__device_replay(tn_device *device,
     bool was_pending = tn__error_pending();
     uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);
-    /* A device that waits for each launch has not reported yet which launch
-     * faulted. */
+    /* With TN_ERR_INDEX, the device has waited for a launch that failed. The
+     * call below finds out which launch it was. */
     status = status == TN_ERR_INDEX
                  ? wait_reporting(device, what)
                  : finish(device, what, status, was_pending, NULL);

@@ -27,8 +27,8 @@ const char *tn__kind_name(int32_t kind)
     return kind >= 0 && kind < KIND_COUNT ? kind_names[kind] : "unknown kind";
 }
 
-/* Trims blanks and replaces control characters, since messages that quote the
- * text must be one line. */
+/* Removes blanks at both ends and replaces control characters by blanks,
+ * because messages that quote the text must be one line. */
 static char *trimmed(char *text)
 {
     for (char *c = text; *c; c++)
@@ -93,8 +93,8 @@ bool tn__manifest_read(const char *path, tn__manifest *out, char *reason,
     bool good = true;
     while (good && fgets(line, sizeof line, file)) {
         number++;
-        /* A line that is too long, or has a NUL byte, is an error. Its end must
-         * neither be read as a line nor be ignored. */
+        /* A line that is too long or has a NUL byte is an error. Otherwise the
+         * rest of the line would be read as another line. */
         if (!strchr(line, '\n') && !feof(file)) {
             snprintf(reason, reason_room,
                      "its manifest %s, line %d is longer than %zu bytes or "

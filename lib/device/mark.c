@@ -1,7 +1,7 @@
 /* mark.c: marks in a device's work, and the time between two marks (as
- * torch.cuda.Event). On an asynchronous device with timed events a mark is an
- * event. On other devices, making a mark waits for the work and reads the
- * host's clock. */
+ * torch.cuda.Event). On an asynchronous device with timed events, a mark is an
+ * event. On other devices, making a mark waits for all submitted work and reads
+ * the host's clock. */
 #include <device/recorder.h>
 
 #include <base/context.h>
@@ -14,8 +14,10 @@
 struct tn_mark {
     tn__object object;
     tn_device *device;
-    tn_event *event; /* owned; NULL if the host's clock was read */
-    double at;       /* time by tn__timeline_now, if event is NULL */
+    tn_event *event; /* the device's event, owned; NULL if the host's clock was
+                      * read instead */
+    double at;       /* time of the host's clock (tn__timeline_now), if `event`
+                      * is NULL */
 };
 
 static void destroy(tn__object *object)
@@ -29,7 +31,8 @@ static void destroy(tn__object *object)
 static const tn__class mark_class = {.name = "mark",
                                      .destroy = destroy};
 
-/* Records the error for a failed call of the plugin. */
+/* Turns the failed status of a plugin's call into an error. Does nothing if the
+ * status is TN_OK. */
 static tn_status fail_with(const char *what, const tn_device *device,
                            tn_status status)
 {

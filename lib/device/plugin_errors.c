@@ -1,5 +1,5 @@
-/* plugin_errors.c: records errors for calls of a plugin that fail or
- * decline. */
+/* plugin_errors.c: records an error when a plugin's call fails, and logs when a
+ * plugin declines optional work. */
 #include <device/registry.h>
 
 tn_status tn__device_fail(tn_device *device, const char *what, tn_status status,

@@ -1,8 +1,9 @@
 /* plugin_loader.c: opens a plugin and checks its function table.
  *
- * A problem is reported in one sentence, with the remedy, and affects only this
- * plugin. A file once opened is never closed, because the libraries that it
- * loads may have threads and exit handlers. */
+ * A problem makes only this plugin unusable; it is reported in one sentence,
+ * with a remedy. A plugin that was opened is never closed, because the
+ * libraries that it loads may have started threads and registered exit
+ * handlers. */
 #include <base/plain.h>
 #include <device/registry.h>
 
@@ -33,8 +34,8 @@ refuse(tn__plugin *plugin, const char *remedy, const char *format, ...)
     return false;
 }
 
-/* Whether the libraries that the manifest names can be opened. They are tried
- * before the plugin is opened. */
+/* Returns whether the libraries that the manifest lists under `needs` can be
+ * opened. They are tried before the plugin is opened. */
 static bool needs_met(tn__plugin *plugin)
 {
     const char *at = plugin->manifest.needs;
@@ -60,10 +61,10 @@ static bool needs_met(tn__plugin *plugin)
     return true;
 }
 
-/* The sets of optional functions. A plugin must have all functions of a set or
- * none. */
+/* Groups of optional functions that belong together. A plugin must have either
+ * all functions of a group or none. */
 typedef struct slot {
-    const char *name; /* NULL ends the set */
+    const char *name; /* name of the function; NULL ends the group */
     size_t at;
 } slot;
 #define SLOT(name) {#name, offsetof(tn_plugin, name)}
@@ -138,8 +139,8 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
     return true;
 }
 
-/* Opens the plugin and checks its table. The caller has hidden the pending
- * error, so that errors of the plugin can be read. */
+/* Opens the plugin and checks its function table. The caller has hidden any
+ * pending error, so an error found here comes from the plugin. */
 static bool load(tn__plugin *plugin)
 {
     if (!needs_met(plugin))
@@ -157,7 +158,8 @@ static bool load(tn__plugin *plugin)
         return refuse(plugin, "remove it from the folder of plugins",
                       "has no symbol tenon_plugin_v1: it is no plugin of "
                       "Tenon, or one of another major version");
-    /* POSIX, unlike ISO C, lets an object pointer hold a function pointer. */
+    /* ISO C does not allow an object pointer to be converted to a function
+     * pointer; POSIX does. */
     memcpy(&entry, &symbol, sizeof entry);
     const tn_plugin *table = entry(&plugin->host);
     if (!table)
@@ -184,8 +186,8 @@ bool tn__plugin_load(tn__plugin *plugin)
     return loaded;
 }
 
-/* Copies the plugin's error message to `reason`, or `otherwise` if there is
- * none. */
+/* Writes the plugin's error message to `reason`, or `otherwise` if the plugin
+ * gave none. */
 static void reason_take(char *reason, size_t room, const char *otherwise)
 {
     snprintf(reason, room, "%s", tn_error() ? tn_error() : otherwise);

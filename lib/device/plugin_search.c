@@ -1,9 +1,9 @@
-/* plugin_search.c: finds plugins.
+/* plugin_search.c: finds plugins, without opening them.
  *
- * The folders searched are those of TENON_PLUGIN_PATH, then tenon-1/ beside the
- * library (a moved installation, a build tree), then the plugin folder set by
- * configure. The current folder is never searched. Only file names and
- * manifests are read; no plugin is opened. */
+ * Plugins are searched in these folders, in this order: the folders of
+ * TENON_PLUGIN_PATH; tenon-1/ beside the library (for a build tree or an
+ * installation that was moved); the plugin folder that configure set. The
+ * current folder is never searched. Only file names and manifests are read. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -31,8 +31,8 @@ static void refuse(tn__plugin *plugin, const char *remedy)
     snprintf(plugin->remedy, sizeof plugin->remedy, "%s", remedy);
 }
 
-/* Gets the plugin's name from its file name: "cpu" for ".../tn_cpu.so". Returns
- * false for other file names. */
+/* Writes the plugin's name, taken from its file name, to `out`: "cpu" for
+ * ".../tn_cpu.so". Returns false if the file name does not have that form. */
 static bool name_of_file(const char *file, char *out, size_t room)
 {
     const char *slash = strrchr(file, '/');
@@ -63,7 +63,7 @@ static void read_manifest(tn__plugin *plugin)
         memcpy(plugin->name, plugin->manifest.name, sizeof plugin->name);
 }
 
-/* Appends a plugin file to the list; NULL with the error recorded on
+/* Appends a plugin file to the list. Returns NULL with the error recorded on
  * failure. */
 static tn__plugin *append(const char *path)
 {
@@ -109,8 +109,8 @@ tn__plugin *tn__registry_add_file(const char *path)
                                  strerror(errno));
         plugin = append(path);
     }
-    /* A plugin given by its path is used even if another plugin has the same
-     * name. */
+    /* Normally the first plugin with a name hides later ones. A plugin that is
+     * given by its path is used nevertheless. */
     if (plugin && plugin->shadowed) {
         plugin->shadowed = false;
         plugin->state = TN__PLUGIN_FOUND;
@@ -130,8 +130,9 @@ static int is_plugin_name(const struct dirent *entry)
     return name_of_file(entry->d_name, name, sizeof name);
 }
 
-/* Adds the plugins of a folder. Returns false if memory runs out. The search
- * must stop then, or plugins of later folders would take precedence. */
+/* Adds the plugins of a folder to the list. Returns false if memory runs out.
+ * Then the caller must stop: a plugin missed in this folder would otherwise be
+ * replaced by one of the same name from a later folder. */
 static bool search_folder(const char *folder)
 {
     char real[PATH_MAX], path[PATH_MAX + 256 + 2];
@@ -150,7 +151,7 @@ static bool search_folder(const char *folder)
     bool good = count >= 0 || errno != ENOMEM;
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", real, entry[i]->d_name);
-        /* The folder list may name a folder twice. */
+        /* The list of folders may name a folder twice. */
         if (good && strlen(path) < PATH_MAX && !tn__registry_find_path(path))
             good = append(path) || tn_error_code() != TN_ERR_MEMORY;
         free(entry[i]);

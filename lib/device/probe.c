@@ -1,8 +1,9 @@
-/* probe.c: queries a plugin for its devices in a child process.
+/* probe.c: asks a plugin for its devices in a child process.
  *
- * Some vendor libraries abort or print on machines that they do not support
- * (two LLVMs in one process: pocl#474). With the child process, a program that
- * lists devices gets an entry in the list instead of a crash. */
+ * Some vendor libraries abort the process or print on machines that they do not
+ * support (an example is two copies of LLVM in one process, pocl#474). Because
+ * of the child process, a program that lists devices gets an entry with the
+ * reason instead of crashing. */
 #include <device/registry.h>
 
 #include <base/plain.h>
@@ -21,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-int32_t tn__probe_timeout_ms = 20000; /* the first start of CUDA takes
-                                       * seconds */
+int32_t tn__probe_timeout_ms = 20000; /* 20 seconds, because the first start of
+                                       * CUDA takes several */
 
-/* Queries the plugin in this process. */
+/* Asks the plugin in this process, which is the child. */
 static void query(tn__plugin *plugin, tn__probe *out)
 {
     memset(out, 0, sizeof *out);
@@ -52,7 +53,8 @@ static void child(tn__plugin *plugin, int result, int output)
     dup2(nothing, STDIN_FILENO);
     dup2(nothing, STDERR_FILENO);
     dup2(output, STDOUT_FILENO);
-    /* Discards buffered output of the program, which the parent will write. */
+    /* Discards buffered output of the program in the child's copy of stdout;
+     * the parent will write it. */
     __fpurge(stdout);
     tn__probe probe;
     query(plugin, &probe);
@@ -74,7 +76,8 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads both pipes to their ends. Returns false if the child takes too long. */
+/* Reads the child's result and whether it printed, until both pipes are closed.
+ * Returns false if the child takes too long. */
 static bool read_pipes(int result, int output, tn__probe *out, size_t *got,
                       bool *printed)
 {
@@ -118,7 +121,8 @@ unusable(tn__probe *out, const char *format, ...)
              "prints or ends the process");
 }
 
-/* The probe itself could not run: not the plugin's fault. */
+/* Reports that the child process could not be started, which is not the
+ * plugin's fault. */
 static void not_probed(tn__probe *out, int error)
 {
     memset(out, 0, sizeof *out);

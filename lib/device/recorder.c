@@ -1,5 +1,6 @@
-/* recorder.c: records the work that a thread submits to a device. A command is
- * a deep copy of the plugin's arguments. */
+/* recorder.c: records the work that a thread submits to a device, for a graph
+ * (as torch.cuda.CUDAGraph). Each submission becomes a command, a deep copy of
+ * the arguments of the plugin's call. */
 #include <device/command.h>
 #include <device/work.h>
 
@@ -59,8 +60,8 @@ tn_status tn__record_refuse_host(const tn_device *device, const char *what)
                     "or after tn_graph_record", what, device->name);
 }
 
-/* Makes a command with `more` extra bytes after it; the caller appends the
- * command. */
+/* Allocates a command with `more` extra bytes after it, which hold copies of
+ * arrays. The caller adds the command to the record. */
 static tn__command *command_make(tn_device *device, int kind, const char *what,
                              size_t more)
 {
@@ -84,8 +85,8 @@ static void command_append(tn__command *command)
     record->count++;
 }
 
-/* Returns the number, from 1 on, of the latest draw of this seed and call
- * number; 0 if there is none. */
+/* Finds the latest recorded random draw with this seed and call number. Returns
+ * its position in the record's list plus 1, or 0 if there is none. */
 static size_t draw_latest(int64_t seed, int64_t call)
 {
     const tn__record *record = tn__me.recording;
@@ -110,7 +111,8 @@ tn_status tn__record_work(tn_device *device, int kind, const void *args,
     return TN_OK;
 }
 
-/* Copies `count` integers to *at and advances *at. */
+/* Copies `count` integers to *at, advances *at behind them, and returns the
+ * copy. */
 static const int64_t *put_numbers(char **at, const int64_t *from, size_t count)
 {
     int64_t *to = (int64_t *)(void *)*at;
@@ -132,9 +134,9 @@ static bool is_random(const tn_program *program)
     return false;
 }
 
-/* Finds the random draw that a launch uses, if any. The draw's seed and call
- * number are adjacent parameters. If several draws match, the latest is
- * taken. */
+/* Finds the random draw that a launch uses, if it uses one. The launch has the
+ * draw's seed and call number as two adjacent parameters. If several draws
+ * match, the latest is taken. */
 static void find_draw(const tn_program *program, const tn_launch *launch,
                       tn__command *command)
 {

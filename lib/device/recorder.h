@@ -1,6 +1,6 @@
 /* recorder.h: records the work that a thread submits to a device, so that the
  * same programs can be replayed over the same memory (as torch.cuda.CUDAGraph).
- * <tenon/graph.h> describes it for users. */
+ * <tenon/graph.h> is the public interface. */
 #ifndef TN_LIB_DEVICE_RECORD_H
 #define TN_LIB_DEVICE_RECORD_H
 
@@ -12,68 +12,73 @@ typedef struct tn__segment tn__segment;
 
 typedef struct tn__record {
     tn_device *device;
-    tn__command *first, **last; /* owned; commands in the order of submission */
+    tn__command *first, **last; /* list of the commands in the order of
+                                 * submission, owned */
     int64_t count;
-    /* Owned references to the memory that the commands use, which `drop`
-     * releases. */
+    /* References to the tensors' memory that the commands use. The record owns
+     * the references and releases them with `drop`. */
     void **kept;
     size_t kept_count, kept_room;
     void (*drop)(void *kept);
-    /* The draws of random numbers, in order, with seed and call number as
-     * recorded and as used in the current replay. */
+    /* The random draws of the recording, in order. A draw is one call of the
+     * random number generator, identified by a seed and the number of the call.
+     * seed and call are the recorded values, seed_now and call_now those of the
+     * current replay. */
     struct tn__draw {
         uint64_t seed, call, seed_now, call_now;
     } *draws; /* owned */
     size_t draw_count, draw_room;
-    /* Runs of commands that the device captured, and the extension table that
-     * captured them. */
-    tn__segment *segments; /* owned */
+    /* The segments that the device captured (command.h), and the plugin's
+     * functions that captured them. */
+    tn__segment *segments; /* owned list */
     const tn_graph_replay_extension *extension;
 } tn__record;
 
-/* Begins to record. `drop` releases the objects of tn__record_keep. Returns
- * NULL with TN_ERR_MEMORY, or with TN_ERR_STATE if this thread is recording
- * already. */
+/* Begins to record the work that this thread submits to the device. `drop`
+ * releases the objects that are passed to tn__record_keep. Returns NULL with
+ * TN_ERR_MEMORY, or with TN_ERR_STATE if this thread is already recording. */
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
-/* Ends the recording that this thread makes. */
+/* Ends the recording of this thread. */
 void tn__record_end(tn__record *record);
-/* Lets the device capture the commands if it can (CUDA graphs). `instead` is a
- * record whose captured segments are updated in place where possible, or NULL.
- * After the call, `instead` can only be freed. */
+/* Lets the device capture the recorded commands, if it can (CUDA graphs).
+ * `instead` is an older record or NULL. If possible, its captured segments are
+ * updated and reused, which is faster than capturing new ones. After the call,
+ * `instead` can only be freed. */
 void tn__record_instantiate(tn__record *record, tn__record *instead);
-/* Returns how many calls of the plugin a replay makes. */
+/* Returns how many calls of the plugin one replay makes. */
 int64_t tn__record_calls(const tn__record *record);
-/* Frees a record. If the device captured commands, waits for the device first.
- * record may be NULL. */
+/* Frees a record, which may be NULL. If the device captured commands, waits for
+ * the device first. */
 void tn__record_free(tn__record *record);
 
-/* Replays the record. `draw` is called for each recorded random draw, and sets
- * the seed and call number that the launches get. */
+/* Replays the record. Calls `draw` once for each recorded random draw; `draw`
+ * sets the seed and call number that the replayed launches use. */
 tn_status tn__record_run(tn__record *record,
                          void (*draw)(uint64_t *seed, uint64_t *call));
 
 /* ---- while this thread records ------------------------------------------ */
 
-/* Keeps an object until the record is freed. Returns true if the record now
- * owns the caller's reference. Returns false if the object was kept already, or
- * if memory ran out, with the error recorded. */
+/* Keeps an object alive until the record is freed. Returns true if the record
+ * has taken over the caller's reference. Returns false if the record already
+ * keeps the object, or if memory ran out; then the error is recorded. */
 bool tn__record_keep(void *object);
-/* Records a random draw. Launches that have this seed and call number as
- * parameters (the operator that draws, its gradient) get new ones at each
- * replay. */
+/* Records that a random draw was made. The launches that have this seed and
+ * call number as parameters (those of the operator and of its gradient) get new
+ * values at each replay. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
-/* Records work of a kind of work.h. args is its argument struct of `bytes`
- * bytes, which has no pointers except to buffers. */
+/* Records one submission of work. `kind` is a constant of work.h and args the
+ * kind's argument struct, of `bytes` bytes. The struct must contain no pointers
+ * except to buffers. */
 tn_status tn__record_work(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what);
 tn_status tn__record_launch(tn_device *device, const tn_program *program,
                             tn_built *built, const tn_launch *launch,
                             const char *what);
 
-/* Refuses a host access to the device's memory while this thread records on the
- * device, since a replay would not repeat the access: records and returns
- * TN_ERR_STATE. */
+/* If this thread is recording work of the device, refuses an access of the host
+ * to the device's memory, since a replay would not repeat the access. Records
+ * and returns TN_ERR_STATE then. */
 tn_status tn__record_refuse_host(const tn_device *device, const char *what);
 
 #endif

@@ -7,7 +7,8 @@
 
 tn__lock tn__registry_lock = TN__LOCK_INIT;
 
-static tn__plugin *plugins[TN__MAX_PLUGINS]; /* owned, never freed */
+/* list of plugins, owned and never freed */
+static tn__plugin *plugins[TN__MAX_PLUGINS];
 static int plugin_count;
 
 int tn__registry_count(void)

@@ -23,110 +23,114 @@
 #define TN__NAME_BYTES 32
 #define TN__REASON_BYTES 512
 
-/* A plugin's manifest: the file tn_<name>.conf beside tn_<name>.so, with lines
- * key=value and '#' comments. Unknown keys are ignored, for later versions. */
+/* A plugin's manifest, which describes the plugin without opening it. It is the
+ * file tn_<name>.conf beside tn_<name>.so, with lines key=value and '#'
+ * comments. Unknown keys are ignored, so that later versions can add keys. */
 typedef struct tn__manifest {
     bool present;
     char name[TN__NAME_BYTES];
-    int32_t kind;     /* TN_KIND_...; -1 if not given */
-    int32_t priority; /* TENON_DEVICE=auto tries the greatest first; plugins
-                       * with 0 or less are opened only by name */
+    int32_t kind;     /* TN_KIND_...; -1 if the manifest does not say */
+    int32_t priority; /* TENON_DEVICE=auto tries plugins in falling priority; a
+                       * plugin with 0 or less is opened only by name */
     char needs[256];  /* names of needed libraries, separated by commas */
     char remedy[256]; /* what to do if a needed library is missing */
 } tn__manifest;
 
-/* Reads a manifest. Returns false with the reason if the file has an error. If
- * there is no file, out->present is false and that is no error. */
+/* Reads a manifest. Returns false with the reason if the file has an error. A
+ * missing file is no error; then out->present is false. */
 bool tn__manifest_read(const char *path, tn__manifest *out, char *reason,
                        size_t reason_room);
 
 typedef struct tn__option {
     struct tn__option *next;
-    char *key, *value; /* never freed, since plugins may keep pointers to
-                        * values */
+    char *key, *value; /* Owned but never freed, since plugins may keep pointers
+                        * to values. */
 } tn__option;
 
 enum { TN__PLUGIN_FOUND, TN__PLUGIN_LOADED, TN__PLUGIN_REFUSED };
 
 typedef struct tn__plugin {
-    char *path;                /* owned */
+    char *path;                /* path of the plugin's file, owned */
     char name[TN__NAME_BYTES]; /* name from the manifest, else from the file
                                 * name */
-    bool name_is_guess;        /* the file was given by its path; its function
-                                * table has the name */
-    bool shadowed;             /* another plugin file with this name was found
-                                * first */
+    bool name_is_guess;        /* true if the plugin was given by its path; its
+                                * function table then has the true name */
+    bool shadowed;             /* true if another file with the same name was
+                                * found first, so this plugin is not used */
     tn__manifest manifest;
     int state;
     char reason[TN__REASON_BYTES]; /* why the plugin was refused */
     char remedy[TN__REASON_BYTES]; /* how to make the plugin usable; "" if not
                                     * known */
     tn_host host;
-    tn_plugin table; /* table of the full size; functions that the plugin lacks
-                      * are NULL */
+    tn_plugin table; /* The plugin's functions. The table has the size of this
+                      * version; functions that the plugin lacks are NULL. */
     _Atomic(tn__option *) options;
 } tn__plugin;
 
-/* This lock guards everything declared below. Public functions take it; the
- * functions declared here expect it to be held. Host calls do not need it, and
- * its holder waits for no other thread. */
+/* Guards the list of plugins and everything declared below. Public functions
+ * take the lock; the functions declared here expect it to be held. Functions of
+ * the host table do not need it. A thread that holds it must not wait for other
+ * threads. */
 extern tn__lock tn__registry_lock;
 
-/* Searches the folders for plugins once; the next call searches again only if
- * memory ran out. */
+/* Searches the folders for plugins on the first call. Later calls do nothing,
+ * unless memory ran out before. */
 tn_status tn__registry_search(void);
 int tn__registry_count(void);
 tn__plugin *tn__registry_at(int i);
-/* Returns the first plugin of that name; NULL if there is none, with no error
- * recorded. */
+/* Returns the first plugin of that name. Returns NULL, with no error recorded,
+ * if there is none. */
 tn__plugin *tn__registry_find(const char *name);
-/* Returns the plugin of that file; NULL if it is not in the list. */
+/* Returns the plugin with that file; NULL if it is not in the list. */
 tn__plugin *tn__registry_find_path(const char *path);
-/* Appends a plugin to the list, which must have fewer than TN__MAX_PLUGINS. */
+/* Appends a plugin to the list. The list must have fewer than
+ * TN__MAX_PLUGINS. */
 void tn__registry_append(tn__plugin *plugin);
-/* Returns the plugin of that file and adds it to the list if necessary; NULL
- * with the error recorded on failure. */
+/* Returns the plugin with that file, and adds it to the list if necessary.
+ * Returns NULL with the error recorded on failure. */
 tn__plugin *tn__registry_add_file(const char *path);
-/* Returns the searched folders as "/a, /b". */
+/* Returns the searched folders as one text, "/a, /b". */
 const char *tn__registry_folders(void);
 
-/* Opens a plugin's file and checks its function table; a later call returns the
- * same result. Returns false with plugin->reason and remedy set if the plugin
- * cannot be used. Records no error. */
+/* Opens a plugin's file and checks its function table. A later call returns the
+ * same result. If the plugin cannot be used, sets plugin->reason and remedy and
+ * returns false. Records no error. */
 bool tn__plugin_load(tn__plugin *plugin);
 
-/* Fills plugin->host. The plugin is number i of the list. */
+/* Fills the table of functions that the core offers to the plugin
+ * (plugin->host). The plugin is number i of the list. */
 void tn__host_fill(tn__plugin *plugin, int i);
 /* Sets an option of a plugin. Returns false with the error recorded on
  * failure. */
 bool tn__option_set(tn__plugin *plugin, const char *key, const char *value);
-/* Returns the value that tn__option_set gave an option; NULL if there is none.
+/* Returns the value that tn__option_set gave an option; NULL if none was set.
  * Does not read the environment. */
 const char *tn__option_value(const tn__plugin *plugin, const char *key);
 
-/* Sets *count to the number of devices of a loaded plugin. `reason` gets the
- * plugin's explanation of a failure, or of a count of 0, which is no failure;
- * or "". Returns false on failure. */
+/* Sets *count to the number of devices of a loaded plugin. Returns false on
+ * failure. `reason` gets the plugin's explanation of a failure, or of a count
+ * of 0, which is no failure; else "". */
 bool tn__plugin_count(tn__plugin *plugin, uint32_t *count, char *reason,
                       size_t room);
 bool tn__plugin_info(tn__plugin *plugin, uint32_t i, tn_device_info *info,
                      char *reason, size_t room);
 
-/* Returns a device and opens it if necessary (device.c); NULL with the reason
- * on failure. */
+/* Returns device `index` of a plugin, and opens it if necessary. Returns NULL
+ * with the reason on failure. */
 tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
                           size_t room);
-/* Set if opening a device failed for lack of memory. The registry's lock guards
- * the flag; the caller resets it. */
+/* Is set to true if a device could not be opened for lack of memory. The caller
+ * resets it. The registry's lock guards it. */
 extern bool tn__device_no_memory;
-/* Returns a device that is already open, else NULL. */
+/* Returns the device if it is already open, else NULL. */
 tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index);
 
 /* One item of a device specification, such as TENON_DEVICE="cuda:0". */
 typedef struct tn__spec {
     char name[PATH_MAX]; /* "auto", a plugin's name, or the absolute path of a
-                          * plugin */
-    int64_t index;       /* -1 if not given */
+                          * plugin's file */
+    int64_t index; /* number of the device within the plugin; -1 if not given */
     char words[64];      /* part of the device's name or uid; "" if not given */
     char options[512];   /* options as "key=value,key=value" */
 } tn__spec;
@@ -135,22 +139,22 @@ typedef struct tn__spec {
  * reason on failure. */
 bool tn__spec_next(const char **text, tn__spec *out, char *reason,
                    size_t room);
-/* Opens the device that a specification selects. Returns NULL with all reasons
- * in *reasons if no device can be opened. */
+/* Opens the first device of a specification that can be opened. Returns NULL,
+ * with why each failed in *reasons, if none can. */
 tn_device *tn__spec_open(const char *specification, tn__text *reasons);
 
-/* What a plugin reports about itself, queried in a child process. */
+/* What a plugin reports about itself when it is queried in a child process. */
 typedef struct tn__probe {
     bool usable;
-    uint32_t count; /* number of devices; info[] has the first of them */
+    uint32_t count; /* number of devices; info[] describes the first 16 */
     tn_device_info info[16];
     char reason[TN__REASON_BYTES]; /* why the plugin is not usable or has no
                                     * device */
     char remedy[TN__REASON_BYTES];
 } tn__probe;
 void tn__plugin_probe(tn__plugin *plugin, tn__probe *out);
-/* Most milliseconds that a probe may take before its process is killed. A test
- * shortens the time. */
+/* Longest time in milliseconds that a query in a child process may take before
+ * the process is killed. A test shortens it. */
 extern int32_t tn__probe_timeout_ms;
 
 /* Returns the name of a device kind: "gpu" for TN_KIND_GPU. */
@@ -162,38 +166,38 @@ struct tn__allocator *tn__allocator_make(tn_device *device);
 struct tn__builds *tn__builds_make(void);
 /* Makes the record of a device's submitted work (launch.c). */
 struct tn__work *tn__work_make(void);
-/* Makes a contiguous copy. If it is from or to host memory, which is the
- * caller's, the copy is complete on return. */
+/* Copies between contiguous ranges of memory. If the copy is from or to host
+ * memory, it is complete on return, because that memory is the caller's. */
 tn_status tn__device_copy_now(tn_device *device, tn_copy_args *copy,
                               const char *what);
-/* Waits for all work of a device and reports failures as those of the call
+/* Waits for all work of a device. Reports a failure as an error of the call
  * `what`. */
 tn_status tn__work_wait(tn_device *device, const char *what);
 /* Waits for all work of a device. A failure is stored, and the next call that
- * waits reports it. */
+ * waits for the device reports it. */
 void tn__work_drain(tn_device *device);
 
-/* Removes from info the dtypes that this version does not know. Returns false
- * with the reason if the storage and compute dtypes contradict each other
- * (dtypes.c). */
+/* Removes the dtypes that this version does not know from the device's
+ * description. Returns false with the reason if the device computes in dtypes
+ * that it cannot store. */
 bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room);
-/* Checks that the device stores and computes in all dtypes of a program.
- * Records and returns TN_ERR_UNSUPPORTED otherwise. */
+/* Checks that the device supports all dtypes that a program stores and computes
+ * in. If not, records and returns TN_ERR_UNSUPPORTED. */
 tn_status tn__device_check_program(const tn_device *device,
                                    const tn_program *program);
 
-/* Sets the extension tables of a new device, except the extensions in
- * TENON_MASK. */
+/* Sets the pointers to the extension tables of a new device. Those of
+ * extensions listed in TENON_MASK are NULL. */
 tn_status tn__extensions_open(tn_device *device);
-/* These functions do the work of tn_device_has_extension and tn_device_mask. */
+/* Implement the public functions tn_device_has_extension and tn_device_mask. */
 bool tn__device_has_extension(const tn_device *device, const char *name);
 tn_status tn__device_mask(tn_device *device, const char *names);
 
-/* Records the error for a failed call of the plugin, unless an error was
- * pending before the call; returns status. */
+/* Records an error for a failed call of the plugin, unless an error was already
+ * pending before the call. Returns the status. */
 tn_status tn__device_fail(tn_device *device, const char *what, tn_status status,
                           bool was_pending);
-/* Logs that an extension declined; returns TN_ERR_UNSUPPORTED. */
+/* Logs that an extension declined the work, and returns TN_ERR_UNSUPPORTED. */
 tn_status tn__extension_declined(tn_device *device, const char *what,
                                  bool was_pending);
 

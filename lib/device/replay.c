@@ -1,7 +1,8 @@
-/* replay.c: replays recorded work. A command makes the same call as the first
- * time, so order, faults and trace entries are the same. If the plugin can
- * capture work ("graph-replay"), consecutive commands without random numbers
- * become one call. */
+/* replay.c: replays recorded work (as torch.cuda.CUDAGraph.replay). Each
+ * command makes the same call of the plugin as when it was recorded, so the
+ * order of work, errors and trace entries are the same. If the plugin can
+ * capture work (extension "graph-replay"), a run of consecutive commands
+ * without random numbers becomes one call. */
 #include <device/command.h>
 
 #include <base/lock.h>
@@ -12,7 +13,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- captured by the device --------------------------------------------- */
+/* ---- segments captured by the device
+ * -------------------------------------- */
 
 /* Submits a command to the plugin. The caller holds the queue's lock. */
 static tn_status submit(tn_device *device, const tn__command *command)
@@ -39,9 +41,10 @@ static bool can_capture(const tn__command *command)
                               tn__work_kinds[command->kind].recorded);
 }
 
-/* Lets the device capture the commands from `first` up to `end` as a segment.
- * Updates the first segment of `instead`, if there is one. Returns false if
- * capturing fails. */
+/* Lets the device capture the commands from `first` up to but not including
+ * `end` as one segment, and appends it to the record. If `instead` has a
+ * segment left, that segment is updated and reused. Returns false if capturing
+ * fails. */
 static bool segment_make(tn__record *record, tn__record *instead,
                          const tn__command *first, const tn__command *end)
 {
@@ -82,7 +85,8 @@ static bool segment_make(tn__record *record, tn__record *instead,
     return true;
 }
 
-/* Whether the device can update the captured segments of `instead`. */
+/* Returns whether the device can update the captured segments of the older
+ * record `instead`. */
 static bool can_update(const tn__record *record, const tn__record *instead)
 {
     const tn_graph_replay_extension *extension = record->extension;
@@ -93,7 +97,7 @@ static bool can_update(const tn__record *record, const tn__record *instead)
            extension->end_into;
 }
 
-/* If capturing fails, no error is recorded, and the commands are submitted one
+/* If capturing fails, records no error; a replay then submits the commands one
  * by one. */
 void tn__record_instantiate(tn__record *record, tn__record *instead)
 {
@@ -102,8 +106,8 @@ void tn__record_instantiate(tn__record *record, tn__record *instead)
     tn__error before;
     tn__error_hide(&before);
     if (captures && can_update(record, instead))
-        tn__work_drain(record->device); /* ensure that no replay of `instead` is
-                                         * running */
+        /* No replay of `instead` may be running while it is updated. */
+        tn__work_drain(record->device);
     else
         instead = NULL;
     for (const tn__command *p = record->first; p && captures;) {
@@ -167,7 +171,7 @@ static tn_status fail_index(const char *what, const tn_fault *fault)
         what, fault->index, fault->extent);
 }
 
-/* Gives a launch or an attention the random numbers of this replay. */
+/* Gives a launch or an attention the seed and call number of this replay. */
 static void draw_again(const tn__record *record, tn__command *command)
 {
     const struct tn__draw *draw = &record->draws[command->draw - 1];
@@ -182,7 +186,7 @@ static void draw_again(const tn__record *record, tn__command *command)
     }
 }
 
-/* Runs one command with the same call as the first time. */
+/* Submits one command, by the same call as when it was recorded. */
 static tn_status command_run(const tn__record *record, tn__command *command)
 {
     tn_device *device = record->device;

@@ -1,5 +1,5 @@
-/* report.c: reports all plugins: which files were found, which plugins can be
- * used, and remedies for the others. */
+/* report.c: lists all plugins for the user: which files were found, which
+ * plugins can be used, and what to do about the others. */
 #include <device/registry.h>
 
 #include <base/lock.h>
@@ -56,7 +56,7 @@ const char *tn_plugin_folders(void)
     return status < 0 ? NULL : tn__registry_folders();
 }
 
-/* The last report of each thread, freed when the thread ends. */
+/* The last report of each thread. It is freed when the thread ends. */
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool key_made;
@@ -100,13 +100,15 @@ const char *tn_load_report(void)
 
 int tn_device_count(const char *name)
 {
-    /* A probe is too large for the stack of some threads. */
+    /* A tn__probe is too large for the stack of some threads, so it is
+     * allocated. */
     tn__error before;
     tn__error_hide(&before);
     tn__probe *probe = tn__alloc(sizeof *probe);
     int count = 0;
     tn__lock_take(&tn__registry_lock);
-    (void)tn__registry_search(); /* on failure, uses the plugins found so far */
+    (void)tn__registry_search(); /* if this fails, the plugins found so far are
+                                  * used */
     if (probe && name) {
         tn__plugin *plugin = *name == '/' ? tn__registry_add_file(name)
                                           : tn__registry_find(name);

@@ -1,15 +1,15 @@
-/* spec.c: parses device specifications (TENON_DEVICE) and opens their devices.
+/* spec.c: parses a device specification (TENON_DEVICE) and opens its device.
  *
  *     specification = item { ";" item }
  *     item          = "auto" | ( name | "/path/tn_x.so" )
  *                     [ ":" ( index | words ) ] { "," key "=" value }
  *
- * `words` selects the first device of that plugin whose name or uid contains
- * the words, ignoring case: "opencl:geforce", "cuda:0000:65:00.0". If a device
- * is not available, a list and `auto` try the next device; other specifications
- * fail. `auto` tries plugins whose manifest has a priority above 0, first GPUs
- * and accelerators, then CPUs. If a device has another kind than its plugin's
- * manifest says (an OpenCL device that is a CPU), `auto` does not try it. */
+ * `words` selects the plugin's first device whose name or uid contains the
+ * words, ignoring case: "opencl:geforce", "cuda:0000:65:00.0". A list of items
+ * opens the first device that is available. `auto` tries the plugins whose
+ * manifest has a priority above 0: first GPUs and accelerators, then CPUs. It
+ * skips a device whose kind differs from the kind in the plugin's manifest,
+ * such as an OpenCL device that is a CPU. */
 #include <device/registry.h>
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static bool wrong(char *reason, size_t room, const char *what,
     return false;
 }
 
-/* Returns the length of the plugin's name in an item. A path may contain colons
- * and commas, but ends with ".so". */
+/* Returns the length of the plugin's name or path at the start of an item. A
+ * path may contain colons and commas, but ends with ".so". */
 static size_t name_length(const char *item, size_t length)
 {
     if (*item == '/')
@@ -38,8 +38,8 @@ static size_t name_length(const char *item, size_t length)
     return i;
 }
 
-/* Parses the index or the words after the colon. Returns false if they are
- * invalid. */
+/* Parses what follows the colon: the index of a device, or words of its name.
+ * Returns false if it is invalid. */
 static bool which_parse(const char *text, size_t length, tn__spec *out)
 {
     if (!length || length >= sizeof out->words)
@@ -103,8 +103,8 @@ bool tn__spec_next(const char **text, tn__spec *out, char *reason,
     return item_parse(item, length, out, reason, room);
 }
 
-/* Sets the options of an item. A device reads them when it is opened, so the
- * options of an open device cannot change. */
+/* Sets the options of an item for its plugin. A device reads options when it is
+ * opened, so this fails if the device is open and an option would change. */
 static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
                           bool is_open, char *reason, size_t room)
 {
@@ -149,8 +149,8 @@ static void names_list(tn__text *out)
                                              : "any folder");
 }
 
-/* Finds the first device that matches the words. Returns false with a list of
- * the devices if none does. */
+/* Finds the plugin's first device whose name or uid contains the words. Returns
+ * false if there is none, with a list of the devices in *reasons. */
 static bool index_find(tn__plugin *plugin, const tn__spec *spec,
                        uint32_t *index, tn__text *reasons)
 {
@@ -222,8 +222,8 @@ static bool is_fast(int32_t kind)
     return kind == TN_KIND_GPU || kind == TN_KIND_ACCELERATOR;
 }
 
-/* Orders plugins for `auto`: GPUs and accelerators before CPUs, then by
- * priority, then by name. */
+/* Compares two plugins for `auto`: GPUs and accelerators come before CPUs, then
+ * greater priorities first, then by name. */
 static int by_preference(const void *left, const void *right)
 {
     const tn__plugin *a = *(tn__plugin *const *)left;
@@ -236,8 +236,8 @@ static int by_preference(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* Opens the plugin's first device that can be opened and has the kind of the
- * manifest. */
+/* Opens the plugin's first device that can be opened and is of the kind that
+ * the manifest says. */
 static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
 {
     uint32_t count;
@@ -298,8 +298,8 @@ static tn_device *open_auto(tn__text *reasons)
 tn_device *tn__spec_open(const char *specification, tn__text *reasons)
 {
     const char *text = specification;
-    /* Parses the whole specification first, so that a typing error is reported
-     * even if the first choice works. */
+    /* Parses the whole specification before opening anything, so that a typing
+     * error in a later item is always reported. */
     do {
         tn__spec spec;
         char reason[TN__REASON_BYTES];

@@ -1,15 +1,15 @@
 /* tally.c: counts the bytes, operations and instructions of device work, for a
  * trace. An operation is one arithmetic instruction of the kernel language on
- * one element, including those of called functions (exp, erf). A multiply-add
- * is two operations. A value that does not change along a dimension is counted
- * once there.
+ * one element. A multiply-add is two operations. The instructions of called
+ * functions (exp, erf) are included. A value that is the same along a dimension
+ * (broadcast) is counted once, not for each index.
  *
- * The number of instructions is relative to values of four bytes. An
- * instruction on wider values counts as two, and a multiply-add as one.
- * Instructions are not counted for matrix products, convolutions and attention,
- * where the number depends on the algorithm. The count is a lower bound: for a
- * loop that ends when all elements are done, only the test of the first
- * iteration counts. */
+ * The number of instructions is in units of one instruction on four-byte
+ * values. An instruction on eight-byte values counts as two, and a multiply-add
+ * as one. Instructions are not counted for matrix products, convolutions and
+ * attention, where the number depends on the algorithm. The count is a lower
+ * bound: for a loop that ends when all elements are done, only the test of the
+ * first iteration is counted. */
 #include <device/tally.h>
 
 #include <base/timeline.h>
@@ -21,8 +21,8 @@ static double bytes_of(uint32_t dtype)
     return (double)tn_dtype_bytes((tn_dtype)dtype);
 }
 
-/* Returns the number of instructions for a value of that type, relative to a
- * value of four bytes. */
+/* Returns the cost of an instruction on values of that type: 2 for eight bytes,
+ * else 1. */
 static double width_of(uint32_t dtype)
 {
     return dtype == TN_F64 || dtype == TN_I64 ? 2 : 1;
@@ -36,8 +36,8 @@ static double product(const int64_t *extent, uint32_t count)
     return n;
 }
 
-/* Returns the number of distinct elements of an operand over an iteration
- * space. Dimensions of stride 0 repeat elements. */
+/* Returns the number of distinct elements that an operand has in the iteration
+ * space. A dimension of stride 0 repeats the same elements. */
 static double elements(const int64_t *extent, const int64_t *stride,
                        uint32_t count)
 {
@@ -56,7 +56,7 @@ static double strided(const tn_strided *x, const int64_t *extent)
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* The counts of one element or of all elements. */
+/* Numbers of operations, instructions and multiplications. */
 typedef struct work {
     double operations, instructions, multiplies;
 } work;
@@ -68,18 +68,18 @@ static void add(work *sum, work more, double times)
     sum->multiplies += times * more.multiplies;
 }
 
-/* A launch whose work is counted. along[i] says where the value of instruction
- * i changes: bit d is set if it changes along dimension d, and LOOPED if it
- * changes between iterations of a loop. Along the other dimensions the value is
- * computed once. Instructions beyond MAX_INS get the dimensions of their
- * level. */
+/* A launch that is being counted. along[i] says along which dimensions the
+ * value of instruction i changes: bit d is set for dimension d, and LOOPED is
+ * set if the value changes between iterations of a loop. Along other dimensions
+ * the value is computed only once. For instructions beyond MAX_INS, their level
+ * (element or row) gives the dimensions. */
 enum { MAX_INS = 2048 };
 #define LOOPED (1u << 31)
 typedef struct counted {
     const tn_program *program;
     const tn_launch *launch;
-    uint32_t rows, all; /* bits of the outer dimensions, and of all
-                         * dimensions */
+    /* Bit sets of dimensions: those across rows, and all. */
+    uint32_t rows, all;
     uint32_t along[MAX_INS];
 } counted;
 
@@ -113,8 +113,8 @@ static uint32_t find_along(const counted *c, const tn_kernel_ins *ins)
     return ins->op == TN_K_REDUCE ? along & c->rows : along;
 }
 
-/* Sets along[] for all instructions. This repeats until nothing changes, since
- * loop-carried values refer to later instructions. */
+/* Sets along[] for all instructions. The pass is repeated until nothing
+ * changes, because the variables of a loop depend on later instructions. */
 static void find_all_along(counted *c)
 {
     uint32_t count =
@@ -130,12 +130,13 @@ static void find_all_along(counted *c)
     }
 }
 
-/* Returns how often an instruction is executed, if it is in a loop with
- * `rounds` iterations. */
+/* Returns how often an instruction is executed in the launch. `rounds` is the
+ * number of iterations of the loop that contains it, or 1. */
 static double times_of(const counted *c, uint32_t number, double rounds)
 {
     const tn_kernel_ins *ins = &c->program->ins[number];
-    /* A reduction processes all elements of its row. */
+    /* A reduction is executed once for each element of its row, although its
+     * result does not change along the row. */
     uint32_t along = ins->op == TN_K_REDUCE
                          ? along_of(c, ins->a) | (c->all & ~c->rows)
                          : along_of(c, number);
@@ -146,13 +147,13 @@ static double times_of(const counted *c, uint32_t number, double rounds)
     return n;
 }
 
-/* Returns the cost of an instruction that is not a call. `in` is the type of
- * its first operand. */
+/* Returns the cost of an instruction that is not a function call. `in` is the
+ * type of its first operand. */
 static work cost(const tn_kernel_ins *ins, uint32_t in)
 {
-    /* PHILOX is the cost of one word of Philox4x32-10, which gives four words
-     * in ten rounds of two products (two halves each) and four exclusive
-     * ors. */
+    /* PHILOX is the cost of one random 32-bit word. Philox4x32-10 makes four
+     * words in ten rounds, each of which has two 64-bit products (four
+     * instructions) and four exclusive ors. */
     enum { PRODUCTS = 10 * 2 * 2 / 4, PHILOX = PRODUCTS + 10 * 4 / 4 };
     double width = width_of(ins->dtype) > width_of(in) ? width_of(ins->dtype)
                                                        : width_of(in);
@@ -182,8 +183,8 @@ static work cost(const tn_kernel_ins *ins, uint32_t in)
     }
 }
 
-/* Returns the number of iterations of a loop, which is its bound if the bound
- * is known, else 1. */
+/* Returns the number of iterations of a loop: its bound if that is a constant
+ * or a parameter of the launch, else 1. */
 static double rounds_of(const counted *c, const tn_kernel_ins *ins,
                         uint32_t loop)
 {
@@ -194,8 +195,9 @@ static double rounds_of(const counted *c, const tn_kernel_ins *ins,
     return n > 0 ? (double)n : 0;
 }
 
-/* Returns the work of the instructions from `first` up to `end`, times
- * `rounds`. In a function, the work is that of one element. */
+/* Returns the total work of the instructions from `first` up to but not
+ * including `end`, times `rounds`. For the body of a function, that is the work
+ * for one element. */
 static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
                    uint32_t end, double rounds)
 {
@@ -206,7 +208,8 @@ static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
             uint32_t last = (uint32_t)ins[i].imm.i, asked = i + 1;
             while (asked < last && ins[asked].op != TN_K_WHILE)
                 asked++;
-            /* All elements may be done before the first iteration ends. */
+            /* A loop with a stop condition may end at its first test, so only
+             * one iteration is counted, up to the test. */
             double more = asked < last ? 1 : rounds_of(c, ins, i);
             add(&sum, sum_of(c, ins, i + 1, asked, rounds * more), 1);
             i = last;
@@ -214,7 +217,7 @@ static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
         }
         work one;
         if (ins[i].op == TN_K_CALL) {
-            /* Functions only call functions with lower numbers, so this
+            /* A function calls only functions with lower numbers, so this
              * recursion ends. */
             const tn_kernel_fn *called = &c->program->fn[ins[i].imm.i];
             one = sum_of(c, called->ins, 0, called->ins_count, 1);
@@ -238,8 +241,8 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
         if (operand->access == TN_OPERAND_OFFSET)
             continue;
         double n = elements(launch->extent, launch->operand[k].stride, ndim);
-        /* The operand is read by index. It is not known which elements are
-         * read, so each point counts one read. */
+        /* The operand is read by index. Which elements are read is not known,
+         * so one read is counted for each point. */
         if (operand->index_count)
             n = operand->level == TN_LEVEL_ROW ? rows : all;
         bytes += n * bytes_of(operand->dtype);
@@ -253,7 +256,7 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
     tn__timeline_count_instructions(sum.instructions, sum.multiplies);
 }
 
-/* ---- the other primitives ------------------------------------------------ */
+/* ---- work other than programs -------------------------------------------- */
 
 void tn__tally_product(tn_device *device, const void *given)
 {
@@ -309,8 +312,8 @@ void tn__tally_scan(tn_device *device, const void *given)
 void tn__tally_sort(tn_device *device, const void *given)
 {
     const tn_sort_args *args = given;
-    /* The number of comparisons depends on the algorithm, so only bytes
-     * count. */
+    /* Only bytes are counted, since the number of comparisons depends on the
+     * algorithm. */
     double rows = args->ndim ? product(args->extent, args->ndim - 1) : 1;
     double kept = rows * (double)args->keep;
     double bytes = strided(&args->in, args->extent);
@@ -354,8 +357,8 @@ void tn__tally_pool(tn_device *device, const void *given)
     tn__timeline_count_instructions(operations * width_of(args->out.dtype), 0);
 }
 
-/* Counts two matrix products over (queries, keys) in the forward pass and five
- * in the backward pass. Masks are ignored. */
+/* Counts the operations of two matrix products of queries x keys in the forward
+ * pass, and of five in the backward pass. Masks are ignored. */
 void tn__tally_attention(tn_device *device, const void *given)
 {
     const tn_attention_args *args = given;
@@ -372,8 +375,8 @@ void tn__tally_attention(tn_device *device, const void *given)
                        (back ? 5 : 2) * pairs * size);
 }
 
-/* Counts the bytes of the matrices, which are read and written. The number of
- * operations depends on the algorithm. */
+/* Counts the bytes of the matrices, each of which is read once and written
+ * once. Operations are not counted, since they depend on the algorithm. */
 void tn__tally_lapack(tn_device *device, const void *given)
 {
     const tn_lapack_args *args = given;

@@ -1,7 +1,7 @@
-/* tally.h: computes how many bytes a plugin's call moves and how many
- * operations it executes, from the call's arguments, for a trace
- * (base/timeline.h). The bytes are those of the operands' elements; an element
- * counts once however often it is read. */
+/* tally.h: computes, for a trace, how many bytes a call of a plugin moves and
+ * how many operations it executes (base/timeline.h). Both follow from the
+ * call's arguments. Each element of an operand counts once, even if the device
+ * reads it several times. */
 #ifndef TN_LIB_DEVICE_TALLY_H
 #define TN_LIB_DEVICE_TALLY_H
 
@@ -9,7 +9,7 @@
 
 void tn__tally_launch(tn_device *device, const tn_program *program,
                       const tn_launch *launch);
-/* `given` is the argument struct of the kind, such as tn_product_args. */
+/* `given` is the argument struct of the call, such as tn_product_args. */
 void tn__tally_product(tn_device *device, const void *given);
 void tn__tally_matmul(tn_device *device, const void *given);
 void tn__tally_scatter(tn_device *device, const void *given);

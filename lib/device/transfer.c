@@ -1,4 +1,5 @@
-/* transfer.c: copies from the host that overlap the device's other work. */
+/* transfer.c: copies from the host to a device that overlap the device's other
+ * work. */
 #include <device/transfer.h>
 
 #include <base/error.h>
@@ -7,7 +8,8 @@
 
 struct tn__transfer {
     tn_device *device;
-    tn_queue *queue;      /* owned; `lock` guards it */
+    tn_queue *queue;      /* separate queue for the copies, owned; `lock` guards
+                           * it */
     tn__lock lock;
 };
 
@@ -15,7 +17,9 @@ tn__transfer *tn__transfer_open(tn_device *device)
 {
     const tn_plugin *plugin = device->plugin;
     if (device->synchronous || !plugin->event_open)
-        return NULL; /* a plugin has all functions for events or none */
+        /* A plugin has either all functions for events or none, so testing one
+         * is enough. */
+        return NULL;
     tn__transfer *transfer = tn__calloc(1, sizeof *transfer);
     tn__error before;
     tn__error_hide(&before);
@@ -32,7 +36,8 @@ tn__transfer *tn__transfer_open(tn_device *device)
     return transfer;
 }
 
-/* Records the error for a failed call of the plugin. */
+/* Turns the failed status of a plugin's call into an error. Does nothing if the
+ * status is TN_OK. */
 static tn_status status_of(const tn__transfer *transfer, tn_status status)
 {
     tn__error error;

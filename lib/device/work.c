@@ -1,11 +1,12 @@
-/* work.c: the table of the kinds of device work (work.h). */
+/* work.c: the table of the kinds of device work (work.h), with the plugin's
+ * function for each kind. */
 #include <device/work.h>
 
 #include <device/tally.h>
 
 #include <stddef.h>
 
-/* Returns the plugin's main table, which has the primitives. */
+/* Returns the plugin's main function table, which contains the primitives. */
 static const void *find_primitive(const tn_device *device)
 {
     return device->plugin;

@@ -1,5 +1,6 @@
-/* work.h: a table of the kinds of device work that are not launches or copies
- * of tensors: primitives, such as the matrix product, and extensions. */
+/* work.h: the kinds of device work other than launches of programs and copies.
+ * A primitive, such as the matrix product, is a function that every plugin has.
+ * An extension, such as convolution, is optional. */
 #ifndef TN_LIB_DEVICE_WORK_H
 #define TN_LIB_DEVICE_WORK_H
 
@@ -16,22 +17,27 @@ enum {
     TN__WORK_ATTENTION,
     TN__WORK_LAPACK,
     TN__WORK_KINDS,
-    TN__WORK_LAUNCH = TN__WORK_KINDS, /* launches and copies have separate
-                                       * functions */
+    /* Launches and copies have functions of their own, so they are not in the
+     * table. */
+    TN__WORK_LAUNCH = TN__WORK_KINDS,
     TN__WORK_COPY
 };
 
-/* args is the argument struct of the kind, such as tn_matmul_args. */
+/* One kind of work. In its functions, args is the argument struct of the kind,
+ * such as tn_matmul_args. */
 typedef struct tn__work_kind {
-    const char *extension; /* name of the extension; NULL for a primitive */
-    size_t bytes, tag;     /* size of args, and offset of the tag in args */
-    /* Returns the device's implementation, which is passed to `run`; NULL if
-     * the device has none. */
+    const char *extension; /* name of the extension that contains it; NULL for a
+                            * primitive */
+    size_t bytes, tag;     /* size of the argument struct, and offset of its
+                            * field `tag`, in bytes */
+    /* Returns the device's function table for this kind, which is then passed
+     * to `run`. Returns NULL if the device has none. */
     const void *(*find)(const tn_device *device);
     tn_status (*run)(tn_device *device, const void *found, void *args);
     void (*tally)(tn_device *device, const void *args);
-    bool declines; /* the plugin may decline the work; primitives then do it */
-    bool recorded; /* the device can capture the work in a replay */
+    bool declines; /* true if the plugin may decline the work; other operators
+                    * then do it */
+    bool recorded; /* true if the device can capture the work in a graph */
 } tn__work_kind;
 extern const tn__work_kind tn__work_kinds[TN__WORK_KINDS];
 

@@ -1,8 +1,9 @@
 /* allocator.c: the caching allocator of a device (as PyTorch's
  * CUDACachingAllocator).
  *
- * The work of a device is in order on one queue. So a freed block can be reused
- * at once, since work that still uses the block comes earlier on that queue. */
+ * All work of a device runs in order on one queue. So a freed block can be
+ * reused at once: work that still uses the block runs before any work that is
+ * submitted later. */
 #include <device/memory/allocator.h>
 
 #include <base/lock.h>
@@ -34,8 +35,8 @@ struct tn__allocator *tn__allocator_make(tn_device *device)
     return a;
 }
 
-/* Records TN_ERR_MEMORY with the bytes requested, in use and cached, the
- * largest holders and the limit. */
+/* Records TN_ERR_MEMORY. The message has the bytes requested, in use and
+ * cached, the operators that hold most memory, and the limit. */
 static void fail_out_of_memory(tn__allocator *a, uint64_t asked)
 {
     char text[5][TN__BYTES_TEXT], end[160] = "", holders[400];
@@ -77,8 +78,8 @@ tn__block *tn__block_alloc(tn_device *device, uint64_t bytes)
     if (TN__LIKELY(bytes <= TN__SMALL_MAX && a->small_shift)) {
         block = tn__small_alloc(a, bytes);
     } else {
-        /* If this fails, it is tried again after releasing the blocks that this
-         * thread caches. */
+        /* If this allocation fails, the free small blocks that this thread
+         * caches are released and the allocation is tried again. */
         tn__lock_take(&a->lock);
         block = tn__large_alloc(a, bytes ? bytes : 1);
         if (block)

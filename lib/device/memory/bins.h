@@ -1,7 +1,7 @@
-/* bins.h: keeps free blocks above 1 KiB in bins by size, four bins for each
- * power of two. A bit map of the non-empty bins makes the search short. The
- * caller holds the allocator's lock. Only the files of this folder include
- * it. */
+/* bins.h: lists of free blocks above 1 KiB, called bins. A bin has the blocks
+ * of one size range; each power of two is divided into four ranges. A bit map
+ * of the non-empty bins makes the search fast. The caller holds the allocator's
+ * lock. Only the files of this folder include this header. */
 #ifndef TN_LIB_DEVICE_BINS_H
 #define TN_LIB_DEVICE_BINS_H
 
@@ -39,7 +39,8 @@ static inline void tn__bin_remove(tn__allocator *a, tn__block *block)
     block->next = block->previous = NULL;
 }
 
-/* Returns the first non-empty bin from i on; TN__BINS if there is none. */
+/* Returns the number of the first non-empty bin from bin i on; TN__BINS if
+ * there is none. */
 static inline int tn__bin_next(const tn__allocator *a, int sort, int i)
 {
     for (; i < TN__BINS; i = (i / 64 + 1) * 64) {

@@ -37,7 +37,7 @@ int64_t tn__bytes_parse(const char *text)
     return (int64_t)(number << shift);
 }
 
-/* Formats a size as "4.00 GiB". */
+/* Writes a size as text, such as "4.00 GiB". */
 const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes)
 {
     static const char unit[] = "KMGTPE";

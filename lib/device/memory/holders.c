@@ -1,14 +1,15 @@
-/* holders.c: finds which operators and modules hold the memory, for
- * out-of-memory errors. Used blocks above 1 KiB are counted by the operator and
- * module that allocated them (their origin). */
+/* holders.c: finds which operators and modules hold most memory, for
+ * out-of-memory errors. The origin of a block is the operator and module that
+ * allocated it. The used blocks above 1 KiB are added up by origin. */
 #include <device/memory/allocator.h>
 
 #include <stdio.h>
 #include <string.h>
 #include <tenon/error.h>
 
-/* ORIGINS is the most origins that are counted. Further ones are ignored, so
- * that no memory is needed. SHOWN is the number of origins in the message. */
+/* ORIGINS is the largest number of different origins that are added up. Further
+ * origins are ignored, so that nothing is allocated when memory has run out.
+ * SHOWN is the number of origins in the message. */
 enum { ORIGINS = 64, SHOWN = 3 };
 
 typedef struct origin {
@@ -62,7 +63,8 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room)
             path && *path ? " in " : "", path ? path : "",
             (long long)best->count);
         if (length < 0 || (size_t)length >= room - used) {
-            text[used] = 0; /* the text does not fit and is omitted */
+            text[used] = 0; /* the text does not fit, so the origin is left
+                             * out */
             return;
         }
         used += (size_t)length;

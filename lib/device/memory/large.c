@@ -13,9 +13,9 @@
 
 #define MIB (1024u * 1024u)
 
-/* Sizes of slabs and their limits are PyTorch's (CUDACachingAllocator).
- * Requests up to 1 MiB share slabs of 2 MiB, requests up to 10 MiB share slabs
- * of 20 MiB, and larger requests have separate slabs. */
+/* Sizes of slabs in bytes, the same as PyTorch's (CUDACachingAllocator).
+ * Requests up to 1 MiB share slabs of 2 MiB. Requests up to 10 MiB share slabs
+ * of 20 MiB. Each larger request gets a slab of its own. */
 #define MEDIUM_MAX (1u * MIB)
 #define MEDIUM_SLAB (2u * MIB)
 #define SHARED_MAX (10u * MIB)
@@ -28,8 +28,8 @@ static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
     return (bytes + a->large_unit - 1) / a->large_unit * a->large_unit;
 }
 
-/* Makes the record of a block. Returns NULL with no error recorded if memory
- * runs out, since the caller records a better error or can do without the
+/* Makes the record of a block. Returns NULL if memory runs out, but records no
+ * error: the caller either records a better one or can do without the
  * record. */
 static tn__block *record_make(tn__slab *slab, tn_device *device,
                               uint64_t offset, uint64_t bytes)
@@ -62,8 +62,8 @@ static tn__block *slab_whole(tn__allocator *a, int sort, uint64_t bytes)
     return slab->first;
 }
 
-/* Makes a slab for a request, of the usual size. If that fails, the slab is as
- * small as possible. */
+/* Allocates a slab for a request. Tries the usual size of slab first, then just
+ * the size of the request. */
 static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
 {
     uint64_t usual = sort == TN__SLAB_MEDIUM ? MEDIUM_SLAB
@@ -74,8 +74,9 @@ static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
     return block || usual == bytes ? block : slab_whole(a, sort, bytes);
 }
 
-/* Splits a block after `bytes`. If there is no memory for a second record, the
- * block stays whole. */
+/* Splits a block after `bytes`, and makes the rest a free block. The block
+ * stays whole if the rest would be too small, or if there is no memory for the
+ * record of the rest. */
 static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
 {
     if (block->bytes - bytes < a->large_unit)
@@ -107,7 +108,7 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
         tn__slabs_trim(a);
         block = slab_for(a, sort, bytes);
     }
-    /* As a last resort, uses a slab of the other sort. */
+    /* As a last resort, uses a free block of a slab of the other size. */
     if (!block)
         block = tn__bin_best(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
                                                    : TN__SLAB_LARGE, bytes);
@@ -123,7 +124,8 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
     return block;
 }
 
-/* Joins `right` to `left`. Both are free and in no bin. */
+/* Joins two adjacent free blocks, neither of which is in a bin. The record of
+ * `right` is freed. */
 static void join(tn__block *left, tn__block *right)
 {
     left->bytes += right->bytes;

@@ -1,9 +1,9 @@
-/* slab.c: allocates and releases slabs, the large pieces of memory that the
- * plugin allocates.
+/* slab.c: allocates and releases slabs, the large pieces of memory that a
+ * device's plugin allocates.
  *
- * An allocation by the device takes microseconds on a CPU; CUDA may wait for
- * all the device's work. So slabs have megabytes, and free slabs are cached
- * until another size needs their memory. */
+ * An allocation by a plugin is slow: it takes microseconds on a CPU, and CUDA
+ * may wait until all the device's work is done. So a slab has megabytes, and a
+ * free slab is kept for reuse until memory of another size is needed. */
 #include <device/memory/bins.h>
 
 #include <base/memory.h>
@@ -84,7 +84,8 @@ void tn__slab_free(tn__allocator *a, tn__slab *slab)
     tn__free(slab);
 }
 
-/* Removes the blocks of unused small slabs from the allocator's free lists. */
+/* Removes the blocks of slabs that are completely free from the allocator's
+ * lists of free small blocks. */
 static void forget_small(tn__allocator *a)
 {
     for (int class = 0; class < (int)TN__SMALL_CLASSES; class++) {
@@ -100,7 +101,8 @@ static void forget_small(tn__allocator *a)
 
 void tn__slabs_trim(tn__allocator *a)
 {
-    /* The device may still use memory that the host has freed. */
+    /* Waits for the device, which may still use memory that the host has
+     * freed. */
     tn__work_drain(a->device);
     forget_small(a);
     tn__slab *next;

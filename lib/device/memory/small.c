@@ -1,9 +1,10 @@
-/* small.c: allocates blocks up to 1 KiB, from free lists by size.
+/* small.c: allocates blocks up to 1 KiB, from lists of free blocks of one size.
  *
- * Most memory is in large blocks, but most calls of the allocator are for small
- * blocks, so these calls take no lock. Each thread has free lists for each
- * device, which exchange blocks with the allocator's lists in batches. A freed
- * block goes to a list of the thread that frees it. */
+ * Most calls of the allocator are for small blocks, so they take no lock. Each
+ * thread has a cache for each device: lists of free blocks that no other thread
+ * uses. A cache that is empty or full exchanges a batch of blocks with the
+ * allocator's lists, under the lock. A freed block goes to the cache of the
+ * thread that frees it. */
 #include <device/memory/allocator.h>
 
 #include <base/memory.h>
@@ -17,7 +18,7 @@
 #define CACHE_MAX (2 * TN__BATCH) /* most free blocks of one size in a thread's
                                    * cache */
 
-/* The caches of a thread, one for each open device. */
+/* All caches of a thread: one for each open device. */
 typedef struct tn__small_caches {
     tn__cache *cache[TN__MAX_DEVICES];
 } tn__small_caches;
@@ -28,13 +29,14 @@ static bool key_made;
 
 static void add(_Atomic int64_t *counter, int64_t n)
 {
-    /* There is one writer, so no locked instruction is needed. */
+    /* Only this thread writes the counter, so no atomic read-modify-write
+     * instruction is needed. */
     int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + n, memory_order_relaxed);
 }
 
-/* Moves up to `count` blocks of a size from the cache to the allocator's
- * list. */
+/* Moves up to `count` free blocks of one size from the thread's cache to the
+ * allocator's list. */
 static void give_back(tn__allocator *a, tn__cache *cache, int class, int count)
 {
     while (count-- > 0 && cache->head[class]) {
@@ -78,8 +80,8 @@ static void key_make(void)
     key_made = !pthread_key_create(&key, set_free);
 }
 
-/* Returns this thread's cache of the device, which is made on first use; NULL
- * with TN_ERR_MEMORY recorded on failure. */
+/* Returns this thread's cache for the device, which is made on first use. On
+ * failure, records TN_ERR_MEMORY and returns NULL. */
 static tn__cache *cache_make(tn__allocator *a)
 {
     pthread_once(&key_once, key_make);
@@ -113,7 +115,8 @@ static inline tn__cache *cache_get(const tn__allocator *a)
     return TN__LIKELY(tn__me.small != NULL) ? tn__me.small->cache[a->device->id] : NULL;
 }
 
-/* Cuts a batch of blocks of one size from a small slab. */
+/* Cuts TN__BATCH blocks of one size from a small slab and adds them to the
+ * allocator's list. Returns false if memory runs out. */
 static bool carve(tn__allocator *a, int class)
 {
     uint64_t bytes = (uint64_t)(class + 1) * a->small_unit;
@@ -124,7 +127,8 @@ static bool carve(tn__allocator *a, int class)
             tn__slabs_trim(a);
             slab = tn__slab_make(a, TN__SLAB_SMALL, SLAB_BYTES);
         }
-        /* If memory is short, makes a slab for this batch only. */
+        /* If memory is short, allocates a slab that is just large enough for
+         * this batch. */
         if (!slab)
             slab = tn__slab_make(a, TN__SLAB_SMALL, bytes * TN__BATCH);
         if (!slab)
@@ -199,8 +203,8 @@ void tn__small_free(tn__allocator *a, tn__block *block)
     int class = (int)((block->bytes - 1) >> a->small_shift);
     tn__cache *cache = cache_get(a);
     if (TN__UNLIKELY(!cache)) {
-        /* A thread that only frees blocks gets no cache, since making a cache
-         * can fail. */
+        /* This thread has only freed blocks so far, and has no cache. Making
+         * one could fail, so the block goes to the allocator's list. */
         tn__lock_take(&a->lock);
         block->next = a->small[class];
         a->small[class] = block;
