@@ -1,12 +1,13 @@
-/* check.c: records errors for arguments that are no live object of the expected
- * kind. */
+/* check.c: checks that a pointer argument is a live object of the expected
+ * kind, and records an error that says what it is instead. */
 #include <base/error.h>
 #include <base/state.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the article of a kind, for "a tensor" and "an optimizer". */
+/* Returns the article for a kind of object: "a" for "tensor", "an" for
+ * "optimizer". */
 static const char *article(const char *kind)
 {
     return strchr("aeiou", kind[0]) ? "an" : "a";
@@ -24,8 +25,8 @@ bool tn_object_check_kind(const void *object, const char *kind,
     const tn__object *o = object;
     if (o && kind && (uintptr_t)o % _Alignof(tn__object) == 0 &&
         o->mark == TN__OBJECT_MARK) {
-        /* Equal strings usually have one address, since the linker merges
-         * them. */
+        /* Compares addresses first: the linker usually merges equal string
+         * literals, so equal names usually have the same address. */
         if (o->type->name == kind || strcmp(kind_of(o, o->type), kind) == 0)
             return true;
     }
@@ -63,12 +64,13 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
         return false;
     }
     if ((uintptr_t)object % 2 != 0)
-        kind = "scope"; /* a scope's handle is an odd number */
+        kind = "scope"; /* the handle of a scope is an odd number, not an
+                         * address */
     else if ((uintptr_t)object % _Alignof(tn__object) == 0) {
         gone = object->mark == TN__OBJECT_DEAD;
         if (gone && object->type == &tn__class_dead)
             kind = kind_of(object, object->was);
-        else if (gone) /* the object is being destroyed */
+        else if (gone) /* the object's destructor is running now */
             kind = wanted ? wanted : "object";
         else if (object->mark == TN__OBJECT_MARK)
             kind = kind_of(object, object->type);

@@ -11,9 +11,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-/* Frees the thread's memory when it ends. Destructors of other folders that run
- * after this one may record errors and so allocate again; pthreads then calls
- * this again. */
+/* Frees the thread's memory when the thread ends. Destructors of
+ * thread-specific data that run later may record an error and so allocate
+ * again. Then pthreads calls this function once more. */
 static void all_free(void *context)
 {
     (void)context;

@@ -21,78 +21,86 @@ struct tn__error_storage;
 struct tn__ranges;
 struct tn__state;
 
-/* Modes of operator calls. A worker thread uses the modes of the thread for
- * which it works. */
+/* Modes that affect operator calls. A worker thread takes over the modes of the
+ * thread for which it works. */
 typedef struct tn__modes {
-    bool not_recording; /* set by tn_grad_mode_set(false) */
-    bool anomaly; /* set by tn_anomaly_set(true): backward checks gradients for
-                   * NaN */
-    bool watched; /* forward checks the outputs of each operator */
-    uint8_t autocast;   /* dtype of autocast; 0 if off */
+    bool not_recording; /* true after tn_grad_mode_set(false), as in
+                         * torch.no_grad */
+    bool anomaly; /* true after tn_anomaly_set(true): the backward pass checks
+                   * gradients for NaN */
+    bool watched; /* true if the outputs of each operator are checked in the
+                   * forward pass */
+    uint8_t autocast;   /* dtype of autocast; 0 if autocast is off */
 } tn__modes;
 
 typedef struct tn__context {
     tn__modes modes;
-    struct tn__location location; /* operator and module that run now */
-    struct tn_device *device; /* current device; NULL if not chosen yet */
+    struct tn__location location; /* operator and module that are running */
+    struct tn_device *device; /* current device; NULL if none was chosen yet */
 
-    tn_status pending;               /* code of the pending error; TN_OK if
-                                      * none */
-    struct tn__error_storage *error; /* owned; text and facts of the pending
-                                      * error */
+    tn_status pending; /* code of the pending error; TN_OK if no error is
+                        * pending */
+    struct tn__error_storage *error; /* text and data of the pending error,
+                                      * owned; NULL until the first error */
 
-    int handler_muted; /* if above 0, the error handler is not called
+    int handler_muted; /* while above 0, the error handler is not called
                         * (error.h) */
     int lock_count;    /* number of locks that the thread holds (lock.c) */
-    int cancel_holds;  /* number of reasons for which the thread cannot be
-                        * cancelled */
-    int cancel_state;  /* cancel state before the first of these reasons */
-    struct tn__state *state; /* owned; scopes and free lists (state.h) */
-    /* Objects to destroy after the object that is being destroyed
-     * (object.c). */
+    int cancel_holds;  /* number of open calls of tn__cancel_hold; while above
+                        * 0, the thread cannot be cancelled */
+    int cancel_state;  /* the thread's cancel state before the first
+                        * tn__cancel_hold */
+    struct tn__state *state; /* scopes and free lists of the thread, owned
+                              * (state.h) */
+    /* List of objects that will be destroyed when the destructor that is
+     * running now has returned (object.c). */
     struct tn__object *waiting;
     bool destroying;
-    bool in_job;      /* true while the thread runs a part of a
+    bool in_job;      /* true while the thread runs an iteration of a
                        * tn__parallel_for */
-    bool typing;      /* this thread holds the lock of
+    bool typing;      /* true if this thread holds the lock of
                        * kernel/math/math_functions.c */
-    bool captures;    /* a backward pass returns the gradients of given tensors
+    bool captures;    /* true while a backward pass returns the gradients of
+                       * given tensors instead of accumulating them
                        * (autograd/backward_walk.c) */
-    int native_depth; /* number of C operators that are running
-                       * (ops/engine/call.c) */
+    int native_depth; /* number of operators written in C that are running in
+                       * this thread (ops/engine/call.c) */
     int hooks_running;
-    int range_depth;  /* number of open ranges (trace.c) */
-    struct tn__ranges *ranges; /* owned; the open ranges that a trace shows */
-    struct {          /* the cause recorded for objects freed now
-                       * (lifetime.c) */
+    int range_depth;  /* number of ranges that the program has opened
+                       * (trace.c) */
+    struct tn__ranges *ranges; /* the open ranges that a trace shows, owned */
+    /* Why objects that this thread frees now are freed (lifetime.c). */
+    struct {
         int cause;
         uint64_t scope;
         const void *opener;
         const tn_path *opened_in;
     } release;
-    int timeline_number; /* number of this thread in a trace; 0 if none yet */
-    tn__tally tally;     /* device work of this thread while a trace ran */
+    int timeline_number; /* number of this thread in the trace; 0 if it has none
+                          * yet */
+    tn__tally tally;     /* device work that this thread submitted while a trace
+                          * ran */
 
-    struct {             /* state of the random generator
-                          * (ops/random/random.c) */
+    /* State of the random number generator (ops/random/random.c). */
+    struct {
         uint64_t seed, call;
         bool started;
     } random;
-    struct tn__record *recording;         /* recording that this thread makes
-                                           * (device/recorder.c) */
-    struct tn__small_caches *small;       /* owned; caches of small blocks
-                                           * (device/memory/small.c) */
-    struct tn__run *recompute;            /* the checkpointed call being
-                                           * recomputed
-                                           * (autograd/recompute.c) */
-    const struct tn__node_set *walk_asked; /* autograd/walk.c */
+    struct tn__record *recording; /* recording that this thread is making
+                                   * (device/recorder.c) */
+    struct tn__small_caches *small; /* caches of small memory blocks, owned
+                                     * (device/memory/small.c) */
+    struct tn__run *recompute; /* checkpointed call whose forward pass is being
+                                * repeated (autograd/recompute.c) */
+    const struct tn__node_set *walk_asked; /* used by autograd/walk.c */
 } tn__context;
 
 extern TN__HOT_TLS tn__context tn__me;
 
-/* Allocates zeroed memory for this thread and stores its address in *slot. When
- * the thread ends, the memory is freed and *slot set to NULL. Returns NULL with
- * no error recorded if memory runs out. */
+/* Allocates zeroed memory that belongs to this thread and stores its address in
+ * *slot, which is a pointer in tn__me. When the thread ends, the memory is
+ * freed and the pointer is set to NULL. Returns NULL with no error recorded if
+ * memory runs out. */
 void *tn__context_alloc(void *slot, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* dtype.c: returns names, sizes and promotion of the dtypes, and the
+/* dtype.c: names, sizes and type promotion of the dtypes, and the library's
  * version. */
 #include <tenon/base.h>
 
@@ -40,7 +40,7 @@ const char *tn_dtype_name(tn_dtype dtype)
     return is_dtype(dtype) ? table[dtype].name : "none";
 }
 
-/* PyTorch's other names of dtypes, such as "float" and "half". */
+/* Further names that PyTorch has for dtypes, such as "float" and "half". */
 static const struct {
     const char *name;
     tn_dtype dtype;
@@ -77,9 +77,10 @@ static bool is_float8(tn_dtype dtype)
     return dtype == TN_F8E4M3 || dtype == TN_F8E5M2;
 }
 
-/* Promotes as torch.promote_types: bool, then integers, then floats; within a
- * kind the wider. In the two special cases neither type can represent the
- * other. */
+/* Returns the result type of two dtypes, as torch.promote_types. A float wins
+ * over an integer, and an integer over bool. Of two floats or two integers the
+ * wider wins. Of two with the same size (f16 and bf16, u8 and i8) neither can
+ * represent the other, so the result is a wider type. */
 tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
 {
     if (!is_dtype(a) || !is_dtype(b))
@@ -96,6 +97,6 @@ tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
     size_t na = table[a].bytes, nb = table[b].bytes;
     if (na != nb)
         return na > nb ? a : b;
-    return fa ? TN_F32 : TN_I16; /* f16 with bf16 gives f32, u8 with i8 gives
+    return fa ? TN_F32 : TN_I16; /* f16 with bf16 gives f32; u8 with i8 gives
                                   * i16 */
 }

@@ -1,9 +1,9 @@
 /* error.c: the pending error of each thread, as text and as data.
  *
- * A thread allocates storage for text and data at its first error and keeps the
- * storage. If allocation fails, only the code is recorded. The text does not
- * contain the module path, since code that rewords an error would otherwise
- * repeat it. */
+ * A thread allocates storage for the text and the data at its first error, and
+ * keeps it for later errors. If the allocation fails, only the error code is
+ * recorded. The path of the module is stored apart from the text, because code
+ * that rewords an error would otherwise repeat the path. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/plain.h>
@@ -16,15 +16,16 @@
 struct tn__error_storage {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
-    /* The fields below hold results of tn_error and tn_error_info. */
-    char message[TN__ERROR_BYTES + 512]; /* module path and words */
+    /* The fields below are what tn_error and tn_error_info return. */
+    char message[TN__ERROR_BYTES + 512]; /* module path followed by `words` */
     tn_error_details details;
     tn_error_tensor tensor[TN_ERROR_TENSORS];
     const tn_error_tensor *list[TN_ERROR_TENSORS];
     char who[64], argument[sizeof((tn__error_mark *)0)->name];
 };
 
-/* Returns the text of an error for which there was no storage. */
+/* Returns the text of an error for which no storage could be allocated: a
+ * sentence for its code. */
 static const char *plain_words(void)
 {
     switch (tn__me.pending) {
@@ -79,8 +80,8 @@ const char *tn__error_words(void)
     return !tn__me.pending ? "" : tn__me.error ? tn__me.error->words : plain_words();
 }
 
-/* Replaces line breaks, since texts may quote user input and a message must be
- * one line. */
+/* Replaces line breaks by blanks. A message must be one line, but the text may
+ * quote user input. */
 static void one_line(char *text)
 {
     for (; *text; text++)
@@ -88,12 +89,13 @@ static void one_line(char *text)
             *text = ' ';
 }
 
-/* These bytes replace "{", "}", the ":" within marks, and the "!" of "{!" while
- * a text is printed. */
+/* While a text is printed, these bytes stand for the characters that delimit
+ * argument names in a format (tn__fail): OPEN for "{", CLOSE for "}", SHOWN for
+ * the ":" in between, and FAULT for the "!" after "{". */
 enum { OPEN = 1, CLOSE, SHOWN, FAULT };
 
-/* Whether this brace begins a mark. In "{.dim = 1}" and "{...}", which are
- * quoted C, it does not. */
+/* Returns whether this brace begins the name of an argument, as in "{input}". A
+ * brace of quoted C code, as in "{.dim = 1}" or "{...}", does not. */
 static bool is_mark(const char *brace)
 {
     const char *c = brace + 1 + (brace[1] == '!');
@@ -102,9 +104,9 @@ static bool is_mark(const char *brace)
     return named && c[strcspn(c, "}{=,")] == '}';
 }
 
-/* Copies the format, with these bytes instead of the braces of marks. Returns
- * the number of marks. Returns 0 also if the format does not fit; the library's
- * own formats always fit. */
+/* Copies the format, with the bytes OPEN to FAULT in place of the braces around
+ * argument names. Returns how many names are marked. Returns 0 also if the copy
+ * does not fit into `out`; the library's own formats always fit. */
 static int mark_format(char *out, size_t room, const char *format)
 {
     int count = 0;
@@ -130,8 +132,9 @@ static int mark_format(char *out, size_t room, const char *format)
     return count;
 }
 
-/* Reads the mark that begins at `text`, after its OPEN, and writes its visible
- * part to *to. Returns the end of the mark. */
+/* Reads one marked argument name that begins after an OPEN byte at `text`.
+ * Stores it in *mark and writes the visible part to *to. Returns the end of the
+ * marked name. */
 static const char *read_mark(const char *text, char **to, const char *words,
                              tn__error_mark *mark)
 {
@@ -158,9 +161,10 @@ static const char *read_mark(const char *text, char **to, const char *words,
     return *text ? text + 1 : text;
 }
 
-/* Extracts the marks from words. `expected` is the number of marks in the
- * format. If words has more, a printed value contains such bytes, and nothing
- * is treated as a mark. */
+/* Removes the bytes OPEN to FAULT from `words` and stores the marked argument
+ * names in `facts`. `expected` is the number of names marked in the format. If
+ * `words` has more OPEN bytes, a printed value contained such a byte. Then the
+ * bytes are removed but no names are stored. */
 static void take_marks(char *words, tn__error_facts *facts, int expected)
 {
     int found = 0;
@@ -183,8 +187,8 @@ static void take_marks(char *words, tn__error_facts *facts, int expected)
     *to = 0;
 }
 
-/* Returns the length of the function's name that begins a text of this format;
- * 0 if there is none. */
+/* Returns the length of the function's name with which the printed text will
+ * begin ("function: problem"); 0 if it will not begin with a name. */
 static int name_length(const char *format, va_list args)
 {
     int n = 0;
@@ -199,8 +203,9 @@ static int name_length(const char *format, va_list args)
     return format[n] == ':' && format[n + 1] == ' ' ? n : 0;
 }
 
-/* Prints an error's text into words and finds the function's name, and the
- * marks if with_marks. */
+/* Prints an error's text into `words` and stores the length of the function's
+ * name in `facts`. If with_marks is set, stores the marked argument names
+ * too. */
 static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
                         bool with_marks, const char *format, va_list args)
 {
@@ -244,7 +249,8 @@ static tn_status record(tn_status code, bool with_marks, const char *format,
     return code;
 }
 
-/* Calls the error handler for the pending error, at most once. */
+/* Calls the error handler for the pending error, unless it was called for this
+ * error before. */
 static void report(void)
 {
     if (!tn__me.pending || !tn__handler_is_active())
@@ -358,8 +364,8 @@ bool tn__error_is_from(const char *name)
            memcmp(tn__me.error->words, name, length) == 0;
 }
 
-/* Replaces `length` bytes at `at` with text, and moves later marks with their
- * text. */
+/* Replaces `length` bytes of the pending error's text, from byte `at` on, by
+ * `text`. The positions of the marked names behind them are moved too. */
 static void replace(int at, int length, const char *text)
 {
     int more = (int)strlen(text), whole = (int)strlen(tn__me.error->words);
@@ -388,8 +394,9 @@ void tn__error_prefix(const char *format, ...)
     tn__plain_vprint(front, sizeof front - 2, format, args);
     va_end(args);
     one_line(front);
-    const char *end = strstr(front, ": "); /* the name ends at the first ": ",
-                                            * as in "recompute: when ..." */
+    /* The function's name ends at the first ": ", as in "recompute: when
+     * ...". */
+    const char *end = strstr(front, ": ");
     tn__me.error->facts.who = (int)(end ? (size_t)(end - front) : strlen(front));
     strcat(front, ": ");
     replace(0, 0, front);
@@ -440,7 +447,8 @@ void tn__error_reword(const char *format, ...)
     memcpy(tn__me.error->words, words, sizeof words);
 }
 
-/* ---- save and restore ---------------------------------------------------- */
+/* ---- saving and restoring the pending error
+ * ------------------------------- */
 
 void tn__error_take(tn__error *out)
 {
@@ -508,7 +516,7 @@ static void show_tensor(int i)
     tn__me.error->list[i] = to;
 }
 
-/* Returns the details of an error without storage. */
+/* Returns the details of an error for which no storage could be allocated. */
 static const tn_error_details *plain_details(void)
 {
     static const tn_error_details details[] = {
@@ -533,7 +541,8 @@ const tn_error_details *tn_error_info(void)
         return plain_details();
     const tn__error_facts *facts = &tn__me.error->facts;
     const tn__error_mark *mark = tn__error_argument();
-    bool own = !facts->op && mark; /* the function is not an operator */
+    bool own = !facts->op && mark; /* true if the failed function is not an
+                                    * operator */
     if (own) {
         snprintf(tn__me.error->who, sizeof tn__me.error->who, "%.*s", facts->who,
                  tn__me.error->words);

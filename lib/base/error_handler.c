@@ -1,11 +1,13 @@
-/* error_handler.c: calls the program's error handler where an error arises. */
+/* error_handler.c: calls the program's error handler (tn_error_handler_set) at
+ * the place where an error arises. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/lock.h>
 
 #include <stdatomic.h>
 
-static tn__lock lock = TN__LOCK_INIT; /* guards handler and handler_context */
+static tn__lock lock = TN__LOCK_INIT; /* guards `handler` and
+                                       * `handler_context` */
 static tn_error_handler handler;
 static void *handler_context;
 static atomic_bool is_set;
@@ -43,7 +45,8 @@ void tn__handler_call(tn_status code, const char *message)
     tn__lock_give(&lock);
     if (!call)
         return;
-    tn__me.handler_muted++; /* errors within the handler are not reported */
+    tn__me.handler_muted++; /* errors within the handler must not call the
+                             * handler again */
     call(code, message, context);
     tn__me.handler_muted--;
 }

@@ -1,8 +1,9 @@
-/* fpu.h: sets the standard floating-point state, in which results are
- * bit-exact: round to nearest, subnormals kept, no traps. Executors set it on
- * every thread that they use and restore the caller's state afterwards. The
- * caller's state can differ: a program linked with -ffast-math, or a host
- * language, may have set flush-to-zero. */
+/* fpu.h: sets the floating-point state in which results are bit-exact: round to
+ * nearest, keep subnormal numbers, do not trap. A function that computes on the
+ * cpu sets this state on every thread it uses and restores the caller's state
+ * afterwards. The caller's state can differ: a program linked with -ffast-math,
+ * or the interpreter of another language, may flush subnormal numbers to
+ * zero. */
 #ifndef TN_LIB_BASE_FPU_H
 #define TN_LIB_BASE_FPU_H
 
@@ -24,7 +25,7 @@ static inline tn__fpu_state tn__fpu_read(void)
 #endif
 }
 
-/* Whether this is the standard state, apart from the exception flags. */
+/* Returns whether this is the bit-exact state. Ignores the exception flags. */
 static inline int tn__fpu_is_plain(tn__fpu_state state)
 {
 #if defined(__x86_64__)
@@ -45,21 +46,21 @@ static inline void tn__fpu_restore(tn__fpu_state state)
 #endif
 }
 
-/* Sets the standard state. Returns the previous state, for tn__fpu_restore. */
+/* Sets the bit-exact state. Returns the previous state, for tn__fpu_restore. */
 static inline tn__fpu_state tn__fpu_set(void)
 {
     tn__fpu_state before = tn__fpu_read();
 #if defined(__x86_64__)
-    tn__fpu_restore(0x1f80); /* all exceptions are masked, DAZ and FTZ are
-                              * off */
+    tn__fpu_restore(0x1f80); /* mask all exceptions, and turn DAZ and FTZ off */
 #else
     tn__fpu_restore(0);
 #endif
     return before;
 }
 
-/* Rounds x to float in the standard state, whatever state the caller has set.
- * volatile keeps the conversion between the two changes of state. */
+/* Rounds x to float, to nearest, whatever rounding mode the caller has set.
+ * `volatile` keeps the compiler from moving the conversion out from between the
+ * two changes of state. */
 static inline float tn__fpu_single(double x)
 {
     volatile double from = x;

@@ -1,6 +1,7 @@
-/* hash.h: a 128-bit hash, fed one 64-bit word at a time, with the mixing of
- * MurmurHash3_x64_128 (A. Appleby, public domain). The hash of the same words
- * is the same on every machine, because it names files of compiled programs. */
+/* hash.h: a 128-bit hash of a sequence of 64-bit words, which are added one at
+ * a time. It mixes them as MurmurHash3_x64_128 (A. Appleby, public domain). The
+ * same words give the same hash on every machine, because the hash names the
+ * files of compiled programs. */
 #ifndef TN_LIB_BASE_HASH_H
 #define TN_LIB_BASE_HASH_H
 
@@ -39,7 +40,7 @@ static inline void tn__hash_finish(uint64_t h[2])
     h[1] += h[0];
 }
 
-/* Adds bytes and their number to the hash. */
+/* Adds bytes to the hash, followed by their number. */
 static inline void tn__hash_bytes(uint64_t h[2], const void *data,
                                   size_t bytes)
 {

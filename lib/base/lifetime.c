@@ -1,9 +1,9 @@
-/* lifetime.c: records the origin and the end of each object, for
- * TENON_DEBUG=scopes.
+/* lifetime.c: records where each object was made and why it was freed, if
+ * TENON_DEBUG=scopes is set.
  *
- * If a program uses an object after its scope was closed, the error should name
- * the object and the scope. With this switch on, the memory of a dead object is
- * not reused, and a hash table by address has a record of each object. That is
+ * An error about an object that was used after its scope was closed can then
+ * name the object and the scope. For that, the memory of freed objects is not
+ * reused, and a hash table from addresses to records has every object. That is
  * slow and takes much memory, so it is off by default. */
 #include <base/error.h>
 #include <base/context.h>
@@ -16,13 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most dead objects that are held. With tensors and their records this is some
- * 100 MB. */
+/* Largest number of freed objects whose memory is not reused. With their
+ * records, that many tensors take about 100 MB. */
 #define DEAD_MAX 262144
 #define BUCKETS 65536
 
 typedef struct lifetime {
-    struct lifetime *next; /* next record of the same bucket */
+    struct lifetime *next; /* next record in the same bucket of the hash
+                            * table */
     const tn__object *object;
     const char *made_by; /* operator that made the object; NULL if not known */
     const tn_path *made_in;
@@ -43,7 +44,8 @@ static bool limit_logged;
 /* ---- the switch --------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool chosen; /* true if tn_debug_set was called */
+static bool chosen; /* true if the program called tn_debug_set, so the
+                     * environment is not read */
 
 static tn_status choose(const char *names)
 {
@@ -90,7 +92,7 @@ tn_status tn_debug_set(const char *names)
     return status;
 }
 
-/* ---- records ------------------------------------------------------------ */
+/* ---- records of objects -------------------------------------------------- */
 
 static lifetime **slot_of(const tn__object *object)
 {
@@ -101,8 +103,8 @@ static lifetime **slot_of(const tn__object *object)
     return at;
 }
 
-/* Returns the object's record, which is made if there is none; NULL if memory
- * runs out. */
+/* Returns the record of an object, which is made if there is none. Returns NULL
+ * if memory runs out. */
 static lifetime *record_of(const tn__object *object)
 {
     lifetime **at = slot_of(object);
@@ -115,8 +117,9 @@ void tn__lifetime_begin(const tn__object *object)
 {
     tn__lock_take(&lock);
     lifetime *record = object->type->origin ? NULL : record_of(object);
-    if (record) { /* the record may be that of an earlier object at this
-                   * address */
+    /* The record may belong to an earlier object at this address, so it is
+     * overwritten. */
+    if (record) {
         record->made_by = tn__outermost_op();
         record->made_in = tn__me.location.path;
     }
@@ -179,7 +182,7 @@ void tn__lifetime_end(tn__object *object)
         tn__quarantine_free(oldest);
 }
 
-/* ---- as text ------------------------------------------------------------ */
+/* ---- messages ------------------------------------------------------------ */
 
 static void describe_scope(const lifetime *record, tn__text *text)
 {

@@ -1,8 +1,9 @@
-/* location.c: the running operator, and the paths of modules.
+/* location.c: the running operator, and the paths of modules
+ * ("encoder.layers.0").
  *
- * A path is interned: it is allocated once, with its text, and never freed,
- * since tensors and errors that refer to it may outlive the model. There are as
- * many paths as distinct module paths in the program. */
+ * Each path is stored once and never freed, since tensors and errors may refer
+ * to it after the model was freed. A program has only as many paths as it has
+ * different modules, so this takes little memory. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/state.h>
@@ -19,9 +20,9 @@ const char *tn__outermost_op(void)
 
 struct tn_path {
     const tn_path *outer;
-    tn_path *next; /* next path of the same bucket */
-    size_t name;   /* index in text at which the module's own name begins */
-    char text[];   /* the whole path, with the outer modules */
+    tn_path *next; /* next path in the same bucket of the hash table */
+    size_t name;   /* where the module's own name begins in `text` */
+    char text[];   /* the whole path, such as "encoder.layers.0" */
 };
 
 #define BUCKETS 1024
@@ -40,7 +41,8 @@ static tn_path *make(const tn_path *outer, const char *name)
 {
     size_t before = outer ? strlen(outer->text) + 1 : 0;
     size_t length = strlen(name) + 1;
-    /* The path is not counted as live, since it is never freed. */
+    /* Allocates memory that leak tests do not count, since a path is never
+     * freed. */
     tn_path *path = tn__memory_take(sizeof *path + before + length, false);
     if (!path)
         return NULL;

@@ -8,8 +8,8 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn__lock *list;
-static atomic_bool forking; /* true while a fork runs; threads that hold no lock
-                             * then wait to take one */
+static atomic_bool forking; /* True while a fork runs. A thread that holds no
+                             * lock then waits before it takes one. */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void pause_shortly(void)
@@ -17,9 +17,10 @@ static void pause_shortly(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-/* Takes all locks that the calling thread does not hold. Returns false and
- * takes none if one is held by another thread. The locks have no global order,
- * so this must not block while it holds one. */
+/* Takes all locks of the list that the calling thread does not hold. If another
+ * thread holds one, takes none and returns false. Waiting for that lock while
+ * holding others could deadlock, since locks are not always taken in the same
+ * order. */
 static bool take_all(void)
 {
     for (tn__lock *l = list; l; l = l->next) {
@@ -107,10 +108,11 @@ void tn__cancel_release(void)
         pthread_setcancelstate(tn__me.cancel_state, &(int){0});
 }
 
-/* Prepares to take a lock. During a fork a thread waits here, with two
- * exceptions. A thread that holds a lock does not wait, since the fork waits
- * for it. A thread that runs a job does not wait, since a thread that holds a
- * lock may wait for the job. */
+/* Called before a thread takes a lock. During a fork, the thread waits here
+ * until the fork is done. Two kinds of thread must not wait, because the fork
+ * waits for them. One is a thread that holds a lock. The other is a thread that
+ * runs an iteration of a tn__parallel_for: a thread that holds a lock may be
+ * waiting for that iteration. */
 static void enter(tn__lock *lock)
 {
     if (TN__UNLIKELY(!atomic_load_explicit(&lock->listed,

@@ -13,15 +13,16 @@
 
 typedef struct tn__lock {
     pthread_mutex_t mutex;
-    _Atomic(const void *) owner; /* &tn__me of the thread that holds the lock */
+    _Atomic(const void *) owner; /* the address of tn__me of the thread that
+                                  * holds the lock; NULL if none does */
     atomic_bool listed;
-    struct tn__lock *next, *previous; /* list of all locks that were ever
-                                       * taken */
+    struct tn__lock *next, *previous; /* list of all locks that were ever taken,
+                                       * for fork() */
 } tn__lock;
 
 #define TN__LOCK_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER}
 void tn__lock_init(tn__lock *lock);
-/* Destroys a lock that no thread holds. */
+/* Destroys a lock, which no thread may hold. */
 void tn__lock_destroy(tn__lock *lock);
 
 void tn__lock_take(tn__lock *lock);
@@ -30,9 +31,10 @@ void tn__lock_give(tn__lock *lock);
 /* Releases the lock, waits for the condition, and takes the lock again. */
 void tn__lock_wait(tn__lock *lock, pthread_cond_t *condition);
 
-/* Disables cancellation of this thread until the matching release. The calls
- * may nest. They are for code that owns memory or files and makes system calls,
- * which are cancellation points. */
+/* tn__cancel_hold disables cancellation of this thread (pthread_cancel) until
+ * the matching tn__cancel_release. The calls may nest. They are for code that
+ * owns memory or files and makes system calls, at which a thread can be
+ * cancelled. */
 void tn__cancel_hold(void);
 void tn__cancel_release(void);
 

@@ -1,5 +1,5 @@
-/* log.c: writes the log, to stderr (TENON_LOG) or to the program's own
- * function. */
+/* log.c: writes the log, either to stderr (TENON_LOG) or by a function of the
+ * program (tn_log_set). */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/plain.h>
@@ -12,14 +12,15 @@
 
 typedef void log_function(int level, const char *line, void *context);
 
-/* This lock guards target and target_context, which must match. */
+/* Guards target and target_context, which are changed together. */
 static tn__lock target_lock = TN__LOCK_INIT;
 static log_function *target;
 static void *target_context;
 
-static _Atomic int level_now; /* lines of at most this level are written */
+static _Atomic int level_now; /* log level: only lines of at most this level are
+                               * written */
 static pthread_once_t level_once = PTHREAD_ONCE_INIT;
-static int level_env = -1; /* value of TENON_LOG; -1 if not set */
+static int level_env = -1; /* value of TENON_LOG; -1 if it is not set */
 
 static void level_read(void)
 {
@@ -27,7 +28,7 @@ static void level_read(void)
     if (text) {
         char *end;
         long value = strtol(text, &end, 10);
-        /* a value that is no number, such as TENON_LOG=yes, means level 2 */
+        /* a value that is not a number, such as TENON_LOG=yes, means level 2 */
         level_env = end == text || *end ? 2
                     : value < 0         ? 0
                     : value > 3         ? 3

@@ -1,8 +1,9 @@
-/* memory.c: allocates memory, counts blocks, and records an error on failure.
+/* memory.c: allocates memory, counts the live blocks, and records an error if
+ * memory runs out.
  *
- * Pooled objects (object_pool.c) count as allocations too, so that tests which
- * make the n-th allocation fail do not depend on the contents of the free
- * lists. */
+ * Objects taken from a pool (object_pool.c) are counted as allocations too,
+ * even if they come from a free list. Otherwise tests that make the n-th
+ * allocation fail would depend on what is in the free lists. */
 #include <base/memory.h>
 #include <base/error.h>
 #include <base/state.h>
@@ -98,7 +99,8 @@ bool tn__grow(void *items_pointer, size_t *room, size_t count,
         return true;
     size_t wanted = count < 4 ? 8 : count * 2, bytes;
     void *items;
-    /* items_pointer is a T **, not a void **, so it is copied as bytes. */
+    /* items_pointer is the address of a pointer of any type, not of a void *.
+     * So the pointer is copied as bytes. */
     memcpy(&items, items_pointer, sizeof items);
     if (__builtin_mul_overflow(wanted, item_bytes, &bytes)) {
         out_of_memory(SIZE_MAX);

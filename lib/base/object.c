@@ -1,9 +1,10 @@
 /* object.c: destroys reference-counted objects.
  *
- * A destroyed object drops the objects that it holds, which may be destroyed in
- * turn. A chain of a million nodes must not need a million stack frames. So
- * only the outermost destroy runs at once; the other objects wait in a list of
- * the thread. */
+ * A destructor drops the references that its object holds, which may bring
+ * other objects to a count of 0. If their destructors ran at once, a chain of a
+ * million autograd nodes would need a million stack frames. So these objects
+ * are put in a list, and are destroyed when the outermost destructor has
+ * returned. */
 #include <base/object.h>
 #include <base/context.h>
 
@@ -41,8 +42,9 @@ void tn__unref(void *pointer)
     tn__object *object = pointer;
     if (!object)
         return;
-    /* The last holder needs no locked instruction, since no other thread can
-     * change the count. */
+    /* If the count is 1, this thread has the only reference and no other thread
+     * can change the count. So no atomic read-modify-write instruction is
+     * needed. */
     if (atomic_load_explicit(&object->references, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&object->references, 1,
                                   memory_order_acq_rel) == 1)

@@ -1,13 +1,14 @@
-/* object_pool.c: pools of small blocks, with free lists for each thread.
+/* object_pool.c: pools of small blocks of one size. Each thread has a free list
+ * for each pool.
  *
- * Each block is allocated by malloc separately, so a thread that ends can free
- * all blocks in its lists. If one thread allocates what another thread frees,
- * the second thread's list would grow without bound, so lists have a maximum
+ * malloc allocates each block separately, so a thread that ends can free the
+ * blocks in its lists. If one thread takes blocks and another gives them back,
+ * the second thread's list would grow without bound. So a list has a maximum
  * length.
  *
- * Blocks are reused last in, first out, while they are in the cache. The memory
- * of objects, which callers may still point to, is reused first in, first
- * out. */
+ * An ordinary block is reused last in, first out, while it is still in the
+ * processor's cache. The memory of an object is reused first in, first out,
+ * because the program may still have a pointer to the freed object. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <base/error.h>
@@ -17,11 +18,12 @@
 
 #include <stdlib.h>
 
-#define LIST_MAX 4096 /* most free blocks of one pool in a thread */
+#define LIST_MAX 4096 /* most free blocks in a list */
 
 static tn__lock register_lock = TN__LOCK_INIT;
-static int pool_count = 1; /* pools are numbered from 1; 0 is a pool not
-                            * registered */
+/* Number of the next pool. Pools are numbered from 1; a pool with number 0 was
+ * not used yet. */
+static int pool_count = 1;
 
 static void pool_register(tn__pool *pool)
 {
@@ -35,7 +37,8 @@ static void pool_register(tn__pool *pool)
 
 static void count(_Atomic int64_t *counter)
 {
-    /* There is one writer, so no locked instruction is needed. */
+    /* Only this thread writes the counter, so no atomic read-modify-write
+     * instruction is needed. */
     int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + 1, memory_order_relaxed);
 }
@@ -70,8 +73,9 @@ void *tn__pool_take_object(tn__pool *pool)
             tn__object *object = dead->head;
             dead->head = object->next_dead;
             dead->count--;
-            /* The next object was freed 64 objects ago, so it may have left the
-             * cache. It is prefetched for the next take. */
+            /* The object that will be taken next was freed at least 64 objects
+             * ago, so it may no longer be in the processor's cache. Prefetch it
+             * now. */
             __builtin_prefetch(dead->head, 1);
             __builtin_prefetch((char *)dead->head + 64, 1);
             __builtin_prefetch((char *)dead->head + 192, 1);
@@ -91,7 +95,8 @@ void tn__pool_give_object(tn__pool *pool, void *pointer)
     object->was = object->type;
     object->type = &tn__class_dead;
     if (TN__UNLIKELY(!state || !index || tn__lifetimes_are_traced())) {
-        /* A thread that only frees gets no state. */
+        /* A thread that has only freed blocks so far has no state. None is made
+         * here, because that could fail. */
         tn__state_pool_count(0, 1);
         tn__quarantine_orphan(object);
         TN__HIDE(object + 1, pool->bytes - sizeof *object);
@@ -104,7 +109,7 @@ void tn__pool_give_object(tn__pool *pool, void *pointer)
         tn__quarantine_free(tn__quarantine_pop(&state->by_pool[index]));
 }
 
-/* ---- other blocks ------------------------------------------------------- */
+/* ---- blocks that are not objects ----------------------------------------- */
 
 #ifdef TN_PLAIN_ALLOC
 
@@ -150,7 +155,8 @@ void tn__pool_give(tn__pool *pool, void *block)
         return;
     tn__state *state = tn__me.state;
     if (TN__UNLIKELY(!state)) {
-        /* A thread that only frees gets no state. */
+        /* A thread that has only freed blocks so far has no state. None is made
+         * here, because that could fail. */
         tn__state_pool_count(0, 1);
         free(block);
         return;

@@ -1,13 +1,14 @@
-/* openblas.c: loads OpenBLAS, with the best kernels for the processor.
+/* openblas.c: loads OpenBLAS so that it uses the best kernels for the
+ * processor.
  *
- * An OpenBLAS that does not know the processor falls back to kernels of 2004.
- * The OpenBLAS of Debian 12 (0.3.21) runs its SSE3 kernels ("Prescott") on an
- * Emerald Rapids Xeon, which take 3 to 4 times as long as its AVX-512 kernels.
- * OpenBLAS reads the name of its kernels from the environment once, when it is
- * loaded. So this file asks OpenBLAS for the name of the kernels in use. If the
- * processor supports better kernels, the library is loaded again with their
- * name in the environment. If the user has set OPENBLAS_CORETYPE, that name is
- * kept. */
+ * An OpenBLAS that does not recognise the processor uses kernels for processors
+ * of 2004. For example, version 0.3.21 (Debian 12) runs its SSE3 kernels
+ * ("Prescott") on an Emerald Rapids Xeon, where they take 3 to 4 times as long
+ * as its AVX-512 kernels. OpenBLAS chooses its kernels when it is loaded, and
+ * the environment variable OPENBLAS_CORETYPE overrides the choice. So this file
+ * loads OpenBLAS and asks which kernels it uses. If the processor supports
+ * better ones, the file sets that variable and loads OpenBLAS again. A value
+ * that the user has set is not changed. */
 #include <base/error.h>
 #include <base/openblas.h>
 #include <base/platform.h>
@@ -26,8 +27,8 @@ static bool find(void *library, const char *name, void *function_pointer)
     return symbol != NULL;
 }
 
-/* Returns the name of the kernels that OpenBLAS should use instead of `taken`;
- * NULL if those are the best. */
+/* Returns the name of better kernels than `taken` that the processor supports;
+ * NULL if there are none. */
 static const char *better_kernels(const char *taken)
 {
     /* OpenBLAS's names of x86-64 kernels that do not use AVX2. */
@@ -47,12 +48,11 @@ static const char *better_kernels(const char *taken)
     return there >= TN__AVX512 ? "SkylakeX" : "Haswell";
 }
 
-/* Loads the library again with other kernels. The environment is the only way
- * to choose the kernels. Another thread may call getenv meanwhile. glibc does
- * not move the initial environment array, but it moves an array that the
- * program has extended (before 2.41 the other thread may then read freed
- * memory). A program with such threads should set OPENBLAS_CORETYPE itself
- * before it starts. */
+/* Loads the library again with other kernels, whose name can only be passed in
+ * the environment. This is not safe if another thread calls getenv at the same
+ * time and the program has added variables: before glibc 2.41, that thread may
+ * read freed memory. A program with such threads should start with
+ * OPENBLAS_CORETYPE set. */
 static void *open_again(void *library, const char *taken, const char *kernels)
 {
     tn__log(2, "OpenBLAS took its %s kernels for this processor: loaded again "

@@ -1,12 +1,13 @@
-/* options.c: finds which options (optional arguments) a call sets, and checks
- * them.
+/* options.c: finds out which options (optional arguments) a call sets, and
+ * checks their values.
  *
- * A macro passes the options of a call as the text in the source, such as ".dim
- * = 1, .keepdim = true". Options that are not in the text have their defaults,
- * so zero is a value like any other. Commas within brackets and quotes are part
- * of a value. Parsing takes some nanoseconds per character, so results are
- * cached. The cache compares the text and the type, not addresses, since
- * another text may have the same address after a library was unloaded. */
+ * A macro passes the options of a call as a string of their source text, such
+ * as ".dim = 1, .keepdim = true", besides the struct with the values. An option
+ * that is not in the text has its default, so an option can be set to 0. A
+ * comma within brackets or quotes is part of a value. Parsing takes some
+ * nanoseconds per character, so the result is cached. The cache compares the
+ * characters of the text, not its address: after a library was unloaded,
+ * another text may be at the same address. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/options.h>
@@ -19,7 +20,7 @@
 
 /* ---- messages ----------------------------------------------------------- */
 
-/* Most characters of quoted text in a message. */
+/* Texts that a message quotes are cut off after this many characters. */
 enum { SHOWN = 60 };
 
 static int shown_length(size_t length)
@@ -84,8 +85,8 @@ static const char *skip_blank(const char *s)
     return s;
 }
 
-/* Returns the end of an option, which is the next comma outside brackets and
- * quotes, or the end of the text. */
+/* Returns the end of the option that begins at s: the next comma outside
+ * brackets and quotes, or the end of the text. */
 static const char *piece_end(const char *s)
 {
     int depth = 0;
@@ -111,15 +112,16 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* The options found so far in a text. Bit i stands for option i. In `given` it
- * is set if the option is set wholly or in part; in `counted`, if the count of
- * a list is set; in `parts`, if a part of the option is set. */
+/* The options that a text sets. In all three fields bit i stands for option i.
+ * `given`: the option, or a part of it, is set. `parts`: a part of the option
+ * is set, as in ".dims.dim[0] = 1". `counted`: the count of an option that is a
+ * list is set. */
 typedef struct reading {
     uint64_t given, counted, parts;
 } reading;
 
-/* Returns the end of the rest of a designator, such as ".dim[0]" of
- * ".dims.dim[0]". */
+/* Skips the rest of a designator, such as ".dim[0]" in ".dims.dim[0]". Returns
+ * its end. */
 static const char *skip_part(const char *at, const char *end)
 {
     while (*at == '.' || *at == '[') {
@@ -135,8 +137,9 @@ static const char *skip_part(const char *at, const char *end)
     return at;
 }
 
-/* Parses ".name = value", or ".name.part = value" and ".name[0] = value", which
- * set a part of an option. Returns false with an error for other text. */
+/* Parses one option: ".name = value", or ".name.part = value" and ".name[0] =
+ * value", which set only a part of the option. Records an error and returns
+ * false for anything else. */
 static bool read_piece(const tn_options_type *type, const char *s,
                        const char *end, reading *to)
 {
@@ -172,7 +175,8 @@ static bool read_piece(const tn_options_type *type, const char *s,
     return true;
 }
 
-/* Finds the options that a text sets. Bit i stands for option i. */
+/* Finds the options that a text sets. Bit i of *given is set if option i is
+ * set, and bit i of *parts if only a part of it is. */
 static bool read_text(const tn_options_type *type, const char *text,
                       uint64_t *given, uint64_t *parts)
 {
@@ -196,16 +200,18 @@ static bool read_text(const tn_options_type *type, const char *text,
 
 /* ---- cache -------------------------------------------------------------- */
 
-/* The parsed form of a text, an entry of a hash table. Entries are written once
- * and never removed, so threads read them without a lock. If all entries where
- * a text may be stored are occupied, the text is parsed each time. */
+/* An entry of the cache, which is a hash table: a text and the options that it
+ * sets. Entries are written once and never removed, so threads read them
+ * without a lock. A text can be stored in TRIES entries of the table; if all of
+ * them are occupied, the text is parsed at each call. */
 typedef struct known_text {
     const tn_options_type *type;
     uint64_t given;  /* bit i is set if the text sets option i */
     uint64_t parts;  /* bit i is set if the text sets a part of option i */
-    uint32_t end;    /* end of the last of these options in the struct, in
-                      * bytes */
-    bool has_checks; /* true if one of these options is not TN_OPTION_PLAIN */
+    uint32_t end;    /* end of the last of the set options in the struct of
+                      * options, in bytes */
+    bool has_checks; /* true if one of the set options has to be checked (its
+                      * kind is not TN_OPTION_PLAIN) */
     char text[];
 } known_text;
 
@@ -254,8 +260,8 @@ static void remember(const known_text *new, const char *text)
     }
 }
 
-/* Parses a text that is not cached. Returns false with an error if it is
- * invalid. */
+/* Parses a text that is not in the cache. Records an error and returns false if
+ * it is invalid. */
 static bool read_new(const tn_options_type *type, const char *text,
                      known_text *new)
 {
@@ -281,18 +287,20 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
     const tn_option *o = &type->option[i];
     const char *at = (const char *)own + o->offset;
     const char *fallback = (const char *)type->defaults + o->offset;
-    if (o->kind == TN_OPTION_LIST) /* a list has padding, so no memcmp */
+    if (o->kind == TN_OPTION_LIST) /* a list has padding bytes, so memcmp cannot
+                                    * compare it */
         return ((const tn_dims_list *)(const void *)at)->count < 0;
     if (memcmp(at, fallback, o->bytes) == 0)
         return true;
-    if (o->kind == TN_OPTION_STRING) { /* the text may be equal at another
-                                        * address */
+    /* Two equal texts may have different addresses. */
+    if (o->kind == TN_OPTION_STRING) {
         const char *a, *b;
         memcpy(&a, at, sizeof a);
         memcpy(&b, fallback, sizeof b);
         return a && b && strcmp(a, b) == 0;
     }
-    if (o->kind == TN_OPTION_NUMBER) { /* -0 equals 0 */
+    /* -0 must compare equal to 0. */
+    if (o->kind == TN_OPTION_NUMBER) {
         double a, b;
         memcpy(&a, at, sizeof a);
         memcpy(&b, fallback, sizeof b);
@@ -301,8 +309,8 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
     return false;
 }
 
-/* Whether option i is the list form of the option before it, as `dims` is of
- * `dim`. */
+/* Returns whether option i is the list variant of the option before it, as
+ * `dims` is of `dim`. */
 static bool is_list_of_last(const tn_options_type *type, int i)
 {
     if (!i || type->option[i].kind != TN_OPTION_LIST)
@@ -312,8 +320,8 @@ static bool is_list_of_last(const tn_options_type *type, int i)
     return strncmp(one, all, length) == 0 && strcmp(all + length, "s") == 0;
 }
 
-/* Whether option i is the rule form of option `other`, as `padding_rule` is of
- * `padding` and `paddings`. */
+/* Returns whether option i is the rule variant of option `other`, as
+ * `padding_rule` is of `padding` and `paddings`. */
 static bool is_rule_of(const tn_options_type *type, int i, int other)
 {
     const char *rule = type->option[i].name, *name = type->option[other].name;
@@ -347,8 +355,9 @@ static bool check_string(const tn_options_type *type, int i, const void *own,
     return true;
 }
 
-/* Refuses a list that was given as a bare number (C) or bare brace (C++), which
- * would initialise the list's count. */
+/* Records an error for a list that was given as a plain number in C, or as a
+ * plain brace list in C++. Either would set the list's count, not its
+ * elements. */
 static bool refuse_bare(const tn_options_type *type, int i)
 {
     const char *name = type->option[i].name;
@@ -377,13 +386,13 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
     if (list->count >= 0 && list->dim[TN_MAX_NDIM] != TN_DIMS_MARK &&
         !(parts >> i & 1))
         return refuse_bare(type, i);
-    /* Names are compared last because that takes longest. */
+    /* The names are compared last because that takes longest. */
     return list->count < 0 || i == 0 || !(given >> (i - 1) & 1) ||
            is_default(type, i - 1, own) || !is_list_of_last(type, i) ||
            refuse_both(type, i - 1, i);
 }
 
-/* Checks that an option is "none" only if that is its default. */
+/* Checks that an option is not "none", unless that is its default. */
 static bool check_none(const tn_options_type *type, int i, const void *own)
 {
     const tn_option *o = &type->option[i];
@@ -404,10 +413,10 @@ static bool check_none(const tn_options_type *type, int i, const void *own)
     return false;
 }
 
-/* Checks the values: required strings are not NULL, "none" is allowed, and no
- * two options set the same thing. `given` has the options in the text, or all
- * options for a whole struct. `parts` has the lists of which the text sets the
- * count and numbers. */
+/* Checks the values of options: a required string is not NULL, "none" is given
+ * only where it is allowed, and no two options set the same thing. Bit i of
+ * `given` is set if option i is to be checked. Bit i of `parts` is set if the
+ * program wrote the fields of list i itself. */
 static bool check_values(const tn_options_type *type, const void *own,
                          uint64_t given, uint64_t parts)
 {
@@ -424,7 +433,8 @@ static bool check_values(const tn_options_type *type, const void *own,
     return true;
 }
 
-/* Copies the members in `given` from theirs to own. */
+/* Copies the options whose bits are set in `given` from the struct `theirs` to
+ * the struct `own`. */
 static void copy_given(const tn_options_type *type, char *own,
                        const char *theirs, uint64_t given)
 {
@@ -442,8 +452,8 @@ static void copy_given(const tn_options_type *type, char *own,
     }
 }
 
-/* Returns the members that are completely within the first `bytes` bytes. Bit i
- * stands for option i. */
+/* Returns the options that lie completely within the first `bytes` bytes of the
+ * struct. Bit i stands for option i. */
 static uint64_t within(const tn_options_type *type, size_t bytes)
 {
     uint64_t given = 0;
@@ -453,8 +463,8 @@ static uint64_t within(const tn_options_type *type, size_t bytes)
     return given;
 }
 
-/* Resolves options that were passed as a whole struct, which sets all of its
- * members. */
+/* Completes options that were passed as a struct without a text. All options in
+ * the struct count as set. */
 static const void *resolve_whole(const tn_options_type *type,
                                  const tn__options_head *head, void *room)
 {
@@ -517,7 +527,7 @@ tn_status tn_options_take(const tn_options_type *type, void *own,
     return TN_OK;
 }
 
-/* ---- options that need others ------------------------------------------- */
+/* ---- options that only have an effect together with others --------------- */
 
 tn_status tn__options_refuse_need(const char *call, const tn_option_need *need)
 {
@@ -548,10 +558,11 @@ tn_status tn_options_check_needs(const tn_options_type *type, const void *own,
     return TN_OK;
 }
 
-/* ---- by name ------------------------------------------------------------ */
+/* ---- finding a struct of options by its name ----------------------------- */
 
-/* The section of the program that TN_OPTIONS_LISTED fills. The symbols are
- * weak, since a test program may have no such section. */
+/* Start and end of the section of the program in which TN_OPTIONS_LISTED puts
+ * pointers to option types. The symbols are weak, since a test program may have
+ * no such section. */
 extern const tn_options_type *const __start_tn_options[]
     __attribute__((weak, visibility("hidden")));
 extern const tn_options_type *const __stop_tn_options[]

@@ -7,15 +7,16 @@
 
 #include <tenon/options.h>
 
-/* Every struct of options begins with these members. */
+/* Every struct of options begins with these members: the source text of the
+ * options that the call sets, and the size of the struct. */
 typedef struct tn__options_head {
     const char *given;
     size_t size;
 } tn__options_head;
 
-/* Returns the complete options of a call. The result is the defaults, the
- * caller's struct, or `room`, which is filled from these two. Returns NULL with
- * an error if the options are invalid. */
+/* Returns all options of a call, with defaults for those not set. The result is
+ * the struct of defaults, the caller's struct, or `room`, into which the two
+ * are merged. Records an error and returns NULL if the options are invalid. */
 const void *tn__options_resolve(const tn_options_type *type,
                                 const void *options, void *room);
 static inline const void *tn__options_of(const tn_options_type *type,
@@ -27,8 +28,8 @@ static inline const void *tn__options_of(const tn_options_type *type,
     return tn__options_resolve(type, options, room);
 }
 
-/* Records the error of tn_options_check_needs for options that are not in a
- * struct. */
+/* Records the error that tn_options_check_needs records, for options that are
+ * not in a struct. */
 tn_status tn__options_refuse_need(const char *call, const tn_option_need *need);
 
 #endif

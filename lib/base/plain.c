@@ -1,4 +1,5 @@
-/* plain.c: prints and parses numbers in the C locale, rounded to nearest. */
+/* plain.c: prints and parses numbers in the C locale and rounds to nearest,
+ * whatever the program has set. */
 #include <base/plain.h>
 
 #include <fenv.h>
@@ -15,8 +16,9 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* The thread's own settings, to be restored. On x86 the C library may read the
- * rounding mode of the x87 or of the SSE unit, so both are set. */
+/* The locale and rounding mode of the calling thread, which are restored
+ * afterwards. On x86 the C library may use the rounding mode of the x87 unit or
+ * of the SSE unit, so both are set. */
 typedef struct modes {
     locale_t locale;
     int rounding;

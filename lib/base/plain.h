@@ -1,4 +1,4 @@
-/* plain.h: prints and parses numbers in the C locale, rounded to nearest,
+/* plain.h: prints and parses numbers in the C locale and rounds to nearest,
  * whatever locale and rounding mode the program has set. */
 #ifndef TN_LIB_BASE_PLAIN_H
 #define TN_LIB_BASE_PLAIN_H
@@ -8,12 +8,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* As snprintf and vsnprintf. */
+/* Work as snprintf and vsnprintf. */
 int tn__plain_print(char *out, size_t room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int tn__plain_vprint(char *out, size_t room, const char *format, va_list args);
 
-/* As strtod and strtof. */
+/* Work as strtod and strtof. */
 double tn__read_double(const char *text, char **end);
 float tn__read_float(const char *text, char **end);
 

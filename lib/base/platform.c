@@ -47,7 +47,8 @@ void tn__code_place(const void *address, char *text, size_t room)
     if (!address || !dladdr(address, &info) || !info.dli_fname)
         return;
     const char *slash = strrchr(info.dli_fname, '/');
-    /* A return address is after the call, so 1 is subtracted. */
+    /* A return address is behind the call instruction, so 1 is subtracted to
+     * get an address within it. */
     snprintf(text, room, "%s+0x%zx", slash ? slash + 1 : info.dli_fname,
              (size_t)((const char *)address - (const char *)info.dli_fbase) -
                  1);
@@ -71,18 +72,19 @@ tn__vectors tn__processor_vectors(void)
 #endif
 }
 
-/* Locks a byte of a file by an open-file-description lock. Such locks belong to
- * an open file, not to a process. So they exclude threads of one process too,
- * and an unlock takes effect although a forked child has a copy of the
- * descriptor. */
+/* Locks or unlocks bytes of a file by an open-file-description lock. Such a
+ * lock belongs to an open file, not to a process. So it also excludes other
+ * threads of the same process, and unlocking works even if a forked child has a
+ * copy of the file descriptor. */
 #ifdef F_OFD_SETLK
 static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
 {
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
     lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have only 32 bits */
     int result;
-    /* The lock is polled. valgrind does not know that F_OFD_SETLKW blocks, and
-     * would let no other thread run meanwhile. */
+    /* Retries instead of waiting with F_OFD_SETLKW. valgrind does not know that
+     * F_OFD_SETLKW blocks, and would let no other thread run in the
+     * meantime. */
     while ((result = fcntl(fd, F_OFD_SETLK, &lock)) &&
            (errno == EINTR || errno == EAGAIN || errno == EACCES))
         usleep(2000);
@@ -117,8 +119,8 @@ void tn__file_let_go(int fd)
 bool tn__library_folder(char *out, size_t room)
 {
     Dl_info info;
-    /* This is the address of data, since ISO C has no cast from a function to
-     * void *. */
+    /* An address within the library. It is that of data, since ISO C has no
+     * cast from a function to void *. */
     static const char here = 0;
     if (!dladdr(&here, &info) || !info.dli_fname)
         return false;
@@ -135,8 +137,7 @@ bool tn__library_folder(char *out, size_t room)
 
 #if defined(__linux__)
 
-/* Reads the start of a small file as text. Returns false if it cannot be
- * read. */
+/* Reads the beginning of a file as text. Returns false if it cannot be read. */
 static bool read_text(const char *path, char *out, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -154,7 +155,8 @@ static bool read_text(const char *path, char *out, size_t room)
     return length > 0;
 }
 
-/* Returns quota / period, rounded up; INT_MAX if there is no quota. */
+/* Returns how many processors a cgroup's CPU quota corresponds to: quota /
+ * period, rounded up; INT_MAX if there is no quota. */
 static int quota_count(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0 || quota / period >= INT_MAX - 1)
@@ -162,8 +164,9 @@ static int quota_count(long long quota, long long period)
     return (int)((quota + period - 1) / period);
 }
 
-/* Returns the quota of a cgroup v2, whose file has "200000 100000" or "max
- * 100000". */
+/* Returns how many processors the quota of a cgroup (version 2) corresponds to.
+ * The file cpu.max contains quota and period in microseconds, such as "200000
+ * 100000", or "max 100000" for no quota. */
 static int quota_v2(const char *folder)
 {
     char path[PATH_MAX + 16], text[64];
@@ -188,9 +191,9 @@ static int quota_v1(const char *folder)
     return quota_count(quota, atoll(text));
 }
 
-/* Returns the least quota of a group and its ancestors. Within a container the
- * group's path may not exist below the mount; then the quota of the mount's
- * root is used. */
+/* Returns the smallest quota, in processors, of a cgroup and its ancestors. In
+ * a container, the path of the group may not exist under the mount point. Then
+ * the quota of the mount point itself is used. */
 static int quota_walk(const char *mount, const char *group,
                       int (*quota)(const char *folder))
 {
@@ -232,8 +235,8 @@ static int cgroup_count(void)
     char *rest;
     for (char *line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest)) {
-        /* the line is "0::/user.slice" (v2) or "4:cpu,cpuacct:/docker/..."
-         * (v1) */
+        /* the line is "0::/user.slice" (version 2) or
+         * "4:cpu,cpuacct:/docker/..." (version 1) */
         char *controllers = strchr(line, ':');
         char *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group)
@@ -253,7 +256,8 @@ static int cgroup_count(void)
 
 static int affinity_count(void)
 {
-    /* The set is allocated, since a cpu_set_t ends at 1024 processors. */
+    /* A cpu_set_t has only 1024 processors, so a larger set is allocated if
+     * necessary. */
     for (int room = 1024; room <= 1024 * 1024; room *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)room);
         if (!set)

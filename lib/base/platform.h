@@ -1,5 +1,5 @@
-/* platform.h: hides what differs between compilers, processors and systems. All
- * `#ifdef`s of the library for such differences are here and in platform.c. */
+/* platform.h: hides the differences between compilers, processors and operating
+ * systems. All `#ifdef`s for such differences are here and in platform.c. */
 #ifndef TN_LIB_BASE_PLATFORM_H
 #define TN_LIB_BASE_PLATFORM_H
 
@@ -22,9 +22,9 @@
 #define TN__TSAN 1
 #endif
 
-/* Under AddressSanitizer there are no free lists, since a memory checker must
- * see every block. The bodies of dead objects are poisoned; their headers stay
- * readable. */
+/* With AddressSanitizer there are no free lists, so that it sees each
+ * allocation. The body of a freed object is poisoned, so that AddressSanitizer
+ * reports its use. The header stays readable. */
 #if defined(TN__ASAN) && !defined(TN_PLAIN_ALLOC)
 #define TN_PLAIN_ALLOC 1
 #endif
@@ -38,8 +38,8 @@
 #define TN__UNPOISON(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-/* Poisons memory as TN__POISON does, also for valgrind. Takes some
- * nanoseconds. */
+/* Makes memory inaccessible, as TN__POISON does, also if the program runs in
+ * valgrind. Takes some nanoseconds. */
 #if !defined(TN__ASAN) && defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -51,10 +51,11 @@
 #define TN__HIDE(address, bytes) TN__POISON(address, bytes)
 #endif
 
-/* Thread-local storage for the few bytes that every operator reads. The general
- * TLS model costs a call of some 5 ns at each access. The initial-exec model
- * uses static TLS, which is scarce if libtenon is dlopened, so it is for
- * pointers and flags, not for buffers. */
+/* Declares a thread-local variable that every operator reads. In the default
+ * TLS model of a shared library, each access is a function call of about 5 ns.
+ * The initial-exec model avoids the call, but uses static TLS. A library loaded
+ * by dlopen has little of that, so only pointers and flags are declared this
+ * way, not buffers. */
 #if defined(__GNUC__) && defined(__ELF__)
 #define TN__HOT_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 #else
@@ -64,7 +65,7 @@
 #define TN__LIKELY(x) __builtin_expect(!!(x), 1)
 #define TN__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Tells the processor that this is an iteration of a spin loop. */
+/* Tells the processor that this is an iteration of a loop that waits. */
 static inline void tn__cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -74,36 +75,38 @@ static inline void tn__cpu_relax(void)
 #endif
 }
 
-/* Returns the value of an environment variable; NULL if the variable is unset
- * or empty, or if the program is setuid or setgid. */
+/* Returns the value of an environment variable. Returns NULL if the variable is
+ * unset or empty, or if the program is setuid or setgid. */
 const char *tn__env(const char *name);
 
-/* Lets the system reclaim the whole pages within this memory, which is from
- * malloc. The contents of those pages become zero or stay unchanged. */
+/* Lets the system reclaim the memory pages that lie completely within this
+ * memory, which malloc allocated. Their contents become zero or stay as they
+ * are. */
 void tn__memory_discard(void *address, size_t bytes);
 
-/* Describes a code address as "train+0x1234": the program or library that
- * contains it, and the offset, as addr2line reads it. "" if unknown. */
+/* Writes a code address as "train+0x1234": the program or library that contains
+ * it, and the offset, in the form that addr2line expects. Writes "" if it is
+ * not known. */
 void tn__code_place(const void *address, char *text, size_t room);
 
-/* Returns the number of processors that this process may use, at least 1. The
- * number follows from the affinity and the cgroup quota. */
+/* Returns the number of processors that this process may use, at least 1.
+ * Considers the CPU affinity and the cgroup quota. */
 int tn__processor_count(void);
 
-/* The widest float vectors that processor and system support on x86-64. On
- * other processors it is TN__PLAIN_VECTORS. */
+/* The widest float vectors that both the processor and the operating system
+ * support, on x86-64. On other processors it is TN__PLAIN_VECTORS. */
 typedef enum tn__vectors { TN__PLAIN_VECTORS, TN__AVX2, TN__AVX512 } tn__vectors;
 tn__vectors tn__processor_vectors(void);
 
-/* Waits for the exclusive lock of the byte `place` of a file and takes it. The
- * lock lasts until the open file is closed in all processes or until
- * tn__file_let_go. If the system has only whole-file locks, one lock serves all
- * bytes. Returns false if locking failed. */
+/* Takes the exclusive lock of the byte at offset `place` of a file, and waits
+ * for it if necessary. The lock is released by tn__file_let_go, or when all
+ * descriptors of the open file are closed. On a system that can only lock whole
+ * files, all offsets share one lock. Returns false if locking failed. */
 bool tn__file_hold(int fd, uint64_t place);
 void tn__file_let_go(int fd);
 
-/* Finds the folder of the shared object (or program) that contains this
- * library, without a trailing slash. Returns false if it is unknown. */
+/* Writes the path of the folder of the shared object (or program) that contains
+ * this library, without a trailing slash. Returns false if it is not known. */
 bool tn__library_folder(char *out, size_t room);
 
 #endif

@@ -1,10 +1,12 @@
-/* quarantine.c: withholds the memory of dead objects from reuse (object.h).
+/* quarantine.c: keeps the memory of freed objects from being reused at once
+ * (object.h).
  *
- * A program may keep a pointer to an object whose scope was closed. That
- * pointer must not come to point to a new object at once, so the memory, with
- * its header, is withheld for some time. Pools have their own queues of dead
- * objects (object_pool.c). This file has the queues of objects allocated by
- * malloc, and the queue of threads that have ended. */
+ * A program may have a pointer to an object whose scope was closed. If the
+ * memory were reused at once, that pointer would silently point to a new
+ * object. So the memory, with the object's header, is put in a queue for some
+ * time. Objects from pools have their own queues (object_pool.c). This file has
+ * the queues for objects that malloc allocated, and one queue for threads that
+ * have ended. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -14,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most dead objects in the queue of threads that have ended or have no
- * queue. */
+/* Largest number of freed objects in the queue for threads that have ended or
+ * have no queue of their own. */
 #define ORPHANS_MAX 4096
-/* If a block is larger, its body is returned to the system at once; the header
- * stays. */
+/* If a freed object is larger than this, its memory is returned to the system
+ * at once, except for the header. */
 #define LARGE_BYTES 65536
 
 const tn__class tn__class_dead = {.name = "nothing"};
@@ -41,16 +43,17 @@ void tn__quarantine_orphan(tn__object *object)
         tn__quarantine_free(oldest);
 }
 
-/* Returns this thread's queue of a kind of object, which is made if there is
- * none; NULL if memory runs out. There are few kinds. */
+/* Returns this thread's queue for freed objects of one kind, which is made if
+ * there is none. Returns NULL if memory runs out. There are few kinds, so a
+ * linear search is fast enough. */
 static tn__quarantine *queue_of(tn__state *state, const void *kind)
 {
     for (size_t i = 0; i < state->class_count; i++)
         if (state->by_class[i].kind == kind)
             return &state->by_class[i].dead;
     if (state->class_count == state->class_room) {
-        /* This is not tn__alloc, since tests that make the n-th allocation fail
-         * must not depend on this allocation. */
+        /* Uses realloc, not tn__alloc, because tests that make the n-th
+         * allocation fail must not depend on this allocation. */
         size_t room = state->class_room ? state->class_room * 2 : 16;
         tn__class_quarantine *by_class =
             realloc(state->by_class, room * sizeof *by_class);
@@ -69,7 +72,8 @@ void tn__object_free(void *pointer, size_t bytes)
     tn__object *object = pointer;
     tn__state *state = tn__me.state;
     const void *kind = object->type;
-    /* The block of a user's object begins with its class (user_object.c). */
+    /* For an object of a user's class, the kind is that class, which is stored
+     * at the start of the memory block (user_object.c). */
     if (object->type->front)
         memcpy(&kind, (char *)object - object->type->front, sizeof kind);
     object->was = object->type;

@@ -1,13 +1,14 @@
-/* scope.c: scopes, which own the objects that calls make.
+/* scope.c: scopes, which own the objects that calls make, and free them when
+ * they are closed.
  *
- * The scopes of a thread nest. One array has the objects of all scopes, and a
- * scope is the index at which its part of the array begins. So opening a scope
- * costs a few stores, and passing objects to the outer scope needs no memory.
+ * The scopes of a thread nest. One array of the thread has the objects of all
+ * its scopes. A scope is a contiguous part of that array and is stored as the
+ * index at which the part begins. So opening a scope costs a few stores, and
+ * passing objects to the outer scope needs no memory.
  *
- * A tn_scope * is a handle that is never used twice, not an address. So a scope
- * that was closed, or that belongs to another thread, is detected without
- * access to freed memory. Handles are odd numbers, unlike addresses of
- * objects. */
+ * A tn_scope * is not an address but a number that is never used twice. So a
+ * scope that was closed, or that belongs to another thread, is detected without
+ * access to freed memory. The numbers are odd, unlike addresses of objects. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -18,10 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If a root scope has more objects, the log warns that a scope is missing. */
+/* If the root scope has more objects than this, the log warns that the program
+ * probably forgot to open a scope. */
 #define ROOT_LIMIT 100000
-#define HANDLE_RANGE 1048576 /* number of handles that a thread reserves at a
-                              * time */
+#define HANDLE_RANGE 1048576 /* number of scope handles that a thread reserves
+                              * at a time */
 
 static _Atomic uint64_t handle_ranges;
 
@@ -30,8 +32,8 @@ static bool is_scope_handle(const void *pointer)
     return (uintptr_t)pointer & 1;
 }
 
-/* Checks an argument of tn_keep, tn_drop and the like. Returns false with an
- * error recorded if it is no live object. */
+/* Checks an argument of tn_keep, tn_drop and similar calls. Records an error
+ * and returns false if it is not a live object. */
 static bool is_object(const tn__object *object, const char *what,
                       const char *argument)
 {
@@ -50,8 +52,8 @@ static uint64_t handle_make(tn__state *state)
     return state->next_handle++ * 2 + 1;
 }
 
-/* Appends a frame (an open scope). The root scope is frame 0, which is made
- * when first needed. */
+/* Opens a scope by appending a frame to the thread's array of scopes. The root
+ * scope is frame 0, which is made when it is first needed. */
 static bool frame_push(tn__state *state, uint64_t handle, const void *opener)
 {
     if (TN__UNLIKELY(state->frame_count == state->frame_room)) {
@@ -141,7 +143,8 @@ void *tn__scope_own(void *pointer)
     return object;
 }
 
-/* Returns the frame that has this index of the array, usually the innermost. */
+/* Returns the scope that contains the object at index `slot` of the array.
+ * Usually it is the innermost scope. */
 static tn__frame *frame_of(tn__state *state, size_t slot)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -150,7 +153,8 @@ static tn__frame *frame_of(tn__state *state, size_t slot)
     return frame;
 }
 
-/* Removes the holes (removed items) of the innermost frame. */
+/* Moves the objects of the innermost scope together, so that the NULLs of
+ * removed objects disappear from the array. */
 static void frame_compact(tn__state *state)
 {
     tn__frame *frame = &state->frame[state->frame_count - 1];
@@ -167,10 +171,10 @@ static void frame_compact(tn__state *state)
 }
 
 /* Removes an object from its scope; the scope's reference passes to the caller.
- * The item becomes a hole. Holes at the end of the innermost frame are removed
- * at once; other holes are removed when half of the frame's items are holes. So
- * a loop that makes an object and drops the previous one needs little
- * memory. */
+ * The object is replaced by NULL in the array, called a hole. Holes at the end
+ * of the innermost scope's part are removed at once. Other holes are removed
+ * when half of that part are holes. So a loop that makes an object and drops
+ * the previous one needs little memory. */
 static void item_remove(tn__state *state, tn__object *object)
 {
     size_t slot = object->slot;
@@ -191,9 +195,9 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
-/* Frees the objects of all frames from frame `floor` on, youngest first. A
- * destructor may add objects to the scope, or open and close scopes, so each
- * step reads the state anew. */
+/* Closes all scopes from frame `floor` on and frees their objects, the youngest
+ * first. A destructor may add objects to the scope, or open and close scopes,
+ * so each step reads the thread's state again. */
 static void frames_pop(tn__state *state, size_t floor)
 {
     size_t first = state->frame[floor].first;
@@ -239,8 +243,8 @@ tn_scope *tn_scope_open(void)
     return tn__scope_open_at(__builtin_return_address(0));
 }
 
-/* Returns the frame of a handle; NULL with TN_ERR_STATE recorded if no such
- * scope is open in this thread. */
+/* Returns the open scope with this handle. Records TN_ERR_STATE and returns
+ * NULL if no such scope is open in this thread. */
 static tn__frame *frame_find(const tn_scope *scope, const char *what)
 {
     tn__state *state = tn__me.state;
@@ -276,9 +280,9 @@ bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
         return false;
     tn__state *state = tn__me.state;
     size_t first = frame->first, floor = (size_t)(frame - state->frame);
-    /* The objects of this scope (or of a scope inside it) that are results move
-     * to the start of the scope's part of the array, which then becomes the end
-     * of the outer scope's part. */
+    /* Results that this scope (or a scope inside it) owns are moved to the
+     * start of the scope's part of the array. Then that start becomes the end
+     * of the outer scope's part, so the outer scope owns them. */
     size_t moved = 0;
     for (int i = 0; i < count; i++) {
         tn__object *object = objects[i];
@@ -287,7 +291,8 @@ bool tn__scope_results(tn_scope *scope, void *const *objects, int count)
             continue;
         size_t slot = object->slot;
         if (slot < first + moved)
-            continue; /* the object is an outer scope's, or was moved already */
+            /* The object belongs to an outer scope, or was moved already. */
+            continue;
         tn__object *other = state->item[first + moved];
         state->item[slot] = other;
         if (other)

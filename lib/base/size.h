@@ -1,10 +1,10 @@
 /* size.h: saturating arithmetic on sizes.
  *
- * Sizes come from callers, and views with strides of 0 may have more elements
- * than fit in memory. So all sums and products of sizes use these functions. A
- * result that does not fit is the greatest (or least) int64_t, a size that no
- * tensor and no allocation can have. The allocation, or the making of the
- * tensor, then fails with an error that names the operator. */
+ * Sizes come from the program, and a view with strides of 0 may have more
+ * elements than fit in memory. So all sums and products of sizes use these
+ * functions. If the result overflows, it is the greatest (or least) int64_t. No
+ * tensor and no allocation can have such a size, so making one fails with an
+ * error that names the operator. */
 #ifndef TN_LIB_BASE_SIZE_H
 #define TN_LIB_BASE_SIZE_H
 
@@ -34,9 +34,9 @@ static inline int64_t tn__size_mul(int64_t a, int64_t b)
                : product;
 }
 
-/* Returns the bytes of `count` elements of `each` bytes. If the product
- * overflows or count is negative, returns SIZE_MAX, a size that no allocation
- * and no array of a caller can have. */
+/* Returns the size in bytes of `count` elements of `each` bytes. If the product
+ * overflows or count is negative, returns SIZE_MAX, which no allocation can
+ * have. */
 static inline size_t tn__size_bytes(int64_t count, size_t each)
 {
     size_t bytes;
@@ -45,12 +45,14 @@ static inline size_t tn__size_bytes(int64_t count, size_t each)
                : bytes;
 }
 
-/* The most elements that an operator processes. 2^56 elements would take years,
- * and sizes computed from this number (bytes, ends of tiles) still fit in 64
- * bits. Only views with strides of 0 can have more elements. */
+/* The largest number of elements that an operator processes; 2^56 elements
+ * would take years. Sizes that are computed from it, such as bytes and ends of
+ * tiles, still fit in 64 bits. Only views with strides of 0 can have more
+ * elements. */
 #define TN__SIZE_SPAN (INT64_C(1) << 56)
 
-/* Converts x to int64_t, saturating; NaN becomes 0. */
+/* Converts x to int64_t. Values out of range become the nearest int64_t; NaN
+ * becomes 0. */
 static inline int64_t tn__size_from_double(double x)
 {
     return x != x         ? 0

@@ -1,4 +1,5 @@
-/* state.c: makes and frees a thread's scopes and free lists. */
+/* state.c: makes and frees the state of a thread (state.h): its scopes, free
+ * lists and quarantines. */
 #include <base/context.h>
 #include <base/state.h>
 #include <base/error.h>
@@ -10,16 +11,17 @@
 
 static tn__lock all_lock = TN__LOCK_INIT;
 static tn__state *all;
-static _Atomic int64_t ended_taken, ended_given; /* sums over threads that have
-                                                  * ended */
+/* Sums of tn__state.taken and tn__state.given over threads that have ended. */
+static _Atomic int64_t ended_taken, ended_given;
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
 /* Frees the state when the thread ends. Destructors of objects may use the
- * state, so it is freed last. If code needs a state even later, a new one is
- * made and pthreads calls this again. */
+ * state, so it is freed last. If a later destructor of thread-specific data
+ * needs a state, a new one is made, and pthreads calls this function again for
+ * it. */
 static void state_free(void *pointer)
 {
     tn__state *state = pointer;
@@ -78,8 +80,8 @@ void tn__state_end(void)
     state_free(state);
 }
 
-/* Returns how many objects all threads took from pools and gave back since the
- * start. */
+/* Returns how many blocks all threads have taken from pools and given back
+ * since the start. */
 static void pool_totals(int64_t *taken, int64_t *given)
 {
     tn__lock_take(&all_lock);

@@ -1,6 +1,6 @@
-/* text.c: texts that grow as they are written. A failure of one step is stored
- * and reported once, by tn__text_finish, so that callers need not check each
- * step. */
+/* text.c: growing texts. If memory runs out, later calls do nothing and
+ * tn__text_finish reports the error once, so callers need not check each
+ * call. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -72,7 +72,8 @@ char *tn__text_finish(tn__text *text)
     if (text->failed) {
         tn__free(data);
         data = NULL;
-        /* This has no effect if the failed allocation recorded its error. */
+        /* this has no effect if the failed allocation has recorded an error
+         * already */
         tn__fail(TN_ERR_MEMORY, "out of memory for a text");
     }
     *text = (tn__text){0};

@@ -1,21 +1,22 @@
 /* thread.c: the thread pool, which runs the iterations of a loop in parallel.
  *
- * The pool runs one job at a time: a function `body` for all i of [0, count).
- * The calls of body are the job's parts. The caller takes part. A thread that
- * calls while another job runs, or from within a job, runs all parts itself, so
- * that no deadlock is possible.
+ * The pool runs one job at a time. A job calls a function `body` for all i of
+ * [0, count). The thread that starts a job runs iterations too. If another job
+ * is running, or the thread is itself inside a job, it runs all iterations
+ * alone. So no deadlock is possible.
  *
- * Idle workers first spin on a counter, then sleep (a wake-up by the kernel
- * takes some 50 us, longer than many jobs). A worker increments `inside` before
- * it reads the open job. The caller, which owns the memory of the job, closes
- * the job before it reads `inside`. So the worker sees that the job is closed,
- * or the caller sees that the worker is inside. Threads that are awake take no
- * lock, since a contended lock would put them to sleep.
+ * Idle workers first spin on a counter, and sleep only after some time: waking
+ * a thread takes about 50 us, longer than many jobs. A worker increments
+ * `inside` before it reads open_job. The caller, whose stack holds the job,
+ * clears open_job before it reads `inside`. So either the worker sees that the
+ * job is closed, or the caller sees that a worker is inside and waits for it.
+ * Threads that are awake take no lock, since a contended lock would put them to
+ * sleep.
  *
- * The parts are divided into contiguous shares, the same in every job with as
- * many parts. Each thread starts with its own share and then helps with other
- * shares. A job often reads what the previous job wrote, which is then in the
- * cache of the same processor. */
+ * The iterations are divided into contiguous shares, which are the same in each
+ * job with the same count. Each thread begins with its own share and then helps
+ * with the others. A job often reads what the previous job wrote. With the same
+ * shares, that data is in the cache of the same processor. */
 #include <base/thread.h>
 #include <base/context.h>
 #include <base/error.h>
@@ -31,20 +32,23 @@
 #include <stdlib.h>
 
 #define MAX_THREADS 1024
-#define SHARES 16 /* most shares of a job; with more threads, some threads begin
-                   * with the same share */
-#define LINE 64   /* size of a cache line in bytes; no two shares are in one
-                   * line */
-#define SPIN 2000 /* reads of the counter before sleep, 20 to 60 us as
-                   * measured */
-/* Spinning time in microseconds if each thread has a processor. A training step
- * has serial sections of 20 to 100 us. With SPIN alone the worker slept at 74
- * of 391 jobs of a step of the character GPT (two threads, Zen 5). */
+/* Largest number of shares of a job. With more threads than this, some threads
+ * begin with the same share. */
+#define SHARES 16
+#define LINE 64   /* size of a cache line in bytes; each share has a cache line
+                   * of its own */
+#define SPIN 2000 /* number of times a worker reads the counter before it
+                   * sleeps; 20 to 60 us as measured */
+/* How long a worker spins before it sleeps, in microseconds, if each thread has
+ * a processor. The parts of a training step that run on one thread take 20 to
+ * 100 us. With SPIN alone, a worker fell asleep before 74 of the 391 jobs of a
+ * step of the character GPT (two threads, Zen 5). */
 #define SPIN_US 300
-#define SPINS_PER_CLOCK 100 /* reads of the counter for each read of the
-                             * clock */
+#define SPINS_PER_CLOCK 100 /* number of reads of the counter for each read of
+                             * the clock */
 
-/* A share of a job's parts, of which the parts [next, end) remain. */
+/* A share of the iterations of a job. The iterations from `next` up to but not
+ * including `end` are not started yet. */
 typedef struct share {
     _Alignas(LINE) _Atomic int64_t next;
     int64_t end;
@@ -56,32 +60,35 @@ typedef struct job {
     void (*body)(void *context, int64_t i);
     void *context;
     int64_t count;
-    tn__error error; /* first error that a worker recorded; guarded by `lock` */
+    tn__error error; /* first error that a worker recorded; `lock` guards it */
 } job;
 
-/* This lock is held while a job runs or the number of threads changes. */
+/* Held while a job runs or the number of threads changes. */
 static tn__lock use = TN__LOCK_INIT;
-/* This lock guards the variables below, except atomics, and falling asleep. */
+/* Guards the variables below, except atomic ones. A worker also holds it while
+ * it goes to sleep. */
 static tn__lock lock = TN__LOCK_INIT;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
-static _Atomic(job *) open_job; /* the job that workers may enter; NULL if
-                                 * none */
-static _Atomic uint64_t jobs;   /* number of jobs opened since the start */
-static _Atomic int inside;      /* number of workers in the job */
-static _Atomic int sleeping;    /* number of workers asleep or falling asleep */
+static _Atomic(job *) open_job; /* the job in which workers can take part; NULL
+                                 * if there is none */
+static _Atomic uint64_t jobs;   /* number of jobs that were started */
+static _Atomic int inside; /* number of workers that take part in the job */
+static _Atomic int sleeping; /* number of workers that sleep or are about to */
 static _Atomic bool waiting;    /* true while the caller waits until `inside` is
                                  * 0 */
-static bool spins_long;         /* true if workers spin for SPIN_US, since there
-                                 * are enough processors */
+static bool spins_long;         /* true if workers spin for SPIN_US, because
+                                 * each thread has a processor */
 static _Atomic bool quit;
-static pthread_t *worker;      /* owned */
+static pthread_t *worker;      /* owned array of worker threads */
 static int worker_count;
 
-static _Atomic int wanted; /* number of threads with the caller; 0 if not set */
+static _Atomic int wanted; /* number of threads, including the caller's; 0 until
+                            * it is set */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* Empties the pool in the child of a fork, which has no worker threads. */
+/* Resets the pool in the child of a fork, in which the worker threads do not
+ * exist. */
 static void after_fork(void)
 {
     pthread_cond_init(&wake, NULL);
@@ -101,7 +108,8 @@ static void fork_watch(void)
     pthread_atfork(NULL, NULL, after_fork);
 }
 
-/* Runs the parts of a job as thread `number`, where the caller is number 0. */
+/* Runs iterations of a job as thread `number`; the caller is number 0. Begins
+ * with the thread's own share. */
 static void run_parts(job *j, int number)
 {
     for (int k = 0; k < j->share_count; k++) {
@@ -118,8 +126,8 @@ static void share_out(job *j, int threads)
     int count = threads < SHARES ? threads : SHARES;
     j->share_count = j->count < count ? (int)j->count : count;
     int64_t each = j->count / j->share_count;
-    int64_t more = j->count % j->share_count; /* number of shares that have one
-                                               * part more */
+    /* number of shares that have one more iteration */
+    int64_t more = j->count % j->share_count;
     int64_t at = 0;
     for (int k = 0; k < j->share_count; k++) {
         atomic_init(&j->share[k].next, at);
@@ -128,8 +136,8 @@ static void share_out(job *j, int threads)
     }
 }
 
-/* Waits for a job after job number `seen`, first spinning, then asleep. Returns
- * the job's number. */
+/* Waits until a job after number `seen` has started: first spins, then sleeps.
+ * Returns the new job's number. */
 static uint64_t next_job(uint64_t seen)
 {
     double begin = 0;
@@ -143,7 +151,7 @@ static uint64_t next_job(uint64_t seen)
             begin = now;
         if (!spins_long || now - begin > SPIN_US)
             break;
-        sched_yield(); /* lets other threads use this processor */
+        sched_yield(); /* let other threads use this processor */
     }
     if (atomic_load(&jobs) == seen) {
         tn__lock_take(&lock);
@@ -158,7 +166,8 @@ static uint64_t next_job(uint64_t seen)
 
 static void *work(void *number)
 {
-    tn__me.in_job = true; /* all code on this thread runs as part of a job */
+    tn__me.in_job = true; /* a nested tn__parallel_for on this thread must not
+                           * start a job */
     uint64_t seen = 0;
     while (!atomic_load(&quit)) {
         atomic_fetch_add(&inside, 1);
@@ -204,12 +213,13 @@ static int count_wanted(void)
                     text, MAX_THREADS, count);
     }
     int none = 0;
-    /* If tn_set_num_threads was called meanwhile, its number counts. */
+    /* If another thread has called tn_set_num_threads in the meantime, its
+     * number is used. */
     return atomic_compare_exchange_strong(&wanted, &none, count) ? count
                                                                  : none;
 }
 
-/* Ends all workers. The caller holds `use`. */
+/* Ends all worker threads. The caller holds the lock `use`. */
 static void workers_stop(void)
 {
     atomic_store(&quit, true);
@@ -225,8 +235,9 @@ static void workers_stop(void)
     worker = NULL;
 }
 
-/* Starts workers until there are `count`. The caller holds `use`. It is no
- * error to have fewer, since the caller can do all the work. */
+/* Starts worker threads until there are `count`. The caller holds the lock
+ * `use`. If fewer can be started that is no error, since the caller can do all
+ * the work. */
 static void workers_start(int count)
 {
     pthread_once(&fork_once, fork_watch);
@@ -239,7 +250,8 @@ static void workers_start(int count)
     if (!worker)
         return;
     spins_long = count < tn__processor_count();
-    /* Workers block all signals, which go to the program's own threads. */
+    /* Workers block all signals, so that signals are delivered to the program's
+     * own threads. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -253,7 +265,8 @@ static void workers_start(int count)
                 count + 1);
 }
 
-/* Closes the job: no worker may enter, and all have left when this returns. */
+/* Closes the job, so that no worker can begin to take part, and waits until all
+ * workers have left it. */
 static void job_close(void)
 {
     atomic_store(&open_job, NULL);
@@ -294,8 +307,9 @@ void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
             body(context, i);
         return;
     }
-    if (!worker) /* the number of threads may have changed before `use` was
-                  * taken */
+    /* The number of threads may have changed before `use` was taken; that ends
+     * the workers. */
+    if (!worker)
         workers_start(count_wanted() - 1);
     job j;
     j.body = body;
@@ -334,8 +348,8 @@ tn_status tn_set_num_threads(int count)
     return TN_OK;
 }
 
-/* Ends the workers at exit, so that leak checkers find none. Does nothing while
- * a job runs, since exit() must not wait for it. */
+/* Ends the workers at exit, so that leak checkers find no memory of theirs.
+ * Does nothing while a job runs, since exit() must not wait for it. */
 __attribute__((destructor)) static void at_exit(void)
 {
     if (tn__me.in_job || !tn__lock_try(&use))

@@ -1,8 +1,8 @@
-/* timeline.c: writes the file of a trace: an array of events in Chrome's trace
- * format (as torch.profiler's export_chrome_trace), one event on each line.
- * Threads format events and append them to one buffer under a lock. Only the
- * closing bracket is written at the end, so that the file is readable even
- * after a crash. */
+/* timeline.c: writes a trace in Chrome's trace format (as torch.profiler's
+ * export_chrome_trace): a JSON array of events, one on each line. Threads
+ * format events and append them to one buffer under a lock. The closing bracket
+ * of the array is written only at the end. Viewers accept a file without it, so
+ * the file is readable even after a crash. */
 #include <base/timeline.h>
 
 #include <base/error.h>
@@ -25,19 +25,21 @@ enum { BUFFER = 1 << 16, EVENT = 2048, NAME = 256, SHAPES = 512 };
 _Atomic uint8_t tn__timeline_state;
 
 static tn__lock lock = TN__LOCK_INIT;
-/* The lock guards these variables. */
+/* `lock` guards the variables from here to `named`. */
 static char buffer[BUFFER];
 static size_t used;
-static double flushed; /* time of the last write, in microseconds */
+static double flushed; /* time at which the buffer was last written to the file,
+                        * in microseconds */
 static int file = -1;
-static int failed; /* errno of the first write that failed; 0 if none */
+static int failed; /* errno of the first write that failed; 0 if none failed */
 static tn__limits limits;
 static void (*starter)(void);
 static _Atomic(void (*)(void)) before_stop;
-static uint64_t named; /* bit i is set if the name of lane i is in the file */
+static uint64_t named; /* bit i is set if the name of lane i was written to the
+                        * file */
 
-static _Atomic uint64_t trace_number; /* number of the running trace; 0 if
-                                       * none */
+static _Atomic uint64_t trace_number; /* number of the trace that is running; 0
+                                       * if none is */
 static _Atomic uint64_t trace_count;
 static _Atomic int thread_count;
 
@@ -48,7 +50,8 @@ double tn__timeline_now(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* ---- the file ------------------------------------------------------------ */
+/* ---- writing the file
+ * ----------------------------------------------------- */
 
 static void flush(void)
 {
@@ -70,12 +73,13 @@ static void put(const char *text, size_t length)
     used += length;
 }
 
-/* Returns the length of the UTF-8 character at c; 0 if it is invalid. */
+/* Returns the number of bytes of the UTF-8 character at c; 0 if it is
+ * invalid. */
 static int character(const unsigned char *c)
 {
     static const struct {
-        unsigned char first, last, low, high; /* ranges of the first two
-                                               * bytes */
+        /* valid ranges of the first and of the second byte */
+        unsigned char first, last, low, high;
         int bytes;
     } form[] = {{0x01, 0x7f, 0x00, 0xff, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
                 {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
@@ -95,8 +99,8 @@ static int character(const unsigned char *c)
     return 0;
 }
 
-/* Escapes text for a JSON string, truncated to room bytes, with '?' for invalid
- * UTF-8. */
+/* Writes text as the contents of a JSON string, cut off after `room` bytes.
+ * Replaces invalid UTF-8 by '?'. */
 static void escape(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -117,7 +121,7 @@ static void escape(char *out, size_t room, const char *text)
     out[n] = 0;
 }
 
-/* The text of an event, built step by step. */
+/* An event of the trace as JSON, which is built by appending to it. */
 typedef struct event {
     char text[EVENT];
     size_t length;
@@ -143,14 +147,14 @@ static void add_text(event *e, const char *name, const char *text)
         inside);
 }
 
-/* Adds x as a whole number. */
+/* Appends "name":x, with x as a whole number. */
 static void add_number(event *e, const char *name, double x)
 {
     add(e, "%s\"%s\":%lld", e->text[e->length - 1] == '{' ? "" : ",", name,
         (long long)x);
 }
 
-/* Adds x with three decimals. */
+/* Appends "name":x, with three decimals. */
 static void add_decimal(event *e, const char *name, double x)
 {
     long long thousandths = (long long)(x * 1000);
@@ -189,7 +193,8 @@ static void add_head(event *e, const char *name, const char *category,
     add(e, ",\"args\":{");
 }
 
-/* Returns the device work that this thread submitted since `before`. */
+/* Returns the device work that this thread has submitted since its tally was
+ * `before`. */
 static tn__tally since(const tn__tally *before)
 {
     return (tn__tally){.bytes = tn__me.tally.bytes - before->bytes,
@@ -215,8 +220,8 @@ static void add_done(event *e, const tn__tally *did)
     }
 }
 
-/* Adds the fraction of the device's peak rate that the work reached. The caller
- * holds the lock. */
+/* Appends "of_limit": the time that the work would take at the device's peak
+ * rates, divided by the time that it took. The caller holds the lock. */
 static void add_of_limit(event *e, const tn__tally *did, double took)
 {
     if (!did->calls || !limits.device || did->foreign || took <= 0)
@@ -227,8 +232,9 @@ static void add_of_limit(event *e, const tn__tally *did, double took)
     add_decimal(e, "of_limit", least * 1e6 / took);
 }
 
-/* Writes the buffer every 100 ms, so that a crash loses little. The caller
- * holds the lock. */
+/* Writes the buffer to the file every 100 ms, so that little is lost in a
+ * crash. `end` is the current time in microseconds. The caller holds the
+ * lock. */
 static void flush_by(double end)
 {
     if (end > flushed + 1e5) {
@@ -276,7 +282,8 @@ void tn__timeline_count_instructions(double instructions, double multiplies)
     tn__me.tally.multiplies += multiplies;
 }
 
-/* ---- asynchronous spans -------------------------------------------------- */
+/* ---- spans of work on an asynchronous device
+ * ------------------------------ */
 
 void tn__async_span_begin(tn__async_span *span, const char *name)
 {
@@ -295,8 +302,9 @@ void tn__async_span_end(tn__async_span *span)
     tn__me.tally.queued++;
 }
 
-/* The thread number of lane 0. Viewers show a lane as a thread, and these
- * numbers do not clash with those of threads. */
+/* The thread number of lane 0 in the file. A lane shows the work of one device.
+ * Viewers show it as a thread, so its number must differ from those of real
+ * threads. */
 enum { LANE = 10000 };
 
 static void put_lane(int id, const char *name)
@@ -312,8 +320,9 @@ static void put_lane(int id, const char *name)
     put(e.text, e.length);
 }
 
-/* Adds one end of a flow arrow: "s" where the work was submitted, or "f" where
- * it ran. */
+/* Appends one end of an arrow that viewers draw from the call that submitted
+ * work to the work itself. `end` is "s" (start) where the work was submitted,
+ * or "f" (finish) where it ran. */
 static void add_arrow(event *e, const char *end, uint64_t id, int thread,
                       double at)
 {
@@ -328,7 +337,7 @@ static void add_arrow(event *e, const char *end, uint64_t id, int thread,
 void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took)
 {
-    static uint64_t arrows; /* number of arrows so far; guarded by the lock */
+    static uint64_t arrows; /* number of arrows so far; `lock` guards it */
     event e = {.length = 0};
     add_head(&e, span->name, "device", LANE + id, begin, took);
     if (span->path)
@@ -349,7 +358,7 @@ void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
     tn__lock_give(&lock);
 }
 
-/* ---- start and end ------------------------------------------------------- */
+/* ---- starting and stopping a trace --------------------------------------- */
 
 static void stop_at_exit(void)
 {
@@ -357,18 +366,19 @@ static void stop_at_exit(void)
         tn__timeline_stop();
 }
 
-/* Sets the function to call before a trace ends, and stops the trace at exit.
- * The caller has just opened a device, whose driver may be torn down by an
- * atexit handler. Handlers run in reverse order, so registering again here
- * stops the trace before that. */
+/* Sets a function that is called before a trace ends, and makes sure that a
+ * trace is stopped at exit. The caller has just opened a device, whose driver
+ * may shut down in an atexit handler. Handlers run in reverse order of
+ * registration. So the handler registered here stops the trace before the
+ * driver shuts down. */
 void tn__timeline_before_stop(void (*write)(void))
 {
     atomic_store(&before_stop, write);
     atexit(stop_at_exit);
 }
 
-/* Closes the file in a forked child, which must not write to its parent's
- * file. */
+/* Closes the trace file in the child of a fork, which must not write to the
+ * file of its parent. */
 static void after_fork(void)
 {
     if (file >= 0)

@@ -1,5 +1,6 @@
 /* timeline.h: measures spans of time for a trace (<tenon/trace.h>, as
- * torch.profiler). While no trace runs, a span costs the load of one flag.
+ * torch.profiler). A span is the time from tn__span_begin to tn__span_end.
+ * While no trace runs, it costs the load of one flag.
  *
  *     tn__span span;
  *     tn__span_begin(&span);
@@ -14,7 +15,8 @@
 #include <stdint.h>
 #include <tenon/error.h>
 
-/* WANTED means that TENON_TRACE is set and the first span starts the trace. */
+/* States of tracing. WANTED means that TENON_TRACE is set, so the first span
+ * starts the trace. */
 enum { TN__TIMELINE_OFF, TN__TIMELINE_WANTED, TN__TIMELINE_ON };
 extern _Atomic uint8_t tn__timeline_state;
 static inline bool tn__timeline_is_live(void)
@@ -24,20 +26,22 @@ static inline bool tn__timeline_is_live(void)
                         TN__TIMELINE_OFF);
 }
 
-/* Device work that a thread submitted. */
+/* Amounts of device work that a thread has submitted. */
 typedef struct tn__tally {
-    /* as device/tally.c counts them */
+    /* computed by device/tally.c */
     double bytes, operations, instructions, multiplies;
-    int64_t calls;   /* number of calls of plugins: launches, copies, matrix
-                      * products ... */
-    int64_t foreign; /* number of calls on a device other than that of
-                      * tn__limits */
-    int64_t queued;  /* number of calls whose time becomes known later */
+    int64_t calls;   /* number of calls of plugins (launches, copies, matrix
+                      * products ...) */
+    int64_t foreign; /* number of those calls on a device other than
+                      * tn__limits.device */
+    int64_t queued;  /* number of those calls whose duration becomes known
+                      * later */
 } tn__tally;
 
 typedef struct tn__span {
-    uint64_t trace; /* number of the trace; 0 if none ran */
-    double begin;   /* begin of the span in microseconds */
+    uint64_t trace; /* number of the trace; 0 if no trace was running at the
+                     * start */
+    double begin;   /* start of the span in microseconds */
     tn__tally before;
 } tn__span;
 
@@ -51,8 +55,8 @@ static inline void tn__span_begin(tn__span *span)
     if (tn__timeline_is_live())
         tn__span_open(span);
 }
-/* Ends a span. `shapes` is "(2, 3) float32, ..." or NULL. The span gets the
- * path of the module that runs now. */
+/* Ends a span. `shapes` describes the arguments, as in "(2, 3) float32, ...",
+ * or is NULL. The span is shown with the path of the module that is running. */
 static inline void tn__span_end(const tn__span *span, const char *category,
                                 const char *name, const char *shapes)
 {
@@ -60,54 +64,58 @@ static inline void tn__span_end(const tn__span *span, const char *category,
         tn__span_close(span, category, name, shapes);
 }
 
-/* Counts work that the calling thread did on a device or submitted to it.
- * `device` is only compared with that of tn__limits. */
+/* Adds work that the calling thread submitted to a device, in bytes and
+ * operations. `device` is only compared with tn__limits.device. */
 void tn__timeline_count(const void *device, double bytes, double operations);
-/* Adds the number of instructions of the work counted last, and how many of
- * them are multiplications. */
+/* Adds the number of instructions of the work that was added last, and how many
+ * of them are multiplications. */
 void tn__timeline_count_instructions(double instructions, double multiplies);
 
-/* Work submitted to a device that reports its time later. */
+/* A span of work on a device that reports later when it executed the work. */
 typedef struct tn__async_span {
     tn__span host; /* begins when the work is submitted to the device */
-    const char *name, *path; /* static lifetime; path is NULL outside modules */
+    const char *name, *path; /* name of the operator and path of the module, of
+                              * static lifetime; path is NULL outside modules */
     int thread;
     tn__tally did;
 } tn__async_span;
 
-/* Call these before and after submitting the work. If no trace runs, host.trace
- * is 0; a wanted trace is not started. */
+/* Called before and after submitting work. If no trace is running, set
+ * host.trace to 0 and do not start one, even if TENON_TRACE is set. */
 void tn__async_span_begin(tn__async_span *span, const char *name);
 void tn__async_span_end(tn__async_span *span);
-/* Writes the work into a lane of the trace (a row of the viewer), if the trace
- * still runs. The lane has number id and name `lane`. `begin` is the start of
- * the work by tn__timeline_now, and `took` the duration, in microseconds. */
+/* Writes the span of executed work to the trace, if the trace is still running.
+ * It appears in the lane (row) with number `id` and name `lane`. `begin` is the
+ * start by the clock of tn__timeline_now and `took` the duration, both in
+ * microseconds. */
 void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took);
 
-/* Returns the time by the clock of traces, in microseconds. */
+/* Returns the current time by the clock of traces, in microseconds. */
 double tn__timeline_now(void);
 
-/* Sets a function that is called before a trace ends, and that writes the spans
- * not yet written. */
+/* Sets a function that is called before a trace ends. It must write the spans
+ * that were not written yet. */
 void tn__timeline_before_stop(void (*write)(void));
 
-/* The peak rates of a device, with which a trace compares the device work of
- * its spans. */
+/* The peak rates of a device. A trace compares the device work of its spans
+ * with them. */
 typedef struct tn__limits {
-    const void *device;      /* NULL if not known */
-    const char *device_name; /* valid only during the call */
-    double bytes, operations; /* peak bytes and operations per second */
+    const void *device;      /* the device; NULL if it is not known */
+    const char *device_name; /* name of the device; valid only during the
+                              * call */
+    double bytes, operations; /* bytes and operations per second at the peak
+                               * rate */
 } tn__limits;
 
-/* Starts and stops a trace. tn__timeline_start returns TN_ERR_STATE if a trace
- * is running, and TN_ERR_IO if the file cannot be opened. tn__timeline_stop
+/* Start and stop a trace. tn__timeline_start returns TN_ERR_STATE if a trace is
+ * already running, or TN_ERR_IO if the file cannot be opened. tn__timeline_stop
  * returns TN_ERR_IO if writing failed. */
 tn_status tn__timeline_start(const char *path, const tn__limits *limits);
 tn_status tn__timeline_stop(void);
 
-/* For TENON_TRACE: `start` is called once, by the thread that opens the first
- * span. */
+/* Sets a function that starts a trace, for TENON_TRACE. The thread that opens
+ * the first span calls it once. */
 void tn__timeline_want(void (*start)(void));
 
 #endif

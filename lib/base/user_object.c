@@ -1,7 +1,8 @@
-/* user_object.c: reference-counted objects of code that is built on Tenon.
+/* user_object.c: reference-counted objects of programs and libraries that are
+ * built on Tenon (tn_object_class).
  *
- * The user's class is stored in front of the object, where the library's
- * destroy finds it. */
+ * A pointer to the user's class is stored in memory in front of the object,
+ * where the library finds it when it destroys the object. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/object.h>
@@ -10,9 +11,9 @@
 #include <stdint.h>
 
 typedef struct user_block {
-    const tn_object_class *type; /* must be first, since quarantine.c reads it
-                                  * as the kind */
-    size_t bytes;                /* size of the whole block */
+    const tn_object_class *type; /* class of the object; the first member, since
+                                  * quarantine.c reads it */
+    size_t bytes;                /* size of the whole block in bytes */
     _Alignas(max_align_t) unsigned char object[];
 } user_block;
 
@@ -64,8 +65,8 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     return tn__scope_own(block->object);
 }
 
-/* Whether `object` is a live object of a user's class. Inline, because every
- * use of a module or an optimizer calls this. */
+/* Returns whether `object` is a live object of a user's class. It is inline
+ * because every use of a module or an optimizer calls it. */
 static inline bool is(const void *object, const tn_object_class *type)
 {
     return tn__object_is(object, &user_class) && block_of(object)->type == type;

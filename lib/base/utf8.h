@@ -9,8 +9,9 @@
 
 enum { TN__NOT_UTF8 = -1, TN__UNICODE_COUNT = 0x110000 };
 
-/* Decodes the character at *at and advances *at. Returns TN__NOT_UTF8 if the
- * character is truncated, overlong, a UTF-16 surrogate, or beyond Unicode. */
+/* Decodes the UTF-8 character at data[*at] and advances *at behind it. Returns
+ * TN__NOT_UTF8 if the character is truncated, longer than necessary, a UTF-16
+ * surrogate, or beyond Unicode. */
 static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,
                                     size_t *at)
 {
@@ -37,7 +38,8 @@ static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,
     return code;
 }
 
-/* Encodes a character in at most four bytes. Returns how many. */
+/* Encodes a character as UTF-8 and returns the number of bytes, at most
+ * four. */
 static inline size_t tn__utf8_put(char *out, int32_t code)
 {
     static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
