@@ -94,7 +94,7 @@ void tn__def_levels(const tn__def *def, uint8_t *level);
 
 enum tn__builtin {
 #define TN__BUILTIN_MAP(X)                                                     \
-    X(where, 3)                                                                \
+    X(where, 3) X(weighted, 2)                                                 \
     X(min, 2) X(max, 2) X(abs, 1) X(neg, 1) X(floor, 1) X(ceil, 1) X(trunc, 1) \
         X(rint, 1) X(sqrt, 1) X(fma, 3) X(div, 2) X(rem, 2) X(shl, 2)          \
             X(shr, 2) X(shrl, 2) X(mulhi, 2) X(bits, 1) X(from_bits, 1)        \

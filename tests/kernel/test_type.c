@@ -390,9 +390,42 @@ static void test_once(void)
        "dtypes change a key");
 }
 
+/* Returns the listing of the kernel `text` without the word " weighted". */
+static char *plain_listing(const char *text, tn_dtype dtype, bool *found)
+{
+    const tn__kernel *kernel = kernel_of(text, dtype, dtype);
+    if (!kernel)
+        bail_out("%s", tn_error());
+    char *listing = tn__kernel_text(kernel);
+    char *word = strstr(listing, " weighted");
+    *found = word;
+    if (word)
+        memmove(word, word + strlen(" weighted"),
+                strlen(word + strlen(" weighted")) + 1);
+    return listing;
+}
+
+static void test_weighted(void)
+{
+    static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_I32};
+    for (int i = 0; i < 4; i++) {
+        bool hint, none;
+        char *weighted = plain_listing("f(x, y) = weighted(x, y)", dtypes[i],
+                                       &hint);
+        char *where = plain_listing("f(x, y) = where(y == 0, 0, x * y)",
+                                    dtypes[i], &none);
+        ok(hint && !none, "%s: only weighted has the hint",
+           tn_dtype_name(dtypes[i]));
+        is_str(weighted, where, "it is a select otherwise");
+        tn__free(weighted);
+        tn__free(where);
+    }
+}
+
 int main(void)
 {
     plan_later();
+    test_weighted();
     test_messages();
     test_results();
     test_levels();
