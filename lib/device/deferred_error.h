@@ -31,8 +31,8 @@ struct tn__deferred_error {
     tn_dtype dtype;
     int of_ndim;
     int64_t of_shape[TN_MAX_NDIM], of_stride[TN_MAX_NDIM];
-    int64_t low;          /* least valid index: -n if negative indices count
-                           * from the end, else 0 */
+    int64_t low;          /* least valid index, such as -n if negative
+                           * indices count from the end */
     /* If is_placed is set, the launch reads the index for a point of the
      * iteration space from this element of the index tensor's memory: base +
      * sum over d of coordinate[d] * step[d]. */

@@ -1,5 +1,5 @@
-/* arena.c: memory that is freed all at once, in a list of blocks that are
- * filled from the front. */
+/* arena.c: memory that is freed all at once. An arena is a list of blocks;
+ * allocations are taken from the newest block, from its start to its end. */
 #include <kernel/arena.h>
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* common_type.c: finds the common dtype of several values (type promotion, as
+/* common_type.c: finds the common dtype of several operands (type promotion, as
  * torch.result_type), and converts values to it. */
 #include <kernel/type.h>
 
@@ -41,11 +41,12 @@ tn__common_type tn__common_type_of(tn_dtype dtype)
     return (tn__common_type){dtype, tn__register_type(dtype), false};
 }
 
-/* Returns the dtype to which a and b promote. Strong dtypes promote like
- * PyTorch tensors with dimensions. Weak values adopt the strong dtype unless
- * they are of a higher kind: a weak float makes integers float32, and a weak
- * integer makes bool int64. float8 promotes with no other dtype. After a
- * failure the callers continue, since a failed SSA makes no kernel. */
+/* Returns the dtype to which a and b promote. Typed values promote as PyTorch's
+ * tensors with dimensions do. A weak value (a literal, or a parameter without a
+ * type) takes the dtype of the other value, unless it is of a higher kind: a
+ * weak float makes an integer float32, and a weak integer makes a bool int64.
+ * float8 promotes with no other dtype. After an error, typing goes on with any
+ * dtype, because no kernel is made in the end. */
 static tn_dtype promote(const tn__typer *typer, tn_dtype a, tn_dtype b)
 {
     tn_dtype both = tn_dtype_promote(a, b);
@@ -89,8 +90,8 @@ uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
                             const tn__common_type *common)
 {
     uint32_t id = tn__ssa_cast(typer->ssa, value->id, common->type);
-    /* A promoted value fits, but a weak literal or parameter may have to
-     * wrap. */
+    /* A promoted value fits into the narrow integer, but a literal or parameter
+     * may not. It wraps. */
     if (value->weak && is_narrow_integer(common->dtype))
         id = tn__ssa_narrow(typer->ssa, id, common->dtype);
     return id;

@@ -1,9 +1,10 @@
-/* compose.c: composes two kernels (fusion). The producer's instructions take
- * the place of the consumer's loads.
+/* compose.c: composes two kernels (fusion): where the consumer loads one of its
+ * inputs, the producer's instructions compute the value instead.
  *
- * A half-type value is narrowed as if it had been stored to its tensor, so that
- * composing changes no bit. It is not narrowed if the consumer's input has the
- * register type. */
+ * If the consumer's input is of a half type, the value is rounded to that type,
+ * as if it had been stored to the tensor and loaded again. So fusion changes no
+ * bit. A consumer's input of type float32 or float64 gets the value without
+ * rounding. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ typedef struct composition {
     struct composition *next;
 } composition;
 
-static composition *all; /* list of all compositions; `lock` guards it */
+static composition *all; /* list of all compositions made so far; `lock` guards
+                          * it */
 static tn__lock lock = TN__LOCK_INIT;
 
 static bool fail_compose(const tn__kernel *consumer, const tn__kernel *producer,
@@ -53,16 +55,18 @@ static bool check(const tn__kernel *consumer, int at,
     return true;
 }
 
-/* Returns the level of input i. In a pointwise kernel that runs once per row,
- * all inputs are at row level. */
+/* Returns the level of input i in the result: one value per element or per row.
+ * If per_row is set, the whole kernel runs once per row, so all its inputs have
+ * one value per row. */
 static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
 {
     return per_row ? TN_LEVEL_ROW : kernel->input[i].level;
 }
 
-/* Numbers the inputs, first the consumer's other inputs, then the producer's.
- * Of two inputs that same[] makes equal, the second gets the number of the
- * first. input_map[] maps each input of this list to its number. */
+/* Numbers the inputs of the result. The list is the consumer's inputs without
+ * input `at`, then the producer's inputs. Of two inputs that same[] declares
+ * equal, the second gets the number of the first. Sets input_map[i] to the
+ * number of input i of that list. */
 static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
                           const tn__kernel *producer, const int *same,
                           bool consumer_per_row, bool producer_per_row,
@@ -117,8 +121,9 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
                                  const tn__kernel *producer, int from,
                                  const int *same)
 {
-    /* A pointwise consumer of a row's result runs once per row, and so does a
-     * pointwise producer of a row-level input. */
+    /* A pointwise consumer that reads one value per row runs once per row
+     * itself. So does a pointwise producer of an input that has one value per
+     * row. */
     bool consumer_per_row = !consumer->has_row && producer->has_row &&
                             producer->out[from].level == TN_LEVEL_ROW;
     bool producer_per_row =
@@ -143,7 +148,7 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
     uint32_t value = producer_map[producer->out[from].value];
     tn_dtype dtype = consumer->input[at].dtype;
     if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
-        /* integer values are already wrapped */
+        /* not needed for integers, which are wrapped when they are computed */
         value = tn__ssa_narrow(&ssa, value, dtype);
     int input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < consumer->input_count; i++)
@@ -171,7 +176,8 @@ done:
     return kernel;
 }
 
-/* Returns a copy of the kernel with all inputs and outputs at this level. */
+/* Returns a copy of the kernel in which all inputs and outputs have the given
+ * level: one value per element, or one per row. */
 static const tn__kernel *at_level(const tn__kernel *kernel, uint8_t level)
 {
     tn__ssa ssa;

@@ -132,8 +132,8 @@ static bool parse_rest(tn__parser *parser, tn__def *def)
     return true;
 }
 
-/* Ends the parsing of a definition. The definition is copied to its own arena,
- * which also holds its tree. */
+/* Ends the parsing of a definition. Moves the definition from the stack into
+ * its own arena, which also has its syntax tree. */
 static tn__def *finish(tn__def *draft, bool good)
 {
     tn__def *def = good ? tn__arena_take(&draft->arena, sizeof *def) : NULL;
@@ -159,7 +159,8 @@ void tn__def_drop(const tn__def *def)
         at = &(*at)->next;
     *at = def->next;
     tn__lock_give(&lock);
-    tn__arena arena = def->arena; /* def itself is in this arena */
+    tn__arena arena = def->arena; /* copied first, because `def` is allocated in
+                                   * this arena */
     tn__arena_release(&arena);
 }
 
@@ -177,8 +178,8 @@ tn__def *tn__def_parse(const char *text, const char *where)
 
 /* ---- gradients written by hand ----------------------------------------- */
 
-/* Binds the name of output or cotangent i: "out" or "g" if there is one output,
- * else "out0", "out1" and so on. */
+/* Binds the name of output i ("out") or of its gradient ("g"). If the
+ * definition has several outputs, the names are "out0", "out1" and so on. */
 static bool bind_numbered(tn__parser *parser, const char *stem, int i,
                           int count)
 {
@@ -190,7 +191,8 @@ static bool bind_numbered(tn__parser *parser, const char *stem, int i,
     uint32_t slot = parser->slot_count++;
     for (uint32_t k = 0; k < parser->binding_count; k++)
         if (!strcmp(parser->binding[k].name, name))
-            return true; /* a name of the definition hides it */
+            return true; /* an input or parameter of the definition has this
+                          * name already */
     parser->binding[parser->binding_count++] =
         (tn__binding){.name = tn__arena_text(parser->arena, name, strlen(name)),
                       .slot = slot,
@@ -212,9 +214,9 @@ static void bind_known(tn__parser *parser, const char *name, bool input,
                       .offset = offset};
 }
 
-/* Renumbers the slots of a tree by slot_of[]. The slots of the tensors that the
- * text reads become the inputs, in their old order. The other tensors are never
- * read. */
+/* Replaces each slot number in a tree by slot_of[]. The tensors that the
+ * gradient reads are numbered anew, as its inputs, in their old order. Other
+ * tensors do not occur in the tree. */
 static void renumber(tn__node *node, const uint32_t *slot_of)
 {
     if (node->kind == TN__NODE_NAME || node->kind == TN__NODE_LOAD ||
@@ -232,8 +234,8 @@ static bool choose_inputs(tn__parser *parser, const tn__def *def,
     uint32_t slot_of[TN__MAX_SLOTS] = {0};
     tn__def_levels(def, level);
     for (int u = 0; u < candidates; u++) {
-        /* The names were bound in the order inputs, parameters, outputs,
-         * cotangents. */
+        /* The slots are in the order inputs, parameters, outputs, gradients of
+         * outputs. */
         int slot = u < def->input_count ? u : u + def->param_count;
         if (!parser->used[slot])
             continue;
@@ -369,7 +371,8 @@ const tn__kernel *tn__def_kernel(const tn__def *def,
     tn__lock_take(&lock);
     kernel = find(def, dtypes);
     if (!kernel && (kernel = tn__def_type(def, input_dtype))) {
-        /* the list is a cache, so def may be const */
+        /* adding to the cache does not change what `def` means, so def is
+         * const */
         tn__def *cache = (tn__def *)def;
         tn__def_entry *entry = tn__alloc(sizeof *entry);
         if (entry) {

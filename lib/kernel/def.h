@@ -1,8 +1,9 @@
-/* def.h: the syntax tree of a parsed definition. Names are resolved to slots;
- * nothing is typed yet.
+/* def.h: the syntax tree of a parsed definition. Each name has been replaced by
+ * the number of the value that it means, called a slot. No types are assigned
+ * yet.
  *
- * A slot is the number of a named value. Inputs are numbered first, then
- * parameters, then each `let` and loop variable in the order of the text. */
+ * The inputs have the first slots, then come the parameters, then each `let`
+ * and each loop variable in the order of the text. */
 #ifndef TN_LIB_KERNEL_DEF_H
 #define TN_LIB_KERNEL_DEF_H
 
@@ -14,28 +15,35 @@
 #include <kernel/lex.h>
 
 enum tn__node_kind {
-    TN__NODE_INTEGER, /* field integer */
-    TN__NODE_FLOAT,   /* field number */
-    TN__NODE_NAME,    /* field slot */
-    TN__NODE_UNARY,   /* op is the token; kid[0] is the operand */
-    TN__NODE_BINARY,  /* op is the token; kid[0] op kid[1] */
-    TN__NODE_CALL,    /* name is the function's; kids are the arguments */
-    TN__NODE_LOAD,    /* slot is an input's; kids are the indices; op is 1 if
-                       * elements outside are read as 0 */
-    TN__NODE_BLOCK,   /* kids are LETs, at most one WHILE, and the value */
-    TN__NODE_LET,     /* assigns kid[0] to `integer` slots from slot on */
-    TN__NODE_WHILE,   /* kid[0] is the condition */
-    /* slot is the loop index's; integer is the number of carried values. The
-     * kids are the bound, a LET for each carried value, and the body (a BLOCK
-     * that ends in a LIST). */
+    TN__NODE_INTEGER, /* the value is in the field `integer` */
+    TN__NODE_FLOAT,   /* the value is in the field `number` */
+    TN__NODE_NAME,    /* reads the value in `slot` */
+    TN__NODE_UNARY,   /* `op` is the operator's token, kid[0] the operand */
+    TN__NODE_BINARY,  /* `op` is the operator's token, kid[0] and kid[1] are the
+                       * operands */
+    TN__NODE_CALL,    /* `name` is the function's name, the kids are its
+                       * arguments */
+    TN__NODE_LOAD,    /* loads an element of the input in `slot`. The kids are
+                       * the indices. `op` is 1 if elements outside the tensor
+                       * are read as 0, else 0. */
+    TN__NODE_BLOCK,   /* the kids are LETs, at most one WHILE, and at last the
+                       * value */
+    TN__NODE_LET,     /* assigns the values of kid[0] to the slots from `slot`
+                       * on; their number is in `integer` */
+    TN__NODE_WHILE,   /* kid[0] is the condition under which the loop goes on */
+    /* A loop. Its index is in `slot`, and the number of its variables in
+     * `integer`. The kids are the bound, a LET with the first value of each
+     * variable, and the body: a BLOCK whose value is a LIST of the new
+     * values. */
     TN__NODE_LOOP,
-    TN__NODE_LIST     /* kids are the values */
+    TN__NODE_LIST     /* the kids are the values */
 };
 
 typedef struct tn__node {
     uint8_t kind;
-    uint16_t depth; /* depth of the tree below this node. It is bounded, so
-                     * functions may recurse over the tree. */
+    uint16_t depth; /* Depth of the tree below this node. The parser limits it
+                     * to TN__MAX_DEPTH, so functions may recurse over the
+                     * tree. */
     int op;
     int line, column;
     uint32_t slot;
@@ -50,8 +58,9 @@ typedef struct tn__node {
 #define TN__MAX_SLOTS 1000
 #define TN__MAX_LOOPS 3
 
-typedef struct tn__def_entry { /* one kernel of a definition */
-    uint64_t dtypes;           /* dtypes of the inputs, four bits each */
+/* The kernel of a definition for one combination of input dtypes. */
+typedef struct tn__def_entry {
+    uint64_t dtypes; /* the dtypes of the inputs, four bits for each */
     const tn__kernel *kernel;
     struct tn__def_entry *next;
 } tn__def_entry;
@@ -67,27 +76,30 @@ struct tn__def {
     } input[TN__KERNEL_MAX_INPUTS];
     struct {
         const char *name;
-        tn_dtype dtype; /* TN_DTYPE_NONE: the parameter is weak and has the
-                         * kernel's float type. TN__WEAK_INTEGER: the parameter
-                         * is a weak i64, like integer literals. */
+        tn_dtype dtype; /* TN_DTYPE_NONE if the parameter has no type in the
+                         * text; then it has the float type in which the kernel
+                         * computes. TN__WEAK_INTEGER for an int64 that promotes
+                         * like an integer literal. */
     } param[TN__KERNEL_MAX_PARAMS];
     uint32_t slot_count;
     const tn__node *body;
     bool of_gradient;
-    int used[TN__KERNEL_MAX_INPUTS]; /* of a gradient: the tensor that each
-                                      * input is, numbered as in
-                                      * tn__def_gradient_used */
+    int used[TN__KERNEL_MAX_INPUTS]; /* For a gradient: which tensor input i is.
+                                      * The numbers are those that
+                                      * tn__def_gradient_used returns. */
     _Atomic(tn__def_entry *) entries;
-    tn__arena arena; /* memory of this definition and its tree */
-    tn__def *next;   /* next in the list of all definitions, which keeps them
-                      * reachable */
+    tn__arena arena; /* memory of this definition and of its tree */
+    tn__def *next;   /* next in the list of all definitions, through which leak
+                      * checkers find them */
 };
 
-/* Returns how many values a node has: a list or a loop may have several. */
+/* Returns how many values a node has. A list or a loop may have several. */
 int tn__node_values(const tn__node *node);
 
-/* Sets level[o] to the level of output o of def. The level follows from marks
- * (": row") and reductions alone, so typing is not needed. */
+/* Sets level[o] to whether output o of a definition has one value per element
+ * (TN_LEVEL_ELEM), one per row (TN_LEVEL_ROW), or one in all
+ * (TN_LEVEL_UNIFORM). This follows from the text alone (marks ": row" and
+ * reductions), so the definition need not be typed. */
 void tn__def_levels(const tn__def *def, uint8_t *level);
 
 /* ---- built-in functions (builtin.c) ------------------------------------ */
@@ -111,8 +123,8 @@ enum tn__builtin {
 #undef TN__BUILTIN_ENUM
         TN__BUILTIN_END
 };
-/* Finds a built-in function by name and sets its number of arguments. Returns
- * TN__BUILTIN_END if there is no such function. */
+/* Finds a built-in function by name and sets *arg_count to its number of
+ * arguments. Returns TN__BUILTIN_END if there is no such function. */
 enum tn__builtin tn__builtin_find(const char *name, int *arg_count);
 
 #endif

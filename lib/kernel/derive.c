@@ -1,18 +1,20 @@
-/* derive.c: derives the gradient of a kernel, by reverse-mode differentiation
- * of its SSA.
+/* derive.c: derives the gradient of a kernel by reverse-mode differentiation of
+ * its SSA.
  *
- * The forward kernel is copied, but its outputs are loaded instead of computed
- * again. Then cotangents are propagated from the last instruction to the first.
- * At the end dead code is dropped, and with it the unused inputs.
+ * The gradient begins as a copy of the forward kernel, except that outputs are
+ * loaded from their tensors instead of computed again. Then gradients are
+ * propagated from the last instruction to the first. The gradient of the result
+ * with respect to an intermediate value is called its cotangent. At the end,
+ * instructions and inputs that are not needed are removed.
  *
- * First derivatives are those of each instruction, as in PyTorch. The
- * derivative of a gradient has two more rules, since there a value that
- * overflows may be multiplied by 0:
+ * A first derivative is the derivative of each instruction, as in PyTorch. In
+ * the derivative of a gradient, a value that overflows may be multiplied by 0.
+ * So there are two more rules:
  *
- *   - where(), min(), max() and abs() pass a cotangent to one operand only. The
- *     cotangent carries the condition as a mask. At the end the masked elements
- *     are set to 0, so that infinities and NaNs of the other operand have no
- *     effect.
+ *   - where(), min(), max() and abs() pass the cotangent to one operand only.
+ *     With the cotangent goes a mask of the elements for which that operand was
+ *     selected. At the end all other elements are set to 0, so that infinities
+ *     and NaNs of an operand that was not selected have no effect.
  *   - A quotient by 1 + exp(z) is differentiated as a logistic function. */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +26,7 @@
 #include <kernel/type.h>
 
 struct tn__kernel_gradient_entry {
-    const tn__kernel *kernel; /* NULL if the gradient is zero */
+    const tn__kernel *kernel; /* the gradient; NULL if it is zero everywhere */
     int used[TN__KERNEL_MAX_INPUTS];
 };
 
@@ -32,13 +34,15 @@ typedef struct derivation {
     const tn__kernel *kernel;
     int wrt;
     tn__ssa ssa;
-    bool *active;     /* active[i]: value i depends differentiably on input
-                       * wrt */
-    uint32_t *value;  /* value[i]: number of forward value i in the new SSA */
+    bool *active;     /* active[i] is true if value i depends on input `wrt`
+                       * through instructions that have a derivative */
+    uint32_t *value;  /* value[i] is the number of the forward kernel's value i
+                       * in the gradient */
     uint32_t *cotangent;
     bool second_order; /* true if `kernel` is itself a gradient */
-    uint32_t *mask; /* if second_order, mask[i] tells where the cotangent of
-                     * value i is not 0; TN_NONE stands for everywhere */
+    uint32_t *mask; /* If second_order is set, mask[i] is the number of the mask
+                     * of value i's cotangent (see above), or TN_NONE if all
+                     * elements count. */
 } derivation;
 
 static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
@@ -67,7 +71,8 @@ static void end(derivation *d)
     tn__ssa_release(&d->ssa);
 }
 
-/* ---- active values ----------------------------------------------------- */
+/* ---- which values depend on the input
+ * ------------------------------------- */
 
 static uint32_t operand(const tn_kernel_ins *ins, int k)
 {
@@ -89,8 +94,8 @@ static bool is_active(const derivation *d, const tn_kernel_ins *ins)
 
 static void find_active(derivation *d)
 {
-    /* A value of the next round may make a carried value active, so the search
-     * repeats. */
+    /* A variable of a loop depends on a later instruction, so the pass is
+     * repeated until nothing changes. */
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < d->kernel->ins_count; i++)
@@ -101,8 +106,8 @@ static void find_active(derivation *d)
 
 /* ---- logistic functions ------------------------------------------------ */
 
-/* Whether instruction i is a / (1 + exp(z)) or a / (1 + exp2(z)). Sets z and
- * is_exp2. */
+/* Returns whether instruction i is a / (1 + exp(z)) or a / (1 + exp2(z)), and
+ * sets *z and *is_exp2. */
 static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
                      bool *is_exp2)
 {
@@ -122,8 +127,9 @@ static bool logistic(const derivation *d, uint32_t i, uint32_t *z,
     return *is_exp2 || strncmp(name, "exp_", 4) == 0;
 }
 
-/* If instruction i is 1 - s for a logistic function s of z, computes it as the
- * logistic function of -z, which is exact to the last digit. */
+/* If instruction i is 1 - s, where s is a logistic function of z, computes it
+ * as the logistic function of -z instead. Where s is near 1, the subtraction
+ * would lose all digits. */
 static bool use_complement(derivation *d, uint32_t i)
 {
     const tn__kernel *kernel = d->kernel;
@@ -185,11 +191,11 @@ static uint32_t load(tn__ssa *ssa, int input)
                                             .imm.i = input});
 }
 
-/* Loads output o from its tensor, instead of computing it again, if the tensor
- * holds all bits of the value. A half-type tensor does not. With its rounded
- * value, gradients would be up to 50 units in the last place off (a / b with
- * respect to b, where terms cancel), or infinite where only the result
- * overflows. */
+/* Replaces output o, from here on, by a load from its tensor, so that it need
+ * not be computed again. Does so only if the tensor has all bits of the value,
+ * which a tensor of a half type does not. With the rounded value, the gradient
+ * could be wrong by 50 units in the last place (a / b with respect to b, where
+ * terms cancel), or infinite where only the rounded result overflows. */
 static void read_output(derivation *d, int o)
 {
     const tn__kernel *kernel = d->kernel;
@@ -218,8 +224,9 @@ static bool copy_forward(derivation *d)
             return false;
         depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
         if (depth)
-            continue; /* inside a loop, a carried value is that of the current
-                       * round */
+            /* Inside a loop, a variable of the loop has the value of the
+             * current iteration, not the final one that the output has. */
+            continue;
         for (int o = 0; o < kernel->output_count; o++) {
             uint32_t v = kernel->out[o].value;
             if (v == i || (ins->op == TN_K_ENDLOOP && v < i &&
@@ -230,9 +237,10 @@ static bool copy_forward(derivation *d)
     return true;
 }
 
-/* ---- cotangents -------------------------------------------------------- */
+/* ---- propagating cotangents
+ * ----------------------------------------------- */
 
-/* Returns the cotangent contribution `part`, set to 0 where the mask is
+/* Returns `part`, which is added to a cotangent, set to 0 where the mask is
  * false. */
 static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
 {
@@ -243,8 +251,8 @@ static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
                       tn__ssa_const(&d->ssa, dtype, 0));
 }
 
-/* Adds the contribution `part` to the cotangent of v. If v is a scalar per row,
- * its contributions are summed over the elements of the row. */
+/* Adds `part` to the cotangent of value v. If v has one value per row and
+ * `part` one per element, `part` is summed over the row. */
 static void accumulate(derivation *d, uint32_t v, uint32_t part, uint32_t mask,
                        bool from_elem)
 {
@@ -291,9 +299,9 @@ static uint32_t bool_op(derivation *d, int op, uint32_t a, uint32_t b)
     return tn__ssa_op(&d->ssa, op, TN_BOOL, a, b, TN_NONE);
 }
 
-/* For a second-order gradient, returns the contribution to operand k of a
- * SELECT, ABS, MIN or MAX. *mask is restricted to where the contribution is not
- * 0. */
+/* For the gradient of a gradient: returns what a SELECT, ABS, MIN or MAX adds
+ * to the cotangent of its operand k, where g is the cotangent of its result.
+ * Restricts *mask to the elements for which operand k is selected. */
 static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
                                  const uint32_t a[3], uint32_t g,
                                  uint32_t *mask)
@@ -310,7 +318,7 @@ static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
             tn__ssa_op(&d->ssa, TN_K_NEG, dtype, g, TN_NONE, TN_NONE);
         where = bool_op(d, TN_K_OR, below, bool_op(d, TN_K_LT, zero, mine));
         g = tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, below, minus, g);
-    } else { /* MIN or MAX: each of two equal operands gets half */
+    } else { /* MIN or MAX: if the operands are equal, each gets half of g */
         uint32_t half = tn__ssa_op(&d->ssa, TN_K_MUL, dtype, g,
                                    tn__ssa_const(&d->ssa, dtype, 0.5), TN_NONE);
         where = ins->op == TN_K_MIN ? bool_op(d, TN_K_LT, other, mine)
@@ -329,8 +337,7 @@ static bool is_selecting(const derivation *d, const tn_kernel_ins *ins)
                                ins->op == TN_K_MIN || ins->op == TN_K_MAX);
 }
 
-/* Propagates the cotangent of a logistic quotient to z, the argument of its
- * exponential. */
+/* Propagates the cotangent of a / (1 + exp(z)) directly to z. */
 static bool propagate_to_exponent(derivation *d, uint32_t i, uint32_t z,
                                   bool is_exp2)
 {
@@ -397,7 +404,7 @@ static bool propagate_all(derivation *d)
     return !d->ssa.failed;
 }
 
-/* Returns the cotangent of input wrt; TN_NONE if it is zero. */
+/* Returns the cotangent of input `wrt`; TN_NONE if it is zero everywhere. */
 static uint32_t input_cotangent(derivation *d)
 {
     for (uint32_t i = 0; i < d->kernel->ins_count; i++)
@@ -408,7 +415,8 @@ static uint32_t input_cotangent(derivation *d)
     return TN_NONE;
 }
 
-/* Derives the gradient. *out_kernel is NULL if the gradient is zero. */
+/* Derives the gradient of a kernel with respect to input `wrt`. Sets
+ * *out_kernel to NULL if it is zero everywhere. */
 static bool derive(const tn__kernel *kernel, int wrt, int *used,
                    const tn__kernel **out_kernel)
 {

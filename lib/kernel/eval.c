@@ -1,10 +1,10 @@
-/* eval.c: evaluates one scalar instruction. The file is the table TN_KERNEL_MAP
- * of plugin.h in C. The interpreter and constant folding share it, so folding
- * never changes a bit.
+/* eval.c: computes one scalar instruction. It is the table TN_KERNEL_MAP of
+ * plugin.h as C code. The interpreter and constant folding both use it, so
+ * folding never changes a bit.
  *
- * A float value is stored in a double, which is exact; operations that round
- * are computed in float. 32-bit integers are stored sign-extended and wrapped
- * after each instruction. */
+ * A float32 value is stored as a double, which is exact. An operation that
+ * rounds is computed in float. A 32-bit integer is stored sign-extended to 64
+ * bits and is wrapped after each instruction. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static tn_number number_i(int64_t i)
     return (tn_number){.i = i};
 }
 
-/* Wraps i to a register of dtype I32, I64 or BOOL. */
+/* Wraps i to the range of a register type: I32, I64 or BOOL. */
 static tn_number wrap(int64_t i, tn_dtype dtype)
 {
     switch (dtype) {
@@ -43,15 +43,15 @@ static bool is_float(tn_dtype dtype)
 
 /* ---- conversions ------------------------------------------------------- */
 
-/* Truncates x, clamps it to [low, high] and maps NaN to 0. Both comparisons are
- * exact, since -2^31, 2^31, -2^63 and 2^63 are doubles. */
+/* Truncates x, clamps it to [low, high], and maps NaN to 0. Both comparisons
+ * are exact, since -2^31, 2^31, -2^63 and 2^63 are doubles. */
 static int64_t saturate(double x, int64_t low, int64_t high)
 {
     if (isnan(x))
         return 0;
     if (x < (double)low)
         return low;
-    if (x >= (double)high) /* for I64, high rounds up to 2^63 */
+    if (x >= (double)high) /* the int64 maximum is rounded up to 2^63 here */
         return high;
     return (int64_t)x;
 }
@@ -74,8 +74,8 @@ static tn_number cast(tn_number a, tn_dtype from, tn_dtype to)
     }
     switch (to) {
     case TN_F32:
-        return number_f((float)a.i); /* converted directly; by way of f64 it
-                                      * would round twice */
+        return number_f((float)a.i); /* converts directly to float; to double
+                                      * first would round twice */
     case TN_F64:
         return number_f((double)a.i);
     default:
@@ -83,9 +83,9 @@ static tn_number cast(tn_number a, tn_dtype from, tn_dtype to)
     }
 }
 
-/* Reinterprets the bits of a float as an integer, or the reverse. The bits of
- * any NaN are those of the positive quiet NaN, since processors differ in the
- * NaN that an operation makes. */
+/* Reinterprets the bits of a float as an integer, or of an integer as a float.
+ * Any NaN gives the bits of the positive quiet NaN, because processors differ
+ * in the bits of the NaNs that they compute. */
 static tn_number bitcast(tn_number a, tn_dtype to)
 {
     int32_t i32;
@@ -125,14 +125,15 @@ static tn_number narrow(tn_number a, tn_dtype to)
         return number_i((int8_t)(uint8_t)a.i);
     case TN_U8:
         return number_i((uint8_t)a.i);
-    default: /* other dtypes are stored unchanged */
+    default: /* all other dtypes are stored without rounding */
         return a;
     }
 }
 
 /* ---- arithmetic -------------------------------------------------------- */
 
-/* Returns the lower of x and y, where -0 < +0; NaN if x or y is NaN. */
+/* Returns the lesser of x and y, where -0 is less than +0. Returns NaN if x or
+ * y is NaN. */
 static double lesser(double x, double y)
 {
     if (isnan(x) || isnan(y))
@@ -151,9 +152,9 @@ static double greater(double x, double y)
     return x > y ? x : y;
 }
 
-/* Evaluates an operation on floats. F32 and F64 differ only in operations that
- * round. The other operations map floats to floats (fmod too, which is
- * exact). */
+/* Computes an operation on floats. Operations that round are computed in float
+ * if `single` is set, else in double. All other operations have the same result
+ * in both types; that includes fmod, which is exact. */
 static double eval_float(unsigned op, bool single, double x, double y, double z)
 {
     float xs = (float)x, ys = (float)y, zs = (float)z;
@@ -224,7 +225,8 @@ static int64_t divide(int64_t x, int64_t y)
 {
     if (y == 0)
         return 0;
-    if (y == -1) /* MIN / -1 overflows, so x is negated, which wraps */
+    if (y == -1) /* INT64_MIN / -1 overflows in C, so x is negated, which
+                  * wraps */
         return (int64_t)(0 - (uint64_t)x);
     return x / y;
 }
@@ -235,7 +237,8 @@ static int64_t shift(unsigned op, int64_t x, int64_t y, int width)
     switch (op) {
     case TN_K_SHL:
         return inside ? (int64_t)((uint64_t)x << y) : 0;
-    case TN_K_SHR: /* C compilers that build this file shift in the sign bit */
+    case TN_K_SHR: /* C leaves it open, but compilers for Tenon shift in the
+                    * sign bit */
         return inside ? x >> y : x < 0 ? -1 : 0;
     default:
         if (!inside)
@@ -244,8 +247,8 @@ static int64_t shift(unsigned op, int64_t x, int64_t y, int width)
     }
 }
 
-/* Evaluates an operation on I32 or I64; the caller wraps the result. Arithmetic
- * is done on unsigned integers, which wrap by definition. */
+/* Computes an operation on I32 or I64; the caller wraps the result. Arithmetic
+ * is done with unsigned integers, for which C defines that they wrap. */
 static int64_t eval_int(unsigned op, int width, int64_t x, int64_t y)
 {
     uint64_t ux = (uint64_t)x, uy = (uint64_t)y;

@@ -1,9 +1,9 @@
-/* finish.c: makes a finished kernel of an SSA under construction. Dead code is
- * dropped, loop invariants move before their loop, the called functions are
- * listed, and the hash is computed.
+/* finish.c: makes a kernel from an SSA that is complete. Removes dead code,
+ * moves values that do not change in a loop to before the loop, lists the
+ * functions that are called, and computes the hash.
  *
- * The instructions are appended to a second tn__ssa, which merges values that
- * became equal by moving. */
+ * The result is built in a second tn__ssa, which merges values that became
+ * equal. */
 #include <string.h>
 
 #include <base/memory.h>
@@ -14,13 +14,15 @@ typedef struct cleaner {
     const tn__ssa *from;
     tn__ssa *to;
     bool *live;
-    uint32_t *region; /* region[i]: number of the innermost LOOP around
-                       * instruction i; of a LOOP, its own number */
-    uint32_t *target; /* target[i]: region in which instruction i has to be
-                       * computed */
-    uint32_t *parent; /* parent[i]: region around LOOP i */
+    uint32_t *region; /* region[i]: number of the innermost LOOP that contains
+                       * instruction i, or TN_NONE; for a LOOP, its own
+                       * number */
+    uint32_t *target; /* target[i]: number of the innermost LOOP in which
+                       * instruction i must be computed, or TN_NONE */
+    uint32_t *parent; /* parent[i]: for a LOOP, the number of the LOOP around
+                       * it, or TN_NONE */
     uint32_t *map;    /* map[i]: number of instruction i in `to` */
-    uint32_t *stack;  /* live instructions whose operands are not marked yet */
+    uint32_t *stack; /* live instructions whose operands were not visited yet */
     size_t stack_count;
 } cleaner;
 
@@ -45,8 +47,8 @@ static void cleaner_release(cleaner *c)
     tn__free(c->region);
 }
 
-/* Finds the region of each instruction: the number of the innermost LOOP around
- * it; TN_NONE outside loops. */
+/* Sets region[i] to the number of the innermost LOOP that contains instruction
+ * i, or to TN_NONE outside loops. */
 static void find_regions(cleaner *c)
 {
     uint32_t open[TN__MAX_LOOPS * 4 + 1] = {TN_NONE};
@@ -102,8 +104,8 @@ static bool is_inside(const cleaner *c, uint32_t v, uint32_t loop)
 
 static uint32_t deeper(uint32_t x, uint32_t y)
 {
-    /* x and y are in one chain of nested loops, so the later LOOP is the
-     * deeper */
+    /* one of the two loops contains the other, so the later LOOP is the inner
+     * one */
     return x == TN_NONE ? y : y == TN_NONE ? x : x > y ? x : y;
 }
 
@@ -115,7 +117,8 @@ static void find_targets(cleaner *c)
         c->target[i] = TN_NONE;
         if (ins->op == TN_K_LOOP || ins->op == TN_K_CARRY ||
             ins->op == TN_K_WHILE || ins->op == TN_K_ENDLOOP ||
-            /* a load in a round that does not run must not report a fault */
+            /* A load that may report an index out of range must stay in its
+             * loop. If no iteration runs, it must not report anything. */
             (ins->op == TN_K_LOAD && ins->a != TN_NONE &&
              !(ins->sub & TN_LOAD_ZERO))) {
             c->target[i] = c->region[i];
@@ -148,8 +151,9 @@ static void emit(cleaner *c, uint32_t i)
         c->map[i] = tn__ssa_add(c->to, ins);
 }
 
-/* Appends to c->to the instructions of [first, end) whose target region is
- * `loop`. */
+/* Appends those live instructions from `first` up to but not including `end`
+ * that must be computed directly in `loop`, not before it and not in an inner
+ * loop. */
 static void emit_region(cleaner *c, uint32_t first, uint32_t end,
                         uint32_t loop);
 
@@ -215,7 +219,8 @@ static bool clean_once(const tn__ssa *from, tn__ssa *to)
     return good;
 }
 
-/* Cleans until nothing changes, since merging values may leave dead code. */
+/* Removes dead code until nothing changes. One pass is not always enough, since
+ * merging equal values may make further code dead. */
 static bool clean(const tn__ssa *from, tn__ssa *to)
 {
     if (!clean_once(from, to))
@@ -253,10 +258,10 @@ static void renumber_calls(tn_kernel_ins *ins, uint32_t count,
 }
 
 typedef struct calls {
-    bool *seen;       /* seen[n]: function n is listed */
-    uint32_t *number; /* numbers of the called functions; NULL to only count the
-                       * functions */
-    uint32_t count;   /* number of functions listed */
+    bool *seen;       /* seen[n] is true if function n is in the list */
+    uint32_t *number; /* numbers of the functions in the list; NULL to only
+                       * count them */
+    uint32_t count;   /* number of functions in the list */
 } calls;
 
 static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
@@ -274,10 +279,11 @@ static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
     }
 }
 
-/* Lists the called functions in the order of the calls, each after the
- * functions that it calls. Their process-wide numbers depend on the order of
- * first use. If printed texts depended on that order, they would miss the
- * caches that other processes filled. */
+/* Lists the functions that a kernel calls, in the order of the calls, each
+ * after the functions that it calls itself. A function's number in the process
+ * depends on which function was used first. If the source text of a kernel
+ * depended on that, processes could not share compiled kernels in the disk
+ * cache. */
 static bool gather_functions(const tn__ssa *ssa, tn__kernel_box *box)
 {
     size_t all = (size_t)tn__math_fn_typed() + 1;
@@ -335,7 +341,8 @@ static void hash_kernel(tn__kernel *k)
     tn__hash_finish(h);
 }
 
-/* Drops unused inputs and sets used[i] to the old number of input i. */
+/* Removes the inputs that are not read. Sets used[i] to the old number of the
+ * new input i. */
 static bool drop_inputs(tn__ssa *ssa, const char *name, int *used)
 {
     bool loaded[TN__SSA_MAX_INPUTS] = {false};
@@ -422,7 +429,8 @@ static bool fill(tn__kernel_box *box, const tn__ssa *ssa, const char *name)
     return true;
 }
 
-/* Drops a NARROW right before a store, since the store itself narrows. */
+/* Removes the rounding to a storage type (NARROW) right before a store, because
+ * the store rounds too. */
 static void strip_outputs(tn__ssa *ssa)
 {
     for (int i = 0; !ssa->failed && i < ssa->output_count; i++) {

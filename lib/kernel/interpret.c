@@ -1,11 +1,11 @@
 /* interpret.c: runs a program over host memory, one scalar at a time, as
- * plugin.h defines it. Every device is compared with this file, so it is kept
- * simple. Constant folding uses the same definition of each instruction
- * (eval.c).
+ * plugin.h defines it. It is the reference that every device is compared with,
+ * so it is simple rather than fast. It shares the definition of each
+ * instruction with constant folding (eval.c).
  *
- * Rows run in row-major order. For each row, each stage passes over all
- * elements and recomputes what it needs. A launch allocates memory only at its
- * start. */
+ * Rows are processed in row-major order. For each row, each stage loops over
+ * all elements and computes again what it needs. Memory is allocated only at
+ * the start of a launch. */
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -26,8 +26,8 @@ int64_t tn__interpret_count(void)
 
 /* ---- memory ------------------------------------------------------------ */
 
-/* Loads element i of an array of dtype. memcpy allows any alignment and
- * respects aliasing rules. */
+/* Loads element i of an array of dtype. memcpy is used because it allows any
+ * alignment and respects C's aliasing rules. */
 static tn_number load_element(tn_dtype dtype, const void *memory, int64_t i)
 {
     const char *at = memory;
@@ -116,21 +116,23 @@ static void store_element(tn_dtype dtype, void *memory, int64_t i,
         i16 = (int16_t)(uint16_t)value.i;
         memcpy(at + 2 * i, &i16, 2);
         return;
-    default: /* I8, U8, and BOOL, whose byte is 0 or 1 */
+    default: /* I8, U8, and BOOL, which is stored as a byte 0 or 1 */
         byte = (uint8_t)value.i;
         memcpy(at + i, &byte, 1);
         return;
     }
 }
 
-/* ---- a launch ---------------------------------------------------------- */
+/* ---- running a program
+ * ---------------------------------------------------- */
 
-/* The values of one list of instructions, which is the program or the body of a
- * function. */
+/* The values of a list of instructions, which is either the program or the body
+ * of a function. */
 typedef struct frame {
     const tn_kernel_ins *ins;
-    tn_number *value; /* value[i]: value of instruction i */
-    tn_number *next;  /* next[i]: value of CARRY i in the next round */
+    tn_number *value; /* value[i] is the value of instruction i */
+    tn_number *next;  /* next[i]: for a CARRY (a variable of a loop), its value
+                       * in the next iteration */
 } frame;
 
 typedef struct run {
@@ -138,28 +140,31 @@ typedef struct run {
     const tn_launch *launch;
     void *const *memory;
     frame main;
-    frame *fn;      /* one frame for each function, since functions do not
-                     * recurse */
+    frame *fn;      /* one frame for each function is enough, since functions do
+                     * not recurse */
     tn__reduction
-        *reduction; /* reduction[reduction_of[i]]: state of REDUCE i */
+        /* reduction[reduction_of[i]] is the state of instruction i, a
+         * REDUCE. */
+        *reduction;
     uint32_t *reduction_of;
-    /* Offsets of the current row and of the current element in each operand, in
-     * elements; and the row-major index of the current element. */
+    /* Offset in each operand of the current row (row_at) and of the current
+     * element (elem_at), in elements. `position` is the row-major index of the
+     * current element. */
     int64_t *row_at, *elem_at;
-    const int64_t *at; /* row_at in the row part of a stage, elem_at in the elem
-                        * part */
+    const int64_t *at; /* row_at while the instructions per row of a stage run,
+                        * elem_at while those per element run */
     int64_t position;
     int64_t row_length;
-    const tn_number *arg; /* arguments of the function that runs */
-    tn_fault fault;       /* the first fault; the code is TN_OK if there is none
-                           * yet */
+    const tn_number *arg; /* arguments of the function that is running */
+    tn_fault fault;       /* the first fault; its code is TN_OK if there was
+                           * none yet */
 } run;
 
 static void raise_index(run *r, uint32_t operand, uint32_t dim, int64_t index,
                         int64_t extent)
 {
-    /* The fault of the first element is kept. Rows are run in rising order, but
-     * each stage passes over the same elements again. */
+    /* Reports the fault of the element that comes first. Rows run in rising
+     * order, but a later stage may fault at an earlier element of the row. */
     if (r->fault.code != TN_OK && r->fault.position <= r->position)
         return;
     r->fault = (tn_fault){
@@ -267,15 +272,17 @@ static void run_instruction(run *r, frame *f, uint32_t number)
     }
 }
 
-/* Returns the number of the i-th instruction in `order`. If `order` is NULL (a
- * function), instructions run in the order of their numbers. */
+/* Returns the number of the i-th instruction that runs. `order` lists the
+ * numbers of a program's instructions. It is NULL for a function, whose
+ * instructions run in the order of their numbers. */
 static uint32_t number_at(const uint32_t *order, uint32_t i)
 {
     return order ? order[i] : i;
 }
 
-/* Runs the loop whose LOOP is order[first]. Returns the index of its ENDLOOP. A
- * false WHILE ends the loop and drops the new carried values of this round. */
+/* Runs the loop whose LOOP instruction is order[first]. Returns the index of
+ * its ENDLOOP in `order`. If a WHILE is false, the loop ends and the new values
+ * of that iteration are dropped. */
 static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
                          uint32_t first)
 {
@@ -293,8 +300,8 @@ static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
         f->value[number].i = i;
         if (!run_list(r, f, order, body, end))
             break;
-        /* All new values are read first, since a carried value may use
-         * another's old value. */
+        /* Reads all new values before it sets any, since the new value of one
+         * variable may be the old value of another. */
         for (uint32_t j = first + 1; j < body; j++) {
             uint32_t carry = number_at(order, j);
             f->next[carry] = f->value[f->ins[carry].b];
@@ -307,8 +314,8 @@ static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
     return end;
 }
 
-/* Runs the instructions order[first .. end). If the condition of a WHILE is
- * false, stops there and returns false. */
+/* Runs the instructions from order[first] up to but not including order[end].
+ * If the condition of a WHILE is false, stops there and returns false. */
 static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
                      uint32_t end)
 {
@@ -325,8 +332,8 @@ static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
     return true;
 }
 
-/* Advances point[] to the next index of dimensions first .. first + ndim, in
- * row-major order, and updates each operand's offset in at[]. */
+/* Advances point[] to the next index, in row-major order, over the `ndim`
+ * dimensions from `first` on. Updates the offset at[k] of each operand k. */
 static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
                  int64_t *at)
 {
@@ -342,8 +349,8 @@ static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
     }
 }
 
-/* Runs the elem part of a stage for all elements of one row. r->row_at has the
- * row's offsets. */
+/* Runs a stage's instructions per element for all elements of one row.
+ * r->row_at has the offsets of the row. */
 static void run_elements(run *r, const tn_kernel_stage *stage, int64_t row)
 {
     uint32_t first = stage->elem_first, end = first + stage->elem_count;
@@ -409,7 +416,7 @@ static void run_rows(run *r)
     }
 }
 
-/* Allocates the memory that running this program needs. */
+/* Allocates the memory that is needed to run this program. */
 static bool run_init(run *r, const tn_program *program)
 {
     size_t values = program->ins_count, reductions = 0;
@@ -419,7 +426,8 @@ static bool run_init(run *r, const tn_program *program)
         reductions += program->ins[n].op == TN_K_REDUCE;
 
     tn_number *value = tn__calloc(2 * values, sizeof *value);
-    r->main.value = value; /* the functions' frames follow in the same memory */
+    r->main.value = value; /* the frames of the functions use the rest of this
+                            * memory */
     r->fn = tn__calloc(program->fn_count, sizeof *r->fn);
     r->reduction = tn__calloc(reductions, sizeof *r->reduction);
     r->reduction_of = tn__calloc(program->ins_count, sizeof *r->reduction_of);

@@ -1,6 +1,7 @@
-/* levels.c: finds whether each output of a definition has one value per element
- * or per row, from the definition's marks and reductions alone. A gradient
- * written by hand needs these levels before typing. */
+/* levels.c: finds whether each output of a definition has one value per
+ * element, one per row, or one in all (its level). This follows from the marks
+ * ": row" and the reductions in the text. A gradient written by hand needs the
+ * levels before anything is typed. */
 #include <string.h>
 
 #include <kernel/def.h>
@@ -41,8 +42,9 @@ static void find_block_levels(const tn__def *def, const tn__node *node,
         out[i] = condition > out[i] ? condition : out[i];
 }
 
-/* Finds the levels of a loop's carried values, which are all the same. The body
- * is walked twice, since a carried value may raise the level. */
+/* Finds the level of a loop's variables, which all have the same. The body is
+ * visited twice, because a variable's new value may raise the level of the next
+ * iteration. */
 static void find_loop_levels(const tn__def *def, const tn__node *node,
                              uint8_t *slot, uint8_t *out)
 {

@@ -1,5 +1,5 @@
-/* lex.c: splits text in the kernel language into tokens. Any bytes are accepted
- * as input; an invalid token is an error with line and column. */
+/* lex.c: splits text in the kernel language into tokens. The text may contain
+ * any bytes; an invalid token is an error with line and column. */
 #include <base/plain.h>
 #include <kernel/lex.h>
 
@@ -41,7 +41,8 @@ const char *tn__token_show(const tn__token *token, char *out, size_t room)
     return out;
 }
 
-/* These tests replace isalpha() and the like, which depend on the locale. */
+/* The functions below do not depend on the locale, unlike isalpha() and
+ * isdigit(). */
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -110,7 +111,7 @@ static void read_number(tn__lexer *lexer, tn__token *token)
     }
     token->kind = TN__TOKEN_INTEGER;
     errno = 0;
-    /* A hexadecimal literal is a bit pattern: 0xffffffffffffffff is -1. */
+    /* A hexadecimal literal gives the bits: 0xffffffffffffffff is -1. */
     token->integer =
         hex ? (int64_t)strtoull(digits, NULL, 16) : strtoll(digits, NULL, 10);
     if (errno)

@@ -1,4 +1,5 @@
-/* listing.c: lists kernels and programs as text, one instruction per line:
+/* listing.c: lists kernels and programs as text, with one instruction on each
+ * line:
  *
  *     v2 = sub v0 v1 : f32 elem */
 #include <math.h>

@@ -1,16 +1,18 @@
-/* lower.c: lowers a kernel to a program, whose instructions are laid out in
- * stages (plugin.h).
+/* lower.c: lowers a kernel to a program, whose instructions are arranged in
+ * stages (plugin.h). A stage loops over the elements of a row, then computes
+ * the values per row.
  *
- * A new stage begins after a reduction whose result is used. If a later stage
- * needs a value per element, the value is computed again there, since storing
- * it would need memory as large as the row. All stores per element are in the
- * last stage that reads elements, so an output may share memory with an input
- * that earlier stages read.
+ * When an instruction per element needs the result of a reduction, a new stage
+ * begins. If a later stage needs a value per element, it computes the value
+ * again, because storing it would take as much memory as the row. All stores
+ * per element are in the last stage that loops over elements. So an output may
+ * share memory with an input that earlier stages read.
  *
- * Scalars per row that no reduction computes are loaded in the row part of the
- * first stage. If waiting for these scalars saves one pass over the elements,
- * all elements are read from the next stage on. So the sums of g and of g * (x
- * - mean) are in one stage. */
+ * A value per row that does not come from a reduction (such as the mean in the
+ * gradient of layer_norm) is loaded after the elements of the first stage. A
+ * sum that uses it is then in the second stage. If another sum does not use it,
+ * both are put into the second stage, so that the elements are read only once.
+ * An example is the sums of g and of g * (x - mean). */
 #include <string.h>
 
 #include <base/lock.h>
@@ -21,16 +23,16 @@
 typedef struct layout {
     const tn__kernel *kernel;
     tn__arena *arena;
-    tn_kernel_ins *ins; /* instructions, with the STOREs at the end */
+    tn_kernel_ins *ins; /* the kernel's instructions, followed by the STOREs */
     uint32_t count;
-    uint32_t *loop;  /* loop[i]: the outermost LOOP around instruction i;
-                      * TN_NONE if none */
+    uint32_t *loop;  /* loop[i]: number of the outermost LOOP that contains
+                      * instruction i; TN_NONE if there is none */
     uint32_t *stage; /* stage[i]: first stage that computes instruction i */
     bool *needed;
     uint32_t *order;
     uint32_t order_count, order_room;
-    uint32_t stage_count, last_elem; /* last_elem: the last stage with an elem
-                                      * part */
+    uint32_t stage_count, last_elem; /* last_elem: the last stage that loops
+                                      * over elements */
     bool failed;
 } layout;
 
@@ -39,8 +41,9 @@ static bool is_stop(const tn__kernel *kernel, const tn_kernel_ins *ins)
     return ins->op == TN_K_CAST && kernel->ins[ins->a].dtype == ins->dtype;
 }
 
-/* Whether a kernel has neither reductions nor row outputs. One stage is then
- * enough, and scalars per row are loaded again for each element. */
+/* Returns whether a kernel has no reductions and no outputs with one value per
+ * row. Then it has a single stage, and values per row are loaded again for each
+ * element. */
 static bool is_flat(const tn__kernel *kernel)
 {
     for (int i = 0; i < kernel->output_count; i++)
@@ -111,8 +114,8 @@ static void find_loops(layout *l)
     }
 }
 
-/* Returns the first stage in which operand u can be read, by the elem part if
- * `elem`, else by the row part. */
+/* Returns the first stage in which the value u can be read: by an instruction
+ * per element if `elem` is set, else by an instruction per row. */
 static uint32_t stage_for(const layout *l, uint32_t u, bool elem)
 {
     if (u == TN_NONE || l->ins[u].level == TN_LEVEL_UNIFORM)
@@ -127,8 +130,8 @@ static bool in_elem_part(const tn_kernel_ins *ins)
 
 static void find_stage(layout *l, uint32_t i, uint32_t first)
 {
-    /* The whole loop is in one stage, after all stages that compute what its
-     * rounds read. */
+    /* A loop is in one stage as a whole. It must come after the stages that
+     * compute what its iterations read. */
     uint32_t end = l->ins[i].op == TN_K_LOOP ? (uint32_t)l->ins[i].imm.i : i;
     bool elem = in_elem_part(&l->ins[i]);
     uint32_t stage = elem ? first : 0;
@@ -146,8 +149,8 @@ static void find_stage(layout *l, uint32_t i, uint32_t first)
         l->stage[k] = stage;
 }
 
-/* Assigns a stage to each instruction; elements are read from stage `first` on.
- * Returns the number of stages that read elements. */
+/* Assigns a stage to each instruction; the first stage that loops over elements
+ * is `first`. Returns the number of stages that loop over elements. */
 static uint32_t find_stages(layout *l, uint32_t first)
 {
     uint32_t passes = 0;
@@ -180,7 +183,8 @@ static uint32_t find_stages(layout *l, uint32_t first)
     return passes;
 }
 
-/* ---- order ------------------------------------------------------------- */
+/* ---- the order of instructions in a stage
+ * --------------------------------- */
 
 static void append_order(layout *l, uint32_t i)
 {
@@ -211,8 +215,8 @@ static void mark_needed(layout *l, uint32_t user, uint32_t u)
         l->needed[k] = true;
 }
 
-/* Appends to the order the values per element that the reductions and stores of
- * a stage depend on. */
+/* Appends the instructions per element of a stage to the order: its reductions,
+ * its stores, and everything per element that they depend on. */
 static void list_elem_part(layout *l, uint32_t stage)
 {
     memset(l->needed, 0, l->count * sizeof *l->needed);

@@ -1,20 +1,20 @@
-/* nan.c: finds BITCASTs from float to bits that may leave a NaN's bits as they
- * are (TN_BITCAST_ANY_NAN).
+/* nan.c: finds casts from a float to its bits (BITCAST) that need not treat NaN
+ * specially, and marks them with TN_BITCAST_ANY_NAN.
  *
- * The language defines that all NaNs have the same bits. Ensuring this costs
- * two instructions for each cast, which can be left out under two conditions.
- * First, the value cast is NaN only if the function's argument is NaN. Second,
- * if the argument is NaN, the result does not depend on the NaN's bits. Both
- * can be shown for most functions of one argument that take their argument
- * apart by its bits. */
+ * In the kernel language all NaNs have the same bits. To ensure that, a cast to
+ * bits takes two more instructions. They can be left out under two conditions.
+ * First, the value is NaN only if the function's argument is NaN. Second, if
+ * the argument is NaN, the function's result does not depend on the NaN's bits.
+ * Both can be proved for most functions that take the bits of their one
+ * argument apart. */
 #include <math.h>
 #include <string.h>
 
 #include <base/memory.h>
 #include <kernel/ssa.h>
 
-/* Whether a float value is NaN only if the function's argument is NaN. Returns
- * false if that is unknown. */
+/* Returns whether it is known that a float value is NaN only if the function's
+ * argument is NaN. */
 static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value);
 
 static bool is_float(unsigned dtype)
@@ -41,8 +41,9 @@ static uint32_t magnitude(const tn_kernel_fn *fn, uint32_t value)
     return sign ? magnitude(fn, ins->a) : value;
 }
 
-/* Whether a SELECT is where(c < y, c, y) with y = |x|, which is NaN only if the
- * argument is NaN. */
+/* Returns whether a SELECT is where(c < y, c, y) with a constant c and y = |x|,
+ * where y is NaN only if the function's argument is NaN. It clamps y to at most
+ * c. */
 static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
 {
     const tn_kernel_ins *less = &fn->ins[select->a];
@@ -52,8 +53,8 @@ static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
            nan_of_argument(fn, select->c);
 }
 
-/* Returns a bound of from_bits(min(y & 0x7fffffff, c)): the float whose bits
- * are c. Returns INFINITY for other instructions. */
+/* Returns the largest value of from_bits(min(y & 0x7fffffff, c)), which is the
+ * float whose bits are c. Returns INFINITY for other instructions. */
 static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
 {
     if (least->op != TN_K_MIN || least->dtype != TN_I32)
@@ -68,9 +69,9 @@ static double bound_of_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
     return most >= 0 ? (double)most : INFINITY;
 }
 
-/* Returns an upper bound of a float's magnitude for arguments that are not NaN,
- * for example of a polynomial of a clamped value. Returns INFINITY if none is
- * known. */
+/* Returns an upper bound for the magnitude of a float value if the argument is
+ * not NaN. An example is a polynomial of a value that was clamped. Returns
+ * INFINITY if no bound is known. */
 static double bound(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -105,13 +106,13 @@ static double bound(const tn_kernel_fn *fn, uint32_t value)
     default:
         break;
     }
-    /* The limit is far from the type's maximum, since these sums are rounded,
-     * too. */
+    /* The bound is a sum or product that was rounded. So it is trusted only if
+     * it is far below the maximum of float32. */
     return is_float(ins->dtype) && most < 1e30 ? most : INFINITY;
 }
 
-/* Whether a * b is NaN only if the argument is NaN. The product 0 * inf must be
- * ruled out. */
+/* Returns whether it is known that a * b is NaN only if the function's argument
+ * is NaN. For that, the product must never be 0 * inf. */
 static bool is_product_nan_of_argument(const tn_kernel_fn *fn, uint32_t a,
                                        uint32_t b)
 {
@@ -156,8 +157,9 @@ static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
     }
 }
 
-/* What is known of a value if the argument is NaN. It is a NaN; the bits of a
- * NaN; false; true; the same for all NaNs; or dependent on the NaN's bits. */
+/* What is known about a value if the function's argument is NaN: it is NaN; it
+ * is the bits of a NaN; it is false; it is true; it is the same for all NaNs;
+ * or it depends on the NaN's bits. */
 typedef enum nan_state {
     IS_NAN,
     NAN_BITS,
@@ -167,8 +169,8 @@ typedef enum nan_state {
     BITS_VARY
 } nan_state;
 
-/* Whether a value is x & mask. The mask is the sign bit if `sign`, else all
- * other bits. */
+/* Returns whether a value is x & mask. If `sign` is set, the mask is the sign
+ * bit, else all other bits. */
 static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
@@ -178,8 +180,8 @@ static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
            fn->ins[ins->b].imm.i == mask;
 }
 
-/* Whether a value, a & mask or a | b, still holds the bits of a NaN, perhaps
- * with another sign. */
+/* Returns whether a value, which is a & b or a | b, still is the bits of a NaN,
+ * though perhaps with another sign. */
 static bool keeps_nan(const tn_kernel_fn *fn, const nan_state *state,
                       uint32_t value)
 {
@@ -242,8 +244,8 @@ static nan_state nan_state_of(const tn_kernel_fn *fn, const nan_state *state,
     }
 }
 
-/* Whether the result does not depend on the bits of NaNs that come from the
- * argument. */
+/* Returns whether the function's result is known to be the same for all NaNs as
+ * its argument. Sets state[i] for each instruction i. */
 static bool ignores_nan_bits(const tn_kernel_fn *fn, nan_state *state)
 {
     if (fn->arg_count != 1 || !is_float(fn->arg_dtype[0]))

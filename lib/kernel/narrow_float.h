@@ -1,7 +1,7 @@
 /* narrow_float.h: converts between float32 and the narrow floating types
- * (float16, bfloat16, float8). All types share one rounding routine; a type is
- * described by its mantissa width, its smallest normal exponent, and the codes
- * at the top of its range. A code is the bit pattern of a value. */
+ * (float16, bfloat16, float8). All types share one rounding routine. A type is
+ * described by the width of its mantissa, its smallest normal exponent, and the
+ * codes at the top of its range. A code is the bit pattern of a value. */
 #ifndef TN_LIB_KERNEL_NARROW_FLOAT_H
 #define TN_LIB_KERNEL_NARROW_FLOAT_H
 
@@ -13,13 +13,14 @@
 typedef struct tn__narrow_format {
     int mantissa_bits;
     int min_exponent; /* exponent of the smallest normal number */
-    uint32_t sign;    /* code with the sign bit alone */
+    uint32_t sign;    /* code that has only the sign bit set */
     uint32_t max_finite;
-    uint32_t infinity; /* code of infinity; max_finite if there is none */
-    uint32_t overflow; /* code for a finite number that rounds to more than
+    uint32_t infinity; /* code of infinity; max_finite if the type has no
+                        * infinity */
+    uint32_t overflow; /* code for a finite number that is rounded to more than
                         * max_finite */
-    uint32_t nan;      /* code of the NaN that is encoded; all codes above
-                        * infinity are NaN */
+    uint32_t nan;      /* code of the NaN that conversions produce; all codes
+                        * above that of infinity are NaN */
 } tn__narrow_format;
 
 static inline tn__narrow_format tn__narrow_format_of(tn_dtype dtype)
@@ -33,14 +34,14 @@ static inline tn__narrow_format tn__narrow_format_of(tn_dtype dtype)
                                    0x7f80, 0x7f80, 0x7fc0};
     case TN_F8E5M2:
         return (tn__narrow_format){2, -14, 0x80, 0x7b, 0x7c, 0x7b, 0x7e};
-    default: /* TN_F8E4M3 (torch.float8_e4m3fn) has no infinity; NaN is all
-              * ones */
+    default: /* TN_F8E4M3 (torch.float8_e4m3fn) has no infinity; the code of NaN
+              * is all ones */
         return (tn__narrow_format){3, -6, 0x80, 0x7e, 0x7e, 0x7e, 0x7f};
     }
 }
 
-/* Returns the code of x in dtype (F16, BF16, F8E4M3 or F8E5M2), rounded to
- * nearest even. */
+/* Converts x to dtype (F16, BF16, F8E4M3 or F8E5M2), rounded to nearest even,
+ * and returns its code. */
 static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
 {
     tn__narrow_format format = tn__narrow_format_of(dtype);
@@ -52,14 +53,15 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (magnitude == 0x7f800000)
         return sign | format.infinity;
 
-    /* |x| = significand * 2^(exponent - 23). A subnormal f32 has the exponent
-     * of the smallest normal number and no leading one. */
+    /* Now |x| = significand * 2^(exponent - 23). A subnormal float32 has the
+     * exponent of the smallest normal number and no leading one. */
     bool subnormal = magnitude >> 23 == 0;
     int exponent = subnormal ? -126 : (int)(magnitude >> 23) - 127;
     uint32_t significand = (magnitude & 0x7fffff) | (subnormal ? 0 : 1u << 23);
 
-    /* Below the smallest normal number the spacing is constant. From a shift of
-     * 25 on, everything rounds to 0. */
+    /* Numbers below the smallest normal number all have the same spacing, so
+     * they are shifted further. With a shift of 25, everything is rounded to
+     * 0. */
     int above = exponent - format.min_exponent;
     int shift = 23 - format.mantissa_bits + (above < 0 ? -above : 0);
     if (shift > 25)
@@ -69,8 +71,9 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
 
-    /* Adding the leading one increments the exponent field, and so does the
-     * carry when rounding reaches the next power of two. */
+    /* Adding the significand's leading one increments the exponent field of the
+     * code. If rounding carries to the next power of two, that increments it
+     * too. */
     uint32_t code = kept;
     if (above > 0)
         code += (uint32_t)above << format.mantissa_bits;
@@ -87,7 +90,8 @@ static inline float tn__narrow_decode(tn_dtype dtype, uint32_t code)
     } else if (magnitude > format.max_finite) {
         x = INFINITY;
     } else {
-        uint32_t one = 1u << format.mantissa_bits; /* the leading one */
+        /* code of the leading one of the significand */
+        uint32_t one = 1u << format.mantissa_bits;
         int field = (int)(magnitude / one);
         uint32_t significand = magnitude % one + (field ? one : 0);
         x = ldexpf((float)significand, format.min_exponent -

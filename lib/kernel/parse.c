@@ -1,9 +1,9 @@
 /* parse.c: parses expressions of the kernel language, by recursive descent with
  * precedence climbing.
  *
- * Names are resolved while parsing, so that an unknown name is reported with
- * its position before typing. Nesting is bounded, so that all later passes over
- * the tree may recurse. */
+ * Names are looked up while parsing, so an unknown name is reported with its
+ * position. The depth of nesting is limited, so all later passes over the tree
+ * may recurse. */
 #include <kernel/parse.h>
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 #define MAX_KIDS 16
 
-/* Parses: expr {"," expr}. */
+/* Parses expr {"," expr}. */
 static bool parse_values(tn__parser *parser, tn__nodes *list)
 {
     do {
@@ -28,7 +28,7 @@ static bool parse_values(tn__parser *parser, tn__nodes *list)
     return parser->token.kind != TN__TOKEN_BAD;
 }
 
-/* Parses: expr {"," expr} close. The opening sign has been read already. */
+/* Parses expr {"," expr} close. The opening bracket has been parsed already. */
 static bool parse_list(tn__parser *parser, tn__nodes *list, int close,
                        const char *expected)
 {
@@ -43,7 +43,7 @@ static tn__node *parse_call(tn__parser *parser, const tn__token *name)
     char text[64] = {0};
     memcpy(text, name->text, name->length);
     tn__nodes args = {0};
-    if (!tn__parser_advance(parser)) /* skip "(" */
+    if (!tn__parser_advance(parser)) /* skip the "(" */
         return NULL;
     if (parser->token.kind == ')') {
         if (!tn__parser_advance(parser))
@@ -122,7 +122,8 @@ static tn__node *parse_constant(tn__parser *parser, const tn__token *at,
     return node && tn__parser_advance(parser) ? node : NULL;
 }
 
-/* Formats the names in scope as ", only x, w and eps", as far as they fit. */
+/* Writes the names in scope as ", only x, w and eps", as many as fit into
+ * `out`. */
 static const char *list_names(const tn__parser *parser, char *out, size_t room)
 {
     size_t length = 0;
@@ -180,8 +181,9 @@ static bool parse_let(tn__parser *parser, tn__nodes *into)
     tn__token at = parser->token;
     if (!tn__parser_advance(parser))
         return false;
-    /* The names are in scope only after the expression. They are bound before
-     * it, to get their slots, and hidden while the expression is parsed. */
+    /* A name is in scope only after its own expression. But its slot must come
+     * before those of names inside the expression. So the names are bound
+     * first, and hidden while the expression is parsed. */
     bool list = parser->token.kind == '(';
     uint32_t first = parser->binding_count, slot = parser->slot_count;
     if (list && !tn__parser_advance(parser))
@@ -241,7 +243,7 @@ static tn__node *parse_block(tn__parser *parser,
                : NULL;
 }
 
-/* Parses: {let} ["while" expr ":"] {let} "(" expr {"," expr} ")". */
+/* Parses {let} ["while" expr ":"] {let} "(" expr {"," expr} ")". */
 static tn__node *parse_loop_body(tn__parser *parser, int64_t carried)
 {
     tn__token at = parser->token;
@@ -304,7 +306,8 @@ static tn__node *parse_loop(tn__parser *parser)
         !tn__parser_bind(parser, "the name of the loop's index", &index) ||
         !tn__parser_take(parser, '<', "'<' and the loop's bound"))
         return NULL;
-    /* the loop's names are not in scope in the bound and the first values */
+    /* the names of the loop's variables are not in scope in the bound and in
+     * the first values */
     tn__binding hidden[1 + TN__KERNEL_MAX_OUTPUTS] = {*index};
     parser->binding_count = scope;
     if (!tn__node_add(parser, &list,
@@ -320,7 +323,7 @@ static tn__node *parse_loop(tn__parser *parser)
                             TN__KERNEL_MAX_OUTPUTS);
             return NULL;
         }
-        /* the names are in scope here only to find duplicate names */
+        /* the names are in scope here only so that a duplicate is reported */
         memcpy(&parser->binding[scope], hidden, (1 + carried) * sizeof *hidden);
         parser->binding_count = scope + 1 + carried;
         tn__token carry_at = parser->token;
@@ -489,9 +492,9 @@ tn__node *tn__parse_expr(tn__parser *parser)
     return node;
 }
 
-/* Parses the value of a definition, an expression or a list. "(a, b)" and "(a)
- * * b" start alike, so an expression is parsed first. If "," follows, the text
- * is a list. Otherwise the lexer is reset. */
+/* Parses the value of a definition, which is an expression or a list. "(a, b)"
+ * and "(a) * b" begin alike. So one expression is parsed first. If "," follows,
+ * the text is a list; otherwise the lexer is set back to the start. */
 static tn__node *parse_outputs(tn__parser *parser)
 {
     if (parser->token.kind != '(')

@@ -1,5 +1,4 @@
-/* parser.c: keeps the parser's state, which is the current token and the names
- * in scope. */
+/* parser.c: the parser's state: the current token and the names in scope. */
 #include <kernel/parse.h>
 
 #include <string.h>

@@ -1,13 +1,13 @@
-/* philox.h: Philox4x32-10, the counter-based generator of all random numbers
- * (as in PyTorch on CUDA). Source: Salmon, Moraes, Dror, Shaw, "Parallel random
- * numbers: as easy as 1, 2, 3", SC 2011. */
+/* philox.h: Philox4x32-10, a counter-based random number generator, which makes
+ * all random numbers (as in PyTorch on CUDA). Source: Salmon, Moraes, Dror,
+ * Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 #ifndef TN_LIB_KERNEL_PHILOX_H
 #define TN_LIB_KERNEL_PHILOX_H
 
 #include <stdint.h>
 
-/* Returns word `word` (0..3) of the 128-bit block that counter and key
- * select. */
+/* Returns one 32-bit word of the generator's 128-bit output for this counter
+ * and key. `word` is 0 to 3. */
 static inline uint32_t tn__philox(uint64_t counter_low, uint64_t counter_high,
                                   uint64_t key, unsigned word)
 {

@@ -1,11 +1,11 @@
 /* print_c.c: prints functions of the kernel language as C.
  *
  * A body without loops becomes a sequence of definitions, with "?:" for
- * selects, which compilers vectorize. They do not vectorize a body with a loop.
- * Loops in functions are for few elements only (the reduction of huge
- * arguments), so a function with loops is printed twice. NAME_main skips the
- * loops, and sets a flag if a loop would have run. NAME has the loops; it is
- * called for those elements alone. */
+ * selects. Compilers can vectorize that, but not a body with a loop.
+ * Mathematical functions use loops only for rare arguments (such as the
+ * reduction of huge angles). So a function with loops is printed twice.
+ * NAME_main skips the loops, and sets a flag if a loop would have run. NAME has
+ * the loops, and is called only for elements whose flag is set. */
 #include <kernel/print_c.h>
 
 #include <inttypes.h>
@@ -17,8 +17,8 @@
 typedef struct printer {
     const tn_kernel_fn *fn;
     tn__text text;
-    int depth;     /* number of open loops */
-    bool straight; /* prints NAME_main, which skips loops */
+    int depth;     /* number of loops around the current instruction */
+    bool straight; /* true while NAME_main is printed, which skips loops */
 } printer;
 
 static const char *c_type(unsigned dtype)
@@ -83,7 +83,8 @@ static void print_const(printer *p, const tn_kernel_ins *ins)
     else if (is_float(ins->dtype) && isinf(x.f))
         tn__text_add(&p->text, "%s(%s)INFINITY", x.f < 0 ? "-" : "",
                      c_type(ins->dtype));
-    else if (is_float(ins->dtype)) /* hexadecimal is exact, in any locale */
+    else if (is_float(ins->dtype)) /* hexadecimal notation is exact and does not
+                                    * depend on the locale */
         tn__text_add(&p->text, "%a%s", x.f, f);
     else if (ins->dtype == TN_I64 && x.i == INT64_MIN)
         tn__text_add(&p->text, "INT64_MIN");
@@ -102,7 +103,7 @@ static void print_infix(printer *p, const tn_kernel_ins *ins, const char *sign)
     tn__text_add(&p->text, "v%u %s v%u", ins->a, sign, ins->b);
 }
 
-/* Prints "name_f32(va, vb)" with this number of operands. */
+/* Prints a call "name_f32(va, vb)" with `operands` operands. */
 static void print_helper(printer *p, const tn_kernel_ins *ins,
                          const char *name, int operands)
 {
@@ -112,7 +113,7 @@ static void print_helper(printer *p, const tn_kernel_ins *ins,
     tn__text_add(&p->text, ")");
 }
 
-/* Prints a call of a <math.h> function, whose name ends in f for F32. */
+/* Prints a call of a <math.h> function. Its name ends in "f" for float32. */
 static void print_library(printer *p, const tn_kernel_ins *ins,
                           const char *name, int operands)
 {
@@ -125,8 +126,8 @@ static void print_library(printer *p, const tn_kernel_ins *ins,
     tn__text_add(&p->text, ")");
 }
 
-/* Prints integer arithmetic on unsigned types, since integers wrap and C
- * defines that for unsigned types only. */
+/* Prints arithmetic. Integers are converted to unsigned types, because integers
+ * of the kernel language wrap, and C defines that only for unsigned types. */
 static void print_arithmetic(printer *p, const tn_kernel_ins *ins,
                              const char *sign)
 {
@@ -138,7 +139,7 @@ static void print_arithmetic(printer *p, const tn_kernel_ins *ins,
                      ins->a, sign, type, ins->b);
 }
 
-/* Prints a shift. If the shift is a constant below the width, it is a C
+/* Prints a shift. If the count is a constant less than the width, prints C's
  * operator. */
 static void print_shift(printer *p, const tn_kernel_ins *ins)
 {
@@ -178,8 +179,8 @@ static void print_call(printer *p, const tn_kernel_ins *ins)
     tn__text_add(&p->text, ")");
 }
 
-/* For BOOL operands, plugin.h defines + and max as "or", * and min as "and".
- * Returns the equivalent op. */
+/* For BOOL operands, plugin.h defines + and max as "or", and * and min as
+ * "and". Returns the equivalent operation. */
 static unsigned bool_op(unsigned op)
 {
     switch (op) {
@@ -194,8 +195,8 @@ static unsigned bool_op(unsigned op)
     }
 }
 
-/* Prints the right side of a definition. Returns false with the error recorded
- * if the instruction cannot be printed. */
+/* Prints the right side of a definition. Records an error and returns false if
+ * the instruction cannot be printed. */
 static bool print_value(printer *p, const tn_kernel_ins *ins)
 {
     bool real = is_float(ins->dtype);
@@ -337,8 +338,9 @@ static bool print_definition(printer *p, uint32_t i)
     return good;
 }
 
-/* Declares the carried values before the loop, so that they exist after it.
- * Returns the number of the first instruction of the body. */
+/* Prints the declarations of a loop's variables, before the loop, since they
+ * are also read after it. Returns the number of the first instruction of the
+ * loop's body. */
 static uint32_t print_carries(printer *p, uint32_t loop)
 {
     uint32_t i = loop + 1;
@@ -352,8 +354,9 @@ static uint32_t print_carries(printer *p, uint32_t loop)
 
 static bool print_range(printer *p, uint32_t first, uint32_t last);
 
-/* Prints a loop. All new values are computed before the first is set, since a
- * new value may be another's old value. */
+/* Prints a loop. The code computes all new values of the loop's variables
+ * before it sets any of them, because one variable's new value may be another's
+ * old value. */
 static bool print_loop(printer *p, uint32_t loop)
 {
     const tn_kernel_ins *ins = p->fn->ins;
@@ -381,15 +384,15 @@ static bool print_loop(printer *p, uint32_t loop)
     return true;
 }
 
-/* Prints, instead of a loop, only what decides whether its first round would
+/* Prints in place of a loop only the test whether its first iteration would
  * run. */
 static bool print_skipped_loop(printer *p, uint32_t loop)
 {
     const tn_kernel_ins *ins = p->fn->ins;
     uint32_t end = (uint32_t)ins[loop].imm.i, last = loop;
     for (uint32_t i = loop + 1; i < end; i++) {
-        /* An inner loop is not evaluated. If no WHILE stands before it, this
-         * loop counts as running. */
+        /* The test ends before an inner loop. If there is no WHILE before it,
+         * the loop counts as running. */
         if (ins[i].op == TN_K_LOOP)
             break;
         if (ins[i].op == TN_K_WHILE)
@@ -417,7 +420,7 @@ static bool print_range(printer *p, uint32_t first, uint32_t last)
         if (ins->op == TN_K_LOOP) {
             if (!(p->straight ? print_skipped_loop(p, i) : print_loop(p, i)))
                 return false;
-            i = (uint32_t)ins->imm.i; /* continue after the ENDLOOP */
+            i = (uint32_t)ins->imm.i; /* continue behind the ENDLOOP */
         } else if (ins->op == TN_K_WHILE) {
             indent(p);
             tn__text_add(&p->text, "if (!v%u)\n", ins->a);
@@ -432,8 +435,8 @@ static bool print_range(printer *p, uint32_t first, uint32_t last)
 
 /* ---- functions --------------------------------------------------------- */
 
-/* Returns the type of the flag that NAME_main sets. It is as wide as the
- * result, since gcc does not vectorize the reduction of a flag of another
+/* Returns the type of the flag that NAME_main sets. It has the width of the
+ * result, because gcc does not vectorize a loop whose flag has another
  * width. */
 static const char *mask_type(const tn_kernel_fn *fn)
 {

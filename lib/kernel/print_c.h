@@ -1,31 +1,32 @@
-/* print_c.h: prints functions of the kernel language as C, for backends that
+/* print_c.h: prints functions of the kernel language as C, for plugins that
  * compile them ahead of time. */
 #ifndef TN_LIB_KERNEL_PRINT_C_H
 #define TN_LIB_KERNEL_PRINT_C_H
 
 #include <kernel/kernel.h>
 
-/* Returns C11 text that defines these functions, for fn "exp_f32":
+/* Returns C11 text that defines the function. For a function with the name
+ * "exp_f32" the text has:
  *
  *     FN float exp_f32(float a0)
  *     RUN void run_exp_f32(void *out, const void *a, const void *b,
  *                          const void *c, int64_t n)
  *
- * exp_f32 computes one value. run_exp_f32 is printed only if with_run is set.
- * It computes out[i] for n values in a loop that the compiler can vectorize;
- * out overlaps no argument. The bits are those of tn__kernel_eval if the text
- * is compiled without contraction. Functions that fn calls have to be printed
- * before it.
+ * exp_f32 computes one value. run_exp_f32 computes out[i] for n values, in a
+ * loop that the compiler can vectorize. It is printed only if with_run is set.
+ * `out` must not overlap an argument. If the text is compiled without
+ * contraction to fma, the bits are those of tn__kernel_eval. Functions that
+ * `fn` calls have to be printed before it.
  *
  * The text uses <math.h>, <stdint.h>, and four macros. FN and RUN stand for
  * "static inline" and "static" with attributes. EACH(i, n) is the head of the
- * loop. WHOLE (math_table.c) computes the last values and returns the number of
- * values in whole vectors. backends/cpu/simd/math_ops.h defines everything
- * else.
+ * loop. WHOLE (math_table.c) computes the values that do not fill a vector and
+ * returns the number of the others. Everything else that the text uses is in
+ * backends/cpu/simd/math_ops.h.
  *
- * Free the text with tn__free. Returns NULL with the error recorded if memory
- * runs out. Returns NULL with TN_ERR_UNSUPPORTED if the body has a NARROW,
- * PHILOX or ROWLEN instruction; so far no function has one. */
+ * The caller frees the text with tn__free. If memory runs out, records an error
+ * and returns NULL. If the body has a NARROW, PHILOX or ROWLEN instruction,
+ * which no function has so far, records TN_ERR_UNSUPPORTED and returns NULL. */
 char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run);
 
 #endif

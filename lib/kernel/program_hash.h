@@ -1,4 +1,5 @@
-/* program_hash.h: hashes instructions, for the keys of kernels and programs. */
+/* program_hash.h: hashes instructions, for the hash that identifies a kernel or
+ * a program. */
 #ifndef TN_LIB_KERNEL_PROGRAM_HASH_H
 #define TN_LIB_KERNEL_PROGRAM_HASH_H
 
@@ -6,7 +7,8 @@
 
 #include <tenon/plugin.h>
 
-/* Hashes an instruction without its level, which follows from the rest. */
+/* Adds an instruction to a hash. Its level is left out, since it follows from
+ * the rest. */
 static inline void tn__hash_ins(uint64_t h[2], const tn_kernel_ins *ins)
 {
     tn__hash_word(h, (uint64_t)ins->op | (uint64_t)ins->dtype << 8 |

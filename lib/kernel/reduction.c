@@ -1,5 +1,5 @@
-/* reduction.c: reduces rows one element after the other (reduction.h has the
- * order). */
+/* reduction.c: reduces a row to one value, adding one element after the other.
+ * reduction.h describes the order. */
 #include <math.h>
 
 #include <kernel/reduction.h>
@@ -18,8 +18,8 @@ static tn_number combine(unsigned kind, tn_dtype dtype, tn_number a,
     return tn__kernel_eval(&ins, a, b, (tn_number){.i = 0}, dtype);
 }
 
-/* Combines the lanes of the current chunk to one value. The first `present`
- * lanes have elements. */
+/* Combines the partial results (lanes) of the current chunk to one value. Only
+ * the first `present` lanes have elements. */
 static tn_number reduce_lanes(tn__reduction *f, unsigned kind, tn_dtype dtype,
                               int64_t present)
 {
@@ -54,8 +54,7 @@ static tn_number result_ordered(tn__reduction *f, unsigned kind, tn_dtype dtype)
     if (any)
         sum = reduce_lanes(f, kind, dtype,
                            in_chunk < TN_LANES ? in_chunk : TN_LANES);
-    /* The tree of the later elements is always the smaller one, so it is the
-     * right operand. */
+    /* tree[level] has the earlier elements, so it is the left operand. */
     for (int level = 0; f->chunks >> level; level++)
         if (f->chunks >> level & 1) {
             sum = any ? combine(kind, dtype, f->tree[level], sum)
@@ -70,9 +69,10 @@ static bool is_nan(tn_number x, tn_dtype dtype)
     return (dtype == TN_F32 || dtype == TN_F64) && isnan(x.f);
 }
 
-/* Whether x is strictly better than the best value so far, so that the first of
- * equal values stays. -0 equals +0 here, as in PyTorch's argmax. NaN is better
- * than everything but a NaN. */
+/* Returns whether x replaces the best value so far. It must be strictly better,
+ * so that the first of several equal values is returned. -0 and +0 are equal
+ * here, as in PyTorch's argmax. NaN is better than everything but another
+ * NaN. */
 static bool is_better(unsigned kind, tn_dtype dtype, tn_number x,
                       tn_number best)
 {
@@ -103,7 +103,7 @@ void tn__reduction_add(tn__reduction *f, unsigned kind, tn_dtype dtype,
     f->count++;
 }
 
-/* Returns the result for an empty row. */
+/* Returns the result of reducing an empty row. */
 static tn_number empty_result(unsigned kind, tn_dtype dtype)
 {
     bool is_float = dtype == TN_F32 || dtype == TN_F64;
@@ -122,7 +122,7 @@ static tn_number empty_result(unsigned kind, tn_dtype dtype)
         return (tn_number){.i = dtype == TN_BOOL  ? 1
                                 : dtype == TN_I32 ? INT32_MAX
                                                   : INT64_MAX};
-    default: /* SUM, ARGMAX, ARGMIN */
+    default: /* SUM, ARGMAX and ARGMIN */
         return is_float ? (tn_number){.f = 0} : (tn_number){.i = 0};
     }
 }

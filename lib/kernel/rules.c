@@ -1,10 +1,13 @@
 /* rules.c: the derivative of each instruction, written in the kernel language.
- * A rule is the contribution to the cotangent of each operand. It is in terms
- * of the operands a, b, c, the result y and the cotangent g of the result.
- * Instructions that are not listed have derivative zero. The functions of
- * lib/kernel/math have `d` items instead.
+ * The gradient of the result with respect to a value is called the value's
+ * cotangent. A rule says for each operand what the instruction adds to the
+ * operand's cotangent. It is written in terms of the operands a, b, c, the
+ * result y and the cotangent g of the result. Instructions that are not listed
+ * have derivative 0. Mathematical functions have their derivatives in
+ * lib/kernel/math (items `d`).
  *
- * The rules select by where() and never multiply by 0, since 0 * inf is NaN. */
+ * The rules select with where() instead of multiplying by 0, since 0 * inf is
+ * NaN. */
 #include <kernel/parse.h>
 #include <kernel/type.h>
 
@@ -13,7 +16,7 @@
 #include <base/memory.h>
 
 typedef struct rule {
-    uint8_t op, kind; /* kind is TN_REDUCE_... for a REDUCE */
+    uint8_t op, kind; /* kind is TN_REDUCE_... for a REDUCE, else 0 */
     const char *text[3];
 } rule;
 
@@ -23,13 +26,13 @@ static const rule rules[] = {
     {TN_K_SUB, 0, {"g", "-g"}},
     {TN_K_MUL, 0, {"g * b", "g * a"}},
     {TN_K_DIV, 0, {"g / b", "-(g / b * y)"}},
-    /* The quotient is rounded from (a - y) / b, since a - y is a multiple of b;
-     * a / b may round to the next integer. */
+    /* The quotient is (a - y) / b rounded, which is exact because a - y is a
+     * multiple of b. The rounded a / b could be the next integer. */
     {TN_K_REM, 0, {"g", "-(g * rint((a - y) / b))"}},
     {TN_K_FMA, 0, {"g * b", "g * a", "g"}},
     {TN_K_NEG, 0, {"-g"}},
     {TN_K_ABS, 0, {"where(a < 0, -g, where(a > 0, g, 0))"}},
-    /* each of two equal operands gets half, as in torch.maximum */
+    /* if the operands are equal, each gets half, as in torch.maximum */
     {TN_K_MIN,
      0,
      {"where(a == b, g / 2, where(a > b, 0, g))",
@@ -42,10 +45,10 @@ static const rule rules[] = {
     {TN_K_CAST, 0, {"g"}},
     {TN_K_NARROW, 0, {"g"}},
     {TN_K_REDUCE, TN_REDUCE_SUM, {"g"}},
-    /* The contribution to an element is the product of the other elements. If
-     * exactly one element is 0, only its contribution is not 0. A term t that
-     * is 0 but whose derivative is not 0 appears as t - stop(t), for the next
-     * derivative. */
+    /* The derivative with respect to an element is the product of the other
+     * elements. If exactly one element is 0, only its derivative is not 0. A
+     * term t that is 0, but whose own derivative is not 0, is written as t -
+     * stop(t), so that the gradient of the gradient is right. */
     {TN_K_REDUCE,
      TN_REDUCE_PROD,
      {"let zero = a == 0; let zeros = rsum(zero);"
@@ -56,7 +59,8 @@ static const rule rules[] = {
       "      where((zeros == 2) & (pair == 0), pair - stop(pair), 0)),"
       "      where(zeros == 0, part,"
       "            where((zeros == 1) & (part == 0), part - stop(part), 0)))"}},
-    /* NaN is both maximum and minimum. Equal elements get equal parts. */
+    /* A NaN counts as both maximum and minimum. Equal elements share the
+     * gradient equally. */
     {TN_K_REDUCE,
      TN_REDUCE_MAX,
      {"let best = (a == y) | (a != a);"
@@ -82,7 +86,8 @@ bool tn__passes_gradient(const tn_kernel_ins *ins, int k,
     if (!tn__is_float(operand_dtype) || !tn__is_float(ins->dtype))
         return false;
     if (ins->op == TN_K_CAST && ins->dtype == operand_dtype)
-        return false; /* such a CAST is stop(x) */
+        return false; /* a CAST to the operand's own type is stop(x), which has
+                       * no gradient */
     return ins->op == TN_K_CALL || ins->op == TN_K_CARRY || rule_text(ins, k);
 }
 
@@ -171,7 +176,7 @@ bool tn__derivative(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
     } else if (!from_text(ssa, rule_text(ins, k), a, y, g, out)) {
         return false;
     }
-    /* the cotangent is converted to the operand's type */
+    /* The result is converted to the operand's type. */
     if (*out != TN_NONE)
         *out = tn__ssa_cast(ssa, *out, tn__ssa_dtype(ssa, a[k]));
     return true;

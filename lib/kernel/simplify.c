@@ -1,8 +1,8 @@
-/* simplify.c: folds constants, and applies identities that change no bit of a
- * result (all NaNs count as equal).
+/* simplify.c: folds constants, and simplifies instructions by identities that
+ * change no bit of a result (where all NaNs count as equal).
  *
- * x + 0 is not replaced by x, since -0 + 0 is +0; but x + -0 and x - 0 are. x *
- * 0 is not replaced by 0, since inf * 0 is NaN. */
+ * x + 0 is not replaced by x, since -0 + 0 is +0. But x + -0 and x - 0 are
+ * replaced by x. x * 0 is not replaced by 0, since inf * 0 is NaN. */
 #include <base/fpu.h>
 #include <kernel/ssa.h>
 
@@ -16,8 +16,8 @@ static const tn_kernel_ins *at(const tn__ssa *ssa, uint32_t v)
     return &ssa->ins[v];
 }
 
-/* Whether v is the constant `number`, of any type. -0 and 0 are different
- * constants. */
+/* Returns whether v is a constant that equals `number`, of any type. -0 and 0
+ * are different. */
 static bool is_number(const tn__ssa *ssa, uint32_t v, double number)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -64,8 +64,9 @@ static bool fold(const tn__ssa *ssa, tn_kernel_ins *ins)
             return false;
         value[i].i = at(ssa, operand[i])->imm.i;
     }
-    tn__fpu_state before = tn__fpu_set(); /* the floating-point mode in which
-                                           * programs run */
+    /* Constants are folded in the floating-point state in which programs
+     * run. */
+    tn__fpu_state before = tn__fpu_set();
     tn_number result = tn__kernel_eval(ins, value[0], value[1], value[2],
                                        at(ssa, ins->a)->dtype);
     tn__fpu_restore(before);
@@ -97,8 +98,9 @@ static bool commutes(int op)
     }
 }
 
-/* Orders the operands of a commutative operation. A constant becomes the right
- * operand; without a constant, the older value becomes the left operand. */
+/* Orders the operands of a commutative operation, so that equal values are
+ * recognised. A constant becomes the right operand. Without a constant, the
+ * value that was computed first becomes the left operand. */
 static void order_operands(const tn__ssa *ssa, tn_kernel_ins *ins)
 {
     bool left = at(ssa, ins->a)->op == TN_K_CONST;
@@ -115,7 +117,7 @@ static bool is_neg(const tn__ssa *ssa, uint32_t v)
     return at(ssa, v)->op == TN_K_NEG;
 }
 
-/* Returns y, where v is the NEG of y. */
+/* Returns the operand of v, which is a NEG. */
 static uint32_t negated(const tn__ssa *ssa, uint32_t v)
 {
     return at(ssa, v)->a;
@@ -176,8 +178,8 @@ static bool simplify_bits(const tn__ssa *ssa, tn_kernel_ins *ins,
     return is_number(ssa, ins->b, or ? ones : 0);
 }
 
-/* Whether rounding v to dtype changes nothing, as for a value loaded from a
- * tensor of dtype. */
+/* Returns whether rounding v to dtype changes nothing, because v was loaded
+ * from a tensor of that dtype or has been rounded to it already. */
 static bool is_narrow(const tn__ssa *ssa, uint32_t v, tn_dtype dtype)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -210,8 +212,9 @@ static bool simplify_select(const tn__ssa *ssa, tn_kernel_ins *ins,
     return false;
 }
 
-/* Whether v is a constant or a select of constants, with at most `depth` nested
- * selects. The limit bounds the work where selects share operands. */
+/* Returns whether v is a constant, or a select whose results are constants,
+ * with at most `depth` nested selects. Without the limit, selects that share
+ * operands would be visited exponentially often. */
 static bool is_choice(const tn__ssa *ssa, uint32_t v, int depth)
 {
     const tn_kernel_ins *ins = at(ssa, v);
@@ -221,9 +224,8 @@ static bool is_choice(const tn__ssa *ssa, uint32_t v, int depth)
             is_choice(ssa, ins->c, depth - 1));
 }
 
-/* Simplifies a cast. The value of where(c, 1, -1) is an integer. Where a float
- * is needed, selecting one of two floats saves the conversion of each
- * element. */
+/* Simplifies a cast of a select of constants, such as where(c, 1, -1) converted
+ * to float. Converting the constants saves the conversion of each element. */
 static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
     enum { DEEPEST = 3 };
@@ -240,8 +242,8 @@ static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 bool tn__ssa_simplify(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
     if (fold(ssa, ins))
-        return false; /* ins is a constant now, which the caller finds or
-                       * appends */
+        return false; /* ins is a constant now; the caller finds an equal one or
+                       * appends it */
     if (commutes(ins->op))
         order_operands(ssa, ins);
     switch (ins->op) {

@@ -1,5 +1,5 @@
-/* ssa.c: appends typed instructions to an SSA under construction, and merges
- * equal ones. */
+/* ssa.c: appends typed instructions to a kernel under construction (SSA), and
+ * merges equal ones. */
 #include <kernel/ssa.h>
 
 #include <string.h>
@@ -10,7 +10,8 @@
 void tn__ssa_init(tn__ssa *ssa)
 {
     memset(ssa, 0, sizeof *ssa);
-    memset(ssa->bucket, 0xff, sizeof ssa->bucket); /* sets TN_NONE */
+    /* sets all entries to TN_NONE */
+    memset(ssa->bucket, 0xff, sizeof ssa->bucket);
 }
 
 void tn__ssa_release(tn__ssa *ssa)
@@ -214,8 +215,8 @@ void tn__ssa_while(tn__ssa *ssa, uint32_t condition)
     append(ssa, &ins);
 }
 
-/* Removes the instructions from number `first` on from the hash table of equal
- * values. */
+/* Removes the instructions from number `first` on from the hash table, so that
+ * later instructions are not merged with them. */
 static void unlink_from(tn__ssa *ssa, size_t first)
 {
     for (size_t i = ssa->count; i-- > first;)
@@ -228,7 +229,8 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
     if (ssa->failed)
         return;
     uint32_t loop = ssa->loop[--ssa->loop_depth];
-    /* Of the values of a round, only carried values exist after the loop. */
+    /* The values of an iteration do not exist after the loop, except the
+     * variables. */
     unlink_from(ssa, loop);
     tn_kernel_ins ins = {
         .op = TN_K_ENDLOOP, .a = TN_NONE, .b = TN_NONE, .c = TN_NONE};
@@ -245,8 +247,8 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
         }
         level = ssa->ins[i].level > level ? ssa->ins[i].level : level;
     }
-    /* The loop runs as a whole, so all its instructions have the highest
-     * level. */
+    /* Either the whole loop is computed for each element, or for each row, or
+     * once. So all its instructions get the highest level of them. */
     for (uint32_t i = loop; i <= end; i++)
         ssa->ins[i].level = level;
 }

@@ -37,7 +37,8 @@ static bool type_load(tn__typer *typer, const tn__node *node, tn__value *out)
     return true;
 }
 
-/* Inlines a call of a `def` item. Its slots hold the arguments. */
+/* Types a call of a `def` item (a definition) by typing its body in place of
+ * the call, with the arguments as values. */
 static bool type_inlined(tn__typer *typer, const tn__node *node,
                          const tn__math_item *item, const tn__value *arg,
                          tn__value *out)
@@ -165,7 +166,8 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
                              "%s",
                              tn_dtype_name(bound.dtype));
     bool varies = tn__ssa_level(typer->ssa, bound.id) != TN_LEVEL_UNIFORM;
-    /* the bound is the index of an outer loop, or computed from it */
+    /* Rejects a bound that is the index of an outer loop, or is computed from
+     * it. */
     for (int i = 0; i < typer->ssa->loop_depth && !typer->ssa->failed; i++)
         varies |= bound.id >= typer->ssa->loop[i] &&
                   typer->ssa->ins[bound.id].op != TN_K_CONST;
@@ -177,8 +179,8 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Types a loop with carried values of the types in `carried`. If the new values
- * have the same types, sets *out_stable; else updates `carried`. */
+/* Types a loop whose variables have the types `carried`. If the new values have
+ * the same types, sets *out_stable; else updates `carried`. */
 static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
                         const tn__value *first, tn__common_type *carried,
                         tn__value *out, bool *out_stable)
@@ -213,10 +215,10 @@ static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
     return true;
 }
 
-/* Types a loop. A carried value has the common type of its first and its new
- * value, and may change the type of the body. So the loop is typed until the
- * types are stable. This ends, since promotion never goes back to a lower
- * type. */
+/* Types a loop. A variable of the loop has the common type of its first value
+ * and its new value. That type in turn may change the types in the body. So the
+ * loop is typed again until the types do not change. This ends, since promotion
+ * never returns to a lower type. */
 static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -276,7 +278,8 @@ bool tn__type_value(tn__typer *typer, const tn__node *node, tn__value *out)
         return type_call(typer, node, out);
     case TN__NODE_LOAD:
         return type_load(typer, node, out);
-    default: /* a block or a loop; the parser checked that it has one value */
+    default: /* a block or a loop; the parser has checked that it has one
+              * value */
         return type_values(typer, node, out);
     }
 }

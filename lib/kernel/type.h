@@ -1,15 +1,17 @@
-/* type.h: gives every node of a syntax tree a type. The typer is the state that
- * common_type.c, type.c (expressions) and type_builtin.c (operators and
- * built-in functions) share. */
+/* type.h: gives every node of a syntax tree a type, and appends its
+ * instructions. tn__typer is the state that three files share: common_type.c
+ * (promotion), type.c (expressions) and type_builtin.c (operators and built-in
+ * functions). */
 #ifndef TN_LIB_KERNEL_TYPE_H
 #define TN_LIB_KERNEL_TYPE_H
 
 #include <kernel/ssa.h>
 
-/* A typed value. Weak values come from literals in the text and from parameters
- * without a type. The dtype of a weak value is I64, the kernel's float type, or
- * F64. A float constant is weak F64, which keeps all digits until the constant
- * is combined with a strong value. */
+/* A typed value. A value is weak if it comes from a literal, or from a
+ * parameter without a type (as Python scalars in PyTorch). The dtype of a weak
+ * value is I64, the float type of the kernel, or F64. A float literal is a weak
+ * F64, so it has all its digits until it is combined with a value that is not
+ * weak. */
 typedef struct tn__value {
     uint32_t id;
     tn_dtype dtype;
@@ -20,50 +22,50 @@ typedef struct tn__typer {
     tn__ssa *ssa;
     const char *where;
     tn__value *slot;
-    tn_dtype real; /* float type of the computation */
-    int inlined;   /* nesting depth of inlined `def`s */
+    tn_dtype real; /* float type in which the kernel computes */
+    int inlined;   /* number of `def` items around the node that are being
+                    * inlined */
     bool in_loop, in_fn;
-    const tn__node *at; /* the node whose operands are combined now, for error
+    const tn__node *at; /* the node whose operands are being combined, for error
                          * messages */
 } tn__typer;
 
-/* The type to which several values are converted before an operation. `type` is
- * the register type of dtype. */
+/* The type to which operands are converted before an operation. `type` is the
+ * register type of dtype. */
 typedef struct tn__common_type {
     tn_dtype dtype, type;
     bool weak;
 } tn__common_type;
 
-/* Records a TN_ERR_DTYPE with the message "where:line:column: ...". Returns
- * false. */
+/* Records the error TN_ERR_DTYPE with the message "where:line:column: ...".
+ * Returns false. */
 bool tn__type_fail(const tn__typer *typer, const tn__node *at,
                    const char *format, ...) TN__PRINTF(3, 4);
 
 bool tn__is_float(tn_dtype dtype);
-bool tn__is_integer(tn_dtype dtype); /* false for bool */
+bool tn__is_integer(tn_dtype dtype); /* returns false for bool */
 
-/* Types a node that has one value. */
+/* Types a node, which must have exactly one value. */
 bool tn__type_value(tn__typer *typer, const tn__node *node, tn__value *out);
 
-/* Returns the common type of values. If there is none, the error is recorded
- * and the SSA is marked as failed; the returned type is then valid but
- * meaningless. */
+/* Returns the common type of `count` values. If there is none, records an error
+ * and marks the SSA as failed; then the result is any type. */
 tn__common_type tn__type_common(const tn__typer *typer, const tn__value *value,
                                 int count);
-/* Returns the common type of one strong value of this dtype. */
+/* Returns the common type of a single value of this dtype that is not weak. */
 tn__common_type tn__common_type_of(tn_dtype dtype);
 /* Converts a value to the register type of `common`. Returns the number of the
  * converted value. */
 uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
                             const tn__common_type *common);
-/* Makes a typed value of register value `id`, which was computed in the common
- * type. A narrow integer is wrapped. */
+/* Returns the typed value of the result `id` of an operation that was computed
+ * in the common type. Narrow integers are wrapped. */
 tn__value tn__type_result(tn__typer *typer, const tn__common_type *common,
                           uint32_t id);
-/* Makes a weak value strong. Its dtype becomes I64 or the kernel's float
- * type. */
+/* Makes a weak value an ordinary one, whose dtype is I64 or the float type of
+ * the kernel. */
 tn__value tn__type_strong(tn__typer *typer, tn__value value);
-/* Types f16(x) and the other conversions, which round or wrap x to dtype. */
+/* Types a conversion such as f16(x), which rounds or wraps x to dtype. */
 tn__value tn__type_convert(tn__typer *typer, tn__value value, tn_dtype dtype);
 uint32_t tn__type_bool(tn__typer *typer, const tn__value *value);
 

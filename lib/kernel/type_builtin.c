@@ -1,5 +1,5 @@
-/* type_builtin.c: gives types to operators and built-in functions, and appends
- * their instructions. */
+/* type_builtin.c: gives types to operators and built-in functions of the kernel
+ * language, and appends their instructions. */
 #include <assert.h>
 
 #include <base/guard.h>
@@ -25,8 +25,8 @@ static bool check_integers(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Applies op to values of a common type. If `real` is set, that type is a float
- * type. */
+/* Types an operation on values, which are converted to their common type. If
+ * `real` is set, the operation needs floats, so integers become floats. */
 static bool type_operator(tn__typer *typer, int op, const tn__value *arg,
                           int count, bool real, tn__value *out)
 {
@@ -70,8 +70,8 @@ static bool type_comparison(tn__typer *typer, int op, const tn__value *x,
 {
     const tn__value both[2] = {*x, *y};
     tn__common_type m = tn__type_common(typer, both, 2);
-    /* Two statements, since compilers differ in the order in which they
-     * evaluate arguments, and the numbers of values are part of a kernel's
+    /* The two calls must not be arguments of one call. Compilers evaluate
+     * arguments in different orders, and the order determines the kernel's
      * key. */
     uint32_t a = tn__type_to_common(typer, x, &m);
     uint32_t b = tn__type_to_common(typer, y, &m);
@@ -87,8 +87,8 @@ static bool type_shift(tn__typer *typer, const tn__node *node, const char *what,
     tn__common_type m = tn__type_common(typer, arg, 2);
     uint32_t x = tn__type_to_common(typer, &arg[0], &m);
     uint32_t by = tn__type_to_common(typer, &arg[1], &m);
-    /* Narrow signed values are sign-extended in their register, so a logical
-     * shift drops the upper bits first. */
+    /* A narrow signed integer is sign-extended in its register. So a logical
+     * shift first clears the bits above the integer's width. */
     if (op == TN_K_SHRL && (m.dtype == TN_I8 || m.dtype == TN_I16))
         x = tn__ssa_op(typer->ssa, TN_K_AND, TN_I32, x,
                        tn__ssa_integer(typer->ssa, TN_I32,
@@ -170,7 +170,7 @@ bool tn__type_unary(tn__typer *typer, const tn__node *node, int sign,
 
 /* ---- built-in functions ------------------------------------------------ */
 
-/* Types where(arg[0], arg[1], arg[2]). hint: 0 or TN_SELECT_WEIGHTED. */
+/* Types where(arg[0], arg[1], arg[2]). `hint` is 0 or TN_SELECT_WEIGHTED. */
 static bool type_select(tn__typer *typer, uint8_t hint, const tn__value *arg,
                         tn__value *out)
 {
@@ -178,8 +178,8 @@ static bool type_select(tn__typer *typer, uint8_t hint, const tn__value *arg,
     tn__common_type m = tn__type_common(typer, &arg[1], 2);
     if (m.weak && tn__is_float(m.dtype) &&
         !tn__ssa_is_const(typer->ssa, condition))
-        m.dtype = m.type = typer->real; /* the result is not constant, so its
-                                         * type is not F64 */
+        m.dtype = m.type = typer->real; /* not a constant, so it is not F64 as
+                                         * float constants are */
     uint32_t b = tn__type_to_common(typer, &arg[1], &m);
     uint32_t c = tn__type_to_common(typer, &arg[2], &m);
     const tn_kernel_ins select = {.op = TN_K_SELECT,
@@ -285,16 +285,16 @@ static bool type_mulhi(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Whether v is an element of an input. Guards check only inputs; the caller of
- * an operator checks its parameters. */
+/* Returns whether v is an element of an input. Only inputs are guarded:
+ * parameters are checked by the operator before it runs the kernel. */
 static bool is_input(const tn__ssa *ssa, uint32_t v)
 {
     return !ssa->failed && ssa->ins[v].op == TN_K_LOAD &&
            ssa->ins[v].a == TN_NONE;
 }
 
-/* Loads input v again as a guard. The index is 0; where `bad` is true it is
- * `guard`, a code of base/guard.h. */
+/* Loads input v again with an index that reports a fault where `bad` is true:
+ * the index is then `guard`, a code of base/guard.h, else 0. */
 static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
 {
     tn_kernel_ins load = ssa->ins[v];
@@ -305,8 +305,8 @@ static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
     return tn__ssa_add(ssa, load);
 }
 
-/* Types divisor(y, x), whose value is y, a divisor of x. If x and y are
- * integers, y = 0 is a fault. */
+/* Types divisor(y, x), whose value is y. For integers, a value y of 0 is
+ * reported as a fault, since x will be divided by y. */
 static bool type_divisor(tn__typer *typer, const tn__value *arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -320,8 +320,8 @@ static bool type_divisor(tn__typer *typer, const tn__value *arg, tn__value *out)
     return true;
 }
 
-/* Types fraction(x), whose value is x, a float in [0, 1]. Any other value, and
- * NaN, is a fault. */
+/* Types fraction(x), whose value is x. A float outside [0, 1], or NaN, is
+ * reported as a fault. */
 static bool type_fraction(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -342,8 +342,8 @@ static bool type_fraction(tn__typer *typer, tn__value arg, tn__value *out)
     return true;
 }
 
-/* Types nonnegative(x), whose value is x. A value below 0 is a fault; NaN is
- * none. */
+/* Types nonnegative(x), whose value is x. A value below 0 is reported as a
+ * fault; NaN is not. */
 static bool type_nonnegative(tn__typer *typer, tn__value arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
@@ -400,8 +400,7 @@ static bool type_reduce(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Types floor, ceil, trunc and rint, which leave integers and bools
- * unchanged. */
+/* Types floor, ceil, trunc and rint. Integers and bools stay as they are. */
 static bool type_round(tn__typer *typer, int op, const tn__value *arg,
                        tn__value *out)
 {

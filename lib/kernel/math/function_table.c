@@ -1,5 +1,6 @@
-/* function_table.c: the table of typed functions, indexed by number. Entries
- * never change, so the table is read without a lock. */
+/* function_table.c: the table of mathematical functions that have been typed,
+ * indexed by their numbers. Entries never change, so the table is read without
+ * a lock. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ static struct {
     tn_dtype type;
 } table[TN__MATH_MAX_FUNCTIONS];
 
-static _Atomic int table_count; /* incremented after the entry is written */
+static _Atomic int table_count; /* incremented after the new entry has been
+                                 * written */
 
 uint32_t tn__math_fn_find(const char *name, tn_dtype type)
 {

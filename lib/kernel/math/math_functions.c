@@ -1,8 +1,8 @@
-/* math_functions.c: parses the texts of lib/kernel/math on first use, and types
- * each function on first use.
+/* math_functions.c: parses the .def files of lib/kernel/math when the first
+ * function is used, and types each function when it is first used.
  *
- * A function gets its number when it is typed. Typing a function first types
- * the functions that it calls, so their numbers are lower. */
+ * A function gets its number when it is typed. The functions that it calls are
+ * typed before it, so their numbers are lower. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 static struct {
     tn__arena arena;
     tn__math_item *items;
-    const tn__math_item *typing[32]; /* items that are being typed, outermost
-                                      * first */
+    const tn__math_item *typing[32]; /* items that are being typed, each called
+                                      * by the one before it */
     tn_dtype typing_type[32];
     int typing_count;
 } table;
@@ -40,8 +40,8 @@ static void hash_fn(tn_kernel_fn *fn)
         tn__hash_word(h, fn->arg_dtype[i]);
     for (uint32_t i = 0; i < fn->ins_count; i++) {
         tn_kernel_ins ins = fn->ins[i];
-        if (ins.op == TN_K_CALL) /* hash the called function's hash, not its
-                                  * number */
+        if (ins.op == TN_K_CALL) /* hash the called function's hash, since its
+                                  * number depends on the order of use */
             ins.imm.i = (int64_t)tn__math_fn_at((int)ins.imm.i)->hash;
         tn__hash_ins(h, &ins);
     }
@@ -136,8 +136,8 @@ static bool parse_all(void)
     return true;
 }
 
-/* Parses all texts once. After a failure (out of memory) the next call tries
- * again. */
+/* Parses all .def files on the first call. If that failed for lack of memory,
+ * the next call tries again. */
 static bool load(void)
 {
     if (atomic_load_explicit(&parsed, memory_order_acquire))
@@ -172,7 +172,7 @@ bool tn__math_args(const char *name, int *arg_count)
 }
 
 /* Types the function of that name for a register type and returns its number.
- * Returns TN_NONE if there is no such function, or if typing it failed. */
+ * Returns TN_NONE if there is no such function, or if typing it fails. */
 static uint32_t type_named(const char *name, tn_dtype type)
 {
     for (const tn__math_item *item = table.items; item; item = item->next)

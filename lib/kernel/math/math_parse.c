@@ -1,5 +1,6 @@
-/* math_parse.c: parses the files of lib/kernel/math, which consist of items
- * `fn`, `def` and `d` (a derivative). */
+/* math_parse.c: parses the .def files of lib/kernel/math. They consist of
+ * items: `fn` (a function), `def` (a definition that is inlined) and `d` (the
+ * derivative of a function). */
 #include <string.h>
 
 #include <kernel/math/functions.h>
@@ -57,9 +58,9 @@ static bool parse_args(tn__parser *parser, tn__math_item *item)
            tn__parser_take(parser, '=', "'='");
 }
 
-/* Parses the derivatives of a `d` item. A derivative is an expression or
- * `none`. If the function has several arguments, it is a list in parentheses
- * with one derivative per argument. */
+/* Parses what a `d` item says: the derivative with respect to each argument,
+ * which is an expression or the word `none`. If the function has several
+ * arguments, the derivatives are a list in parentheses. */
 static bool parse_derivatives(tn__parser *parser, tn__math_item *item)
 {
     tn__node **kid = tn__arena_take(parser->arena, 3 * sizeof(tn__node *));

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_KERNEL_MATHTEXT_H
 #define TN_LIB_KERNEL_MATHTEXT_H
 
-/* The texts as {name, text, name, text, ..., NULL, NULL}. */
+/* The files as {name, text, name, text, ..., NULL, NULL}. */
 extern const char *const tn__math_text[];
 
 #endif
