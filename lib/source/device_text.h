@@ -3,7 +3,7 @@
 #ifndef TN_LIB_SOURCE_DEVICE_TEXT_H
 #define TN_LIB_SOURCE_DEVICE_TEXT_H
 
-/* The texts as {name, text, name, text, ..., NULL, NULL}. */
+/* The files as {name, text, name, text, ..., NULL, NULL}. */
 extern const char *const tn__source_texts[];
 
 #endif

@@ -1,16 +1,20 @@
-/* fault.cl: index faults. A work-item keeps its first fault: the one with the
- * lowest position, then the one that comes first in the program. At the end
- * each work-group appends the first fault of its work-items to the queue's
- * buffer, unless an earlier launch on the queue failed. The host takes the
- * lowest record of the list, which has space for every work-group.
+/* fault.cl: reports indices that are out of range (faults). A work-item
+ * remembers its first fault: the one at the element with the lowest row-major
+ * index and, at that element, of the instruction that comes first in the
+ * program. At the end, each work-group appends the first fault of its
+ * work-items to a buffer of the queue, unless an earlier launch on the queue
+ * has already failed. The host reports the fault with the lowest index. The
+ * buffer has space for one fault of each work-group.
  *
- * The buffer: the number of the launch that failed (0: none), the number of
- * records, then the records of five 64-bit words each. */
+ * The buffer begins with two 32-bit numbers: the number of the launch that
+ * failed (0 if none) and the number of faults. Then come the faults, five
+ * 64-bit words each. */
 typedef struct {
-    tk_i64 position; /* -1: none */
+    tk_i64 position; /* row-major index of the element; -1 if there is no
+                      * fault */
     tk_i64 index, extent;
-    tk_i32 order;    /* index in the program's list of instructions */
-    tk_i32 operand;  /* operand * 4 + the number of the index */
+    tk_i32 order;    /* position of the instruction in the program's list */
+    tk_i32 operand;  /* 4 * (number of the operand) + (number of the index) */
 } tk_fault;
 
 TK_FN tk_fault tk_fault_none(void)
@@ -36,7 +40,7 @@ TK_FN tk_fault tk_fault_at(tk_fault f, tk_i64 position, tk_i32 order,
     return f;
 }
 
-/* The first of two faults. */
+/* Returns the first of two faults. */
 TK_FN tk_fault tk_fault_first(tk_fault f, tk_fault g)
 {
     return g.position < 0 ? f
@@ -44,8 +48,9 @@ TK_FN tk_fault tk_fault_first(tk_fault f, tk_fault g)
                                         g.index, g.extent);
 }
 
-/* At the end of a kernel, which all work-items of a work-group reach. If any
- * has a fault, they merge theirs one after the other. */
+/* Reports a fault at the end of a kernel, which all work-items of a work-group
+ * must reach. If any work-item has a fault, the work-items take turns to
+ * compare theirs with the first one so far. */
 #define TK_FAULT_REPORT(buffer, fault, tag, launch, room)                     \
     TK_SHARED(tk_fault, fault_of_group, 1);                                   \
     TK_SHARED(tk_u32, faults_of_group, 1);                                    \

@@ -1,6 +1,7 @@
-/* instructions.cl: the instructions of <tenon/plugin.h> (TN_KERNEL_MAP), each a
- * function tk_<instruction>_<result type> that is defined for every input.
- * Where a C operator is defined for every input, it is printed instead. */
+/* instructions.cl: the instructions of the kernel language (TN_KERNEL_MAP in
+ * <tenon/plugin.h>). Each is a function tk_<instruction>_<result type> that is
+ * defined for every input. An instruction for which C's operator is defined for
+ * every input is printed as that operator and has no function here. */
 
 #define TK_COMPARISON(T)                                                      \
     TK_FN tk_bool tk_eq_##T(tk_##T x, tk_##T y)                               \
@@ -43,7 +44,8 @@ TK_BITWISE(i32)
 TK_BITWISE(i64)
 TK_BITWISE(bool)
 
-/* ---- integers: C leaves overflow and wide shifts open ------------------- */
+/* ---- integers: in C, overflow and wide shifts are undefined
+ * --------------- */
 
 #define TK_INTEGER(T, U, width)                                               \
     TK_FN tk_##T tk_add_##T(tk_##T x, tk_##T y)                               \
@@ -66,7 +68,7 @@ TK_BITWISE(bool)
     {                                                                         \
         return x < 0 ? tk_neg_##T(x) : x;                                     \
     }                                                                         \
-    /* -1 apart: MIN / -1 overflows, and some processors trap */              \
+    /* y == -1 is separate: MIN / -1 overflows, which may trap */             \
     TK_FN tk_##T tk_div_##T(tk_##T x, tk_##T y)                               \
     {                                                                         \
         return y == 0 ? 0 : y == -1 ? tk_neg_##T(x) : x / y;                  \
@@ -103,8 +105,8 @@ TK_FN tk_i32 tk_mulhi_i32(tk_i32 x, tk_i32 y)
     return (tk_i32)(tk_u32)((tk_u64)(tk_u32)x * (tk_u32)y >> 32);
 }
 
-/* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as
- * easy as 1, 2, 3", SC 2011. */
+/* Philox4x32-10, the random number generator. Source: Salmon, Moraes, Dror,
+ * Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 TK_FN tk_i32 tk_philox_i32(tk_i64 element, tk_i64 key, tk_i64 call)
 {
     tk_u64 counter = (tk_u64)element >> 2;
@@ -149,9 +151,9 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
 
 /* ---- floats -------------------------------------------------------------- */
 
-/* The lower and the higher of two numbers. Equal values differ only in the sign
- * of zero: the bitwise "or" has the sign of the lower, the "and" that of the
- * higher. */
+/* The lesser and the greater of two numbers, where -0 < +0. If the numbers
+ * compare equal, they differ at most in the sign of zero. Then the bitwise "or"
+ * has the sign of the lesser, and the bitwise "and" the sign of the greater. */
 #ifdef TK_ORDERED_ZEROS
 #define TK_LESSER(T, x, y) tk_lesser_##T((x), (y))
 #define TK_GREATER(T, x, y) tk_greater_##T((x), (y))
@@ -166,7 +168,9 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
             : y
 #endif
 
-/* SIGN is the sign bit, NAN_BITS the bits of the only NaN that is produced. */
+/* Defines the functions for the float type T. I is the integer type of the same
+ * size, SIGN has only the sign bit set, and NAN_BITS are the bits of every NaN
+ * result. */
 #define TK_FLOAT(T, I, SIGN, NAN_BITS)                                        \
     TK_FN tk_bool tk_isnan_##T(tk_##T x)                                      \
     {                                                                         \
@@ -198,7 +202,7 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
     {                                                                         \
         return tk_of_bits_##T(x);                                             \
     }                                                                         \
-    /* The bounds are exact in both float types; NaN fails both tests. */     \
+    /* The bounds are exact in f32 and f64. NaN fails both tests. */          \
     TK_FN tk_i32 tk_i32_of_##T(tk_##T x)                                      \
     {                                                                         \
         if (!(x >= -2147483648.0f))                                           \
@@ -218,8 +222,9 @@ TK_FLOAT(f64, i64, (-(tk_i64)0x7fffffffffffffff - 1),
          (tk_i64)0x7ff8000000000000)
 #endif
 
-/* Correctly rounded x / y. Rounding a quotient in double to float is correct,
- * since 53 >= 2 * 24 + 2. */
+/* Correctly rounded x / y and sqrt(x). Dividing as doubles and rounding to
+ * float gives the correct result, because a double has 53 bits and 53 >= 2 * 24
+ * + 2. */
 #if defined(TK_EXACT_DIVIDE)
 #define tk_div_f32(x, y) tk_device_divide((x), (y))
 #define tk_sqrt_f32(x) tk_device_sqrt(x)
@@ -227,8 +232,8 @@ TK_FLOAT(f64, i64, (-(tk_i64)0x7fffffffffffffff - 1),
 #define tk_div_f32(x, y) ((tk_f32)((tk_f64)(x) / (tk_f64)(y)))
 #define tk_sqrt_f32(x) ((tk_f32)tk_sqrt_f64((tk_f64)(x)))
 #else
-/* Returns the significand with its leading one in bit 23, and in *e the
- * exponent of that bit. magnitude > 0 and finite. */
+/* Returns the significand of a finite number above 0, with its leading one in
+ * bit 23. `magnitude` has the number's bits. Sets *e to the biased exponent. */
 TK_FN tk_u32 tk_unpack_f32(tk_u32 magnitude, tk_i32 *e)
 {
     tk_u32 m = magnitude & 0x7fffffu;
@@ -242,15 +247,17 @@ TK_FN tk_u32 tk_unpack_f32(tk_u32 magnitude, tk_i32 *e)
     return m;
 }
 
-/* m * 2^(e - 127 - 23 - 26) rounded to nearest even. m is in [2^49, 2^51); its
- * lowest bit is set if the exact value has more bits. */
+/* Returns m * 2^(e - 127 - 23 - 26) rounded to nearest even. m must be in
+ * [2^49, 2^51). Its lowest bit is set if the exact value has further bits
+ * below. */
 TK_FN tk_f32 tk_pack_f32(tk_u32 sign, tk_u64 m, tk_i32 e)
 {
     if (m >= (tk_u64)1 << 50) {
         m = m >> 1 | (m & 1);
         e++;
     }
-    tk_i32 drop = 26 + (e < 1 ? 1 - e : 0); /* subnormals drop more */
+    /* bits to drop; a subnormal result has fewer bits left */
+    tk_i32 drop = 26 + (e < 1 ? 1 - e : 0);
     if (drop > 62)
         drop = 62;
     tk_u64 kept = m >> drop, rest = m & (((tk_u64)1 << drop) - 1);
@@ -284,7 +291,7 @@ TK_FN tk_f32 tk_div_f32(tk_f32 x, tk_f32 y)
         ma <<= 1;
         ea--;
     }
-    tk_u64 q = (ma << 37) / mb;           /* [2^37, 2^38) */
+    tk_u64 q = (ma << 37) / mb;           /* q is in [2^37, 2^38) */
     tk_u64 r = (ma << 37) - q * mb;
     return tk_pack_f32(sign, q << 12 | (r != 0 ? 1 : 0), ea - eb + 127);
 }
@@ -303,7 +310,7 @@ TK_FN tk_f32 tk_sqrt_f32(tk_f32 x)
         m <<= 1;
         e--;
     }
-    m <<= 37; /* [2^60, 2^62): the root has 31 bits */
+    m <<= 37; /* m is now in [2^60, 2^62), so the root has 31 bits */
     tk_u64 root = 0;
     for (tk_u64 bit = (tk_u64)1 << 30; bit != 0; bit >>= 1)
         if ((root | bit) * (root | bit) <= m)
@@ -313,8 +320,9 @@ TK_FN tk_f32 tk_sqrt_f32(tk_f32 x)
 }
 #endif
 
-/* x - y * trunc(x / y), exactly: the remainder of the significands, as many
- * bits at a time as fit a 64-bit word. */
+/* Returns x - y * trunc(x / y) exactly. Computes the remainder of the
+ * significands by long division, with as many bits per step as fit into a
+ * 64-bit word. */
 TK_FN tk_f32 tk_rem_f32(tk_f32 x, tk_f32 y)
 {
     tk_u32 a = (tk_u32)tk_bits_f32(x) & 0x7fffffffu;
@@ -332,7 +340,7 @@ TK_FN tk_f32 tk_rem_f32(tk_f32 x, tk_f32 y)
     ma %= mb;
     for (tk_i32 left = ea - eb; left > 0 && ma != 0; left -= 40)
         ma = (ma << (left < 40 ? left : 40)) % mb;
-    /* ma * 2^(eb - 127 - 23) */
+    /* The remainder is ma * 2^(eb - 127 - 23). Normalise it. */
     tk_i32 e = eb;
     for (; ma != 0 && ma < 0x800000u && e > 1; e--)
         ma <<= 1;

@@ -1,12 +1,12 @@
-/* platform.cl: what differs between OpenCL C 1.2 and later, CUDA C (NVRTC) and
- * C11. All other device text is common to them. It has no templates, switch,
- * goto, array initializers or program-scope variables. Local arrays are
- * declared at the top level of a kernel only. Pointers to buffers have TK_G,
- * pointers to local memory TK_S.
+/* platform.cl: hides the differences between OpenCL C (1.2 and later), CUDA C
+ * (NVRTC) and C11. All other device text is the same for the three. It uses no
+ * templates, switch, goto, array initializers or program-scope variables. It
+ * declares local arrays only at the top level of a kernel. Pointers to buffers
+ * have the qualifier TK_G, pointers to local memory TK_S.
  *
- * These are defined before this text where they apply:
- *   TK_PLAIN         C11: a work-group is one work-item, whose number is a
- *                    parameter of the kernel
+ * These macros are defined before this text where they apply:
+ *   TK_PLAIN         the text is C11: a work-group is one work-item, and its
+ *                    number is a parameter of the kernel
  *   TK_F64           double precision is used
  *   TK_EXACT_DIVIDE  / and sqrt of floats are correctly rounded
  *   TK_WIDE          indices need 64 bits */
@@ -23,7 +23,7 @@
 #define TK_S __local
 #define TK_RESTRICT restrict
 #define TK_SHARED(type, name, count) __local type name[count]
-/* orders the work-group's accesses to local and global memory */
+/* orders the accesses of a work-group to local and global memory */
 #define TK_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define TK_LOCAL ((tk_i32)get_local_id(0))
 #define TK_GROUP_SIZE ((tk_i32)get_local_size(0))
@@ -47,9 +47,10 @@ typedef bool tk_bool;
 #define tk_add_f32(x, y) ((x) + (y))
 #define tk_sub_f32(x, y) ((x) - (y))
 #define tk_mul_f32(x, y) ((x) * (y))
-/* All values from 2^23 (2^52) on are integral. PoCL's library was built with
- * options that make floor, ceil and trunc undefined for NaN, and rint for
- * infinities too, once the compiler folds them. */
+/* Rounds to an integer. All numbers from 2^23 (for f64, 2^52) on are integers
+ * already. The test is needed because of PoCL: when its compiler folds
+ * constants, floor, ceil and trunc are undefined for NaN, and rint for
+ * infinities too. */
 #define TK_ROUNDING(name, T, most)                                            \
     TK_FN tk_##T tk_##name##_##T(tk_##T x)                                    \
     {                                                                         \
@@ -159,7 +160,8 @@ TK_FN tk_u32 tk_compare_exchange(tk_u32 *p, tk_u32 old, tk_u32 value)
     return old;
 }
 #define tk_fetch_increment(p) atomic_fetch_add((_Atomic tk_u32 *)(p), 1u)
-#define tk_local_increment(p) (++*(p)) /* a work-group is one work-item */
+#define tk_local_increment(p) (++*(p)) /* no atomic needed: a work-group is one
+                                        * work-item */
 
 #else /* CUDA C */
 
@@ -186,7 +188,8 @@ typedef unsigned long long tk_u64;
 typedef float tk_f32;
 typedef bool tk_bool;
 
-/* Intrinsics, which no compiler option contracts or relaxes. */
+/* These intrinsics are never contracted to fma or relaxed, whatever options the
+ * compiler gets. */
 #define tk_bits_f32(x) __float_as_int(x)
 #define tk_of_bits_f32(i) __int_as_float((tk_i32)(i))
 #define tk_fma_f32(x, y, z) __fmaf_rn((x), (y), (z))
@@ -214,8 +217,8 @@ typedef double tk_f64;
 #define tk_trunc_f64(x) trunc(x)
 #define tk_rint_f64(x) rint(x)
 
-/* Conversions to f16, rounded to nearest even, and back. The device decides
- * which NaN results from a NaN. */
+/* Conversions from f32 to f16, rounded to nearest even, and back. A NaN gives
+ * whichever NaN the device chooses. */
 #define TK_HALVES 1
 TK_FN tk_u32 tk_half_of_f32(tk_f32 x)
 {
@@ -230,8 +233,8 @@ TK_FN tk_f32 tk_f32_of_half(tk_u32 code)
     return x;
 }
 
-/* One instruction each, with -0 < +0. If one argument is NaN the result may be
- * either. */
+/* Minimum and maximum as one instruction, with -0 < +0. If one argument is NaN,
+ * the result may be either argument. */
 #define TK_ORDERED_ZEROS 1
 #define TK_CHOICE(name, instruction, T, C)                                    \
     TK_FN tk_##T tk_##name##_##T(tk_##T x, tk_##T y)                          \

@@ -1,5 +1,6 @@
-/* source.c: prints programs and primitives, and fills the host table's entries
- * for source, which check the sizes of the plugin's structs. */
+/* source.c: prints programs and primitives, and fills the entries of the host
+ * table by which plugins call this room. These check the sizes of the plugin's
+ * structs. */
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>
@@ -9,8 +10,9 @@
 tn_status tn__print(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source)
 {
-    /* Constants are rounded in the standard floating-point state, since the
-     * text is cached for other threads. */
+    /* Constants in the text are rounded in the standard floating-point state,
+     * whatever the calling thread has set, since the text is cached for all
+     * threads. */
     tn__fpu_state before = tn__fpu_set();
     tn_status status = program
                            ? tn__print_program(target, program, plan, source)
@@ -27,9 +29,9 @@ void tn__print_free(tn_source *source)
 
 /* ---- the host table ---------------------------------------------------- */
 
-/* Checks that a plugin's struct has at least the fields of version 1.0, by its
- * field `size`. An unset size could not be told from an older or newer version
- * later. */
+/* Checks that the field `size` of a plugin's struct is at least that of version
+ * 1.0. A plugin that left it unset must fail now: with later versions, its
+ * version could not be known. */
 static tn_status check(const char *call, const char *type, uint32_t size,
                        uint32_t least)
 {
@@ -63,8 +65,8 @@ static tn_status plan_program(const tn_target *target,
     return status ? status : tn__plan_program(target, program, launch, plan);
 }
 
-/* Fails for arguments that this version of the core does not know, for which it
- * has no kernels. */
+/* Records an error if the arguments have a kind or flag that this version does
+ * not know, since there is no kernel for it. */
 static tn_status check_known(const char *call, int is_known)
 {
     return is_known ? TN_OK
@@ -73,7 +75,7 @@ static tn_status check_known(const char *call, int is_known)
                                "Tenon does not know",
                                call);
 }
-/* tn_matmul_args has neither kinds nor flags. */
+/* tn_matmul_args has no kinds or flags, so it is always known. */
 #define tn_matmul_is_known(args) true
 
 #define PLAN(name, NAME)                                                      \

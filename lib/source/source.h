@@ -1,11 +1,12 @@
 /* source.h: prints programs and primitives as source code (OpenCL C, CUDA C or
- * C), and plans their launches, for devices that compile source. These
- * functions implement plan_..., print and fault_read of the host table
- * (<tenon/plugin.h> documents the convention).
+ * C) and plans their launches, for devices that compile source. The functions
+ * implement the entries plan_..., print and fault_read of the host table, which
+ * <tenon/plugin.h> documents.
  *
- * A text serves every launch of its class. Dimensions are merged where the
- * strides of all operands allow it. The remaining extents, strides, offsets and
- * parameters are passed as argument words. */
+ * A text is used for all launches of the same class (plan/class.h). Dimensions
+ * are merged if the strides of all operands allow it. The extents, strides and
+ * offsets that remain, and the parameters, are passed to the kernel as argument
+ * words. */
 #ifndef TN_LIB_SOURCE_SOURCE_H
 #define TN_LIB_SOURCE_SOURCE_H
 
@@ -32,7 +33,7 @@ void tn__print_free(tn_source *source);
 tn_status tn__fault_read(const void *buffer, uint32_t fault_room,
                          tn_fault *fault);
 
-/* A host table with these functions as its source entries. */
+/* A host table whose entries for source are these functions. */
 extern const tn_host tn__source_host;
 
 #endif

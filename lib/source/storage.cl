@@ -1,7 +1,9 @@
-/* storage.cl: the storage types, read into and written from register types
- * (NARROW, LOAD and STORE of <tenon/plugin.h>). A narrow float is described by
- * the width of its mantissa, the exponent of its smallest normal number, and
- * the codes at the top of its range. The conversions use integers only. */
+/* storage.cl: the storage types of elements, with conversions to and from
+ * register types (NARROW, LOAD and STORE of <tenon/plugin.h>). A narrow float
+ * type (f16, bf16, f8) is described by the width of its mantissa, the exponent
+ * of its smallest normal number, and the codes at the top of its range. A code
+ * is the bit pattern of a value. The conversions use only integer
+ * operations. */
 
 TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
                        tk_u32 finite, tk_u32 infinity, tk_u32 overflow,
@@ -14,23 +16,26 @@ TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
     tk_u32 significand =
         (magnitude & 0x7fffffu) | (field == 0 ? 0u : 0x800000u);
 
-    /* Below the smallest normal number the spacing is constant. From a shift of
-     * 25 on, everything rounds to 0. */
+    /* Numbers below the smallest normal number all have the same spacing, so
+     * they are shifted further. With a shift of 25, everything is rounded to
+     * 0. */
     tk_i32 above = exponent - least;
     tk_i32 shift = 23 - mantissa + (above < 0 ? -above : 0);
     shift = shift > 25 ? 25 : shift;
     tk_u32 kept = significand >> shift, middle = 1u << (shift - 1);
     tk_u32 rest = significand & ((1u << shift) - 1u);
     kept += rest > middle || (rest == middle && (kept & 1u) != 0u) ? 1u : 0u;
-    /* Adding the leading one increments the exponent field, and so does the
-     * carry when rounding reaches the next power of two. */
+    /* Adding the significand's leading one increments the exponent field of the
+     * code. If rounding carries to the next power of two, that increments it
+     * too. */
     tk_u32 code = kept + (above > 0 ? (tk_u32)above << mantissa : 0u);
     code = code > finite ? overflow : code;
     code = magnitude == 0x7f800000u ? infinity : code;
     return minus | (magnitude > 0x7f800000u ? nan : code);
 }
 
-/* Normal numbers have the fields of an f32 but for the exponent bias. */
+/* A normal number has the same fields as an f32, except for the bias of the
+ * exponent. */
 TK_FN tk_f32 tk_decode(tk_u32 code, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
                        tk_u32 finite, tk_u32 infinity, tk_f32 unit)
 {
@@ -88,7 +93,8 @@ TK_FN tk_u32 tk_encode_bf16(tk_f32 x)
 #define tk_narrow_i8(x) ((tk_i32)(tk_i8)(x))
 #define tk_narrow_u8(x) ((x) & 255)
 
-/* tk_s_<dtype>: the storage type; its conversions from and to a register */
+/* tk_s_<dtype> is the storage type of a dtype. The functions below convert it
+ * to and from its register type. */
 typedef tk_f32 tk_s_f32;
 typedef tk_u16 tk_s_f16;
 typedef tk_u16 tk_s_bf16;

@@ -1,5 +1,6 @@
-/* text_head.c: prints the beginning and the end of every text: the dialect, the
- * argument words and, in plain C, the function that the plugin calls. */
+/* text_head.c: prints the beginning and the end of every kernel's source: the
+ * definitions of the dialect (platform.cl), the argument words and, in plain C,
+ * the function that the plugin calls. */
 #include <string.h>
 
 #include <source/device_text.h>

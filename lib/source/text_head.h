@@ -1,5 +1,5 @@
-/* text_head.h: prints the beginning and the end of every text, and finds the
- * .cl files of lib/source by name. */
+/* text_head.h: prints the beginning and the end of every kernel's source, and
+ * finds the .cl files of lib/source by name. */
 #ifndef TN_LIB_SOURCE_TEXT_HEAD_H
 #define TN_LIB_SOURCE_TEXT_HEAD_H
 
@@ -8,27 +8,28 @@
 
 const char *tn__source_dtype(unsigned dtype);
 
-/* Appends the beginning of every text: the dialect, the instructions, the
- * storage types and the type of the argument words. */
+/* Appends the beginning of every kernel's source: the definitions of the
+ * dialect, the instructions, the storage types, and the type of the argument
+ * words. */
 void tn__source_head(tn__text *text, const tn_target *target, bool is_wide,
                      bool in_buffer, uint32_t words);
 
-/* Returns the last parameters of a kernel as C: its argument words. In plain C
- * the number of the work-group and the number of work-groups follow. */
+/* Returns the last parameters of a kernel as C code: its argument words and, in
+ * plain C, the number of the work-group and the number of work-groups. */
 const char *tn__source_parameters(const tn_target *target, bool in_buffer);
-/* Returns the name of the function that the plugin calls. In plain C it appends
- * that function, which runs a range of work-groups of `kernel`. */
+/* Returns the name of the function that the plugin calls. In plain C, also
+ * appends that function, which runs a range of the work-groups of `kernel`. */
 const char *tn__source_entry(tn__text *text, const tn_target *target,
                              const tn_plan *plan, bool in_buffer,
                              const char *kernel);
 
-/* primitive/: prints the text of a primitive, for tn__print without a
+/* Prints the source of a primitive. tn__print calls it if there is no
  * program. */
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* Attention's primitive number. tn_plan.variant holds the number of the
- * primitive to print. */
+/* tn_plan.variant begins with the number of the primitive to print. This is the
+ * number of attention. */
 #define TN__PLAN_ATTENTION 15
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source);

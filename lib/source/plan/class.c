@@ -1,5 +1,5 @@
-/* class.c: packs the class of a launch into a number, and answers questions
- * about a class or a target alone. */
+/* class.c: packs the class of a launch (class.h) into a number, and computes
+ * properties that depend only on the class or the target. */
 #include <base/error.h>
 #include <source/plan/class.h>
 
@@ -13,7 +13,8 @@ static uint32_t log2_of(uint32_t power)
 
 uint64_t tn__launch_class_pack(const tn__launch_class *class)
 {
-    /* `slots` is set for rows only, and `tile` for elements only */
+    /* The two fields share bits: `slots` is set only for programs with rows,
+     * and `tile` only for programs without. */
     uint64_t slots = class->slots ? log2_of(class->slots) + 1
                      : class->tile ? log2_of(class->tile) : 0;
     return (uint64_t) class->is_rows | (uint64_t) class->outer << 1 |

@@ -17,8 +17,8 @@ static bool merges(const tn__launch_space *s, const tn_launch *launch,
     return true;
 }
 
-/* Appends dimension d of the launch as the new innermost dimension, merged into
- * the previous one where all strides allow it. */
+/* Appends dimension d of the launch as the new innermost dimension. Merges it
+ * with the previous one if the strides of all operands allow it. */
 static void push(tn__launch_space *s, const tn_launch *launch,
                  uint32_t operands, uint32_t d)
 {
@@ -45,7 +45,7 @@ void tn__launch_space_init(tn__launch_space *s, const tn_launch *launch,
         push(s, launch, operands, d);
     if (s->ndim > 0)
         return;
-    /* No dimensions: use one of extent 1, since the printed kernel source
+    /* There are no dimensions. Use one of extent 1, since the printed kernel
      * needs at least one. */
     s->ndim = 1;
     s->extent[0] = 1;
@@ -81,8 +81,8 @@ int64_t tn__strides_reach(const int64_t *extent, const int64_t *stride,
     return reach;
 }
 
-/* The number is at most 256. With a few tens of registers per work-item, larger
- * work-groups are not faster. */
+/* Returns at most 256. Kernels use a few tens of registers for each work-item,
+ * so larger work-groups are not faster. */
 uint32_t tn__target_group(const tn_target *target)
 {
     uint32_t group = 256;
@@ -99,7 +99,7 @@ void tn__fault_words(uint64_t word[3], const tn_target *target, uint64_t tag)
     uint32_t launch;
     do
         launch = ++launches;
-    while (launch == 0); /* 0 would mean that no launch has failed */
+    while (launch == 0); /* 0 means that no launch has failed */
     word[0] = tag;
     word[1] = launch;
     word[2] = target->fault_room;

@@ -1,11 +1,11 @@
-/* plan_cache.c: decides when a team first copies its row to local memory
+/* plan_cache.c: decides whether a team first copies its row to local memory
  * (row_cache.c). */
 #include <base/error.h>
 #include <source/plan/class.h>
 
-/* Work-items of a work-group whose rows are in local memory, unless a row needs
- * more. With rows of 4096 floats, 13 such groups fit a multiprocessor with 228
- * KiB. */
+/* Number of work-items of a work-group whose rows are in local memory, unless a
+ * row needs more. With rows of 4096 floats, 13 such work-groups fit into a
+ * multiprocessor with 228 KiB. */
 #define CACHED_GROUP 64
 
 uint32_t tn__cache_candidates(const tn_program *program)

@@ -53,9 +53,8 @@ static bool are_distinct(const tn_program *program, const tn_launch *launch)
 
 /* ---- the iteration space ----------------------------------------------- */
 
-/* Sets is_unit if all operands that are read or written per element have an
- * innermost stride of 0 or 1. The strides of ROW operands along a row do not
- * matter. */
+/* Sets class->is_unit if all operands that are read or written per element have
+ * innermost stride 0 or 1. Operands with one value per row do not matter. */
 static void find_unit(tn__launch_class *class, const tn_program *program,
                       const tn__launch_space *inner)
 {
@@ -76,8 +75,8 @@ static void find_unit(tn__launch_class *class, const tn_program *program,
         class->zero = 0;
 }
 
-/* Whether all vectors of this many elements are aligned to their size, if the
- * buffer is. */
+/* Returns whether each vector of `vector` elements is aligned to its size,
+ * provided that the buffer is. */
 static bool vectors_align(const int64_t *stride, uint32_t ndim,
                           uint32_t vector)
 {
@@ -87,13 +86,13 @@ static bool vectors_align(const int64_t *stride, uint32_t ndim,
     return align;
 }
 
-/* Sets class->vector to the number of elements in 16 bytes of the widest
- * contiguous operand, if all contiguous operands are aligned for it.
- * Neighbouring work-items then access neighbouring vectors, so that a GPU
- * coalesces the accesses. (CPUs need no vectors here, since the compiler
- * vectorizes the loop over work-items.) `inner` is the space of the elements,
- * and `rows` that of the rows they are in; rows is NULL for a pointwise
- * program. */
+/* Sets class->vector to the number of elements of the widest contiguous operand
+ * that fit in 16 bytes, if all contiguous operands are aligned for that.
+ * Neighbouring work-items then access neighbouring vectors, and a GPU coalesces
+ * the accesses. (A CPU needs no vectors here, since its compiler vectorizes the
+ * loop over work-items.) `inner` is the space of the elements of a row, and
+ * `rows` is the space of the rows. For a pointwise program, `inner` is the
+ * space of all elements and `rows` is NULL. */
 static void find_vector(tn__launch_class *class, const tn_program *program,
                         const tn_launch *launch, const tn__launch_space *inner,
                         const tn__launch_space *rows)
@@ -118,7 +117,8 @@ static void find_vector(tn__launch_class *class, const tn_program *program,
         class->vector = vector;
 }
 
-/* Whether an index in the text may need more than 32 bits. */
+/* Returns whether an index that the kernel computes may need more than 32
+ * bits. */
 static bool needs_wide(const tn_program *program, const tn_launch *launch,
                        int64_t count)
 {
@@ -128,7 +128,8 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const tn_launch_operand *operand = &launch->operand[k];
         if (program->operand[k].access == TN_OPERAND_OFFSET)
-            continue; /* its offsets are computed in 64 bits always */
+            continue; /* offsets of this operand are always computed in 64
+                       * bits */
         int64_t reach = llabs(operand->offset);
         reach += tn__strides_reach(launch->extent, operand->stride, ndim);
         reach += tn__strides_reach(operand->index_extent, operand->index_stride,
@@ -141,12 +142,14 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 
 /* ---- how many work-items ----------------------------------------------- */
 
-/* With TN_TARGET_CHUNKED the elements are divided into several shares for each
- * compute unit, each large enough to be worth its start. On PoCL, 16 M elements
- * took 6.8 ms in 64 shares and 3.4 ms in 1024; an empty launch took 29 us. */
+/* With TN_TARGET_CHUNKED, the elements are divided into SHARES_PER_UNIT shares
+ * for each compute unit, but a share has at least about SHARE_ELEMENTS
+ * elements, so that it is worth starting. On PoCL, 16 M elements took 6.8 ms in
+ * 64 shares and 3.4 ms in 1024; an empty launch took 29 us. */
 #define SHARES_PER_UNIT 16
 #define SHARE_ELEMENTS 2048
-#define BALANCED 16 /* factor by which there are more work-groups */
+#define BALANCED 16 /* factor for the number of work-groups, if the device
+                     * balances their load */
 
 static void size_launch(tn_plan *plan, const tn_target *target,
                         const tn__launch_class *class,
@@ -168,8 +171,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                            : class->group * class->vector;
         int64_t things = class->tile ? tn__tiles_count(class, space)
                                      : tn__divide_up(count, each);
-        /* The device balances small or slow work-groups better than a division
-         * into equal shares does. */
+        /* If work-groups are small or differ in speed, more of them are made,
+         * so that the device can balance the load. */
         int64_t most = tn__target_max_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;
@@ -180,8 +183,9 @@ static void size_launch(tn_plan *plan, const tn_target *target,
     plan->group_count = (uint64_t)groups;
 }
 
-/* With split rows, sets the number of work-groups of this step and the argument
- * words share and shares. */
+/* For rows that several work-groups share: sets the number of work-groups of
+ * this step, the size of scratch memory, and the argument words share and
+ * shares. */
 static void split_launch(tn_plan *plan, const tn_program *program,
                          const tn__launch_class *class,
                          const tn__launch_words *words, int64_t count,
@@ -232,7 +236,7 @@ static void fill_argument_words(uint64_t *word, const tn__launch_words *at,
                                 const tn__launch_space *row)
 {
     word[at->count] = (uint64_t)outer->count;
-    /* Programs without a reduction may read the length of a row, too
+    /* Even a program without a reduction may read the length of a row
      * (ROWLEN). */
     word[at->length] = 1;
     for (uint32_t d = 0; d < launch->row_ndim; d++)

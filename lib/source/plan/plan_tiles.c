@@ -1,12 +1,13 @@
-/* plan_tiles.c: decides when a pointwise program works by square tiles
- * (tiles.c), as for a copy of a transposed matrix. */
+/* plan_tiles.c: decides whether a pointwise program works on square tiles
+ * (tiles.c), as for the copy of a transposed matrix. */
 #include <base/error.h>
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* In shorter dimensions most of a tile would be unused. */
+/* Along a shorter dimension, most of a tile would be unused. */
 #define LEAST_EXTENT 16
-#define WIDE 64 /* side of a tile if local memory is large enough */
+#define WIDE 64 /* side of a tile in elements if local memory is large enough,
+                 * else NARROW */
 #define NARROW 32
 
 static bool is_element(const tn_kernel_operand *operand)
@@ -14,8 +15,8 @@ static bool is_element(const tn_kernel_operand *operand)
     return operand->access != TN_OPERAND_OFFSET && operand->index_count == 0;
 }
 
-/* Returns the first dimension of at least LEAST_EXTENT along which operand k is
- * contiguous; ndim if there is none. */
+/* Returns the first dimension of at least LEAST_EXTENT elements along which
+ * operand k is contiguous. Returns ndim if there is none. */
 static uint32_t contiguous(const tn__launch_space *s, uint32_t k)
 {
     uint32_t d = 0;
@@ -68,7 +69,8 @@ void tn__tiles_choose(tn__launch_class *class, const tn_program *program,
     if (!transposed || class->group < side ||
         side * (side + 4) * bytes > target->local_bytes)
         return;
-    /* The new order is all other dimensions, then `other`, then `inner`. */
+    /* The order of dimensions becomes: all others, then `other`, then
+     * `inner`. */
     tn__launch_space_move(s, program->operand_count, inner, ndim - 1);
     tn__launch_space_move(s, program->operand_count,
                           other > inner ? other - 1 : other, ndim - 2);

@@ -1,37 +1,39 @@
-/* row_split.c: splits few long rows over several work-groups, where one
- * work-group for each row (or for each few columns) would leave most of the
- * device idle. Each row is cut into shares of 2^j chunks, and each work-group
- * processes one share. The plan has these steps (launches):
+/* row_split.c: lets several work-groups share a row. If there are only few long
+ * rows, one work-group for each row would leave most of the device idle. Each
+ * row is cut into shares of 2^j chunks, and a work-group processes one share.
+ * The plan then has several launches, called steps:
  *
- *   - One step for each stage whose elem part has an effect. A work-group first
- *     combines the partial values of earlier steps for the whole row and runs
- *     the earlier row parts again. Then it runs the elem part on its share, and
- *     writes the partial values of its reductions to scratch memory.
- *   - If row parts store, a last step with a work-group for each row (or few
- *     rows).
+ *   - One step for each stage that loops over elements. A work-group first
+ *     combines the partial results of earlier steps for the whole row, and
+ *     computes the earlier instructions per row again. Then it runs the stage's
+ *     instructions per element on its share, and writes the partial results of
+ *     its reductions to scratch memory.
+ *   - If the program stores values per row, a last step that stores them. It
+ *     has one work-group for each row (or for a few rows).
  *
- * The bits are those of one work-group. The tree of a reduction combines all
- * chunks of a row pairwise. A full share of 2^j chunks is a node of the tree at
- * level j, and the last share is the remainder. The shares are combined
- * pairwise by index.
+ * The bits are the same as with one work-group. A reduction combines all chunks
+ * of a row pairwise, as a binary tree. A full share of 2^j chunks is a node of
+ * that tree at level j, and the last share is what remains. The shares are then
+ * combined pairwise in their order, as in the tree.
  *
- * Every work-group of a later step runs the row parts again, so row parts store
- * in the last step only. The loads of row parts always read the same values.
- * This holds since an output shares memory with an input element by element or
- * not at all, and an output of elements never shares memory with an operand of
- * rows. Programs that may fault are not split, since repeated loads would
- * report each fault again. */
+ * Every work-group of a later step computes the instructions per row again. So
+ * values per row are stored only in the last step, and loads per row always
+ * read the same values. They do, because an output shares memory with an input
+ * either element by element or not at all, and an output per element never
+ * shares memory with an operand per row. Programs that may report faults are
+ * not split, since repeated loads would report a fault several times. */
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* Rows of fewer spans are not split, since they are done before another launch
- * begins. One work-group needs about 10 us for a span (estimated from the
- * latency of its loads, not measured). */
+/* A row is split only if it has at least LEAST_SPANS spans, where a span is the
+ * chunks that a team reduces at once. A shorter row is finished before a
+ * further launch could begin: a span takes a work-group about 10 us (estimated
+ * from the latency of its loads, not measured). */
 #define LEAST_SPANS 4
-/* Rows of fewer shares are not split, since whole rows keep most of the device
- * busy. */
+/* A row is split only if it has at least this many shares. With fewer, whole
+ * rows keep most of the device busy. */
 #define LEAST_SHARES 4
-/* Most steps that fit in tn__launch_class_pack. */
+/* Largest number of steps that tn__launch_class_pack can store. */
 #define MOST_STEPS 31
 
 static bool part_has(const tn_program *program, uint32_t first, uint32_t count,

@@ -4,11 +4,11 @@
 #include <source/plan/launch_space.h>
 
 /* Returns the number of chunks that a team reduces at once. It is at most the
- * chunks of a row, since more work-items would have nothing to reduce. If there
- * are so few rows that work-groups with several teams would leave the device
- * idle, a team is larger, since stages without a reduction use all its
- * work-items. (A row of 4,096 elements occupies a quarter of a group of
- * 256.) */
+ * number of chunks of a row, since more work-items would have nothing to
+ * reduce. Exception: if there are so few rows that work-groups of several teams
+ * would leave the device idle, teams are larger, because stages without a
+ * reduction use all their work-items. (A row of 4096 elements has work for 64
+ * of 256 work-items in a reduction.) */
 static uint32_t team_slots(const tn_target *target, uint32_t group,
                            int64_t count, int64_t length)
 {
@@ -24,19 +24,19 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
 }
 
 /* COLUMNS is the number of columns whose elements fill a memory transaction (32
- * f32 are 128 bytes). With fewer than LEAST_COLUMNS columns, the cache serves
- * the strided loads well enough. */
+ * float32 are 128 bytes). With fewer than LEAST_COLUMNS columns, strided loads
+ * are fast enough because of the cache. */
 #define COLUMNS 32
 #define LEAST_COLUMNS 4
 #define COLUMN_LANES 4
-/* One work-item processes a whole row of at most SHORT elements, since a team
- * would execute more barriers than it has elements. BRIEF is the most
- * instructions of such a program. */
+/* A row of at most SHORT elements belongs to a single work-item, since a team
+ * would execute more barriers than the row has elements. This requires that the
+ * program has at most BRIEF instructions. */
 #define SHORT 32
 #define BRIEF 64
 
-/* Whether memory is contiguous across rows (from row to row) and along no
- * row. */
+/* Returns whether memory is contiguous from row to row and not along a row, as
+ * for sums over the columns of a matrix. */
 static bool find_columns(const tn_program *program,
                          const tn__launch_space *outer,
                          const tn__launch_space *row)
@@ -57,8 +57,9 @@ static bool find_columns(const tn_program *program,
            outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
 }
 
-/* Returns the number of chunks that a team reduces at once. A work-group has at
- * least COLUMNS rows if there are so many, and more if rows have few chunks. */
+/* Returns the number of chunks of such a row that a team reduces at once. A
+ * work-group has at least COLUMNS rows, if there are so many, and more if the
+ * rows have few chunks. */
 static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
 {
     uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;
@@ -69,7 +70,8 @@ static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
     return slots;
 }
 
-/* Whether the program is short enough to be printed once for each lane. */
+/* Returns whether the program is short enough to be printed once for each
+ * lane. */
 static bool is_brief(const tn_program *program)
 {
     for (uint32_t i = 0; i < program->ins_count; i++)

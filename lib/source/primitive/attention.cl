@@ -1,14 +1,18 @@
-/* attention.cl: what the kernels of attention share. Defined before it:
- *   TK_STORED, TK_FROM, TK_TO  the dtype of all operands but mask and lse
- *   TK_SIZE, TK_VALUES  length of a row of q and k, and of v, padded with zeros
- *   TK_ROWS, TK_KEYS    rows of a tile of queries, and of a tile of keys
+/* attention.cl: what the kernels of attention share. These macros are defined
+ * before it:
+ *   TK_STORED, TK_FROM, TK_TO  dtype of all operands except mask and lse, and
+ *                       conversions to and from f32
+ *   TK_SIZE, TK_VALUES  length of a row of q and k, and of a row of v, padded
+ *                       with zeros
+ *   TK_ROWS, TK_KEYS    number of queries, and of keys, in a tile
  *   TK_SIDE             a work-group has TK_SIDE * TK_SIDE work-items
- *   TK_MASKED           the dtype of mask
- *   TK_IS_HIDDEN(m), TK_MASK_VALUE(m)  one of them, if there is a mask
- *   TK_CAUSAL, TK_DROPS if they apply
- * Scores are scaled by log2(e), so that weights are exp2 of them. Work-item (y,
- * x) has the numbers of a tile in rows y + TK_SIDE i and columns x + TK_SIDE
- * j. */
+ *   TK_MASKED           dtype of the mask
+ *   TK_IS_HIDDEN(m) or TK_MASK_VALUE(m)  one of them if there is a mask:
+ *                       whether m hides a key, or what m adds to the score
+ *   TK_CAUSAL, TK_DROPS if attention is causal, and if it has dropout
+ * Scores are multiplied by log2(e), so that a weight is exp2 of a score.
+ * Work-item (y, x) computes element [y + TK_SIDE * i][x + TK_SIDE * j] of a
+ * tile, for all i and j. */
 #define TK_TILES ((tk_idx)TK_WORD(0))
 #define TK_HEADS ((tk_idx)TK_WORD(1))
 #define TK_GROUP_HEADS ((tk_idx)TK_WORD(2)) /* heads of q for each head of k */
@@ -20,7 +24,7 @@
 #define TK_DROPOUT tk_of_bits_f32(TK_WORD(8))
 #define TK_SEED TK_WORD(9)
 #define TK_CALL TK_WORD(10)
-/* offset, and stride d, of operand o */
+/* The offset, and the stride of dimension d, of operand o. */
 #define TK_OFFSET(o) ((tk_idx)TK_WORD(11 + 5 * (o)))
 #define TK_STRIDE(o, d) ((tk_idx)TK_WORD(12 + 5 * (o) + (d)))
 #define TK_BASE(o, b, h)                                                      \
@@ -42,7 +46,8 @@
 #else
 TK_FN tk_f32 tk_attention_exp2(tk_f32 x)
 {
-    tk_f32 y; /* one instruction; it flushes results below 2^-126 to 0 */
+    /* A single instruction, which flushes results below 2^-126 to 0. */
+    tk_f32 y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
@@ -57,12 +62,13 @@ TK_FN tk_f32 tk_infinity(void)
     return tk_of_bits_f32(0x7f800000);
 }
 
-/* Rows are padded by one element in local memory, so that the elements of a
+/* In local memory, rows are padded by one element, so that the elements of a
  * column are in different banks. */
 #define TK_PITCH(size) ((size) + 1)
 
-/* Loads rows [first, first + rows) of operand o, whose first row is at offset
- * base, to `to`. Rows from `count` and elements from `size` on are zeros. */
+/* Loads rows from first up to first + rows of operand o into the local array
+ * `to`. The operand's first row is at offset base. Rows from `count` on and
+ * elements from `size` on become zeros. */
 #define TK_LOAD_ROWS(to, from, o, base, first, rows, count, padded, size)     \
     for (tk_i32 at = TK_LOCAL; at < (rows) * (padded);                        \
          at += TK_SIDE * TK_SIDE) {                                           \
@@ -74,8 +80,8 @@ TK_FN tk_f32 tk_infinity(void)
                 : 0.0f;                                                       \
     }
 
-/* sum[i][j] += dot product of row i of a and row j of b, of `padded`
- * elements. */
+/* For all i and j, adds to sum[i][j] the dot product of row i of a and row j of
+ * b, both of `padded` elements. */
 #define TK_DOTS(sum, many_i, many_j, a, b, padded)                            \
     for (tk_i32 e = 0; e < (padded); e++)                                     \
         for (tk_i32 i = 0; i < (many_i); i++)                                 \
@@ -84,8 +90,8 @@ TK_FN tk_f32 tk_infinity(void)
                     a[(y + TK_SIDE * i) * TK_PITCH(padded) + e],              \
                     b[(x + TK_SIDE * j) * TK_PITCH(padded) + e], sum[i][j]);
 
-/* sum[i][j] += weights a times rows of b. The steps say whether a is
- * transposed. */
+/* For all i and j, adds to sum[i][j] the products of weights a and rows of b.
+ * The steps step_i and step_k make a transposed or not. */
 #define TK_PRODUCTS(sum, many_i, many_j, a, step_i, step_k, many_k, b, padded) \
     for (tk_i32 k = 0; k < (many_k); k++)                                     \
         for (tk_i32 i = 0; i < (many_i); i++)                                 \
@@ -99,7 +105,8 @@ TK_FN tk_f32 tk_infinity(void)
         for (tk_i32 j = 0; j < (many_j); j++)                                 \
             sum[i][j] = 0.0f;
 
-/* The score of query i and key j from their dot product. */
+/* Returns the score of query i and key j from their dot product. It is minus
+ * infinity if the key is masked. */
 TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
                       tk_idx at, tk_idx i, tk_idx j, tk_idx queries,
                       tk_idx keys)
@@ -126,8 +133,8 @@ TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
                  (j) * TK_STRIDE(TK_MASK, 3),                                 \
              (i), (j), TK_QUERY_COUNT, TK_KEY_COUNT)
 
-/* x, or 0 if it is dropped. lines: the number of query rows before this
- * head. */
+/* x after dropout, for key j of query i of a head. `lines` is the number of
+ * query rows before this head, in all batches. */
 #ifdef TK_DROPS
 #define TK_DROP(x, lines, i, j)                                               \
     ((tk_f32)((tk_u32)tk_philox_i32(                                          \
@@ -141,8 +148,9 @@ TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
 #define TK_DROP(x, lines, i, j) (x)
 #endif
 
-/* A row's logsumexp, which is subtracted from its scores. Infinity gives weight
- * 0 to rows that attend to nothing and to rows beyond the last. */
+/* The logsumexp of a row, which is subtracted from its scores. It is infinity,
+ * so that all weights are 0, if the row attends to no key or is beyond the last
+ * row. */
 #define TK_LOGSUMEXP(lines, row)                                              \
     ((row) < TK_QUERY_COUNT && lse[TK_OFFSET(TK_LSE) + (lines) + (row)] !=    \
                                    TK_MINUS_INF                               \

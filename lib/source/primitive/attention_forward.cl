@@ -1,6 +1,7 @@
-/* attention_forward.cl: a work-group has a tile of queries. For each tile of
- * keys it computes the scores, each row's maximum so far and the weights
- * relative to it. Sums made with an earlier maximum are scaled down. */
+/* attention_forward.cl: the forward pass of attention. A work-group has a tile
+ * of queries and loops over the tiles of keys. For each it computes the scores,
+ * updates each row's maximum, and computes the weights relative to it. When a
+ * maximum rises, the sums so far are scaled down (online softmax). */
 #define TK_WIDEST (TK_SIZE > TK_VALUES ? TK_SIZE : TK_VALUES)
 
 TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
@@ -16,7 +17,8 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
     const tk_idx blocks = (TK_QUERY_COUNT + TK_ROWS - 1) / TK_ROWS;
     const tk_f32 scale = tk_mul_f32(TK_SCALE, TK_LOG2E);
     for (tk_idx tile = TK_GROUP; tile < TK_TILES; tile += TK_GROUPS) {
-        /* the last queries first: with TK_CAUSAL they have the most keys */
+        /* begins with the last queries: if TK_CAUSAL, they have the most
+         * keys */
         const tk_idx line = tile / blocks;
         const tk_idx first = (blocks - 1 - tile % blocks) * TK_ROWS;
         const tk_idx batch = line / TK_HEADS, head = line % TK_HEADS;
@@ -91,7 +93,7 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                      TK_PITCH(TK_KEYS), 1, TK_KEYS, others, TK_VALUES)
             TK_BARRIER();
         }
-        /* sum of the weights of each row, over its work-items */
+        /* Add the weights of each row that its work-items have summed. */
         for (tk_i32 i = 0; i < TK_ROWS / TK_SIDE; i++)
             scores[(y + TK_SIDE * i) * TK_PITCH(TK_KEYS) + x] = whole[i];
         TK_BARRIER();

@@ -1,6 +1,6 @@
 /* attention_key.cl: the gradients of keys and values. A work-group has a tile
- * of keys and iterates over the queries of all heads that attend to them.
- * attention_query.cl has written `means`. */
+ * of keys and loops over the queries of all heads that attend to them. `means`
+ * was written by attention_query.cl, which ran before. */
 TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                        TK_G const TK_STORED *v, TK_G const TK_MASKED *mask,
                        TK_G const TK_STORED *out, TK_G const tk_f32 *lse,
@@ -18,7 +18,8 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
     TK_SHARED(tk_f32, mean, TK_ROWS);
     const tk_i32 y = TK_LOCAL / TK_SIDE, x = TK_LOCAL % TK_SIDE;
     const tk_idx blocks = (TK_KEY_COUNT + TK_KEYS - 1) / TK_KEYS;
-    const tk_idx key_heads = TK_HEADS / TK_GROUP_HEADS; /* heads of k */
+    /* number of heads of k */
+    const tk_idx key_heads = TK_HEADS / TK_GROUP_HEADS;
     const tk_f32 scale = tk_mul_f32(TK_SCALE, TK_LOG2E);
     (void)out;
     (void)dq;
@@ -40,8 +41,8 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                  TK_VALUES, TK_VALUE_COUNT)
         tk_idx from = 0;
 #ifdef TK_CAUSAL
-        from = start / TK_ROWS * TK_ROWS; /* earlier queries do not attend to
-                                           * these keys */
+        /* earlier queries do not attend to these keys */
+        from = start / TK_ROWS * TK_ROWS;
 #endif
         for (tk_idx head = own * TK_GROUP_HEADS;
              head < (own + 1) * TK_GROUP_HEADS; head++) {

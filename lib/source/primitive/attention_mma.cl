@@ -1,11 +1,12 @@
-/* attention_mma.cl: attention_forward.cl on tensor cores (attention_tensor.cl).
- * The queries stay in registers. Keys are loaded while values are multiplied,
- * and the other way round. */
+/* attention_mma.cl: the forward pass of attention (attention_forward.cl) on
+ * tensor cores, with the macros of attention_tensor.cl. The queries stay in
+ * registers. The next keys are loaded while values are multiplied, and the next
+ * values while keys are multiplied. */
 extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
     tn_attention(const TK_STORED *q, const TK_STORED *k, const TK_STORED *v,
                  const TK_MASKED *mask, TK_STORED *out, tk_f32 *lse, TK_WORDS)
 {
-    /* keys first holds the queries */
+    /* `keys` has the queries at first */
     __shared__ __align__(16) uint4 keys[TK_KEYS * TK_UNITS(TK_SIZE)];
     __shared__ __align__(16) uint4 values[TK_KEYS * TK_UNITS(TK_VALUES)];
     const int lane = TK_LOCAL % 32, warp = TK_LOCAL / 32;
@@ -21,7 +22,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
         const tk_idx at_mask = TK_BASE(TK_MASK, batch, head);
         const tk_idx at_out = TK_BASE(TK_OUT, batch, head);
         const tk_i64 lines = (tk_i64)line * TK_WORD(3);
-        const tk_idx row = first + 16 * warp + lane / 4; /* and row + 8 */
+        /* this lane has rows `row` and row + 8 */
+        const tk_idx row = first + 16 * warp + lane / 4;
         tk_idx end = TK_KEY_COUNT;
 #ifdef TK_CAUSAL
         if (end > first + TK_ROWS)
@@ -79,7 +81,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 }
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                /* four lanes share a row */
+                /* A row's scores are in four lanes. Take the maximum of all
+                 * four. */
                 maximum[h] = fmaxf(maximum[h], tk_other_lane(maximum[h], 1));
                 maximum[h] = fmaxf(maximum[h], tk_other_lane(maximum[h], 2));
                 base[h] = maximum[h] == TK_MINUS_INF ? 0.0f : maximum[h];

@@ -1,10 +1,13 @@
-/* attention_mma_back.cl: attention_query.cl and, with TK_BACK_KEY,
- * attention_key.cl on tensor cores (attention_tensor.cl). Both have the same
- * structure. A work-group owns 64 rows of two operands (the queries and the
- * output gradients; or the keys and the values) and iterates over tiles of the
- * other two. Products of own and other rows give the scores and the gradients
- * of the weights. From them follow the gradients of the scores, whose product
- * with the other rows is added to the own gradient. */
+/* attention_mma_back.cl: the backward pass of attention on tensor cores, with
+ * the macros of attention_tensor.cl. It computes the gradient of the queries
+ * or, with TK_BACK_KEY, of the keys and values.
+ *
+ * Both have the same structure. A work-group has 64 rows of two operands:
+ * queries and output gradients or, with TK_BACK_KEY, keys and values. It loops
+ * over tiles of the other two operands. Products of its own rows with the other
+ * rows are the scores and the gradients of the weights. From them follow the
+ * gradients of the scores. Their product with the other rows is added to the
+ * gradient of its own rows. */
 #define TK_MINE 64
 #ifdef TK_BACK_KEY
 #define TK_OTHERS TK_ROWS
@@ -35,7 +38,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
         float sum[TK_SIZE / 8][4];
         TK_CLEAR(sum, TK_SIZE / 8)
 #ifdef TK_BACK_KEY
-        const tk_idx key_heads = TK_HEADS / TK_GROUP_HEADS; /* heads of k */
+        /* number of heads of k */
+        const tk_idx key_heads = TK_HEADS / TK_GROUP_HEADS;
         const tk_idx first = tile % blocks * TK_MINE;
         const tk_idx batch = line / key_heads, own = line % key_heads;
         float by_v[TK_VALUES / 8][4];
@@ -46,8 +50,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_KEY_COUNT, TK_VALUES, TK_VALUE_COUNT)
         tk_idx from = 0, end = TK_QUERY_COUNT;
 #ifdef TK_CAUSAL
-        from = first / TK_OTHERS * TK_OTHERS; /* earlier queries do not attend
-                                               * to these keys */
+        /* Earlier queries do not attend to these keys. */
+        from = first / TK_OTHERS * TK_OTHERS;
 #endif
 #else
         const tk_idx first = (blocks - 1 - tile % blocks) * TK_MINE;
@@ -62,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
         if (end > first + TK_MINE)
             end = first + TK_MINE;
 #endif
-        /* of rows `row` and `row + 8` */
+        /* [0] is for row `row`, [1] for row + 8 */
         float logsumexp[2], mean[2] = {0.0f, 0.0f};
 #endif
         const tk_idx row = first + 16 * warp + lane / 4;
@@ -83,8 +87,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
             const tk_idx at_k = TK_BASE(TK_K, batch, head / TK_GROUP_HEADS);
             const tk_idx at_v = TK_BASE(TK_V, batch, head / TK_GROUP_HEADS);
             const tk_idx at_out = TK_BASE(TK_OUT, batch, head);
-            for (int r = 0; r < 16; r++) { /* all lanes work on each row of the
-                                            * warp */
+            /* for each row of the warp, in which all lanes take part */
+            for (int r = 0; r < 16; r++) {
                 const tk_idx i = first + 16 * warp + r;
                 float part = 0.0f;
                 for (int e = lane; i < TK_QUERY_COUNT && e < TK_VALUE_COUNT;
@@ -125,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_MULTIPLY_ROWS(score, TK_OTHERS / 8, mine, others, TK_SIZE)
                 TK_MULTIPLY_ROWS(dp, TK_OTHERS / 8, my_values, their_values,
                                  TK_VALUES)
-                /* whether no score of the tile is masked */
+                /* true if no score of the tile is masked */
                 tk_bool all = start + TK_OTHERS <= TK_OTHER_COUNT &&
                               first + TK_MINE <= TK_MINE_COUNT;
 #if defined TK_IS_HIDDEN || defined TK_MASK_VALUE
@@ -169,7 +173,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_BARRIER();
             }
         }
-        tk_copies_wait(); /* in case there was no tile of the others */
+        tk_copies_wait(); /* there may have been no tile that waited for the
+                           * copies */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const tk_idx i = row + 8 * h;

@@ -1,7 +1,8 @@
-/* attention_query.cl: the gradient of the queries. With the weights p and their
- * gradients d, the gradient of score (i, j) is p (d - sum(p d) over the keys).
- * That sum equals sum(out g) over the values. It is also written to `means` for
- * attention_key.cl. */
+/* attention_query.cl: the gradient of the queries. Let p[i][j] be the weight of
+ * query i and key j, and d[i][j] its gradient. The gradient of the score is
+ * p[i][j] * (d[i][j] - sum over j of p[i][j] * d[i][j]). That sum equals the
+ * dot product of row i of the output and row i of its gradient. It is also
+ * written to `means`, for attention_key.cl. */
 TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                        TK_G const TK_STORED *v, TK_G const TK_MASKED *mask,
                        TK_G const TK_STORED *out, TK_G const tk_f32 *lse,

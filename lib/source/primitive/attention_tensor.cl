@@ -1,13 +1,13 @@
 /* attention_tensor.cl: attention on tensor cores, in CUDA C for compute
- * capability 8.0 and later, for float16 and bfloat16 (TK_BF16). A warp has 16
- * rows of a tile of 64 and multiplies by mma.m16n8k16. The layout of one
- * product's result is that of the next one's operand, so scores stay in
- * registers. cp.async loads the tiles.
+ * capability 8.0 and later, for float16 and bfloat16 (TK_BF16). Each warp has
+ * 16 of the 64 rows of a tile and multiplies with mma.m16n8k16. The registers
+ * that have the result of one product are laid out as an operand of the next
+ * product, so scores stay in registers. Tiles are loaded with cp.async.
  *
- * Of a 16 x 8 result lane t has rows t / 4 and t / 4 + 8, columns 2 (t % 4) and
- * the next. In local memory a row of halves is a sequence of 16-byte units,
- * permuted by the row's number (XOR swizzle), so that the units that ldmatrix
- * reads at once are in different banks. */
+ * Of a 16 x 8 result, lane t has rows t / 4 and t / 4 + 8 and columns 2 * (t %
+ * 4) and 2 * (t % 4) + 1. In local memory, a row of 16-bit numbers consists of
+ * units of 16 bytes. They are permuted by the number of the row (XOR swizzle),
+ * so that the units that ldmatrix reads together are in different banks. */
 #define TK_WARPS 4
 #define TK_UNITS(size) ((size) / 8)
 #define TK_SWIZZLED(size) (TK_UNITS(size) < 8 ? TK_UNITS(size) : 8)
@@ -20,7 +20,7 @@ TK_FN unsigned tk_shared_at(const void *p)
     return (unsigned)__cvta_generic_to_shared(p);
 }
 
-/* copies 16 bytes, or zeros if not wanted */
+/* Copies 16 bytes, or zeros if not `wanted`, to local memory. */
 TK_FN void tk_copy_unit(uint4 *to, const void *from, bool wanted)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
@@ -63,7 +63,7 @@ TK_FN void tk_load_transposed(unsigned r[4], const uint4 *unit)
 #define TK_MMA_TYPE "f16"
 #endif
 
-/* sum += a b */
+/* sum += a * b for a 16 x 16 matrix a and a 16 x 8 matrix b. */
 TK_FN void tk_mma(float sum[4], const unsigned a[4], unsigned b0, unsigned b1)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32." TK_MMA_TYPE "." TK_MMA_TYPE
@@ -81,7 +81,7 @@ TK_FN unsigned tk_halves(float low, float high)
     return both;
 }
 
-/* x of the lane whose number differs in `bit` */
+/* Returns x of the lane whose number differs from this lane's in `bit`. */
 TK_FN float tk_other_lane(float x, int bit)
 {
     unsigned y;
@@ -91,7 +91,7 @@ TK_FN float tk_other_lane(float x, int bit)
     return tk_of_bits_f32(y);
 }
 
-/* Loads rows [first, first + rows) of operand o into local memory. */
+/* Loads rows from first up to first + rows of operand o into local memory. */
 #ifdef TK_ALIGNED
 #define TK_LOAD(to, from, o, base, first, rows, count, padded, size)          \
     _Pragma("unroll") for (int at = TK_LOCAL;                                 \
@@ -128,9 +128,10 @@ TK_FN float tk_other_lane(float x, int bit)
     }
 #endif
 
-/* Loads operands of a product from a tile: 16 rows as the left operand; 16 rows
- * as columns of the right operand; 16 columns as its rows. `piece`: the first
- * of two units. */
+/* Load an operand of a product from a tile in local memory. TK_LEFT loads 16
+ * rows as the left operand. TK_COLUMNS loads 16 rows as columns of the right
+ * operand. TK_RIGHT loads 16 rows as rows of the right operand. `unit` is the
+ * first of the two units of each row. */
 #define TK_LEFT(a, tile, size, row, unit)                                     \
     tk_load_four(a, &tile[TK_UNIT(size, (row) + lane % 16,                    \
                                    (unit) + lane / 16)]);
@@ -141,8 +142,8 @@ TK_FN float tk_other_lane(float x, int bit)
     tk_load_transposed(b, &tile[TK_UNIT(size, (row) + lane % 16,              \
                                      (unit) + lane / 16)]);
 
-/* sum[many] += products of the warp's 16 rows (TK_LEFT, by `a`) and rows of a
- * tile */
+/* Adds to sum[many] the products of the warp's 16 rows of tile `left` with the
+ * rows of `tile`. */
 #define TK_MULTIPLY_ROWS(sum, many, left, tile, size)                         \
     _Pragma("unroll") for (int e = 0; e < (size) / 16; e++)                   \
     {                                                                         \
@@ -156,7 +157,8 @@ TK_FN float tk_other_lane(float x, int bit)
         }                                                                     \
     }
 
-/* sum += weights (`many` blocks of 8 columns) times the rows of a tile */
+/* Adds to `sum` the product of the weights (`many` blocks of 8 columns) and the
+ * rows of a tile. */
 #define TK_MULTIPLY_WEIGHTS(sum, weights, many, tile, size)                   \
     _Pragma("unroll") for (int j = 0; j < (many) / 2; j++)                    \
     {                                                                         \
@@ -178,7 +180,7 @@ TK_FN float tk_other_lane(float x, int bit)
     _Pragma("unroll") for (int n = 0; n < (many); n++)                        \
         _Pragma("unroll") for (int i = 0; i < 4; i++) sum[n][i] = 0.0f;
 
-/* Stores two halves at column e of a row of an operand. */
+/* Stores two 16-bit numbers at columns e and e + 1 of a row. */
 #ifdef TK_ALIGNED
 #define TK_STORE_PAIR(row_at, o, e, size, low, high)                          \
     if ((e) < (size))                                                         \

@@ -1,22 +1,22 @@
-/* conv.cl: a convolution and its adjoints as tiled matrix products. The loads
- * compute the address of a window's element, so that nothing is unfolded in
- * memory. Each of the three tensors is indexed by a row, a column j, k, and a
- * reduced index f:
+/* conv.cl: a convolution and its two gradients as tiled matrix products c = a *
+ * b (implicit GEMM). The loads compute the address of each element of a window,
+ * so the windows are not unfolded in memory. The product sums over k, and for
+ * the gradients over a second index f:
  *
- *            rows  columns j       k              reduced f    a, b, c
+ *            rows  columns j       k              index f      a, b, c
  *   FORWARD  o     (n, y, x)       (c, ky, kx)                 weight, in, out
  *   INPUT    c     (n, y', x')     (o)            (ky, kx)     weight, out, in
- *   WEIGHT   o     (c, ky, kx)     (n's y, x)     (n)          out, in, weight
+ *   WEIGHT   o     (c, ky, kx)     (y, x)         (n)          out, in, weight
  *
- * b is the tensor that the windows slide over. Its coordinate h is linear in j,
- * k and f; elements outside of it are 0. For INPUT, y = y' * step + phase with
- * phases 0 .. step - 1, which are an outer dimension: all elements of a tile
- * then meet the same taps of a strided window. There is one matrix for each
- * group and phase.
+ * b is the tensor over which the windows slide. The coordinate in b is a linear
+ * function of j, k and f; elements outside of b are 0. For INPUT with stride
+ * `step`, row y of the result is y' * step + phase, where the phase (0 to step
+ * - 1) is an outer dimension. So all elements of a tile meet the same positions
+ * of the window. There is one matrix product for each group and phase.
  *
- * Sums have the bits of the product over columns (lib/ops/nn/columns.c): fma
- * over rising k, from 0 on. The sum over f has the order of REDUCE for one
- * chunk. */
+ * The bits are those of im2col with a matrix product (lib/ops/nn/columns.c):
+ * the sum over k is a chain of fma in rising order, beginning with 0. The sum
+ * over f has the order of REDUCE for one chunk (plugin.h). */
 #define TK_M ((tk_idx)TK_OWN(0))
 #define TK_N ((tk_idx)TK_OWN(1))
 #define TK_K ((tk_idx)TK_OWN(2))
@@ -34,7 +34,9 @@
     ((h) >= 0 && (h) < (tk_idx)TK_OWN(28) && (w) >= 0 &&                      \
      (w) < (tk_idx)TK_OWN(29))
 
-/* A number as its digits in a mixed radix. */
+/* An index of several dimensions, such as (n, y, x): number = (slow * extent of
+ * middle + middle) * extent of fast + fast. The three coordinates are called
+ * its digits. */
 typedef struct tk_digits {
     tk_idx slow, middle, fast;
 } tk_digits;
@@ -47,7 +49,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
     return d;
 }
 
-/* Adds TK_SIDE, whose digits are words 38 to 40. */
+/* Adds TK_SIDE, whose digits are argument words 38 to 40, to the digits d. */
 #define TK_ADVANCE(d)                                                         \
     {                                                                         \
         d.fast += (tk_idx)TK_OWN(40);                                         \
@@ -63,7 +65,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         }                                                                     \
     }
 
-/* tile.cl or conv_fold.cl follows. */
+/* The text of tile.cl or conv_fold.cl follows. */
 #define TK_NAME tn_conv
 #if defined TK_BIAS
 #define TK_EXTRA_BUFFERS TK_G const TK_STORED *bias,
@@ -78,7 +80,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
 #define TK_SHARES 1
 #endif
 
-/* The offset and the first coordinates of this work-item's columns in b. */
+/* Before a tile: the offsets and coordinates in b of the columns that this
+ * work-item computes. */
 #define TK_TILE_BEGIN                                                         \
     const tk_idx phase_h = matrix / (tk_idx)TK_OWN(31) % (tk_idx)TK_OWN(30);  \
     const tk_idx phase_w = matrix % (tk_idx)TK_OWN(31);                       \
@@ -92,7 +95,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         w_j[e] = d.fast * (tk_idx)TK_OWN(25);                                 \
     }
 
-/* What an index f adds to offsets and coordinates. */
+/* For an index f: what it adds to the offset in a and to the offset and
+ * coordinates in b. */
 #define TK_F_BEGIN(f)                                                         \
     const tk_idx f_slow = (f) / TK_F_FAST, f_fast = (f) % TK_F_FAST;          \
     const tk_idx f_a = at_a + f_slow * (tk_idx)TK_OWN(13) +                   \
@@ -126,7 +130,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_REDUCED
 
-/* The share of f of one lane; -0, which changes no sum, if it has none. */
+/* The sum over every 16th index f, beginning with f = lane. It is -0, which
+ * does not change a sum, if the lane has no index. */
 #define TK_LANE_BEGIN(lane)                                                   \
     for (tk_i32 y = 0; y < TK_EACH; y++)                                      \
         for (tk_i32 x = 0; x < TK_EACH; x++)                                  \
@@ -142,7 +147,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_LANE_TILES
 
-/* Each lane has a tile; conv_fold.cl combines the lanes. */
+/* Each lane has a tile of its own. conv_fold.cl then adds the lanes. */
 #define TK_SUMS_BEGIN                                                         \
     (void)c;                                                                  \
     (void)at_c;                                                               \
@@ -153,9 +158,9 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #else
 
-/* The lanes in bit-reversed order, so that two lanes that are added follow each
- * other, then two such pairs, and so on. partial[b] is the sum of 2^b lanes
- * that waits for its other half. */
+/* The lanes are computed in bit-reversed order. So two lanes that are added are
+ * computed one after the other, then two pairs that are added, and so on.
+ * partial[b] is the sum of 2^b lanes that waits for its partner. */
 #define TK_SUMS_BEGIN                                                         \
     TK_VALUE total[TK_EACH][TK_EACH], partial[4][TK_EACH][TK_EACH];           \
     for (tk_i32 reversed = 0; reversed < 16; reversed++) {                    \
@@ -191,7 +196,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_PHASES
 
-/* A tap that no window has here adds nothing, nor does one outside of b. */
+/* If no window of this phase contains position f, nothing is added. Neither is
+ * it if the window's element is outside of b. */
 #define TK_STEPS_BEGIN                                                        \
     const tk_idx start_h = f_h / (tk_idx)TK_OWN(30);                          \
     const tk_idx start_w = f_w / (tk_idx)TK_OWN(31);                          \

@@ -1,8 +1,11 @@
-/* matmul.cl: c = alpha a b + beta c for each matrix of the outer space. Sums
- * run over rising k in TK_VALUE, by TK_MULTIPLY_ADD(x, y, sum). Arguments of
- * its own: m, n, k; the strides of rows and columns of a, b and c; alpha; beta;
- * whether beta is not 0; with TK_PACKED, rows and columns of a block. With
- * TK_B_UNIT the rows of b are contiguous. */
+/* matmul.cl: the matrix product c = alpha * a * b + beta * c, for each matrix
+ * of a batch. The sum over k is in rising order, of type TK_VALUE, and adds by
+ * TK_MULTIPLY_ADD(x, y, sum).
+ *
+ * Its own argument words TK_OWN(i) are: m, n and k; the row and column strides
+ * of a, b and c; alpha; beta; whether beta is not 0; with TK_PACKED, the number
+ * of rows and columns of a block. With TK_B_UNIT, the rows of b are
+ * contiguous. */
 #define TK_M ((tk_idx)TK_OWN(0))
 #define TK_N ((tk_idx)TK_OWN(1))
 #define TK_K ((tk_idx)TK_OWN(2))
@@ -14,7 +17,8 @@
 #endif
 #define TK_C(i, j) c[at_c + (i) * (tk_idx)TK_OWN(7) + (j) * (tk_idx)TK_OWN(8)]
 
-/* Stores c(i, j) from its sum. c is not read if beta is 0. */
+/* Stores element (i, j) of c from its sum. If beta is 0, the old c is not
+ * read. */
 #define TK_STORE_SUM(i, j, sum)                                               \
     {                                                                         \
         TK_VALUE value = TK_SCALE(TK_SCALAR(9), sum);                         \
@@ -26,10 +30,10 @@
 
 #if defined TK_PACKED
 
-/* A work-item computes blocks of c. It packs TK_DEPTH rows of b into its part
- * of the scratch memory, in strips of TK_COLUMNS columns, and multiplies
- * TK_ROWS rows of a at a time with the strips. The block's sums are kept behind
- * the strips until the next TK_DEPTH rows. */
+/* A work-item computes blocks of c. It copies TK_DEPTH rows of b into its part
+ * of the scratch memory, in strips of TK_COLUMNS columns (packing). Then it
+ * multiplies TK_ROWS rows of a at a time with each strip. The sums of the block
+ * are stored after the strips, until the next TK_DEPTH rows. */
 TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
                     TK_G TK_STORED *c, TK_G TK_VALUE *scratch, TK_WORDS)
 {
@@ -72,7 +76,8 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
             for (tk_idx row = top; row < end; row += TK_ROWS) {
                 const tk_i32 rows =
                     (tk_i32)(end - row < TK_ROWS ? end - row : TK_ROWS);
-                /* Rows beyond the last repeat the first. */
+                /* If there are fewer than TK_ROWS rows, the first is used in
+                 * place of the missing ones. */
                 for (tk_i32 i = 0; i < TK_ROWS; i++) {
                     const tk_idx from = row + (i < rows ? i : 0);
                     for (tk_i32 k = 0; k < depth; k++)
@@ -115,7 +120,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 
 #elif defined TK_CHUNKED
 
-/* A work-item computes tiles of 4 x 16 sums; 16 columns are one or two
+/* A work-item computes tiles of 4 x 16 sums. 16 columns are one or two
  * vectors. */
 #define TK_COLUMNS 16
 #define TK_SUM(rows, columns)                                                 \
@@ -163,7 +168,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 
 #else
 
-/* tile.cl follows. */
+/* The text of tile.cl follows. */
 #define TK_NAME tn_matmul
 #define TK_EXTRA_BUFFERS
 #define TK_SHARES 1

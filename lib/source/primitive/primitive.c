@@ -1,8 +1,9 @@
 /* primitive.c: the steps of planning that all primitives share.
  *
- * The text of a primitive is fixed except for a few definitions: the dtype, the
- * kind, and the number of merged outer dimensions (the batch, which is all
- * dimensions except the one along a line). */
+ * The source text of a primitive is the same except for a few definitions: the
+ * dtype, the kind of operation, and the number of outer dimensions after
+ * merging. The outer dimensions are all except the one along which the
+ * primitive scans, sorts or scatters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +119,7 @@ tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit)
     plan->group_count = (uint64_t)groups;
     plan->group_size = p->v.group;
     plan->variant = pack(&p->v);
-    plan->key[0] = 0x7072696d; /* differs from every program's key */
+    plan->key[0] = 0x7072696d; /* "prim"; differs from the keys of programs */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, p->target->flags);

@@ -1,15 +1,19 @@
-/* primitive.cl: what the texts of the primitives share. Defined before it:
- *   TK_NDIM        merged dimensions of the outer space
- *   TK_STORED      the storage type; TK_VALUE the type of the computation
- *   TK_FROM, TK_TO conversions between the two
- *   TK_CHUNKED     one work-item does the work of a work-group
+/* primitive.cl: what the texts of the primitives share. The outer space is the
+ * iteration space of all dimensions except the one along which the primitive
+ * works. These macros are defined before it:
+ *   TK_NDIM          number of dimensions of the outer space, after merging
+ *   TK_STORED        dtype of the elements; TK_VALUE the type in which they are
+ *                    computed
+ *   TK_FROM, TK_TO   conversions from TK_STORED to TK_VALUE, and back
+ *   TK_CHUNKED       one work-item does the work of a work-group
  *
- * Argument words: [0] points of the outer space; [1] ... [TK_NDIM] its extents;
- * for each operand its offset and TK_NDIM strides; then the primitive's own
- * arguments TK_OWN(0) ... */
+ * The argument words are: [0] the number of points of the outer space; [1] to
+ * [TK_NDIM] its extents; for each operand, its offset and TK_NDIM strides; then
+ * the primitive's own arguments TK_OWN(0), TK_OWN(1) and so on. */
 #define TK_OWN(i) TK_WORD(1 + TK_NDIM + TK_OPERANDS * (1 + TK_NDIM) + (i))
 
-/* The offset `place` of operand o at point number p of the outer space. */
+/* Declares the variable `place`, the offset of operand o at point number p of
+ * the outer space. */
 #define TK_POINT_OFFSET(place, o, p)                                          \
     tk_idx place = (tk_idx)TK_WORD(1 + TK_NDIM + (o) * (1 + TK_NDIM));        \
     {                                                                         \

@@ -1,5 +1,5 @@
 /* primitive.h: plans and prints primitives (matrix products, scatters, scans,
- * sorts, convolutions). */
+ * sorts, convolutions) for devices that compile source. */
 #ifndef TN_LIB_SOURCE_PRIMITIVE_H
 #define TN_LIB_SOURCE_PRIMITIVE_H
 
@@ -11,20 +11,22 @@
 
 enum { TN__MATMUL, TN__SCATTER, TN__SCAN, TN__SORT, TN__CONV };
 
-/* The fields packed into tn_plan.variant. */
+/* The fields that are packed into tn_plan.variant. */
 typedef struct tn__variant {
-    unsigned primitive, dtype, ndim, kind; /* kind is the kind of a reduction or
-                                            * conv, or 0 */
+    /* kind: the kind of scatter, scan, sort or convolution; 0 for others. */
+    unsigned primitive, dtype, ndim, kind;
     bool is_wide, in_buffer;
-    unsigned flags; /* flags of the primitive, at most 15 */
+    unsigned flags; /* flags that differ from primitive to primitive, at most
+                     * 15 */
     uint32_t group;
 } tn__variant;
 
 enum { TN__OPERANDS = 4 }; /* most operands of a primitive */
 
 /* A plan under construction, with the iteration space of its outer dimensions.
- * A line is the elements along the inner dimension: the dimension along which
- * the primitive scans, sorts or scatters. */
+ * The inner dimension is the one along which the primitive scans, sorts or
+ * scatters. A line is the elements along the inner dimension for one point of
+ * the outer dimensions. */
 typedef struct tn__primitive {
     const tn_target *target;
     tn_plan *plan;
@@ -34,7 +36,7 @@ typedef struct tn__primitive {
     int64_t offset[TN__OPERANDS];
     uint32_t ndim;
     int64_t reach; /* greatest distance between accessed elements along the
-                    * inner dimensions, in elements */
+                    * inner dimension, in elements */
     tn__launch_space outer;
     uint64_t argument[48];
     uint32_t argument_count;
@@ -44,70 +46,74 @@ tn__variant tn__variant_unpack(uint64_t word);
 
 void tn__primitive_init(tn__primitive *p, const tn_target *target,
                         tn_plan *plan, unsigned primitive, uint32_t dtype);
-/* Appends the extents of all dimensions except `without`. */
+/* Adds the extents of all dimensions except the inner dimension `without`. */
 void tn__primitive_extents(tn__primitive *p, const int64_t *extent,
                            uint32_t ndim, uint32_t without);
-/* Appends an operand over these extents. Dimension `without` is the inner
- * dimension, along which `length` elements of the operand are accessed. */
+/* Adds an operand over these extents. `without` is the inner dimension, along
+ * which `length` elements of the operand are accessed. */
 void tn__primitive_operand(tn__primitive *p, const tn_strided *s,
                            uint32_t without, int64_t length);
 void tn__primitive_buffer(tn__primitive *p, tn_buffer *buffer);
-/* Appends an argument word that is specific to the primitive. */
+/* Adds an argument word that only this primitive has. */
 void tn__primitive_argument(tn__primitive *p, int64_t word);
-/* Merges the outer dimensions and chooses 32 or 64-bit indices. `longest` is
- * the greatest count besides the number of points. */
+/* Merges the outer dimensions and decides between 32-bit and 64-bit indices.
+ * `longest` is the largest number that an index counts to, apart from the
+ * number of points. */
 void tn__primitive_space(tn__primitive *p, int64_t longest);
-/* Completes the plan. `groups` is the number of work-groups that have work; the
- * plan has at most per_unit work-groups for each compute unit. */
+/* Completes the plan. `groups` is the number of work-groups that have work, and
+ * per_unit the largest number of work-groups for each compute unit. */
 tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit);
-/* Completes a plan in which each work-item processes one line. */
+/* Completes a plan in which each line belongs to one work-item. */
 tn_status tn__primitive_end_lines(tn__primitive *p);
 bool tn__primitive_is_chunked(const tn__primitive *p);
 
-/* Returns the register type in which a dtype is computed. */
+/* Returns the register type in which values of a dtype are computed. */
 static inline tn_dtype tn__primitive_type(unsigned dtype)
 {
     return tn__register_type((tn_dtype)dtype);
 }
 
-/* ---- by tiles (tile.cl): products and convolutions --------------------- */
+/* ---- matrix products and convolutions by tiles (tile.cl) ----------------- */
 
 #define TN__SIDE 16 /* a work-group has SIDE x SIDE work-items */
 
 enum { TN__LARGE = 4 }; /* flag of matmul and conv: tn__tile_sums returned 4 */
 
-/* Returns how many sums a work-item has along each side of its tile. With 4
- * (TN__LARGE) each product reads shared memory half as often. 4 is returned if
- * there are enough such tiles for the device, else 1. */
+/* Returns 4 if there are enough large tiles to use the whole device, else 1. A
+ * work-item computes as many sums along each side of its tile, so 4 x 4 or 1.
+ * With 4, each multiplication reads local memory half as often. */
 int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n);
 
-/* ---- sorted positions (print_sort.c), for scatter --------------------- */
+/* ---- sorted indices (print_sort.c), for scatter ---------------------- */
 
-/* Indices and their positions in the line, sorted stably by the indices' lowest
- * digits. They are in scratch memory as keys[line][rank] and
- * positions[line][rank]: an index as 64 bits with the sign bit inverted, a
- * position as 32 or 64 bits. Lines are sorted in batches. */
+/* Indices of a scatter and their positions in the line, sorted by the lowest
+ * digits of the indices; equal indices keep their order. Both are in scratch
+ * memory, as keys[line][rank] and positions[line][rank]. A key is an index as
+ * 64 bits with the sign bit inverted. A position has 32 or 64 bits. The lines
+ * are sorted in batches. */
 typedef struct tn__sorted {
-    bool is_ready;             /* true if this step finds them sorted; else this
-                                * is a step of the sort */
+    bool is_ready;             /* true if the indices have been sorted before
+                                * this launch; else this launch is a step of the
+                                * sort */
     bool is_wide;              /* true if positions have 64 bits */
-    int64_t first_line, lines; /* first line and number of lines of this step's
-                                * batch */
+    int64_t first_line, lines; /* first line, and number of lines, of the batch
+                                * of this launch */
     int64_t keys, positions;   /* offsets in scratch memory, in units of 8
                                 * bytes */
-    uint32_t steps;            /* number of steps of the whole plan */
+    uint32_t steps;            /* number of launches of the whole plan */
     uint64_t scratch_bytes;
 } tn__sorted;
 
-/* Plans step plan->step. For each batch of lines come the steps of the sort,
- * then one step for the caller. `s` has no outputs. `digits` is the number of
- * low 8-bit digits to sort by. With at_once, one batch has all lines. */
+/* Plans launch number plan->step. For each batch of lines, the plan has the
+ * launches of the sort and then one launch of the caller. `s` has no outputs.
+ * `digits` is the number of 8-bit digits to sort by, from the lowest. If
+ * at_once is set, one batch has all lines. */
 tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
                           uint32_t digits, bool at_once, tn_plan *plan,
                           tn__sorted *out);
 
-/* ---- texts: the definitions before them -------------------------------- */
+/* ---- texts: each begins with definitions, printed by these functions ----- */
 
 void tn__define_sums(tn__text *text, const tn__variant *v, const char *type);
 void tn__define_matmul(tn__text *text, const tn__variant *v);
@@ -117,8 +123,8 @@ const char *tn__define_scatter(tn__text *text, const tn__variant *v,
                                const char *type);
 const char *tn__define_scan(tn__text *text, const tn__variant *v,
                             const char *type);
-/* Prints the definitions of a conv. Returns the name of the .cl file that
- * follows conv.cl. */
+/* Prints the definitions of a convolution. Returns the name of the .cl file
+ * that follows conv.cl. */
 const char *tn__define_conv(tn__text *text, const tn__variant *v);
 /* Prints the definitions of a sort. Returns the name of the .cl file that
  * follows sort.cl. */

@@ -1,9 +1,9 @@
 /* print_attention.c: plans and prints the extension "attention"
- * (scaled_dot_product_attention). A tile of queries passes over all tiles of
- * keys, and scores exist in local memory only: Dao, "FlashAttention-2",
- * arXiv:2307.08691. The backward pass has one kernel for the gradient of the
- * queries, then one kernel for the gradients of keys and values. So each sum
- * has a single writer and a fixed order. */
+ * (scaled_dot_product_attention), as in Dao, "FlashAttention-2",
+ * arXiv:2307.08691: a tile of queries loops over all tiles of keys, and scores
+ * exist only in local memory. The backward pass has two kernels: one for the
+ * gradient of the queries, one for the gradients of keys and values. So each
+ * sum is written by a single work-group and has a fixed order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +17,15 @@ enum { FORWARD, BACK_QUERY, BACK_KEY };
 enum { MASK_NONE, MASK_BOOL, MASK_SAME, MASK_F32 };
 enum { Q, K, V, MASK, OUT, LSE, G, DQ, DK, DV, OPERANDS };
 
-/* The fields packed into tn_plan.variant. */
+/* The fields that are packed into tn_plan.variant. */
 typedef struct variant {
     unsigned part, dtype, mask;
-    unsigned size, values; /* lengths of a row of q and k, and of v, in local
-                            * memory; powers of two */
+    unsigned size, values; /* length of a row of q and k, and of a row of v, in
+                            * local memory; both are powers of two */
     bool causal, drops, is_wide, in_buffer;
     bool mma;     /* true if the kernel uses tensor cores */
-    bool aligned; /* true if mma, and each row of q, k, v and out consists of
-                   * whole, aligned pieces of 16 bytes */
+    bool aligned; /* true if mma is set and each row of q, k, v and out consists
+                   * of aligned units of 16 bytes */
 } variant;
 
 static uint64_t pack(const variant *v)
@@ -56,11 +56,12 @@ static variant unpack(uint64_t word)
 /* ---- tiles ------------------------------------------------------------- */
 
 #define SIDE 16 /* a work-group has SIDE x SIDE work-items */
-#define MMA_GROUP 128 /* work-items of a work-group in attention_mma.cl */
+#define MMA_GROUP 128 /* number of work-items of a work-group in
+                       * attention_mma.cl */
 #define LONGEST 128
 
-/* These return the number of rows of a tile of queries, and of a tile of keys:
- * as many as fit 48 KiB. */
+/* Return the number of rows in a tile of queries and in a tile of keys. They
+ * are as large as fits into 48 KiB of local memory. */
 static int64_t tile_queries(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;
@@ -77,8 +78,8 @@ static int64_t tile_keys(const variant *v)
     return v->part == FORWARD || !is_long ? 32 : 16;
 }
 
-/* Returns the least power of two that is at least size, and at least SIDE, so
- * that every work-item has elements. */
+/* Returns the smallest power of two that is at least `size` and at least SIDE.
+ * So every work-item has elements. */
 static unsigned padded(int64_t size)
 {
     unsigned to = SIDE;
@@ -125,8 +126,8 @@ static uint64_t float_word(double x)
     return bits;
 }
 
-/* Writes the argument words of each operand, its offset and strides. Returns
- * whether 32-bit indices suffice. */
+/* Writes the argument words of each operand: its offset and its strides.
+ * Returns whether 32-bit indices are enough. */
 static bool fill_operand_words(const tn_attention_args *a, uint64_t *word)
 {
     const tn_strided *const operand[OPERANDS] = {
@@ -216,8 +217,8 @@ tn_status tn__plan_attention(const tn_target *target,
     plan->group_count = (uint64_t)tn__min_i64(tiles, INT32_MAX);
     plan->group_size = v.mma ? MMA_GROUP : SIDE * SIDE;
     plan->variant = pack(&v);
-    plan->key[0] = 0x6174746e; /* differs from every program's and primitive's
-                                * key */
+    plan->key[0] = 0x6174746e; /* "attn"; differs from the keys of programs and
+                                * primitives */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, target->flags);

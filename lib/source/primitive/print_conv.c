@@ -1,43 +1,48 @@
 /* print_conv.c: plans and prints the extension "conv" (convolutions and their
- * gradients). conv.cl explains the method; this file assigns the three tensors
- * to the operands a, b and c of a tiled matrix product and fills the
+ * gradients). conv.cl explains the method, a tiled matrix product. This file
+ * decides which tensor is a, b and c of the product, and computes the
  * arguments. */
 #include <stdlib.h>
 
 #include <source/primitive/primitive.h>
 
-enum { BIAS = 1, LANE_TILES = 2 }; /* flags of the variant, besides TN__LARGE */
-/* A kind besides TN_CONV_...: the step that adds the lanes. */
+enum { BIAS = 1, LANE_TILES = 2 }; /* flags of the variant; the flag TN__LARGE
+                                    * is also used */
+/* A further kind, after those of TN_CONV_...: the launch that adds the
+ * lanes. */
 enum { ADD_LANES = TN_CONV_WEIGHT + 1 };
 
-/* The argument words of conv.cl, in its order. Arrays of two have an entry for
- * h and one for w. The indices f, k and j stand for two or three digits each,
- * such as j = (n, y, x). */
+/* The argument words of conv.cl, in their order there. An array of two has an
+ * entry for h and one for w. The indices f, k and j each stand for several
+ * dimensions, such as j = (n, y, x); their coordinates are called digits.
+ * "Fast" digits are those of the inner dimensions. */
 typedef struct arguments {
     int64_t m, n, k, f;
-    int64_t f_fast, k_fast[2], j_fast[2]; /* extents of the faster digits of f,
-                                           * k and j */
-    int64_t a_row, a_k[3], a_f[2];        /* strides of a, by row and by the
-                                           * digits of k and f */
+    /* number of values of the fast digits of f, k and j */
+    int64_t f_fast, k_fast[2], j_fast[2];
+    int64_t a_row, a_k[3], a_f[2]; /* strides of a: from row to row, and for the
+                                    * digits of k and of f */
     int64_t b_k, b_f, b_j, b_side[2];
     struct {
-        int64_t k, f, p; /* what k, f and the position of c add to a coordinate
-                          * of b */
+        int64_t k, f, p; /* what k, f and the position in c each add to a
+                          * coordinate in b */
     } side[2];
-    int64_t start[2], size[2]; /* start of b's coordinates; extent of b */
-    int64_t step[2];           /* b's coordinates are divided by it */
-    int64_t limit[2];          /* limits of c's coordinates, the extents of c */
+    int64_t start[2], size[2]; /* what the coordinates in b start with, and the
+                                * extents of b */
+    int64_t step[2];           /* coordinates in b are divided by it, for a
+                                * strided INPUT */
+    int64_t limit[2];          /* extents of c in h and w */
     int64_t c_row, c_j[3];
-    int64_t next[3];           /* TN__SIDE as digits of k */
+    int64_t next[3];           /* the digits of TN__SIDE as a value of k */
     int64_t bias, bias_row;
 } arguments;
 
-/* A tensor with its sizes: size[] = (n, o or c, h, w), or (o, c / groups, h, w)
- * for the weight. */
+/* A tensor with its sizes as (n, channels, h, w), or (o, c / groups, h, w) for
+ * the weight. */
 typedef struct side {
     const tn_strided *view;
     int64_t size[4];
-    int64_t step; /* stride from group to group */
+    int64_t step; /* distance from one group to the next, in elements */
 } side;
 
 static void describe_forward(const tn_conv_args *v, arguments *w)
@@ -130,9 +135,9 @@ static void describe_weight(const tn_conv_args *v, arguments *w)
     }
 }
 
-/* Appends the operands a, b and c over groups and phases (conv.cl). Sets
- * p->reach to the greatest distance of an accessed element from its tensor's
- * start. */
+/* Adds the operands a, b and c, with groups and phases as outer dimensions
+ * (conv.cl). Sets p->reach to the greatest distance of an accessed element from
+ * the start of its tensor. */
 static void add_operands(tn__primitive *p, const tn_conv_args *v,
                          const arguments *w)
 {
@@ -157,7 +162,7 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
     for (int o = 0; o < 3; o++) {
         const side *s = of[v->kind][o];
         tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
-        if (o == 2) /* strides of c from phase to phase */
+        if (o == 2) /* for c, also the strides from phase to phase */
             for (int a = 0; a < 2; a++)
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(p, &view, TN_NONE, 0);
@@ -168,7 +173,7 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
     }
 }
 
-/* Returns the greatest number that an index of the text counts to, besides
+/* Returns the largest number that an index in the kernel counts to, apart from
  * offsets. */
 static int64_t longest(const tn_conv_args *v, const arguments *w)
 {
@@ -226,7 +231,8 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     const int64_t each = tn__tile_sums(target, matrices * lanes, w.m, w.n);
     int64_t tiles = matrices * tn__divide_up(w.m, TN__SIDE * each) *
                     tn__divide_up(w.n, TN__SIDE * each);
-    /* If the lanes are not split, there may be too few tiles for the device. */
+    /* There may be too few tiles for the device. Then each of the 16 lanes gets
+     * a tile of its own. */
     const bool lane_tiles = lanes > 1 && tiles < 2 * target->units;
     const int64_t sums = lane_tiles ? lanes * matrices * w.m * w.n : 0;
     const bool adds_lanes = lane_tiles && plan->step == 1;

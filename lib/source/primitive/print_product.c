@@ -6,9 +6,11 @@
 #include <base/fpu.h>
 #include <source/primitive/primitive.h>
 
-enum { B_UNIT = 1, PACKED = 2 }; /* flags of the variant, besides TN__LARGE */
+enum { B_UNIT = 1, PACKED = 2 }; /* flags of the variant; the flag TN__LARGE is
+                                  * also used */
 
-/* Returns alpha or beta as an argument word of the register type. */
+/* Returns the bits of alpha or beta, converted to the register type, as an
+ * argument word. */
 static int64_t scalar_word(tn_dtype dtype, double x)
 {
     float single;
@@ -32,17 +34,18 @@ static int64_t scalar_word(tn_dtype dtype, double x)
     }
 }
 
-/* Sizes of matmul.cl. With TN_TARGET_CHUNKED, ROWS is the height of a tile.
- * With PACKED, DEPTH is the number of rows of b that a work-item packs at once,
- * and HEIGHT and WIDTH are the size of a block. The packed part of b is 192 KiB
- * in float, for the L2 cache. */
+/* Sizes in matmul.cl. With TN_TARGET_CHUNKED, a tile has ROWS rows. If b is
+ * packed (copied to a contiguous buffer), a work-item packs DEPTH rows of b at
+ * a time and computes blocks of HEIGHT x WIDTH elements of c. In float32, DEPTH
+ * x WIDTH elements of b are 128 KiB, which fit in the L2 cache. */
 #define ROWS 4
-#define COLUMNS 16 /* width of a tile without PACKED */
+#define COLUMNS 16 /* number of columns of a tile if b is not packed */
 #define DEPTH 256
 #define HEIGHT 128
 #define WIDTH 128
-/* Blocks are made small enough that each compute unit has this many. It is also
- * the largest number of work-groups per unit, each with scratch memory. */
+/* Blocks of c are made small enough that each compute unit has at least this
+ * many. It is also the largest number of work-groups for each compute unit,
+ * each of which has its own scratch memory. */
 #define ITEMS_PER_UNIT 8
 
 int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
@@ -56,14 +59,15 @@ int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                                                                       : 1;
 }
 
-/* Returns the columns of a tile with PACKED. 4 x 32 floats or 4 x 16 doubles
- * take half of the AVX-512 registers. */
+/* Returns the number of columns of a tile if b is packed. 4 x 32 floats or 4 x
+ * 16 doubles take half of the AVX-512 registers. */
 static int64_t packed_columns(unsigned dtype)
 {
     return tn_dtype_bytes(tn__primitive_type(dtype)) == 8 ? 16 : 32;
 }
 
-/* Whether to pack b. Packing costs as much as computing a few rows of c. */
+/* Returns whether to pack b. Packing costs as much time as computing a few rows
+ * of c. */
 static bool is_packed(const tn_matmul_args *m, bool unit)
 {
     const int64_t bytes = m->k * m->n * (int64_t)tn_dtype_bytes(m->c.dtype);
@@ -71,8 +75,8 @@ static bool is_packed(const tn_matmul_args *m, bool unit)
                 : m->m > 4 * ROWS;
 }
 
-/* Chooses the largest block with which each compute unit has ITEMS_PER_UNIT
- * blocks. Returns the number of blocks. */
+/* Chooses the largest size of blocks with which each compute unit has at least
+ * ITEMS_PER_UNIT blocks. Returns the number of blocks. */
 static int64_t block_choose(const tn__primitive *p, const tn_matmul_args *m,
                             int64_t columns, int64_t *height, int64_t *width)
 {

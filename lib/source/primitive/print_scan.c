@@ -1,27 +1,30 @@
-/* print_scan.c: plans and prints scans (cumsum and the like). A line is the
- * elements that are scanned together. There are four kernels:
+/* print_scan.c: plans and prints scans (cumsum, cumprod, cummax, cummin). A
+ * line is the elements that are scanned together. There are four kernels:
  *
  *   - scan_team.cl: a work-group has chunks of lines. If a line has several
- *     chunks, there are three steps.
+ *     chunks, there are three launches.
  *   - scan_line.cl: a work-group has a line of a few chunks.
- *   - scan_sum.cl: a work-item has a line, for sums of floats in chunk order.
+ *   - scan_sum.cl: a work-item has a line, for sums of floats in the order that
+ *     plugin.h fixes.
  *   - scan.cl: a work-item has a line, in rising order.
  *
- * For integers a single pass with look-back would do. With three steps,
- * integers and floats share a text. */
+ * Integers could be scanned in a single pass (decoupled look-back). With three
+ * launches, integers and floats share one text. */
 #include <source/primitive/primitive.h>
 
-/* Flags of the variant. The bits above WITH_INDEX are the team's step
- * (TK_STEP), 0 without a team, or STEP_LINE. */
+/* Flags of the variant. Bit WITH_INDEX is set if the scan also returns indices.
+ * The bits above it are the number of the launch of scan_team.cl (TK_STEP), or
+ * STEP_LINE for scan_line.cl; 0 for the other kernels. */
 enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
-#define TEAM 64 /* work-items of a team (TK_TEAM) */
-#define SHORT 32 /* in lines up to this length most of a team is idle */
-#define MOST_CHUNKS 8 /* most chunks of a line that one work-group has */
+#define TEAM 64 /* number of work-items that share a chunk */
+#define SHORT 32 /* in a line of at most this length, most work-items of a team
+                  * would be idle */
+#define MOST_CHUNKS 8 /* largest number of chunks of a line in scan_line.cl */
 
-/* Whether teams are used. Products of floats need rising order, so a team
- * cannot compute them. If a line is strided, neighbouring lines are usually
- * adjacent in memory. If there are many such lines, one work-item for each line
- * reads them well. */
+/* Returns whether several work-items share a line. They cannot for products of
+ * floats, which must be computed in rising order. They should not if lines are
+ * strided and there are many: then neighbouring lines are usually adjacent in
+ * memory, and one work-item for each line reads them well. */
 static bool suits_team(const tn__primitive *p, const tn_scan_args *s)
 {
     const uint32_t last = s->ndim - 1;
@@ -35,9 +38,9 @@ static bool suits_team(const tn__primitive *p, const tn_scan_args *s)
            p->target->group_limit >= TEAM && p->target->local_bytes >= most;
 }
 
-/* Returns the number of work-items of a work-group that has a whole line of
- * this many chunks. Returns 0 if there are too many chunks, or so few that
- * scan_team.cl is as fast. */
+/* Returns the number of work-items of a work-group for scan_line.cl, which has
+ * a whole line of `chunks` chunks. Returns 0 if that is too many chunks, or so
+ * few that scan_team.cl is as fast. */
 static uint32_t line_group(const tn__primitive *p, const tn_scan_args *s,
                            int64_t chunks)
 {

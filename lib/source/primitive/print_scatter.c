@@ -1,34 +1,36 @@
 /* print_scatter.c: plans and prints scatters (scatter_add, index_add and the
  * gradients of gathers).
  *
- * A line is the elements along the scatter's dimension. The values of one
- * destination are stored in the order of their indices along the line. There
- * are three kernels:
+ * A line is the elements along the dimension of the scatter. If several
+ * elements have the same destination, they are combined in the order of their
+ * positions in the line. There are three kernels:
  *
  *   - scatter.cl: a work-item has a line.
- *   - scatter_shared.cl: a work-group has a line and holds its part of dst in
- *     shared memory, if that fits and the line is contiguous.
- *   - scatter_sorted.cl: indices are sorted first (print_sort.c). Then a team
- *     of work-items has the indices of one destination, in their order, for
- *     the neighbouring lines that share these indices. This kernel is used if
- *     there are few different lines of indices, as in the gradient of an
- *     embedding. */
+ *   - scatter_shared.cl: a work-group has a line and holds the line of dst in
+ *     local memory, if that fits and the line is contiguous.
+ *   - scatter_sorted.cl: the indices are sorted first (print_sort.c). Then a
+ *     team of work-items has all elements of one destination, in their order,
+ *     for the neighbouring lines that have the same indices. This kernel is
+ *     used if there are few different lines of indices, as in the gradient of
+ *     an embedding. */
 #include <string.h>
 
 #include <source/primitive/primitive.h>
 
-/* Flags of the variant. SORTED selects the sorted kernel. Without SORTED,
- * SHARED selects scatter_shared.cl, and LARGE its larger part of dst. */
+/* Flags of the variant. SORTED selects scatter_sorted.cl, and SHARED without
+ * SORTED selects scatter_shared.cl. LARGE gives it twice as much local memory
+ * for dst. */
 enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
-/* SHORT_LINE and LINES_PER_UNIT follow from estimates, not measured: a single
- * line takes about 1 us for each index, and a sort of few indices about 30
- * us. */
+/* Limits for choosing a kernel. They follow from estimates, not measurements:
+ * with one work-item for a line, each index takes about 1 us; sorting a few
+ * indices takes about 30 us. */
 #define SHORT_LINE 64
 #define LINES_PER_UNIT 64
-/* EACH is the number of columns of a work-item, and AHEAD how many indices it
- * reads ahead. If there are fewer columns than EACH, a work-item has one column
- * and reads NARROW_AHEAD indices ahead (flag NARROW). */
+/* In scatter_sorted.cl, a work-item processes EACH columns (neighbouring lines
+ * with the same indices) and loads AHEAD indices before it uses them. If there
+ * are fewer than EACH columns, it processes one and loads NARROW_AHEAD indices
+ * ahead (flag NARROW). */
 #define EACH 4
 #define AHEAD 2
 #define NARROW_AHEAD 8
@@ -36,14 +38,14 @@ enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 /* Sizes of scatter_shared.cl. */
 #define SHARED_EACH 4
 #define SHARED_SLOTS 2048
-#define SHARED_BYTES 16384 /* bytes of dst in shared memory; twice as many if
+#define SHARED_BYTES 16384 /* bytes of dst in local memory; twice as many with
                             * LARGE */
-#define SHARED_SPARSE 4    /* most elements of dst for each index */
-#define SHARED_ALONE 16384 /* a line with at most this many indices may run
-                            * alone on the device */
+#define SHARED_SPARSE 4 /* largest number of elements of dst for each index */
+#define SHARED_ALONE 16384 /* a line with at most this many indices may be the
+                            * only one on the device */
 
-/* Returns the strides of a point's row-major index in the scatter, which faults
- * report. */
+/* Returns the strides that give the row-major index of an element in the
+ * scatter, for fault reports. */
 static tn_strided point_positions(const tn_scatter_args *s)
 {
     tn_strided at = {.offset = 0};
@@ -53,10 +55,10 @@ static tn_strided point_positions(const tn_scatter_args *s)
     return at;
 }
 
-/* ---- one line per work-item or per group ------------------------------- */
+/* ---- one line for each work-item or work-group --------------------------- */
 
-/* Plans scatter.cl (flags 0) or scatter_shared.cl (flags SHARED or SHARED |
- * LARGE). */
+/* Plans scatter.cl if `flags` is 0, or scatter_shared.cl if it contains
+ * SHARED. */
 static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
                             unsigned flags, tn_plan *plan)
 {
@@ -92,8 +94,8 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
     return tn__primitive_end(&p, p.outer.count, 16);
 }
 
-/* Returns the flags of scatter_shared.cl if a line of dst fits shared memory,
- * else 0. */
+/* Returns the flags for scatter_shared.cl if a line of dst fits into local
+ * memory, else 0. */
 static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 {
     const int64_t units = target->units ? target->units : 1;
@@ -116,18 +118,19 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
                : 0;
 }
 
-/* ---- by sorted indices ------------------------------------------------- */
+/* ---- scatter_sorted.cl --------------------------------------------------- */
 
-/* The scatter with reordered dimensions. First come the dimensions along which
- * indices differ, then those along which lines share indices, then the
- * scatter's own dimension. */
+/* The scatter with its dimensions reordered. First come the dimensions along
+ * which the indices differ, then those along which lines have the same indices,
+ * then the dimension of the scatter. */
 typedef struct reordered {
     uint32_t ndim;
-    int64_t extent[TN_MAX_NDIM], keys, width; /* keys, width: number of points
-                                               * of the first and second group
-                                               * of dimensions */
+    /* keys, width: number of points of the first and of the second group of
+     * dimensions */
+    int64_t extent[TN_MAX_NDIM], keys, width;
     tn_strided dst, index, src, position;
-    bool rises; /* true if row-major indices rise with the line's number */
+    bool rises; /* true if the row-major index rises with the number of the
+                 * line */
 } reordered;
 
 static void reorder_dimension(reordered *a, const tn_scatter_args *s,
@@ -217,7 +220,7 @@ static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,
     tn__sorted sorted;
     uint32_t digits = 1;
     memcpy(sort.extent, a->extent, sizeof sort.extent);
-    /* Lines that share their indices are sorted as one line. */
+    /* Lines with the same indices are sorted as one line. */
     for (uint32_t d = 0; d + 1 < a->ndim; d++)
         if (a->index.stride[d] == 0)
             sort.extent[d] = 1;

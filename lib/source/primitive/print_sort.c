@@ -1,38 +1,42 @@
 /* print_sort.c: plans and prints sorts (sort, topk, kthvalue and the like). A
  * line is the elements that are sorted together.
  *
- * One work-group sorts one or several short lines. Long lines are divided into
- * blocks, one per work-group, and sorted by a stable radix sort. Each 8-bit
- * digit of the key, from the lowest on, is a pass of three launches
- * (sort_count.cl, sort_sum.cl, sort_move.cl). If only a small part of a line is
- * kept, a selection comes first. Counts and sums from the highest digit on find
- * the key of the last kept element. Then one pass keeps the lower keys and as
- * many of the equal keys as needed. These elements are sorted.
+ * A short line, or several, is sorted by one work-group. A long line is divided
+ * into blocks, one for each work-group, and sorted by a stable radix sort. It
+ * has a pass for each 8-bit digit of the key, from the lowest on, and each pass
+ * has three launches (sort_count.cl, sort_sum.cl, sort_move.cl).
  *
- * Lines are processed in batches. Scratch memory holds the keys and positions
- * of a batch twice. */
+ * If only a small part of a line is kept (topk), the radix sort comes after a
+ * selection. Histograms of the digits, from the highest on, give the key of the
+ * last element that is kept. Then one pass keeps the elements with lower keys
+ * and as many with equal keys as needed. Only these are sorted.
+ *
+ * Lines are processed in batches. Scratch memory has two copies of the keys and
+ * positions of a batch. */
 #include <source/primitive/primitive.h>
 
-enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds of the variant, one for
-                                               * each kernel */
-enum { SMALL = 1 }; /* flag of GROUP: the work-group is small */
+/* which kernel the variant is for */
+enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE };
+enum { SMALL = 1 }; /* flag of GROUP: the work-group has only SMALL_GROUP
+                     * work-items */
 enum { WANTS_OUT = 1, WANTS_INDEX = 2 };
 enum { DIGIT, WITH_PREFIX, COMPARED }; /* values of TK_MODE in sort.cl */
 
-/* FEW_MOST follows from an estimate, not measured: finding the rank of an
- * element among FEW_MOST elements costs as many reads, while a group's radix
- * sort takes about 100 instructions for four bits. */
+/* Longest line for sort_few.cl. The limit is an estimate, not measured: finding
+ * the rank of an element among FEW_MOST elements takes FEW_MOST loads, while
+ * the radix sort of a work-group takes about 100 instructions for every four
+ * bits. */
 #define FEW_MOST 64
 #define SMALL_GROUP 64
 #define SMALL_EACH 4
-/* Elements of a work-item. 256 work-items then have 12 KiB of 4-byte keys, of
- * the 32 KiB of local memory that every work-group has. */
+/* Number of elements of a work-item. The 4-byte keys of 256 work-items are then
+ * 12 KiB, of the 32 KiB of local memory that every work-group has. */
 #define EACH 12
-#define ELEMENTS ((int64_t)1 << 23) /* most elements of a batch */
-#define GROUPS_PER_UNIT 16 /* work-groups per compute unit; registers allow
-                            * three at once */
-#define FEW_BLOCKS 16      /* one work-item adds the counts of up to this many
-                            * blocks; a work-group adds more */
+#define ELEMENTS ((int64_t)1 << 23) /* largest number of elements of a batch */
+#define GROUPS_PER_UNIT 16 /* work-groups for each compute unit, of which three
+                            * run at once (limited by registers) */
+#define FEW_BLOCKS 16      /* up to this many blocks, one work-item adds the
+                            * counts; beyond, a work-group does */
 
 static unsigned bits_of(unsigned dtype)
 {
@@ -51,33 +55,37 @@ static int64_t elements_per_item(const tn__variant *v)
     return v->flags & SMALL ? SMALL_EACH : has_wide_keys(v) ? EACH / 2 : EACH;
 }
 
-/* The blocks of a line, one for each work-group. */
+/* How a line is divided into blocks, one for each work-group: the number of
+ * blocks and the elements of a block. */
 typedef struct blocks {
     int64_t count, length;
 } blocks;
 
-/* What all steps (launches) of a sort share. */
+/* What all launches (steps) of a sort share. */
 typedef struct work {
     tn__primitive *p;
     int64_t length, keep, lines, lines_at_once;
-    int64_t group_elements; /* number of elements that a work-group holds */
+    int64_t group_elements; /* number of elements that a work-group can hold at
+                             * once */
     bool last_only;
     bool at_once;           /* true if one batch has all lines */
-    bool keeps_keys;        /* true if results stay in scratch memory */
-    uint32_t passes, steps; /* steps: number of launches for one batch */
-    blocks all, kept;       /* blocks of a line, and of the kept elements of a
-                             * line */
+    bool keeps_keys;        /* true if the results stay in scratch memory, for a
+                             * scatter */
+    uint32_t passes, steps; /* steps: number of launches for each batch */
+    blocks all, kept;       /* how a line is divided into blocks, and how the
+                             * kept elements of a line are */
     bool selects;
     /* Offsets in scratch memory, in units of 8 bytes. */
     int64_t keys[2], positions[2], table, totals, end;
 } work;
 
-/* What differs from step to step. These are arguments of sort.cl. */
+/* What differs from launch to launch. These are arguments of sort.cl. */
 typedef struct step {
     unsigned kind;
     int64_t first_line, lines, count, first_rank, keep;
     blocks blocks;
-    int from, to; /* halves of the scratch memory; -1 stands for the tensors */
+    int from, to; /* which copy of keys and positions in scratch memory is read
+                   * and written; -1 for the tensors */
     int shift, mode, known;
 } step;
 
@@ -100,7 +108,8 @@ static int64_t reserve(work *w, int64_t count, int64_t bytes)
     return at;
 }
 
-/* Chooses the batches, the steps and the layout of scratch memory. */
+/* Chooses the batches, the launches and where everything is in scratch
+ * memory. */
 static void plan_memory(work *w)
 {
     const tn__variant *v = &w->p->v;
@@ -117,8 +126,9 @@ static void plan_memory(work *w)
     const uint32_t between = w->keeps_keys ? w->passes : w->passes - 1;
     uint32_t halves = between > 2 ? 2 : between;
     w->steps = 3 * w->passes;
-    if (w->selects) { /* two launches for each digit of the key of the last kept
-                       * element, and a pass that selects */
+    if (w->selects) { /* For each digit, two launches find that digit of the
+                       * last kept element's key. A further pass then selects
+                       * the elements. */
         const bool is_one_group = w->keep <= w->group_elements;
         w->steps = 2 * w->passes + 3;
         halves = w->last_only ? 0 : is_one_group || w->passes == 1 ? 1 : 2;
@@ -137,9 +147,9 @@ static void plan_memory(work *w)
         reserve(w, rows * (w->selects ? w->passes + 1 : 1), place_bytes);
 }
 
-/* Describes step `at` of a radix sort, which has three steps for each digit
- * from the lowest on. It sorts `count` elements that are in the tensor (if
- * `from` is -1) or in the first half of scratch memory. */
+/* Describes launch number `at` of a radix sort, which has three launches for
+ * each digit, from the lowest on. It sorts `count` elements, which are in the
+ * input tensor if `from` is -1, else in the first copy in scratch memory. */
 static void sort_step(const work *w, step *s, uint32_t at, int from)
 {
     const uint32_t pass = at / 3;
@@ -191,7 +201,7 @@ static step step_at(const work *w, uint32_t number)
     return s;
 }
 
-/* Returns the number of work-groups that have work in this step. */
+/* Returns the number of work-groups that have work in this launch. */
 static int64_t groups_of(const tn__primitive *p, const step *s)
 {
     const int64_t rows = s->lines * 256;
@@ -241,7 +251,8 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         tn__primitive_argument(p, word[i]);
     p->v.kind = s->kind;
-    if (s->kind == SUM) /* one text of sort_sum.cl serves all dtypes */
+    if (s->kind == SUM) /* sort_sum.cl does not depend on the dtype, so one text
+                         * is enough */
         p->v.dtype = TN_I32;
     tn_status status = tn__primitive_end(p, groups_of(p, s), 32);
     p->plan->flags |= TN_PLAN_SCRATCH;
@@ -252,8 +263,8 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     return status;
 }
 
-/* Begins a plan. at_once is a number of lines that one batch must have, even if
- * they have more than ELEMENTS elements. */
+/* Begins a plan. at_once is the number of lines that one batch must have, even
+ * if they have more than ELEMENTS elements. */
 static work begin(tn__primitive *p, const tn_target *target,
                   const tn_sort_args *s, int64_t at_once, tn_plan *plan)
 {
@@ -342,9 +353,9 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
 
 /* ---- texts ------------------------------------------------------------- */
 
-/* Defines the key of a stored element: an unsigned integer in the order of the
- * values. The code of a float is a sign and a magnitude; signed integers need
- * their sign bit inverted. */
+/* Prints the conversion of an element to its key, an unsigned integer that is
+ * ordered as the values are. The bits of a float are a sign and a magnitude. A
+ * signed integer only needs its sign bit inverted. */
 static void define_keys(tn__text *text, unsigned dtype)
 {
     static const uint64_t infinity[TN_DTYPE_END] = {

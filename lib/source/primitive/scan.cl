@@ -1,7 +1,9 @@
-/* scan.cl: inclusive scan along the last dimension, one work-item per line, in
- * rising order, by TK_COMBINE. With TK_INDEX it also writes the index of the
- * running maximum or minimum; TK_REPLACES(x, best) says whether x replaces it.
- * Arguments of its own: length; the strides of in, out and index. */
+/* scan.cl: an inclusive scan along the last dimension, in which each line (the
+ * elements that are scanned together) belongs to one work-item. It combines
+ * elements in rising order by TK_COMBINE. With TK_INDEX, it also writes the
+ * index of the maximum or minimum so far; TK_REPLACES(x, best) says whether x
+ * replaces it. Its own argument words TK_OWN(i) are: the length of a line; the
+ * strides of in, out and index. */
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
 #ifdef TK_INDEX
                   TK_G tk_i64 *index,

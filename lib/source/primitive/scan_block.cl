@@ -1,5 +1,6 @@
-/* scan_block.cl: scan of a block of 16 elements by halves, in x[16] and, with
- * TK_INDEX, position[16]. */
+/* scan_block.cl: the scan of a block of 16 elements in x[16]. It combines
+ * neighbours first, then pairs, and so on, in log2(16) steps. With TK_INDEX, it
+ * also updates the indices position[16]. */
 #ifdef TK_INDEX
 #define TK_COMBINE_INDEX(j, from)                                             \
     position[j] = TK_REPLACES(x[j], x[from]) ? position[j] : position[from];

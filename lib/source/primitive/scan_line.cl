@@ -1,15 +1,17 @@
-/* scan_line.cl: scan of lines of a few chunks of 1024 elements, read and
- * written once. A work-group has a line, and 64 of its work-items have each of
- * the TK_CHUNKS chunks. The operations and their order are those of the three
- * steps of scan_team.cl. Arguments of its own: as in scan.cl. */
+/* scan_line.cl: the scan of a line (the elements that are scanned together)
+ * that has only a few chunks of 1024 elements, which is read and written once.
+ * A work-group has a line. Each of the TK_CHUNKS chunks belongs to 64 of its
+ * work-items. The operations and their order are the same as in the three
+ * launches of scan_team.cl. Its argument words are those of scan.cl. */
 #define TK_TEAM 64
-#define TK_AT(i) ((i) + (i) / 16) /* padded: blocks begin at different banks */
+#define TK_AT(i) ((i) + (i) / 16) /* padded, so that blocks begin in different
+                                   * banks */
 
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
 {
     TK_SHARED(TK_VALUE, element, TK_CHUNKS * TK_AT(1024));
-    TK_SHARED(TK_VALUE, final, TK_CHUNKS * TK_TEAM); /* last elements of the
-                                                      * blocks */
+    /* last elements of the blocks */
+    TK_SHARED(TK_VALUE, final, TK_CHUNKS * TK_TEAM);
     TK_SHARED(TK_VALUE, total, 16); /* last elements of the chunks */
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
     const tk_i32 chunk = TK_LOCAL / TK_TEAM, item = TK_LOCAL % TK_TEAM;

@@ -1,9 +1,10 @@
-/* scan_sum.cl: cumulative sums of floats in the order of <tenon/plugin.h>, one
- * work-item per line. A block of 16 elements is scanned by halves. 64 blocks
- * are a chunk, and its blocks follow in rising order. The totals of the chunks
- * are combined as in a binary counter: while bit j of the number of chunks is
- * set, tree[j] holds the sum of 2^j chunks. Arguments of its own: as in
- * scan.cl. */
+/* scan_sum.cl: cumulative sums of floats in the order that <tenon/plugin.h>
+ * fixes. Each line (the elements that are summed) belongs to one work-item. A
+ * line consists of chunks of 1024 elements, and a chunk of 64 blocks of 16. A
+ * block is scanned by scan_block.cl. The blocks of a chunk are added in rising
+ * order. The sums of chunks are combined pairwise, as a binary counter carries:
+ * if bit j of the number of chunks is set, tree[j] is the sum of 2^j chunks.
+ * The argument words are those of scan.cl. */
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
 {
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
@@ -34,7 +35,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
                 continue;
             const tk_idx chunk = start / 1024;
             TK_VALUE fold = carry;
-            tk_bool meets = 1; /* whether all below this level is one sum */
+            tk_bool meets = 1; /* true while all lower bits were set */
             for (tk_i32 level = 0; level < 4; level++) {
                 const tk_bool is_set = (chunk >> level & 1) != 0;
                 if (meets && !is_set) {

@@ -1,19 +1,23 @@
-/* scan_team.cl: scan of long or contiguous lines. A work-group of 64 work-items
- * has a chunk of 1024 elements, and each work-item has a block of 16. TK_STEP:
+/* scan_team.cl: the scan of lines that are long or contiguous. (A line is the
+ * elements that are scanned together.) A work-group of 64 work-items has a
+ * chunk of 1024 elements, and each work-item a block of 16. There are three
+ * launches, distinguished by TK_STEP:
  *   1  writes the last element of each chunk's scan to scratch memory;
- *   2  scans these, one work-group per line;
+ *   2  scans these last elements, with one work-group for each line;
  *   3  writes all elements of each chunk, combined with what comes before.
- * A line of one chunk needs only the third step. TK_COMBINE, TK_INDEX and
- * TK_REPLACES are those of scan.cl. TK_SCAN_BLOCK scans x[16] (and
- * position[16]). Arguments of its own: as in scan.cl. */
+ * A line of one chunk needs only the third. TK_COMBINE, TK_INDEX, TK_REPLACES
+ * and the argument words are those of scan.cl. TK_SCAN_BLOCK scans x[16] and,
+ * with TK_INDEX, position[16]. */
 #define TK_TEAM 64
-#define TK_AT(i) ((i) + (i) / 16) /* padded: blocks begin at different banks */
+#define TK_AT(i) ((i) + (i) / 16) /* padded, so that blocks begin in different
+                                   * banks */
 #ifdef TK_INDEX
 #define TK_IF_INDEX(statement) statement
 #else
 #define TK_IF_INDEX(statement)
 #endif
-/* Combines x with (b, b_at), which comes before it. */
+/* Combines x with b, which comes before it, and also their indices x_at and
+ * b_at. */
 #define TK_PREPEND(b, b_at, x, x_at)                                          \
     {                                                                         \
         TK_IF_INDEX(x_at = TK_REPLACES(x, b) ? x_at : b_at;)                  \
@@ -27,7 +31,8 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
                   TK_G tk_i64 *scratch, TK_WORDS)
 {
     TK_SHARED(TK_VALUE, element, TK_AT(1024));
-    TK_SHARED(TK_VALUE, final, TK_TEAM + 1); /* [0]: of the chunk before */
+    /* [0] is the last element of the chunk before */
+    TK_SHARED(TK_VALUE, final, TK_TEAM + 1);
 #ifdef TK_INDEX
     TK_SHARED(tk_idx, element_at, TK_AT(1024));
     TK_SHARED(tk_idx, final_at, TK_TEAM + 1);

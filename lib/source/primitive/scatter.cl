@@ -1,9 +1,13 @@
-/* scatter.cl: an indexed store with a reduction. Points that differ in `dim`
- * alone may have equal destinations. One work-item stores such a line in rising
- * order. TK_COMBINE(old, x) is what is stored. Arguments of its own: length of
- * the line; strides along it of index, src and dst; dst's extent; the stride of
- * positions; tag, launch and room of fault reports. Operand 3 has the position
- * of each line's first point. */
+/* scatter.cl: stores elements at indices, and combines elements with the same
+ * destination (scatter_add and others). A line is the elements along the
+ * dimension of the scatter; only elements of one line can have the same
+ * destination. Each line belongs to one work-item, which stores its elements in
+ * rising order. TK_COMBINE(old, x) is the value that is stored.
+ *
+ * Its own argument words TK_OWN(i) are: the length of a line; the strides along
+ * it of index, src and dst; the extent of dst; the stride of the row-major
+ * index; tag, launch and room of fault reports. Operand 3 has the row-major
+ * index of the first element of each line. */
 TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
                      TK_G const TK_STORED *src, TK_G tk_u32 *faults, TK_WORDS)
 {

@@ -1,15 +1,17 @@
-/* scatter_shared.cl: an indexed store with a reduction. A work-group has a line
- * and holds the line of dst in shared memory. It processes TK_CHUNK points of
- * the line at once, in rounds. Each pending point offers its number to the slot
- * of its destination by an atomic minimum. The point that finds its number in
- * the slot is the first of its destination and stores; the others go to the
- * next round. Destinations that share a slot take turns. TK_COMBINE(old, x) is
- * what is stored. Defined before it:
- *   TK_SIZE   work-items of a work-group
- *   TK_EACH   points that a work-item processes at once
- *   TK_ROOM   greatest number of elements of a line of dst
- *   TK_SLOTS  a power of two
- * Arguments of its own: as in scatter.cl. */
+/* scatter_shared.cl: stores elements at indices, and combines elements with the
+ * same destination. A line is the elements along the dimension of the scatter.
+ * A work-group has a line, and holds the corresponding line of dst in local
+ * memory. It processes TK_CHUNK elements of the line at once, in rounds. In a
+ * round, each element that is not done offers its number by an atomic minimum
+ * at slot[destination % TK_SLOTS]. An element that finds its own number there
+ * is the first of its destination, and is stored. The others are left for the
+ * next round. TK_COMBINE(old, x) is the value that is stored. These macros are
+ * defined before it:
+ *   TK_SIZE   number of work-items of a work-group
+ *   TK_EACH   number of elements that a work-item processes at once
+ *   TK_ROOM   largest number of elements of a line of dst
+ *   TK_SLOTS  number of slots, a power of two
+ * The argument words are those of scatter.cl. */
 #define TK_EXTENT TK_OWN(4)
 #define TK_CHUNK (TK_EACH * TK_SIZE)
 #define TK_NONE 0xffffffffu
@@ -20,9 +22,10 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
     TK_SHARED(TK_STORED, dst_line, TK_ROOM);
     TK_SHARED(tk_u32, slot, TK_SLOTS);
     TK_SHARED(tk_u32, left, 2);
-    TK_SHARED(tk_i64, wrong, 2 * TK_SIZE); /* positions out of range, then their
-                                            * indices */
-    tk_i32 to[TK_EACH]; /* -1: done */
+    /* Row-major indices of elements whose index is out of range, followed by
+     * these indices. */
+    TK_SHARED(tk_i64, wrong, 2 * TK_SIZE);
+    tk_i32 to[TK_EACH]; /* destinations; -1 if done */
     TK_STORED x[TK_EACH];
     tk_bool is_first[TK_EACH];
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);

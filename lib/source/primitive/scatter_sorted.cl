@@ -1,23 +1,24 @@
-/* scatter_sorted.cl: an indexed store with a reduction, by sorted indices
- * (print_sort.c). A line of indices serves TK_WIDTH neighbouring lines of dst
- * and src, its columns. At the first index of each destination, a team of
- * work-items processes all of that destination's indices in their order,
- * TK_EACH columns per work-item. TK_COMBINE(old, x) is what is stored. Defined
- * before it: TK_POSITION, the type of a position in a line.
+/* scatter_sorted.cl: stores elements at indices, and combines elements with the
+ * same destination. The indices have been sorted (print_sort.c). A line of
+ * indices is used for TK_WIDTH neighbouring lines of dst and src, its columns.
+ * A team of work-items finds the first index of each destination and processes
+ * all elements of that destination, in their order. Each work-item has TK_EACH
+ * columns. TK_COMBINE(old, x) is the value that is stored. TK_POSITION, the
+ * type of a position in a line, is defined before this text.
  *
- * Only the lowest digits are sorted, enough for every valid index. So indices
- * out of range may be among those of a valid destination; each index is
- * compared with the destination in full. */
+ * The sort compares only as many low digits as valid indices have. So an index
+ * out of range may be among those of a valid destination. Therefore each index
+ * is compared with the destination in full. */
 #define TK_COUNT ((tk_idx)TK_OWN(0)) /* length of a line of indices */
 #define TK_SRC_STRIDE ((tk_idx)TK_OWN(1))
 #define TK_DST_STRIDE ((tk_idx)TK_OWN(2))
 #define TK_EXTENT TK_OWN(3)
-#define TK_DIGITS ((tk_u64)TK_OWN(4)) /* a mask of the sorted digits */
+#define TK_DIGITS ((tk_u64)TK_OWN(4)) /* mask of the digits that were sorted
+                                       * by */
 #define TK_FIRST_LINE ((tk_idx)TK_OWN(5))
 #define TK_LINES ((tk_idx)TK_OWN(6))
 #define TK_WIDTH ((tk_idx)TK_OWN(7))
-#define TK_TEAM ((tk_i32)TK_OWN(8)) /* its number of work-items, a power of
-                                     * two */
+#define TK_TEAM ((tk_i32)TK_OWN(8)) /* work-items of a team, a power of two */
 #define TK_POSITION_STRIDE TK_OWN(9)
 #define TK_INDEX_OF(key) ((tk_i64)((key) ^ (tk_u64)1 << 63))
 
@@ -33,7 +34,8 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
     const tk_idx tiles = (TK_WIDTH + TK_EACH * TK_TEAM - 1) /
                          (TK_EACH * TK_TEAM);
     const tk_idx tasks = TK_LINES * TK_COUNT * tiles;
-    tk_i64 wrong = -1, wrong_index = 0; /* the lowest position out of range */
+    tk_i64 wrong = -1, wrong_index = 0; /* lowest row-major index of an index
+                                         * out of range */
     for (tk_idx task = TK_GROUP * teams + own; task < tasks;
          task += TK_GROUPS * teams) {
         const tk_idx tile = task % tiles, line = task / tiles / TK_COUNT;

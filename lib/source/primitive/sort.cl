@@ -1,14 +1,16 @@
-/* sort.cl: stable sorts along the last dimension by keys. A key is an unsigned
- * number of TK_BITS bits whose order is the requested one: all NaNs have the
- * same key, the greatest; -0 has that of +0; keys are inverted for a descending
- * order. The kernels move keys and positions, and read the elements at the end.
- * print_sort.c says which kernel follows. Defined before it:
+/* sort.cl: what the kernels for sorting share. They sort lines along the last
+ * dimension; elements with equal keys keep their order. A key is an unsigned
+ * number of TK_BITS bits, and the order of keys is the requested order. All
+ * NaNs have the same key, the greatest, and -0 has the key of +0. For a
+ * descending order, keys are inverted. The kernels move keys and positions, and
+ * load the elements only at the end. These macros are defined before it:
  *   tk_keys, TK_ORDER(s)  the type of a key; the key of a stored element
- *   TK_EACH               elements that a work-item processes at once
- *   TK_SIZE               work-items of a work-group
- *   TK_STAGED             the type of a key, or of a position in the line
+ *   TK_EACH               number of elements that a work-item processes at once
+ *   TK_SIZE               number of work-items of a work-group
+ *   TK_STAGED             type of a key or of a position in the line
  *
- * Offsets in scratch memory count 64-bit words; -1 means the tensor itself. */
+ * Offsets in scratch memory are in units of 8 bytes; -1 stands for the tensor
+ * itself. */
 #define TK_LENGTH ((tk_idx)TK_OWN(0))
 #define TK_IN_STRIDE ((tk_idx)TK_OWN(1))
 #define TK_OUT_STRIDE ((tk_idx)TK_OWN(2))
@@ -16,11 +18,11 @@
 #define TK_FLIP ((tk_keys)TK_OWN(4))
 #define TK_WANTS_OUT ((TK_OWN(5) & 1) != 0)
 #define TK_WANTS_INDEX ((TK_OWN(5) & 2) != 0)
-#define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* first line of this batch */
-#define TK_LINES ((tk_idx)TK_OWN(7))      /* lines of this batch */
+#define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* first line of the batch */
+#define TK_LINES ((tk_idx)TK_OWN(7))      /* lines of the batch */
 #define TK_COUNT ((tk_idx)TK_OWN(8))      /* elements of a line */
-#define TK_FIRST_RANK ((tk_idx)TK_OWN(9))      /* first wanted rank */
-#define TK_END_RANK ((tk_idx)TK_OWN(10))      /* end of the wanted ranks */
+#define TK_FIRST_RANK ((tk_idx)TK_OWN(9))      /* first rank that is wanted */
+#define TK_END_RANK ((tk_idx)TK_OWN(10)) /* end of the ranks that are wanted */
 #define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* blocks of a line */
 #define TK_BLOCK ((tk_idx)TK_OWN(12))     /* elements of a block */
 #define TK_FROM_KEYS TK_OWN(13)
@@ -30,14 +32,15 @@
 #define TK_TABLE ((TK_G tk_idx *)(scratch + TK_OWN(17)))
 #define TK_TOTALS ((TK_G tk_idx *)(scratch + TK_OWN(18)))
 #define TK_SHIFT ((tk_i32)TK_OWN(19))
-#define TK_MODE ((tk_i32)TK_OWN(20))  /* which digit: see TK_DIGIT */
-#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* known digits of the last kept key */
+#define TK_MODE ((tk_i32)TK_OWN(20))  /* which digit (TK_DIGIT) */
+#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* digits already known of the last kept
+                                       * key */
 
 #define TK_SORT_ARGUMENTS                                                     \
     TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_G tk_i64 *index,        \
         TK_G tk_u64 *scratch, TK_WORDS
 
-/* The offsets of line `line` of the batch in each tensor. */
+/* Declares the offsets of line number `line` of the batch in each tensor. */
 #define TK_SORT_LINE(line)                                                    \
     TK_POINT_OFFSET(line_in, 0, TK_FIRST_LINE + (line))                       \
     TK_POINT_OFFSET(line_out, 1, TK_FIRST_LINE + (line))                      \
@@ -45,7 +48,8 @@
 
 #define TK_KEY(i) (TK_ORDER(in[line_in + (i) * TK_IN_STRIDE]) ^ TK_FLIP)
 
-/* The key of element i of the line, and its position in the tensor. */
+/* The key of element i of the line, and the element's position in the
+ * tensor. */
 #define TK_SOURCE_KEY(line, i)                                                \
     (TK_FROM_KEYS < 0 ? TK_KEY(i)                                             \
                       : ((TK_G const tk_keys *)(scratch + TK_FROM_KEYS))      \
@@ -55,7 +59,8 @@
                       : ((TK_G const tk_idx *)(scratch + TK_FROM_POSITIONS))  \
                             [(line) * TK_COUNT + (i)])
 
-/* Stores element self at rank `at`. */
+/* Stores the element at position `self` of the line as the element of rank
+ * `at`. */
 #define TK_STORE_RANK(at, self)                                               \
     if (TK_WANTS_OUT)                                                         \
         out[line_out + (at) * TK_OUT_STRIDE] =                                \
@@ -63,17 +68,17 @@
     if (TK_WANTS_INDEX)                                                       \
         index[line_index + (at) * TK_INDEX_STRIDE] = (self);
 
-/* ---- by a group ---------------------------------------------------------- */
+/* ---- sorting within a work-group ----------------------------------------- */
 
-/* Padding for 32 banks: elements at distances of 1, 2, 4, 8 and 16 are in
- * different banks. */
+/* Index with padding, for 32 banks: elements at distances of 1, 2, 4, 8 and 16
+ * are in different banks. */
 #define TK_PAD(i) ((i) + ((i) >> 5))
 #define TK_UNPADDED(i) (i)
 
-/* Replaces each of the TK_SIZE * per numbers of array by the sum of those
- * before it, plus `first` (an exclusive prefix sum). Sets `total` to the sum of
- * all. sums has 2 * TK_SIZE elements. Each work-item sums its own `per` numbers
- * first. */
+/* An exclusive prefix sum: replaces each of the TK_SIZE * per numbers of
+ * `array` by the sum of those before it, plus `first`. Sets `total` to the sum
+ * of all. Each work-item first adds its own `per` numbers. `sums` has 2 *
+ * TK_SIZE elements. */
 #define TK_PREFIX_SUMS(array, type, pad, per, first)                          \
     {                                                                         \
         tk_idx own = 0;                                                       \
@@ -101,11 +106,11 @@
         TK_BARRIER();                                                         \
     }
 
-/* One round of a radix sort of the slots in `order`, TK_SIZE * each of them, by
- * the four bits NIBBLE(slot). A work-item counts the values of its `each`
- * neighbouring slots in a column of `counter`, two of the 16 values per word. A
- * slot's new rank is the number of lower values plus the number of equal values
- * before it. */
+/* A step of a radix sort in local memory. Sorts the TK_SIZE * each numbers in
+ * `order` by the four bits NIBBLE(number). Each work-item has `each`
+ * neighbouring numbers and counts how often each of the 16 values occurs. Its
+ * counts are a column of `counter`, two in each word. The new place of a number
+ * is the number of lower values plus the number of equal values before it. */
 #define TK_HALF(word) ((word) >> 12 & 8u ? 16 : 0)
 #define TK_COLUMN(word) TK_PAD((tk_i32)((word) >> 12 & 7u) * TK_SIZE + TK_LOCAL)
 #define TK_RADIX_ROUND(each, NIBBLE)                                          \
@@ -139,18 +144,21 @@
     tk_u32 mine[TK_EACH];                                                     \
     tk_idx total;
 
-/* ---- by many groups ------------------------------------------------------ */
+/* ---- sorting by several work-groups -------------------------------------- */
 
-/* The digit of a key that a pass sorts by. TK_WITH_PREFIX: only of keys that
- * begin with `last`, the known digits of the last kept key. TK_COMPARED: 0, 1
- * or 2 as the key is lower than, equal to or higher than `last`. */
+/* The digit of a key that a launch counts or sorts by. `last` is the key of the
+ * last element that is kept, as far as it is known. With TK_WITH_PREFIX, only
+ * keys that begin with the known digits of `last` are counted. With
+ * TK_COMPARED, the digit is 0, 1 or 2 if the key is less than, equal to or
+ * greater than `last`. */
 #define TK_WITH_PREFIX 1
 #define TK_COMPARED 2
 #define TK_DIGIT(key)                                                         \
     (TK_MODE == TK_COMPARED ? ((key) < last ? 0 : (key) == last ? 1 : 2)      \
                           : (tk_i32)((key) >> TK_SHIFT & 255u))
 
-/* Finds `last` from the digit counts [number of the digit][line][value]. */
+/* Finds the known digits of `last` from the counts
+ * totals[digit][line][value]. */
 #define TK_FIND_LAST(line)                                                    \
     tk_keys last = 0;                                                         \
     tk_idx rank = TK_END_RANK - 1;                                            \

@@ -1,6 +1,7 @@
-/* sort_count.cl: the first part of a pass: a histogram of the digit for each
- * block, as [line][value][block]. Neighbouring work-items count in different
- * copies, since a digit often has the same value everywhere. */
+/* sort_count.cl: the first launch for a digit of a radix sort. It computes a
+ * histogram of the digit for each block, as table[line][value][block]. A digit
+ * often has the same value in most keys. So neighbouring work-items count in
+ * different copies of the histogram, to avoid conflicts. */
 #define TK_COPIES 8
 #define TK_AHEAD 4
 

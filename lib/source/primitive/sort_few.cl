@@ -1,5 +1,6 @@
-/* sort_few.cl: short lines, several per work-group. The rank of an element is
- * the number of elements before it, which its work-item counts. */
+/* sort_few.cl: sorts short lines, several in each work-group. Each work-item
+ * has an element and counts how many elements come before it; that number is
+ * the element's rank. */
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
 {
     TK_SHARED(tk_keys, keys, TK_SIZE);

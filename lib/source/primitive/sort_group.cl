@@ -1,5 +1,5 @@
-/* sort_group.cl: lines of at most TK_EACH * TK_SIZE elements, one per
- * work-group: a radix sort by four bits at a time in shared memory. */
+/* sort_group.cl: sorts lines of at most TK_EACH * TK_SIZE elements, one in each
+ * work-group, by a radix sort in local memory with four bits per step. */
 #define TK_NIBBLE(slot) (staged[slot] >> shift & 15u)
 
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)

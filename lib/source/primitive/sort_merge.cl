@@ -1,5 +1,5 @@
-/* sort_merge.cl: a merge sort of a line of any length by one work-item
- * (TK_CHUNKED). Only positions move, between two halves of its scratch
+/* sort_merge.cl: sorts a line of any length by a merge sort in one work-item
+ * (TK_CHUNKED). Only positions are moved, between two arrays in scratch
  * memory. */
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
 {

@@ -1,7 +1,8 @@
-/* sort_move.cl: the third part of a pass: it moves each block's elements behind
- * those of the blocks before. A work-group first sorts as many elements as its
- * shared memory holds by the digit, so that neighbours go to neighbouring
- * addresses. */
+/* sort_move.cl: the third launch for a digit of a radix sort. It moves each
+ * element to its place: after all elements with lower digits, and after those
+ * with the same digit that come before it. A work-group first sorts by the
+ * digit as many elements as its local memory holds, so that neighbouring
+ * work-items store to neighbouring addresses. */
 #define TK_NIBBLE(slot) (TK_DIGIT(staged[slot]) >> shift & 15)
 #define TK_TARGET(type, to, line, at)                                         \
     ((TK_G type *)(scratch + (to)))[(line) * TK_END_RANK + (at)]
@@ -12,7 +13,8 @@ TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
     TK_SHARED(tk_idx, rank_of, 256);
     TK_SHARED(tk_idx, found, 2);
     const tk_i32 room = TK_EACH * TK_SIZE;
-    TK_S tk_u8 *const digit = (TK_S tk_u8 *)counter; /* free between rounds */
+    /* its memory is not in use between steps of the sort */
+    TK_S tk_u8 *const digit = (TK_S tk_u8 *)counter;
     for (tk_idx task = TK_GROUP; task < TK_LINES * TK_BLOCKS;
          task += TK_GROUPS) {
         const tk_idx line = task / TK_BLOCKS, block = task % TK_BLOCKS;

@@ -1,6 +1,7 @@
-/* sort_sum.cl: the second part of a pass: for each line and value, the prefix
- * sums of its counts over the blocks, and the total. One work-item sums up to
- * TK_FEW_BLOCKS blocks; a work-group sums more. */
+/* sort_sum.cl: the second launch for a digit of a radix sort. For each line and
+ * each value of the digit, it computes the prefix sums of the counts over the
+ * blocks, and their total. One work-item adds up to TK_FEW_BLOCKS blocks; if
+ * there are more, a work-group does. */
 TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
 {
     TK_SHARED(tk_idx, sums, 2 * TK_SIZE);

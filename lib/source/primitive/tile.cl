@@ -1,15 +1,15 @@
-/* tile.cl: tiled matrix products for each matrix of the outer space, which
- * matmul.cl and conv.cl share where the work-items of a group cooperate. A
- * work-group of TK_SIDE * TK_SIDE computes a square tile of c, TK_EACH *
- * TK_EACH sums per work-item. TK_SIDE columns of a and as many rows of b are in
- * local memory at a time. Defined before it:
- *   TK_NAME           the kernel's name
+/* tile.cl: the tiled matrix product of matmul.cl and conv.cl, for each matrix
+ * of a batch, on devices whose work-groups have many work-items. A work-group
+ * of TK_SIDE * TK_SIDE work-items computes a square tile of c, TK_EACH *
+ * TK_EACH sums in each work-item. TK_SIDE columns of a and TK_SIDE rows of b
+ * are in local memory at a time. These macros are defined before it:
+ *   TK_NAME           name of the kernel
  *   TK_EXTRA_BUFFERS  its buffers besides a, b and c
- *   TK_SHARES         how often each tile exists
- *   TK_TILE_BEGIN     what all elements of a work-item share
+ *   TK_SHARES         number of tiles whose sums are added later; 1 if none
+ *   TK_TILE_BEGIN     declarations at the beginning of a tile
  *   TK_SUMS_BEGIN, TK_SUMS_END  enclose one sum over TK_DEPTH values of k
- *   TK_LOAD_A(e, i, k), TK_LOAD_B(e, k, j)  the e-th element of a and of b of
- *                     this work-item
+ *   TK_LOAD_A(e, i, k), TK_LOAD_B(e, k, j)  load the e-th element of a and of b
+ *                     of this work-item
  *   TK_NEXT           advances k by TK_SIDE
  *   TK_SUM, TK_COLUMN_BEGIN(j), TK_STORE(i, j, sum)  store the sums */
 #define TK_TILE (TK_SIDE * TK_EACH)

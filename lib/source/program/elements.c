@@ -1,10 +1,10 @@
 /* elements.c: prints the loop over the elements of a pointwise program (without
  * reductions and results per row).
  *
- * With TN_TARGET_CHUNKED a work-item has contiguous elements, and the compiler
+ * With TN_TARGET_CHUNKED, a work-item has contiguous elements, and the compiler
  * vectorizes the innermost loop. Otherwise neighbouring work-items have
- * neighbouring elements, or neighbouring vectors where the alignment allows
- * it. */
+ * neighbouring elements. If the alignment allows it, they have neighbouring
+ * vectors. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
@@ -14,7 +14,7 @@ void tn__print_share(tn__printer *p)
     tn__print_line(p, "const tk_idx items = TK_GROUPS * TK_GROUP_SIZE;");
     if (p->class.is_rows)
         tn__print_line(p, "const tk_idx share = (count + items - 1) / items;");
-    else /* a share consists of whole vectors */
+    else /* a multiple of 16 elements, so that it consists of whole vectors */
         tn__print_line(p, "const tk_idx share = "
                           "((count + items - 1) / items + 15) / 16 * 16;");
     tn__print_line(p, "tk_idx first = share * "
@@ -23,8 +23,8 @@ void tn__print_share(tn__printer *p)
                       "first + share < count ? first + share : count;");
 }
 
-/* Prints a loop over contiguous runs of elements along the innermost dimension,
- * so that the inner loop has no division. */
+/* Prints a loop over runs, which are elements that are neighbours along the
+ * innermost dimension. So the loop within a run has no division. */
 static void print_runs(tn__printer *p, uint32_t used)
 {
     uint32_t last = p->class.outer - 1;
@@ -42,8 +42,7 @@ static void print_runs(tn__printer *p, uint32_t used)
     tn__print_close(p);
 }
 
-/* Prints the loop in which a work-item processes class.vector elements at
- * once. */
+/* Prints the loop for work-items that process class.vector elements at once. */
 static void print_by_vectors(tn__printer *p, uint32_t used)
 {
     uint32_t size = p->class.vector;

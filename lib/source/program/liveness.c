@@ -1,6 +1,6 @@
-/* liveness.c: finds the live instructions, in the whole program and in each
- * stage. An instruction is live, and is printed, if a store or reduction
- * depends on it. */
+/* liveness.c: finds which instructions are live, in the whole program and in
+ * each stage. An instruction is live if a store or a reduction depends on it.
+ * Only live instructions are printed. */
 #include <string.h>
 
 #include <base/memory.h>
@@ -13,9 +13,9 @@ static bool mark(bool *live, uint32_t i)
     return live[i] = true;
 }
 
-/* Marks the operands of instruction i if i is live. Returns true if any operand
- * was not marked before. A load that may fault needs its indices even if its
- * value is unused. */
+/* If instruction i is live, marks its operands as live. Returns true if one of
+ * them was not marked before. A load that may report a fault needs its indices
+ * even if nothing uses its value. */
 static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
                           const bool *listed, bool *live)
 {
@@ -29,8 +29,9 @@ static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
     return more;
 }
 
-/* Marks a loop if anything inside is live. Then what decides the number of
- * rounds is live, too. Returns true if this marked anything new. */
+/* Marks a loop as live if an instruction inside it is live. Then what
+ * determines the number of iterations is live, too. Returns true if anything
+ * new was marked. */
 static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
                       const bool *listed, bool *live)
 {
@@ -43,8 +44,8 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
     more |= mark(live, loop);
     more |= mark(live, (uint32_t)ins[loop].imm.i);
     for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++) {
-        if (ins[i].op == TN_K_LOOP) /* the WHILEs of an inner loop are marked
-                                     * when that loop is visited */
+        /* The WHILEs of an inner loop are marked when that loop is visited. */
+        if (ins[i].op == TN_K_LOOP)
             i = (uint32_t)ins[i].imm.i;
         else if (ins[i].op == TN_K_WHILE)
             more |= mark(live, i);
@@ -52,22 +53,23 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
     return more;
 }
 
-/* A list of instructions by number. If `order` is NULL, the list has all
- * instructions in their order, as in a function. */
+/* A list of instructions. `order` has their numbers; if it is NULL, the list is
+ * all instructions in their order, as in a function. */
 typedef struct part {
     const tn_kernel_ins *ins;
-    uint32_t count;        /* number of instructions in ins */
+    uint32_t count;        /* number of instructions in `ins` */
     const uint32_t *order;
     uint32_t order_count;
-    uint32_t available; /* an instruction whose value is already available;
-                         * TN_NONE if none */
+    uint32_t available; /* instruction whose value need not be computed, because
+                         * it was stored before; TN_NONE if there is none */
 } part;
 
-/* Marks the instructions on which the stores and reductions of a list depend
- * and, for a function, the result. Dead code is not printed, since compilers
- * warn about unused variables. `listed` is scratch space for as many marks.
- * `of` marks the live reductions of the program, of which those in the list are
- * used; NULL finds them. */
+/* Marks in live[] the instructions of a list on which its stores and reductions
+ * depend and, for a function, its result. Other instructions are not printed,
+ * since compilers warn about unused variables. `listed` is scratch space of the
+ * same size as `live`. `of` has the live instructions of the whole program, and
+ * then only reductions that are live there count. It is NULL when these are
+ * being found. */
 static void find_live(const part *list, uint32_t result, const bool *of,
                       bool *listed, bool *live)
 {
@@ -80,8 +82,9 @@ static void find_live(const part *list, uint32_t result, const bool *of,
         live[i] = (listed[i] && (ins[i].op == TN_K_STORE ||
                                  (ins[i].op == TN_K_REDUCE && of && of[i]))) ||
                   i == result;
-    for (bool more = true; more;) { /* repeats, since a loop's new value may
-                                     * depend on later instructions */
+    /* Repeats until nothing changes, since the variables of a loop may depend
+     * on later instructions. */
+    for (bool more = true; more;) {
         more = false;
         for (uint32_t i = count; i-- > 0;) {
             if (i != list->available)
@@ -92,8 +95,9 @@ static void find_live(const part *list, uint32_t result, const bool *of,
     }
 }
 
-/* Restricts the marks of the whole program to the instructions of a step whose
- * rows are split. Returns false if memory runs out. */
+/* For rows that several work-groups share: removes the marks of the
+ * instructions that do not belong to this launch. Returns false if memory runs
+ * out. */
 static bool mark_split_step(tn__printer *p, bool *listed, bool *marks)
 {
     const tn_program *program = p->program;

@@ -1,5 +1,6 @@
-/* offsets.c: prints the offsets of operands at a point of the iteration space,
- * as sums of coordinate * stride. */
+/* offsets.c: prints the code that computes the offset of each operand at a
+ * point of the iteration space, as the sum of coordinate * stride over the
+ * dimensions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ const char *tn__offset_type(const tn__printer *p, uint32_t k)
 }
 
 /* Appends " + index * stride" for dimension d of operand k. Appends nothing if
- * the class says that the stride is 0. */
+ * it is known that the stride is 0. */
 static void add_term(tn__printer *p, char *out, size_t room, uint32_t k,
                      uint32_t d, const char *index)
 {
@@ -53,8 +54,9 @@ static void add_term(tn__printer *p, char *out, size_t room, uint32_t k,
              tn__offset_type(p, k), p->words.stride[k] + d);
 }
 
-/* Declares the coordinates c<d> of those dimensions among first .. first + ndim
- * that `wanted` names, from the row-major index of a point. */
+/* Prints declarations of the coordinates c<d> of the dimensions d from first up
+ * to first + ndim whose bits are set in `wanted`. They are computed from the
+ * row-major index of a point, the C expression `number`. */
 static void print_coordinates(tn__printer *p, const char *number,
                               uint32_t first, uint32_t ndim, uint32_t wanted)
 {
@@ -77,8 +79,9 @@ static void print_coordinates(tn__printer *p, const char *number,
     }
 }
 
-/* Declares name<k> as start<k> plus the terms of dimensions first .. end at the
- * coordinates c<d>. */
+/* Prints declarations of the offsets name<k> of the operands in `used`. An
+ * offset is start<k> plus the sum of c<d> * stride over the dimensions d from
+ * first up to but not including end. */
 void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
                        const char *start, uint32_t first, uint32_t end)
 {
@@ -100,8 +103,8 @@ void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
     }
 }
 
-/* The offsets are first printed to a separate text, to know which coordinates
- * they use. */
+/* The offsets are first printed into a separate text, to find out which
+ * coordinates they use. These have to be declared before. */
 void tn__print_point_offsets(tn__printer *p, const char *number, uint32_t used,
                              const char *name, const char *start,
                              uint32_t first, uint32_t ndim, uint32_t wanted)

@@ -1,9 +1,10 @@
 /* print_program.c: prints a program as the source of one kernel.
  *
  * The .cl files of lib/source define each instruction once, as a function with
- * the instruction's name. The C files print only the sequence of instructions.
- * A value is the variable v<number of the instruction>. Its scope follows from
- * its level: the kernel for uniform values, else a row or an element. */
+ * its name. So the C files only print the sequence of instructions. The value
+ * of instruction number i is the variable v<i>. It is declared in the scope of
+ * its level: in the kernel for a value that is the same everywhere, else in the
+ * loop over rows or over elements. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <source/plan/class.h>

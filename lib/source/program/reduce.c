@@ -1,6 +1,6 @@
-/* reduce.c: prints reductions. This file has their types, combining functions
- * and neutral values, what a work-item accumulates, and how a team combines the
- * accumulators in the order of rows.cl. */
+/* reduce.c: prints reductions: their types, the functions that combine two
+ * values, neutral values, what each work-item accumulates, and how a team
+ * combines these values in the order that rows.cl defines. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
@@ -12,7 +12,8 @@ static const char *operand_type(const tn__printer *p, uint32_t i)
     return tn__source_dtype(p->ins[p->ins[i].a].dtype);
 }
 
-/* Writes the suffix of an accumulator's type, which is tk_<out>. */
+/* Writes the suffix of an accumulator's type to `out`; the type is
+ * tk_<suffix>. */
 static void accumulator_type(const tn__printer *p, uint32_t i, char out[16])
 {
     snprintf(out, 16, "%s%s", tn__reduce_is_arg(&p->ins[i]) ? "arg_" : "",
@@ -29,7 +30,8 @@ static void combine_name(const tn__printer *p, uint32_t i, char out[32])
     snprintf(out, 32, "tk_%s_%s", name[p->ins[i].sub], operand_type(p, i));
 }
 
-/* Returns the lowest or highest value of a type as C. */
+/* Returns the lowest or, if `highest` is set, the highest value of a type as C
+ * code. */
 static const char *lowest(unsigned dtype, bool highest)
 {
     switch (dtype) {
@@ -49,8 +51,8 @@ static const char *lowest(unsigned dtype, bool highest)
     }
 }
 
-/* Writes the neutral value of a reduction or, if `empty`, the result for an
- * empty row. These two differ in the sign of zero. */
+/* Writes the value with which a reduction starts or, if `empty` is set, the
+ * result for an empty row. The two differ in the sign of zero. */
 static void neutral(const tn__printer *p, uint32_t i, bool empty, char out[64])
 {
     const tn_kernel_ins *ins = &p->ins[i];
@@ -78,8 +80,8 @@ static void neutral(const tn__printer *p, uint32_t i, bool empty, char out[64])
     snprintf(out, 64, "%s", value);
 }
 
-/* Returns how many lanes a work-item accumulates. Several lanes are in an
- * array. */
+/* Returns how many lanes (partial results) a work-item accumulates. If there
+ * are several, they are in an array. */
 static uint32_t lanes_of(const tn__printer *p)
 {
     return p->chunked ? TN_LANES : p->class.lanes;
@@ -100,7 +102,7 @@ void tn__print_reduce(tn__printer *p, uint32_t i)
 
 /* ---- reductions of a stage --------------------------------------------- */
 
-/* Finds the next live REDUCE of the stage, from order[*at] on. */
+/* Finds the next live REDUCE of a stage, from order[*at] on. */
 static bool next_reduce(const tn__printer *p, const tn__stage_use *use,
                         uint32_t *at, uint32_t *i)
 {
@@ -167,7 +169,7 @@ void tn__reduce_sums(tn__printer *p, const tn__stage_use *use)
     }
 }
 
-/* Declares the value of REDUCE i. */
+/* Prints the declaration of the value of REDUCE i. */
 static void print_result(tn__printer *p, uint32_t i)
 {
     if (tn__reduce_is_arg(&p->ins[i]))

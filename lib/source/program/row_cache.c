@@ -1,6 +1,7 @@
-/* row_cache.c: keeps rows in local memory. If several stages read a row that
- * fits local memory, the team first copies it there. A value that one stage
- * computes from the row and later stages use again may then replace the row. */
+/* row_cache.c: prints code that keeps a row in local memory. If several stages
+ * read a row and it fits, the team first copies it there. If one stage computes
+ * a value for each element that later stages use again, the value may replace
+ * the row. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
@@ -17,7 +18,8 @@ static bool loads(const tn__printer *p, uint32_t s, uint32_t operand)
            1;
 }
 
-/* Whether stage s loads the operand after it has computed instruction i. */
+/* Returns whether stage s loads the operand after it has computed instruction
+ * i. */
 static bool loads_after(const tn__printer *p, uint32_t i, uint32_t s,
                         uint32_t operand)
 {
@@ -34,8 +36,8 @@ static bool loads_after(const tn__printer *p, uint32_t i, uint32_t s,
     return false;
 }
 
-/* Whether instruction i is in a loop, where it has a different value in each
- * round. */
+/* Returns whether instruction i is in a loop. There it has another value in
+ * each iteration. */
 static bool is_in_loop(const tn__printer *p, uint32_t i)
 {
     for (uint32_t loop = 0; loop < i; loop++)
@@ -44,10 +46,11 @@ static bool is_in_loop(const tn__printer *p, uint32_t i)
     return false;
 }
 
-/* Whether the value of instruction i can replace the row of `operand` in local
- * memory. It can if the types are equal, stage s loads the operand only before
- * i, and no later stage loads the operand once that value is available. The
- * marks of the later stages are then those with the value available. */
+/* Returns whether the value of instruction i, computed in stage s, can replace
+ * the row of `operand` in local memory. The types must be equal, stage s must
+ * load the operand only before i, and no later stage may load the operand if it
+ * has the value. If so, the marks of the later stages are set as if they had
+ * the value. */
 static bool can_replace(tn__printer *p, uint32_t i, uint32_t s,
                         uint32_t operand, bool *marks)
 {

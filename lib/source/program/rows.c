@@ -1,20 +1,20 @@
 /* rows.c: prints the loops over rows and stages. stage.c prints the loops over
  * the elements of a row.
  *
- * With TN_TARGET_CHUNKED a work-item has whole rows with all 16 lanes in an
- * array, and the compiler vectorizes the innermost loop. Otherwise the mapping
- * is one of these:
+ * With TN_TARGET_CHUNKED, each row belongs to one work-item, which has all 16
+ * lanes (partial results) in an array; the compiler vectorizes the innermost
+ * loop. Otherwise rows are assigned in one of these ways:
  *
- *   - A team of slots * 16 work-items has a row. Each work-item has one lane of
- *     a chunk.
- *   - Where memory is contiguous across rows, the team has slots * 4 work-items
+ *   - A row belongs to a team of slots * 16 work-items, each of which has one
+ *     lane of a chunk.
+ *   - If memory is contiguous from row to row, a team has slots * 4 work-items
  *     with four lanes each.
- *   - One work-item has a whole short row.
- *   - With split rows (row_split.c), a team has a share of a row in one of
- *     these ways.
+ *   - A short row belongs to one work-item.
+ *   - If several work-groups share a row (row_split.c), a team has its share in
+ *     one of these ways.
  *
- * All give the same bits, since the order of a reduction depends on the row
- * alone. */
+ * All give the same bits, since the order of a reduction depends only on the
+ * row. */
 #include <source/program/rows.h>
 
 static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
@@ -26,9 +26,9 @@ static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
     return false;
 }
 
-/* Prints a barrier if one is needed. The work-items of a team see each other's
- * stores only after a barrier, and must not read what another work-item has
- * overwritten. */
+/* Prints a barrier if one is needed. A work-item sees what the others of its
+ * team have stored only after a barrier, and it must not overwrite what they
+ * have yet to read. */
 static void print_barrier(tn__printer *p, bool is_needed)
 {
     if (is_needed && tn__printer_has_team(p))
@@ -59,16 +59,17 @@ static void print_stages(tn__printer *p)
         if (stage->row_count == 0)
             continue;
         bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
-        print_barrier(p, stored && !begins); /* a store prints a barrier of its
-                                              * own */
+        /* a store prints a barrier itself */
+        print_barrier(p, stored && !begins);
         stored = part_stores(p, stage->row_first, stage->row_count);
         print_row_part(p, stage);
     }
     print_barrier(p, stored);
 }
 
-/* Prints a step whose rows are split. It needs no barriers, since a work-item
- * reads only what it wrote itself or what earlier steps wrote. */
+/* Prints one launch of a program whose rows are shared by several work-groups.
+ * It needs no barriers between stages, since a work-item reads only what it
+ * wrote itself or what earlier launches wrote. */
 static void print_step(tn__printer *p)
 {
     const tn_program *program = p->program;
@@ -84,15 +85,16 @@ static void print_step(tn__printer *p)
     tn__reduce_results(p, &use);
 }
 
-/* What the row parts and elem parts use, to declare only the variables
- * needed. */
+/* What the row parts and elem parts of the program use, so that only the
+ * variables that are needed are declared. */
 typedef struct rows_use {
-    uint32_t in_rows, in_elems; /* operands of the row parts, and of the elem
-                                 * parts, one bit each */
-    uint32_t in_vectors;        /* operands of elem parts that are loaded as
-                                 * vectors, one bit each */
+    uint32_t in_rows, in_elems; /* operands that are used per row and per
+                                 * element; bit k stands for operand k */
+    uint32_t in_vectors;        /* operands that are used per element and loaded
+                                 * as vectors; bit k stands for operand k */
     bool row_stores, elems, reduces;
-    bool folds; /* the step combines the partial values of earlier steps */
+    bool folds; /* true if this launch combines partial results of earlier
+                 * launches */
 } rows_use;
 
 static rows_use find_rows_use(const tn__printer *p)
@@ -120,8 +122,9 @@ static rows_use find_rows_use(const tn__printer *p)
     return rows;
 }
 
-/* Opens the loop over rows by teams. A work-group has as many rows as teams.
- * Teams beyond the last row only take part in barriers. */
+/* Prints the beginning of the loop over rows. A work-group has as many rows at
+ * a time as it has teams. A team that has no row left takes part in barriers
+ * only. */
 static void open_team_rows(tn__printer *p, const rows_use *rows)
 {
     tn__print_open(p, "for (tk_idx first = TK_GROUP * TK_TEAMS; "
@@ -135,8 +138,9 @@ static void open_team_rows(tn__printer *p, const rows_use *rows)
         tn__print_line(p, "const tk_idx mine = active ? length : 0;");
 }
 
-/* Opens the block of a step with split rows. A work-group has one share of each
- * row of a block of TK_TEAMS rows. In the last step it has the whole block. */
+/* Prints the beginning of a launch in which several work-groups share a row. A
+ * work-group has one share of each of TK_TEAMS rows or, in the last launch,
+ * these rows as a whole. */
 static void open_split_row(tn__printer *p, const rows_use *rows)
 {
     const bool alone = p->stage == p->program->stage_count;

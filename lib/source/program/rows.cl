@@ -1,18 +1,21 @@
-/* rows.cl: reductions in the fixed order of <tenon/plugin.h>. Element k of a
- * row is in chunk k / 1024 and lane k % 16. A lane is reduced by rising k, the
- * lanes by halves, and the chunks pairwise by index. Missing elements are
- * replaced by a value that changes no bit (-0.0 for sums).
+/* rows.cl: reductions in the order that <tenon/plugin.h> fixes. Element k of a
+ * row is in chunk k / 1024 and lane k % 16. The elements of a lane are combined
+ * in rising order. The 16 lanes of a chunk are combined by halves: lane i with
+ * lane i + 8, then with i + 4, and so on. The chunks are combined pairwise in
+ * their order. A missing element is replaced by a value that changes no bit
+ * (-0.0 for sums).
  *
- * The chunks are combined as in a binary counter: while bit j of the number of
- * finished chunks is set, tree[j] holds the reduction of 2^j chunks. */
+ * The chunks are combined as a binary counter carries: if bit j of the number
+ * of finished chunks is set, tree[j] is the result of 2^j chunks. */
 #define TK_CHUNK 1024
 #define TK_LANES 16
 
-/* A row belongs to a team of TK_SLOTS * TK_WIDTH work-items, TK_WIDTH for each
- * chunk. A work-group has TK_TEAMS teams. TK_ITEM numbers the work-items within
- * a team; TK_SELF numbers them team by team for local memory; TK_LEAD is the
- * team's first. With TK_COLUMNS neighbouring work-items belong to neighbouring
- * rows. */
+/* A row belongs to a team of TK_SLOTS * TK_WIDTH work-items. A team reduces
+ * TK_SLOTS chunks at once, with TK_WIDTH work-items for each. A work-group has
+ * TK_TEAMS teams. TK_ITEM is a work-item's number within its team. TK_SELF is
+ * its number in local memory, where each team is contiguous, and TK_LEAD is
+ * that of the team's first work-item. With TK_COLUMNS, neighbouring work-items
+ * belong to neighbouring rows. */
 #ifdef TK_TEAMS
 #define TK_TEAM (TK_SLOTS * TK_WIDTH)
 #ifdef TK_COLUMNS
@@ -26,8 +29,9 @@
 #define TK_SELF (TK_LEAD + TK_ITEM)
 #define TK_LANE (TK_ITEM % TK_WIDTH)
 #define TK_SLOT (TK_ITEM / TK_WIDTH)
-/* Position in local memory of element k of a team's row, in that chunk. Padding
- * puts the same lane of neighbouring chunks into different banks. */
+/* Index in local memory of element k of a team's row, which is in the given
+ * chunk. It is padded so that the same lanes of neighbouring chunks are in
+ * different banks. */
 #define TK_CACHED(k, chunk)                                                   \
     ((tk_i32)(k) + (tk_i32)(chunk) * TK_LANES +                               \
      TK_ROW * (TK_CHUNK + TK_LANES) * TK_SLOTS)
@@ -35,17 +39,19 @@
 #ifdef TK_WIDE
 #define TK_LEVELS 54
 #else
-#define TK_LEVELS 21 /* rows are shorter than 2^30 here */
+#define TK_LEVELS 21 /* without TK_WIDE, rows have fewer than 2^30 elements */
 #endif
 
-/* One work-item has `count` lanes of a chunk: all 16, or every fourth. */
+/* Combines the `count` lanes of a chunk that one work-item has: all 16, or
+ * every fourth. */
 #define TK_COMBINE_LANES(op, lane, count)                                     \
     for (tk_i32 step = (count) / 2; step > 0; step /= 2)                      \
         for (tk_i32 l = 0; l < step; l++)                                     \
             lane[l] = op(lane[l], lane[l + step]);
 
-/* Combines the lanes and chunks of a team; all its work-items get the result.
- * shared has an element for each work-item of the work-group. */
+/* Combines the lanes and chunks that the work-items of a team have in `value`.
+ * All of them get the result. `shared` has an element for each work-item of the
+ * work-group. */
 #define TK_COMBINE_TEAM(op, value, shared)                                    \
     shared[TK_SELF] = value;                                                  \
     TK_BARRIER();                                                             \
@@ -71,7 +77,8 @@
         tree[level] = value;                                                  \
     }
 
-/* The tree further right is always the smaller one. */
+/* Combines what is left in the tree. tree[level] has the earlier elements, so
+ * it is the left operand. */
 #define TK_TREE_TOP(op, tree, count, value)                                   \
     {                                                                         \
         tk_bool any = 0;                                                      \
@@ -82,8 +89,9 @@
             }                                                                 \
     }
 
-/* Combines the partial values of a row's shares pairwise by index. The whole
- * team gets the result. There are at most TK_RUN * TK_TEAM shares. */
+/* Combines the partial results of a row that several work-groups shared,
+ * pairwise in the order of the shares. The whole team gets the result. There
+ * are at most TK_RUN * TK_TEAM shares. */
 #define TK_RUN 8
 #define TK_COMBINE_SHARES(T, op, none, part, shares, shared, value)           \
     {                                                                         \
@@ -108,7 +116,8 @@
         TK_BARRIER();                                                         \
     }
 
-/* ---- ARGMAX and ARGMIN: a value and where it stands (-1: nowhere) -------- */
+/* ---- ARGMAX and ARGMIN: a value x and its index k, -1 if there is none
+ * ---- */
 
 #define TK_ARG(T, ISNAN)                                                      \
     typedef struct {                                                          \

@@ -1,5 +1,6 @@
 /* stage.c: prints the loop of a stage over the elements of a row. A stage
- * without a reduction goes by vectors, other stages by chunks and lanes. */
+ * without a reduction loops over vectors of elements, other stages over chunks
+ * and lanes. */
 #include <stdio.h>
 
 #include <source/program/rows.h>
@@ -16,7 +17,7 @@ static void print_list(tn__printer *p, const tn__stage_use *use)
     p->live = live;
 }
 
-/* Prints the statements of element k of the row. */
+/* Prints the statements for element k of the row. */
 static void print_element(tn__printer *p, const tn__stage_use *use)
 {
     tn__print_point_offsets(p, "k", use->used, "at", "row", p->class.outer,
@@ -29,7 +30,7 @@ static void print_element(tn__printer *p, const tn__stage_use *use)
     p->local = 0;
 }
 
-/* Prints the loop over the elements of a row, or of a share of it, by vectors.
+/* Prints a loop over the elements of a row, or of a share of it, in vectors.
  * Neighbouring work-items have neighbouring vectors. */
 static void print_vectors(tn__printer *p, const tn__stage_use *use)
 {
@@ -51,9 +52,9 @@ static void print_vectors(tn__printer *p, const tn__stage_use *use)
     tn__print_close(p);
 }
 
-/* Compilers unroll a reduction loop four times, so that four loads are in
- * flight. If an element takes at most CHEAP_INSTRUCTIONS instructions, the loop
- * is unrolled eight times. */
+/* Compilers unroll a reduction loop four times, so that four loads are executed
+ * at once. If an element takes at most CHEAP_INSTRUCTIONS instructions, the
+ * loop is unrolled eight times. */
 #define CHEAP_INSTRUCTIONS 12
 
 static bool is_cheap(const tn__printer *p, const tn__stage_use *use)
@@ -71,8 +72,8 @@ static bool is_cheap(const tn__printer *p, const tn__stage_use *use)
     return taken <= CHEAP_INSTRUCTIONS;
 }
 
-/* Prints the statements of element k of the row for each lane l of the
- * work-item. */
+/* Prints the statements for element k of the row, for each lane l that the
+ * work-item has. */
 static void print_lanes(tn__printer *p, const tn__stage_use *use, bool guarded)
 {
     tn__text_add(&p->body, "#pragma unroll\n");
@@ -86,8 +87,8 @@ static void print_lanes(tn__printer *p, const tn__stage_use *use, bool guarded)
     tn__print_close(p);
 }
 
-/* Prints the loop for several lanes per work-item: full rounds, whose loads
- * need no condition, then the last round. */
+/* Prints the loop for work-items that have several lanes: first the full
+ * iterations, whose loads need no condition, then the last one. */
 static void print_rounds(tn__printer *p, const tn__stage_use *use)
 {
     tn__print_line(p, "const tk_i32 rounds = most > chunk "
@@ -102,8 +103,8 @@ static void print_rounds(tn__printer *p, const tn__stage_use *use)
     print_lanes(p, use, true);
 }
 
-/* Prints one pass over a span, the chunks that are reduced at once: one chunk,
- * or the chunks of a team. */
+/* Prints one pass over a span. A span is the chunks that are reduced at once:
+ * one chunk, or the chunks of a team. */
 static void print_span(tn__printer *p, const tn__stage_use *use)
 {
     const char *begin = p->class.split ? "begin + " : "";

@@ -43,7 +43,7 @@ static void print_indexed_load(tn__printer *p, uint32_t i)
         tn__print_line(p, "}");
 }
 
-/* Writes the current element of operand k as C. */
+/* Writes a C expression for the current element of operand k to `out`. */
 static void element_text(const tn__printer *p, uint32_t k, char out[32])
 {
     if (p->vectors >> k & 1)
@@ -68,7 +68,7 @@ static void print_load(tn__printer *p, uint32_t i)
                        tn__source_dtype(p->program->operand[k].dtype), element);
 }
 
-/* Prints a store. All work-items of a team compute the same scalars per row;
+/* Prints a store. All work-items of a team compute the same values per row, and
  * one of them stores. */
 static void print_store(tn__printer *p, const tn_kernel_ins *ins)
 {
@@ -87,9 +87,10 @@ static uint32_t number_at(const uint32_t *order, uint32_t i)
     return order ? order[i] : i;
 }
 
-/* Prints the loop whose LOOP is order[first] and returns the index of its
- * ENDLOOP. All new carried values are computed before the first is set, since a
- * new value may be another's old value. */
+/* Prints the loop whose LOOP instruction is order[first]. Returns the index of
+ * its ENDLOOP. The code computes all new values of the loop's variables before
+ * it sets any of them, since one variable's new value may be another's old
+ * value. */
 static uint32_t print_loop(tn__printer *p, const uint32_t *order,
                            uint32_t first)
 {
@@ -142,10 +143,10 @@ void tn__print_statements(tn__printer *p, const uint32_t *order, uint32_t first,
             tn__print_line(p, "if (!v%u)", ins->a);
             tn__print_line(p, "    break;");
         } else if (ins->op == TN_K_STORE && !p->live[i]) {
-            continue; /* another step makes this store */
+            continue; /* another launch makes this store */
         } else if (ins->op == TN_K_STORE) {
-            /* A barrier comes first, since another work-item of the team may
-             * still read what this store overwrites. */
+            /* Another work-item of the team may have yet to read what this
+             * store overwrites, so a barrier comes first. */
             if (p->in_row_part && !p->chunked &&
                 tn__launch_class_team(&p->class) > 1 &&
                 (at == first ||

@@ -2,17 +2,18 @@
  * operands are contiguous along different dimensions, as in the copy of a
  * transposed matrix.
  *
- * If neighbouring work-items were neighbours along dimension x, they would
- * access distant elements of the operands that are contiguous along dimension
- * y. So a work-group processes a square tile over x and y. It loads the
- * transposed operands, which are contiguous along the second innermost
- * dimension, in their own order to local memory. Then it computes with
- * neighbours along the innermost dimension.
+ * Neighbouring work-items should access neighbouring addresses. If the
+ * work-items are neighbours along the innermost dimension, their addresses are
+ * far apart in an operand that is contiguous along the second innermost one. So
+ * a work-group processes a square tile over these two dimensions. It first
+ * loads such operands into local memory, with neighbours along the second
+ * innermost dimension. Then it computes with neighbours along the innermost
+ * dimension.
  *
- * Elements have no order, so the plan may exchange dimensions: the innermost
- * dimension is the one along which the outputs are contiguous. Programs that
- * may fault have no tiles, since they report the row-major index of an
- * element. */
+ * Elements may be computed in any order, so the plan exchanges dimensions where
+ * needed: the innermost one becomes that along which the outputs are
+ * contiguous. Programs that may report faults have no tiles, because a fault is
+ * reported with the row-major index of the element. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
@@ -22,8 +23,9 @@ static unsigned bytes_of(const tn__printer *p, uint32_t k)
     return (unsigned)tn_dtype_bytes((tn_dtype)p->program->operand[k].dtype);
 }
 
-/* Returns the distance in elements from one row of a tile to the next. It is
- * padded so that the elements of a column are in different banks of 4 bytes. */
+/* Returns the distance in elements from one row of a tile to the next in local
+ * memory. It is padded so that the elements of a column are in different banks
+ * of 4 bytes. */
 static unsigned pitch_of(const tn__printer *p, uint32_t k)
 {
     const unsigned bytes = bytes_of(p, k);
@@ -39,9 +41,10 @@ static void print_local(tn__printer *p, uint32_t transposed)
                            p->class.tile * pitch_of(p, k));
 }
 
-/* Prints the load of a tile of each transposed operand to local memory.
- * Work-items beyond the edge load the edge again. So no load waits for a
- * condition, and all loads are issued before the first store. */
+/* Prints the loads of a tile of each transposed operand into local memory. At
+ * the edge, work-items outside the tensor load the elements at the edge again.
+ * So no load depends on a condition, and all loads are issued before the first
+ * store. */
 static void load_transposed(tn__printer *p, uint32_t transposed)
 {
     const uint32_t last = p->class.outer - 1, side = p->class.tile;

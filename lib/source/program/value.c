@@ -1,5 +1,5 @@
-/* value.c: prints the right side of an instruction's definition: constants,
- * parameters, casts, operators and calls of the dialect's functions. */
+/* value.c: prints the right side of an instruction's definition: a constant, a
+ * parameter, a cast, an operator, or a call of a function of the .cl files. */
 #include <base/plain.h>
 #include <ctype.h>
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static void print_const(char *out, size_t room, const tn_kernel_ins *ins)
     if (ins->dtype == TN_BOOL)
         snprintf(out, room, "%d", x.i != 0);
     else if (ins->dtype == TN_F32 && (isnormal(single) || single == 0))
-        /* hexadecimal is exact */
+        /* hexadecimal notation is exact */
         tn__plain_print(out, room, "%af", (double)single);
     else if (ins->dtype == TN_F64 && (isnormal(x.f) || x.f == 0))
         tn__plain_print(out, room, "%a", x.f);
@@ -92,7 +92,8 @@ static void print_call(char *out, size_t room, const char *name,
     snprintf(out + length, room - (size_t)length, ")");
 }
 
-/* Writes the name of the dialect's function, tk_<instruction>_<type>. */
+/* Writes the name of the instruction's function in the .cl files,
+ * tk_<instruction>_<type>, to `out`. */
 static void print_function(char *out, size_t room, const tn_kernel_ins *ins,
                            unsigned type)
 {
@@ -175,8 +176,8 @@ void tn__print_value(tn__printer *p, char *out, size_t room, uint32_t i)
     default:
         if (!infix_of(ins))
             print_function(out, room, ins, ins->dtype);
-        else if (ins->a == ins->b) /* a function, since compilers warn about "v1
-                                    * == v1" */
+        else if (ins->a == ins->b) /* A function, because compilers warn about
+                                    * "v1 == v1". */
             print_function(out, room, ins, p->ins[ins->a].dtype);
         else
             snprintf(out, room, "v%u %s v%u", ins->a, infix_of(ins), ins->b);

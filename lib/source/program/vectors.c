@@ -1,11 +1,11 @@
-/* vectors.c: prints the loads and stores of several neighbouring elements at
- * once. */
+/* vectors.c: prints loads and stores of vectors, which are several neighbouring
+ * elements. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
 
-/* The types are aligned structs, which OpenCL C and CUDA C load and store as a
- * whole. */
+/* Prints the types of vectors as aligned structs. Compilers of OpenCL C and
+ * CUDA C load and store such a struct by one instruction. */
 void tn__print_vector_types(tn__printer *p, uint32_t operands)
 {
     bool known[TN_DTYPE_END] = {false};
@@ -23,8 +23,9 @@ void tn__print_vector_types(tn__printer *p, uint32_t operands)
     }
 }
 
-/* Prints the loads or stores of the vectors x<k> of the operands. Inputs are
- * loaded before the elements are computed; outputs are stored after. */
+/* Prints the loads (if `reads`) or stores of the operands' vectors x<k>. Inputs
+ * are loaded before the elements are computed, and outputs are stored after
+ * that. */
 static void print_vectors(tn__printer *p, bool reads)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
