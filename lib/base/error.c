@@ -447,8 +447,7 @@ void tn__error_reword(const char *format, ...)
     memcpy(tn__me.error->words, words, sizeof words);
 }
 
-/* ---- saving and restoring the pending error
- * ------------------------------- */
+/* ---- saving and restoring the pending error ------------------------------ */
 
 void tn__error_take(tn__error *out)
 {

@@ -1,5 +1,5 @@
 /* thread.h: the thread pool, which runs the iterations of a loop in parallel.
- * Plugins use it too, through the host table.
+ * Plugins use it too.
  *
  * A caller must choose the number of iterations by the shape alone, so that
  * results do not depend on the number of threads. The iterations are divided

@@ -50,8 +50,7 @@ double tn__timeline_now(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* ---- writing the file
- * ----------------------------------------------------- */
+/* ---- writing the file ---------------------------------------------------- */
 
 static void flush(void)
 {
@@ -282,8 +281,7 @@ void tn__timeline_count_instructions(double instructions, double multiplies)
     tn__me.tally.multiplies += multiplies;
 }
 
-/* ---- spans of work on an asynchronous device
- * ------------------------------ */
+/* ---- spans of work on an asynchronous device ----------------------------- */
 
 void tn__async_span_begin(tn__async_span *span, const char *name)
 {

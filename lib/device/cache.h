@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/* The functions cache_read and cache_write of the host table, which
- * <tenon/plugin.h> documents. */
+/* cache_read and cache_write of the host table, the functions that the core
+ * offers to plugins. <tenon/plugin.h> documents them. */
 uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
                         uint32_t (*take)(void *context, const void *value,
                                          uint64_t value_bytes),
@@ -15,8 +15,9 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
                      uint64_t value_bytes);
 
-/* The functions cache_hold and cache_release of the host table, which take and
- * release the lock of one key between processes. */
+/* cache_hold and cache_release of the host table, the functions that the core
+ * offers to plugins. They take and release the lock of one key between
+ * processes. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes);
 void tn__cache_release(int32_t hold);
 

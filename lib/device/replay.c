@@ -13,8 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- segments captured by the device
- * -------------------------------------- */
+/* ---- segments captured by the device ------------------------------------- */
 
 /* Submits a command to the plugin. The caller holds the queue's lock. */
 static tn_status submit(tn_device *device, const tn__command *command)

@@ -55,9 +55,9 @@ static bool check(const tn__kernel *consumer, int at,
     return true;
 }
 
-/* Returns the level of input i in the result: one value per element or per row.
- * If per_row is set, the whole kernel runs once per row, so all its inputs have
- * one value per row. */
+/* Returns the level of input i in the result: whether it has one value per
+ * element or per row. If per_row is set, the whole kernel runs once per row, so
+ * all its inputs have one value per row. */
 static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
 {
     return per_row ? TN_LEVEL_ROW : kernel->input[i].level;

@@ -71,8 +71,7 @@ static void end(derivation *d)
     tn__ssa_release(&d->ssa);
 }
 
-/* ---- which values depend on the input
- * ------------------------------------- */
+/* ---- which values depend on the input ------------------------------------ */
 
 static uint32_t operand(const tn_kernel_ins *ins, int k)
 {
@@ -237,8 +236,7 @@ static bool copy_forward(derivation *d)
     return true;
 }
 
-/* ---- propagating cotangents
- * ----------------------------------------------- */
+/* ---- propagating cotangents ---------------------------------------------- */
 
 /* Returns `part`, which is added to a cotangent, set to 0 where the mask is
  * false. */

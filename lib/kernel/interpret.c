@@ -123,8 +123,7 @@ static void store_element(tn_dtype dtype, void *memory, int64_t i,
     }
 }
 
-/* ---- running a program
- * ---------------------------------------------------- */
+/* ---- running a program --------------------------------------------------- */
 
 /* The values of a list of instructions, which is either the program or the body
  * of a function. */

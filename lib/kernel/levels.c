@@ -42,9 +42,9 @@ static void find_block_levels(const tn__def *def, const tn__node *node,
         out[i] = condition > out[i] ? condition : out[i];
 }
 
-/* Finds the level of a loop's variables, which all have the same. The body is
- * visited twice, because a variable's new value may raise the level of the next
- * iteration. */
+/* Finds the level of a loop's variables: per element, per row or once. All have
+ * the same level. The body is visited twice, because a variable's new value may
+ * raise the level of the next iteration. */
 static void find_loop_levels(const tn__def *def, const tn__node *node,
                              uint8_t *slot, uint8_t *out)
 {

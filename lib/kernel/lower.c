@@ -183,8 +183,7 @@ static uint32_t find_stages(layout *l, uint32_t first)
     return passes;
 }
 
-/* ---- the order of instructions in a stage
- * --------------------------------- */
+/* ---- the order of instructions in a stage -------------------------------- */
 
 static void append_order(layout *l, uint32_t i)
 {

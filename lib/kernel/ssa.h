@@ -72,8 +72,8 @@ static inline bool tn__ssa_is_const(const tn__ssa *ssa, uint32_t v)
     return !ssa->failed && ssa->ins[v].op == TN_K_CONST;
 }
 
-/* Appends an instruction and sets its level, unless an equal value exists
- * already. Returns the number of the value. */
+/* Appends an instruction and sets its level (per element, per row or once),
+ * unless an equal value exists already. Returns the number of the value. */
 uint32_t tn__ssa_add(tn__ssa *ssa, tn_kernel_ins ins);
 /* Appends an instruction with this operation, result type and operands.
  * Operands that the operation does not have are TN_NONE. */

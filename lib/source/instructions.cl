@@ -44,8 +44,7 @@ TK_BITWISE(i32)
 TK_BITWISE(i64)
 TK_BITWISE(bool)
 
-/* ---- integers: in C, overflow and wide shifts are undefined
- * --------------- */
+/* ---- integers: in C, overflow and wide shifts are undefined -------------- */
 
 #define TK_INTEGER(T, U, width)                                               \
     TK_FN tk_##T tk_add_##T(tk_##T x, tk_##T y)                               \

@@ -1,6 +1,6 @@
-/* source.c: prints programs and primitives, and fills the entries of the host
- * table by which plugins call this room. These check the sizes of the plugin's
- * structs. */
+/* source.c: prints the kernel source of programs and primitives, and fills the
+ * entries of the host table (the functions that the core offers to plugins)
+ * that plan and print. These check the sizes of the plugin's structs. */
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>
@@ -10,9 +10,9 @@
 tn_status tn__print(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source)
 {
-    /* Constants in the text are rounded in the standard floating-point state,
-     * whatever the calling thread has set, since the text is cached for all
-     * threads. */
+    /* Constants in the kernel source are rounded in the standard floating-point
+     * state, whatever the calling thread has set, because the source is cached
+     * for all threads. */
     tn__fpu_state before = tn__fpu_set();
     tn_status status = program
                            ? tn__print_program(target, program, plan, source)

@@ -1,12 +1,13 @@
-/* source.h: prints programs and primitives as source code (OpenCL C, CUDA C or
- * C) and plans their launches, for devices that compile source. The functions
- * implement the entries plan_..., print and fault_read of the host table, which
- * <tenon/plugin.h> documents.
+/* source.h: prints programs and primitives (matrix products, scans, sorts,
+ * scatters, convolutions) as kernel source in OpenCL C, CUDA C or C, and plans
+ * their launches, for devices that compile source. The functions implement the
+ * entries plan_..., print and fault_read of the host table (the functions that
+ * the core offers to plugins), which <tenon/plugin.h> documents.
  *
- * A text is used for all launches of the same class (plan/class.h). Dimensions
- * are merged if the strides of all operands allow it. The extents, strides and
- * offsets that remain, and the parameters, are passed to the kernel as argument
- * words. */
+ * A kernel is used for all launches of the same class (plan/class.h).
+ * Dimensions are merged if the strides of all operands allow it. The extents,
+ * strides and offsets that remain, and the parameters, are passed to the kernel
+ * as argument words. */
 #ifndef TN_LIB_SOURCE_SOURCE_H
 #define TN_LIB_SOURCE_SOURCE_H
 
@@ -33,7 +34,8 @@ void tn__print_free(tn_source *source);
 tn_status tn__fault_read(const void *buffer, uint32_t fault_room,
                          tn_fault *fault);
 
-/* A host table whose entries for source are these functions. */
+/* A host table (functions that the core offers to plugins) in which the entries
+ * for kernel source are set. */
 extern const tn_host tn__source_host;
 
 #endif

@@ -23,19 +23,19 @@ const char *tn__source_entry(tn__text *text, const tn_target *target,
                              const tn_plan *plan, bool in_buffer,
                              const char *kernel);
 
-/* Prints the source of a primitive. tn__print calls it if there is no
- * program. */
+/* Prints the kernel source of a primitive (a matrix product, scan, sort,
+ * scatter or convolution). tn__print calls it if there is no program. */
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* tn_plan.variant begins with the number of the primitive to print. This is the
- * number of attention. */
+/* The number that stands for attention in the low bits of tn_plan.variant,
+ * where each primitive has a number. */
 #define TN__PLAN_ATTENTION 15
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* Returns the text of a .cl file of lib/source by its file name; NULL if there
- * is no such file. */
+/* Returns the contents of a .cl file of lib/source by its file name; NULL if
+ * there is no such file. */
 const char *tn__source_text(const char *name);
 
 #endif

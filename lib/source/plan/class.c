@@ -1,5 +1,6 @@
-/* class.c: packs the class of a launch (class.h) into a number, and computes
- * properties that depend only on the class or the target. */
+/* class.c: packs the class of a launch into a number, and computes properties
+ * of a class. The class is everything about a launch on which the kernel source
+ * depends (class.h). */
 #include <base/error.h>
 #include <source/plan/class.h>
 

@@ -1,5 +1,5 @@
 /* class.h: the class of a launch: everything about its shape and strides on
- * which the printed source text depends. Launches of the same class use the
+ * which the printed kernel source depends. Launches of the same class use the
  * same compiled kernel. */
 #ifndef TN_LIB_SOURCE_CLASS_H
 #define TN_LIB_SOURCE_CLASS_H
@@ -8,10 +8,10 @@
 
 struct tn__launch_space;
 
-/* The class of a launch is everything on which the text depends besides the
- * program and the target device. It is packed into tn_plan.variant. A program
- * has rows if it reduces over rows or has a result per row. Otherwise it is
- * pointwise.
+/* The class of a launch is everything on which the kernel source depends
+ * besides the program and the target device. It is packed into tn_plan.variant.
+ * A program has rows if it reduces over rows or has a result per row. Otherwise
+ * it is pointwise.
  *
  * A chunk is TN_CHUNK elements of a row. A lane is one of the TN_LANES partial
  * results of a reduction: element k of a chunk is in lane k % TN_LANES. A team
@@ -33,10 +33,10 @@ typedef struct tn__launch_class {
     uint32_t slots;    /* Number of chunks that a team reduces at once. 0 with
                         * TN_TARGET_CHUNKED, where a row belongs to one
                         * work-item. */
-    /* Number of lanes of a work-item, and so of independent loads in a step of
-     * its loop. If it is 1, neighbouring work-items have neighbouring lanes. If
-     * it is 4 (memory is contiguous from row to row) or 16 (short rows),
-     * neighbouring work-items have neighbouring rows. */
+    /* Number of lanes (partial results of a reduction) that a work-item has,
+     * and so of its independent loads. If it is 1, neighbouring work-items have
+     * neighbouring lanes. If it is 4 (memory is contiguous from row to row) or
+     * 16 (short rows), neighbouring work-items have neighbouring rows. */
     uint32_t lanes;
     bool cached;       /* true if a team first copies the operands that several
                         * stages load into local memory (row_cache.c) */
@@ -54,8 +54,7 @@ typedef struct tn__launch_class {
                         * operand */
     /* 0 if each row belongs to one work-group. If several work-groups share a
      * row, 1 + the number of the launch within the plan. Then is_short means
-     * that the part of a row that a work-group has is at most slots * TN_CHUNK
-     * elements. */
+     * that a work-group has at most slots * TN_CHUNK elements of a row. */
     uint32_t split;
 } tn__launch_class;
 
@@ -115,8 +114,8 @@ bool tn__operand_is_contiguous(const tn_program *program,
                                const tn__launch_class *class, uint32_t k);
 
 /* If a row is copied to local memory, the distance in elements from one chunk
- * to the next. It is padded by TN_LANES, so that the same lanes of different
- * chunks are in different banks. */
+ * to the next. It is padded by TN_LANES elements, so that elements at the same
+ * position in different chunks are in different banks. */
 #define TN__CACHED_CHUNK (TN_CHUNK + TN_LANES)
 
 /* Decides whether rows of `length` elements are first copied to local memory,
@@ -134,8 +133,9 @@ uint32_t tn__cache_candidates(const tn_program *program);
  * memory. */
 int64_t tn__target_max_groups(const tn_target *target);
 
-/* Chooses the team: sets class->lanes and class->slots, and whether rows are
- * copied to local memory (team.c). */
+/* Chooses how many work-items share a row, and sets class->lanes and
+ * class->slots accordingly. Also decides whether rows are copied to local
+ * memory (team.c). */
 void tn__launch_class_set_team(tn__launch_class *class,
                                const tn_program *program,
                                const tn_target *target,
@@ -164,25 +164,25 @@ int64_t tn__split_share(const tn_program *program,
                         const tn__launch_class *class, int64_t groups,
                         int64_t count, int64_t length);
 
-/* For rows that several work-groups share: tn__split_steps returns the number
- * of launches (steps) of the plan. tn__split_stage returns the stage whose
- * instructions per element a step runs, or stage_count for the last step, which
- * makes the stores per row. */
+/* For a plan in which several work-groups share a row, and which therefore has
+ * several launches, called steps: tn__split_steps returns their number.
+ * tn__split_stage returns the stage whose instructions per element a step runs,
+ * or stage_count for a last step that stores values per row. */
 uint32_t tn__split_steps(const tn_program *program);
 uint32_t tn__split_stage(const tn_program *program, uint32_t step);
 
-/* Lists the instructions of the step that runs `stage`: the instructions per
- * row of all earlier stages without their stores, then the instructions per
- * element of the stage. If stage is stage_count, lists the instructions per row
- * of all stages. `order` has space for order_count numbers. Returns the length
- * of the list. */
+/* Lists the instructions of a launch of such a plan, the one that runs `stage`:
+ * the instructions per row of all earlier stages without their stores, then the
+ * instructions per element of the stage. If `stage` is stage_count, lists the
+ * instructions per row of all stages. `order` has space for order_count
+ * numbers. Returns the length of the list. */
 uint32_t tn__split_order(const tn_program *program, uint32_t stage,
                          uint32_t *order);
 
-/* Returns how many REDUCEs of the program come before `reduce`. For any other
- * instruction, returns the number of all REDUCEs. The partial results of a
- * shared row are in scratch memory as partial[reduce][row][share],
- * TN__SPLIT_BYTES each. */
+/* Returns how many REDUCE instructions come before `reduce` in the program. For
+ * any other instruction, returns the number of all REDUCEs. If several
+ * work-groups share a row, their partial results are in scratch memory as
+ * partial[reduce][row][share], TN__SPLIT_BYTES each. */
 uint32_t tn__split_reduce_index(const tn_program *program, uint32_t reduce);
 #define TN__SPLIT_BYTES 16 /* size in bytes of the largest partial result: an
                             * f64 or i64 with its index */

@@ -183,8 +183,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
     plan->group_count = (uint64_t)groups;
 }
 
-/* For rows that several work-groups share: sets the number of work-groups of
- * this step, the size of scratch memory, and the argument words share and
+/* If several work-groups share a row: sets the number of work-groups of this
+ * launch, the size of scratch memory, and the argument words share and
  * shares. */
 static void split_launch(tn_plan *plan, const tn_program *program,
                          const tn__launch_class *class,

@@ -70,8 +70,8 @@ static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
     return slots;
 }
 
-/* Returns whether the program is short enough to be printed once for each
- * lane. */
+/* Returns whether the program is so short that its instructions can be printed
+ * once for each element that a work-item processes at once. */
 static bool is_brief(const tn_program *program)
 {
     for (uint32_t i = 0; i < program->ins_count; i++)

@@ -65,7 +65,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         }                                                                     \
     }
 
-/* The text of tile.cl or conv_fold.cl follows. */
+/* tile.cl or conv_fold.cl follows, which use the macros below. */
 #define TK_NAME tn_conv
 #if defined TK_BIAS
 #define TK_EXTRA_BUFFERS TK_G const TK_STORED *bias,
@@ -130,8 +130,9 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_REDUCED
 
-/* The sum over every 16th index f, beginning with f = lane. It is -0, which
- * does not change a sum, if the lane has no index. */
+/* For one lane: sums over every 16th index f, beginning with f = lane. (A lane
+ * is one of 16 partial sums.) The sum is -0, which does not change a sum, if
+ * there is no such index. */
 #define TK_LANE_BEGIN(lane)                                                   \
     for (tk_i32 y = 0; y < TK_EACH; y++)                                      \
         for (tk_i32 x = 0; x < TK_EACH; x++)                                  \
@@ -147,7 +148,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_LANE_TILES
 
-/* Each lane has a tile of its own. conv_fold.cl then adds the lanes. */
+/* Each lane (partial sum) has a tile of its own. conv_fold.cl then adds the
+ * lanes. */
 #define TK_SUMS_BEGIN                                                         \
     (void)c;                                                                  \
     (void)at_c;                                                               \
@@ -158,9 +160,10 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #else
 
-/* The lanes are computed in bit-reversed order. So two lanes that are added are
- * computed one after the other, then two pairs that are added, and so on.
- * partial[b] is the sum of 2^b lanes that waits for its partner. */
+/* Computes the 16 lanes (partial sums) one after the other, in bit-reversed
+ * order. So two lanes that are added come one after the other, then two pairs
+ * that are added, and so on. partial[b] is the sum of 2^b lanes that waits for
+ * its partner. */
 #define TK_SUMS_BEGIN                                                         \
     TK_VALUE total[TK_EACH][TK_EACH], partial[4][TK_EACH][TK_EACH];           \
     for (tk_i32 reversed = 0; reversed < 16; reversed++) {                    \

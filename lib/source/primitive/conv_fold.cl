@@ -1,6 +1,6 @@
-/* conv_fold.cl: adds the results of the 16 lanes of a convolution's gradient,
- * if each lane had a tile of its own (conv.cl). For each element of c, the
- * lanes are added pairwise: lane i and lane i + 8, then i and i + 4, and so
+/* conv_fold.cl: the last launch of a convolution's gradient whose sum was
+ * divided into 16 partial sums, called lanes, in a tile each (conv.cl). For
+ * each element of c, it adds lane i and lane i + 8, then i and i + 4, and so
  * on. */
 TK_KERNEL tn_conv(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
                   TK_G TK_STORED *c, TK_EXTRA_BUFFERS TK_WORDS)

@@ -1,7 +1,8 @@
-/* primitive.c: the steps of planning that all primitives share.
+/* primitive.c: the steps of planning that all primitives (matrix products,
+ * scans, sorts, scatters, convolutions) share.
  *
- * The source text of a primitive is the same except for a few definitions: the
- * dtype, the kind of operation, and the number of outer dimensions after
+ * The kernel source of a primitive is the same except for a few definitions:
+ * the dtype, the kind of operation, and the number of outer dimensions after
  * merging. The outer dimensions are all except the one along which the
  * primitive scans, sorts or scatters. */
 #include <stdlib.h>

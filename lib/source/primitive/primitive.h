@@ -113,7 +113,7 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
                           uint32_t digits, bool at_once, tn_plan *plan,
                           tn__sorted *out);
 
-/* ---- texts: each begins with definitions, printed by these functions ----- */
+/* ---- printing: each kernel's source begins with definitions -------------- */
 
 void tn__define_sums(tn__text *text, const tn__variant *v, const char *type);
 void tn__define_matmul(tn__text *text, const tn__variant *v);

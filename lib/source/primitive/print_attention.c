@@ -217,8 +217,8 @@ tn_status tn__plan_attention(const tn_target *target,
     plan->group_count = (uint64_t)tn__min_i64(tiles, INT32_MAX);
     plan->group_size = v.mma ? MMA_GROUP : SIDE * SIDE;
     plan->variant = pack(&v);
-    plan->key[0] = 0x6174746e; /* "attn"; differs from the keys of programs and
-                                * primitives */
+    plan->key[0] = 0x6174746e; /* ASCII "attn", so that the key differs from
+                                * those of programs and primitives */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, target->flags);
@@ -226,7 +226,7 @@ tn_status tn__plan_attention(const tn_target *target,
     return TN_OK;
 }
 
-/* ---- texts ------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------ */
 
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source)

@@ -8,8 +8,8 @@
 
 enum { BIAS = 1, LANE_TILES = 2 }; /* flags of the variant; the flag TN__LARGE
                                     * is also used */
-/* A further kind, after those of TN_CONV_...: the launch that adds the
- * lanes. */
+/* A further kind, after those of TN_CONV_...: the launch that adds the partial
+ * sums (lanes) of a gradient. */
 enum { ADD_LANES = TN_CONV_WEIGHT + 1 };
 
 /* The argument words of conv.cl, in their order there. An array of two has an
@@ -231,8 +231,8 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     const int64_t each = tn__tile_sums(target, matrices * lanes, w.m, w.n);
     int64_t tiles = matrices * tn__divide_up(w.m, TN__SIDE * each) *
                     tn__divide_up(w.n, TN__SIDE * each);
-    /* There may be too few tiles for the device. Then each of the 16 lanes gets
-     * a tile of its own. */
+    /* A gradient has up to 16 partial sums, called lanes. If there would be too
+     * few tiles for the device, each lane gets a tile of its own. */
     const bool lane_tiles = lanes > 1 && tiles < 2 * target->units;
     const int64_t sums = lane_tiles ? lanes * matrices * w.m * w.n : 0;
     const bool adds_lanes = lane_tiles && plan->step == 1;

@@ -1,5 +1,6 @@
-/* print_primitive.c: prints the text of a primitive, which is a few definitions
- * followed by .cl files. */
+/* print_primitive.c: prints the kernel source of a primitive (matrix product,
+ * scan, sort, scatter or convolution): a few definitions followed by .cl
+ * files. */
 #include <source/primitive/primitive.h>
 
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,

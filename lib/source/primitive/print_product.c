@@ -155,7 +155,7 @@ tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
     return status;
 }
 
-/* ---- texts ------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------ */
 
 void tn__define_sums(tn__text *text, const tn__variant *v, const char *type)
 {

@@ -247,7 +247,7 @@ tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
                : plan_sorted(target, s, &a, plan);
 }
 
-/* ---- texts ------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------ */
 
 const char *tn__define_scatter(tn__text *text, const tn__variant *v,
                                const char *type)

@@ -251,8 +251,8 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         tn__primitive_argument(p, word[i]);
     p->v.kind = s->kind;
-    if (s->kind == SUM) /* sort_sum.cl does not depend on the dtype, so one text
-                         * is enough */
+    if (s->kind == SUM) /* sort_sum.cl does not depend on the dtype, so one
+                         * kernel is enough */
         p->v.dtype = TN_I32;
     tn_status status = tn__primitive_end(p, groups_of(p, s), 32);
     p->plan->flags |= TN_PLAN_SCRATCH;
@@ -351,7 +351,7 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
     return end(&w, s, &only);
 }
 
-/* ---- texts ------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------ */
 
 /* Prints the conversion of an element to its key, an unsigned integer that is
  * ordered as the values are. The bits of a float are a sign and a magnitude. A

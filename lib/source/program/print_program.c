@@ -41,7 +41,7 @@ static bool print_fn(tn__printer *p, uint32_t f)
     return true;
 }
 
-/* ---- the text ---------------------------------------------------------- */
+/* ---- the kernel ---------------------------------------------------------- */
 
 static void print_arguments(tn__printer *p, const tn_target *target)
 {

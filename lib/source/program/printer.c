@@ -1,4 +1,4 @@
-/* printer.c: appends lines and blocks to the text that is printed. */
+/* printer.c: appends lines and blocks to the kernel source that is printed. */
 #include <base/plain.h>
 #include <source/program/printer.h>
 

@@ -90,7 +90,7 @@ void tn__cache_find_saved(tn__printer *p, bool *marks)
     }
 }
 
-/* ---- texts ------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------ */
 
 uint32_t tn__cache_operands(const tn__printer *p)
 {

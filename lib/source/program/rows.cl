@@ -30,8 +30,8 @@
 #define TK_LANE (TK_ITEM % TK_WIDTH)
 #define TK_SLOT (TK_ITEM / TK_WIDTH)
 /* Index in local memory of element k of a team's row, which is in the given
- * chunk. It is padded so that the same lanes of neighbouring chunks are in
- * different banks. */
+ * chunk. It is padded so that elements at the same position in neighbouring
+ * chunks are in different banks. */
 #define TK_CACHED(k, chunk)                                                   \
     ((tk_i32)(k) + (tk_i32)(chunk) * TK_LANES +                               \
      TK_ROW * (TK_CHUNK + TK_LANES) * TK_SLOTS)
@@ -42,16 +42,16 @@
 #define TK_LEVELS 21 /* without TK_WIDE, rows have fewer than 2^30 elements */
 #endif
 
-/* Combines the `count` lanes of a chunk that one work-item has: all 16, or
- * every fourth. */
+/* Combines the `count` partial results (lanes) of a chunk that one work-item
+ * has: all 16, or every fourth. */
 #define TK_COMBINE_LANES(op, lane, count)                                     \
     for (tk_i32 step = (count) / 2; step > 0; step /= 2)                      \
         for (tk_i32 l = 0; l < step; l++)                                     \
             lane[l] = op(lane[l], lane[l + step]);
 
-/* Combines the lanes and chunks that the work-items of a team have in `value`.
- * All of them get the result. `shared` has an element for each work-item of the
- * work-group. */
+/* Combines the partial results (lanes and chunks) that the work-items of a team
+ * have in `value`. All of them get the result. `shared` has an element for each
+ * work-item of the work-group. */
 #define TK_COMBINE_TEAM(op, value, shared)                                    \
     shared[TK_SELF] = value;                                                  \
     TK_BARRIER();                                                             \

@@ -72,8 +72,8 @@ static bool is_cheap(const tn__printer *p, const tn__stage_use *use)
     return taken <= CHEAP_INSTRUCTIONS;
 }
 
-/* Prints the statements for element k of the row, for each lane l that the
- * work-item has. */
+/* Prints the statements for each element k that the work-item processes at
+ * once, one for each of its lanes l (partial results). */
 static void print_lanes(tn__printer *p, const tn__stage_use *use, bool guarded)
 {
     tn__text_add(&p->body, "#pragma unroll\n");
@@ -87,8 +87,9 @@ static void print_lanes(tn__printer *p, const tn__stage_use *use, bool guarded)
     tn__print_close(p);
 }
 
-/* Prints the loop for work-items that have several lanes: first the full
- * iterations, whose loads need no condition, then the last one. */
+/* Prints the loop for work-items that have several lanes (partial results):
+ * first the iterations in which all lanes have an element, so that loads need
+ * no condition, then the last one. */
 static void print_rounds(tn__printer *p, const tn__stage_use *use)
 {
     tn__print_line(p, "const tk_i32 rounds = most > chunk "
