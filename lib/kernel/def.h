@@ -23,6 +23,8 @@ enum tn__node_kind {
                        * operands */
     TN__NODE_CALL,    /* `name` is the function's name, the kids are its
                        * arguments */
+    TN__NODE_CONVERT, /* converts kid[0] to the dtype of a type parameter, whose
+                       * number is in `slot` */
     TN__NODE_LOAD,    /* loads an element of the input in `slot`. The kids are
                        * the indices. `op` is 1 if elements outside the tensor
                        * are read as 0, else 0. */
@@ -58,9 +60,10 @@ typedef struct tn__node {
 #define TN__MAX_SLOTS 1000
 #define TN__MAX_LOOPS 3
 
-/* The kernel of a definition for one combination of input dtypes. */
+/* The kernel of a definition for one combination of dtypes. */
 typedef struct tn__def_entry {
-    uint64_t dtypes; /* the dtypes of the inputs, four bits for each */
+    uint64_t dtypes; /* the dtypes of the inputs, then those of the type
+                      * parameters, four bits for each */
     const tn__kernel *kernel;
     struct tn__def_entry *next;
 } tn__def_entry;
@@ -69,7 +72,7 @@ typedef struct tn__def_entry {
 
 struct tn__def {
     const char *name, *where;
-    int input_count, param_count, output_count;
+    int input_count, type_count, param_count, output_count;
     struct {
         const char *name;
         bool row, offset;

@@ -34,6 +34,7 @@ void tn__def_drop(const tn__def *def);
 
 const char *tn__def_name(const tn__def *def);
 int tn__def_input_count(const tn__def *def);
+int tn__def_type_count(const tn__def *def);
 int tn__def_param_count(const tn__def *def);
 int tn__def_output_count(const tn__def *def);
 const char *tn__def_input_name(const tn__def *def, int i);
@@ -89,12 +90,12 @@ typedef struct tn__kernel {
     uint64_t key[2];
 } tn__kernel;
 
-/* Returns the kernel of a definition for inputs of these dtypes. A parameter
- * without a type has the float type of the computation (f32 for half types).
- * The kernel for a combination of dtypes is made once; later calls take no
- * lock. */
-const tn__kernel *tn__def_kernel(const tn__def *def,
-                                 const tn_dtype *input_dtype);
+/* Returns the kernel of a definition for these dtypes: one for each input, then
+ * one for each type parameter, at most TN__KERNEL_MAX_INPUTS in all. A
+ * parameter without a type has the float type of the computation (f32 for half
+ * types). The kernel for a combination of dtypes is made once; later calls take
+ * no lock. */
+const tn__kernel *tn__def_kernel(const tn__def *def, const tn_dtype *dtype);
 
 /* Returns the program of a kernel, with its instructions in stages. It is made
  * once. Its operands are the kernel's inputs, then its outputs. */

@@ -159,9 +159,10 @@ static inline tn__kernel_box *tn__kernel_box_of(const tn__kernel *kernel)
 
 /* ---- type.c ------------------------------------------------------------ */
 
-/* Types a definition for inputs of these dtypes and returns the kernel. Each
- * call makes a new kernel; tn__def_kernel keeps it for later calls. */
-const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *input_dtype);
+/* Types a definition for these dtypes, which are those of tn__def_kernel, and
+ * returns the kernel. Each call makes a new kernel; tn__def_kernel keeps it for
+ * later calls. */
+const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *dtype);
 
 /* Types the body of a `fn` (a mathematical function) for a register type.
  * Records an error and returns false if that fails. */

@@ -22,6 +22,7 @@ typedef struct tn__typer {
     tn__ssa *ssa;
     const char *where;
     tn__value *slot;
+    const tn_dtype *type; /* dtypes of the definition's type parameters */
     tn_dtype real; /* float type in which the kernel computes */
     int inlined;   /* number of `def` items around the node that are being
                     * inlined */

@@ -390,6 +390,33 @@ static void test_once(void)
        "dtypes change a key");
 }
 
+/* A type parameter is a dtype that is given after those of the inputs. */
+static void test_type_parameter(void)
+{
+    tn__def *def = tn__def_parse("f(x; p: int, t: type, u: type) = "
+                                 "u(t(x) + p)", "t");
+    if (!def)
+        bail_out("%s", tn_error());
+    const tn_dtype half[] = {TN_F32, TN_F16, TN_F64}, byte[] = {TN_F32, TN_I8,
+                                                                TN_BOOL};
+    is_int(tn__def_type_count(def), 2, "a definition has two type parameters");
+    is_int(tn__def_param_count(def), 1, "which are no parameters of a launch");
+    const tn__kernel *k = tn__def_kernel(def, half);
+    is_int(k ? (int)k->out[0].dtype : -1, TN_F64, "the result is converted");
+    const tn__kernel *same = kernel_of("f(x; p: int) = f64(f16(x) + p)", TN_F32,
+                                       0);
+    ok(k && same && k->key[0] == same->key[0] && k->key[1] == same->key[1],
+       "the kernel is that of a text with the names of the dtypes");
+    const tn__kernel *other = tn__def_kernel(def, byte);
+    ok(other && other != k && other->out[0].dtype == TN_BOOL,
+       "another dtype makes another kernel");
+    ok(tn__def_kernel(def, half) == k, "which are both cached");
+    const tn_dtype none[] = {TN_F32, TN_F16, TN_DTYPE_NONE};
+    ok(!tn__def_kernel(def, none), "no dtype is refused");
+    is_int(tn_error_code(), TN_ERR_DTYPE, "%s", tn_error());
+    tn_error_clear();
+}
+
 /* Returns the listing of the kernel `text` without the word " weighted". */
 static char *plain_listing(const char *text, tn_dtype dtype, bool *found)
 {
@@ -426,6 +453,7 @@ int main(void)
 {
     plan_later();
     test_weighted();
+    test_type_parameter();
     test_messages();
     test_results();
     test_levels();
