@@ -64,9 +64,9 @@ static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
 }
 
 /* Numbers the inputs of the result. The list is the consumer's inputs without
- * input `at`, then the producer's inputs. Of two inputs that same[] declares
- * equal, the second gets the number of the first. Sets input_map[i] to the
- * number of input i of that list. */
+ * input `at`, then the producer's inputs. Sets input_map[i] to the number of
+ * the list's input i. Of two inputs that same[] declares equal, the second gets
+ * the number of the first. */
 static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
                           const tn__kernel *producer, const int *same,
                           bool consumer_per_row, bool producer_per_row,
@@ -121,9 +121,9 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
                                  const tn__kernel *producer, int from,
                                  const int *same)
 {
-    /* A pointwise consumer that reads one value per row runs once per row
-     * itself. So does a pointwise producer of an input that has one value per
-     * row. */
+    /* If the producer's output has one value per row, a pointwise consumer runs
+     * once per row too. If the consumer's input has one value per row, so does
+     * a pointwise producer. */
     bool consumer_per_row = !consumer->has_row && producer->has_row &&
                             producer->out[from].level == TN_LEVEL_ROW;
     bool producer_per_row =

@@ -70,8 +70,8 @@ static bool parse_param_type(tn__parser *parser, tn_dtype *dtype)
         parser, "a type: f32, f64, i32, i64, bool, float, int or type");
 }
 
-/* Makes the name that was bound last the name of a type parameter, which needs
- * no slot. */
+/* Turns the name that was bound last into the name of a type parameter. It
+ * needs no slot, because it is not a value. */
 static bool parse_type_param(tn__parser *parser, tn__def *def,
                              tn__binding *binding)
 {
@@ -233,9 +233,9 @@ static void bind_known(tn__parser *parser, const char *name, bool input,
                       .offset = offset};
 }
 
-/* Replaces each slot number in a tree by slot_of[]. The tensors that the
- * gradient reads are numbered anew, as its inputs, in their old order. Other
- * tensors do not occur in the tree. */
+/* Replaces each number of a named value (slot) in a tree by slot_of[]. The
+ * tensors that the gradient reads are numbered anew, as its inputs, in their
+ * old order. Other tensors do not occur in the tree. */
 static void renumber(tn__node *node, const uint32_t *slot_of)
 {
     if (node->kind == TN__NODE_NAME || node->kind == TN__NODE_LOAD ||
@@ -253,8 +253,8 @@ static bool choose_inputs(tn__parser *parser, const tn__def *def,
     uint32_t slot_of[TN__MAX_SLOTS] = {0};
     tn__def_levels(def, level);
     for (int u = 0; u < candidates; u++) {
-        /* The slots are in the order inputs, parameters, outputs, gradients of
-         * outputs. */
+        /* The values are numbered in the order inputs, parameters, outputs,
+         * gradients of outputs. */
         int slot = u < def->input_count ? u : u + def->param_count;
         if (!parser->used[slot])
             continue;
@@ -394,8 +394,8 @@ const tn__kernel *tn__def_kernel(const tn__def *def, const tn_dtype *dtype)
     tn__lock_take(&lock);
     kernel = find(def, dtypes);
     if (!kernel && (kernel = tn__def_type(def, dtype))) {
-        /* adding to the cache does not change what `def` means, so def is
-         * const */
+        /* `def` is const, since filling its cache does not change its
+         * meaning */
         tn__def *cache = (tn__def *)def;
         tn__def_entry *entry = tn__alloc(sizeof *entry);
         if (entry) {

@@ -30,8 +30,9 @@ enum tn__node_kind {
                        * are read as 0, else 0. */
     TN__NODE_BLOCK,   /* the kids are LETs, at most one WHILE, and at last the
                        * value */
-    TN__NODE_LET,     /* assigns the values of kid[0] to the slots from `slot`
-                       * on; their number is in `integer` */
+    TN__NODE_LET,     /* defines local names: assigns the values of kid[0] to
+                       * the slots from `slot` on; `integer` is the number of
+                       * values */
     TN__NODE_WHILE,   /* kid[0] is the condition under which the loop goes on */
     /* A loop. Its index is in `slot`, and the number of its variables in
      * `integer`. The kids are the bound, a LET with the first value of each

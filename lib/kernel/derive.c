@@ -40,9 +40,9 @@ typedef struct derivation {
                        * in the gradient */
     uint32_t *cotangent;
     bool second_order; /* true if `kernel` is itself a gradient */
-    uint32_t *mask; /* If second_order is set, mask[i] is the number of the mask
-                     * of value i's cotangent (see above), or TN_NONE if all
-                     * elements count. */
+    uint32_t *mask; /* If second_order is set, mask[i] is the number of a bool
+                     * value: the elements where the cotangent of value i
+                     * counts. TN_NONE if all count. */
 } derivation;
 
 static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
@@ -223,8 +223,8 @@ static bool copy_forward(derivation *d)
             return false;
         depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
         if (depth)
-            /* Inside a loop, a variable of the loop has the value of the
-             * current iteration, not the final one that the output has. */
+            /* Inside a loop, a variable has the value of the current iteration.
+             * The output has the final one. */
             continue;
         for (int o = 0; o < kernel->output_count; o++) {
             uint32_t v = kernel->out[o].value;
@@ -238,8 +238,8 @@ static bool copy_forward(derivation *d)
 
 /* ---- propagating cotangents ---------------------------------------------- */
 
-/* Returns `part`, which is added to a cotangent, set to 0 where the mask is
- * false. */
+/* Returns `part` with 0 where the mask is false. `part` is a value that is
+ * going to be added to a cotangent. */
 static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
 {
     if (mask == TN_NONE)

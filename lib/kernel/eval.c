@@ -51,7 +51,7 @@ static int64_t saturate(double x, int64_t low, int64_t high)
         return 0;
     if (x < (double)low)
         return low;
-    if (x >= (double)high) /* the int64 maximum is rounded up to 2^63 here */
+    if (x >= (double)high) /* as a double, the largest int64 is 2^63 */
         return high;
     return (int64_t)x;
 }
@@ -125,7 +125,7 @@ static tn_number narrow(tn_number a, tn_dtype to)
         return number_i((int8_t)(uint8_t)a.i);
     case TN_U8:
         return number_i((uint8_t)a.i);
-    default: /* all other dtypes are stored without rounding */
+    default: /* values of all other dtypes are stored as they are */
         return a;
     }
 }
@@ -237,8 +237,8 @@ static int64_t shift(unsigned op, int64_t x, int64_t y, int width)
     switch (op) {
     case TN_K_SHL:
         return inside ? (int64_t)((uint64_t)x << y) : 0;
-    case TN_K_SHR: /* C leaves it open, but compilers for Tenon shift in the
-                    * sign bit */
+    case TN_K_SHR: /* C does not define it, but all compilers of Tenon shift in
+                    * the sign bit */
         return inside ? x >> y : x < 0 ? -1 : 0;
     default:
         if (!inside)

@@ -104,8 +104,8 @@ static bool is_inside(const cleaner *c, uint32_t v, uint32_t loop)
 
 static uint32_t deeper(uint32_t x, uint32_t y)
 {
-    /* one of the two loops contains the other, so the later LOOP is the inner
-     * one */
+    /* One of the two loops contains the other. The later LOOP is the inner
+     * one. */
     return x == TN_NONE ? y : y == TN_NONE ? x : x > y ? x : y;
 }
 
@@ -151,9 +151,8 @@ static void emit(cleaner *c, uint32_t i)
         c->map[i] = tn__ssa_add(c->to, ins);
 }
 
-/* Appends those live instructions from `first` up to but not including `end`
- * that must be computed directly in `loop`, not before it and not in an inner
- * loop. */
+/* Appends the live instructions between `first` and `end` that belong directly
+ * into `loop`: not before it and not into an inner loop. */
 static void emit_region(cleaner *c, uint32_t first, uint32_t end,
                         uint32_t loop);
 

@@ -142,8 +142,8 @@ typedef struct run {
     frame *fn;      /* one frame for each function is enough, since functions do
                      * not recurse */
     tn__reduction
-        /* reduction[reduction_of[i]] is the state of instruction i, a
-         * REDUCE. */
+        /* state of each reduction; for instruction i it is
+         * reduction[reduction_of[i]] */
         *reduction;
     uint32_t *reduction_of;
     /* Offset in each operand of the current row (row_at) and of the current
@@ -162,8 +162,9 @@ typedef struct run {
 static void raise_index(run *r, uint32_t operand, uint32_t dim, int64_t index,
                         int64_t extent)
 {
-    /* Reports the fault of the element that comes first. Rows run in rising
-     * order, but a later stage may fault at an earlier element of the row. */
+    /* Keeps the fault of the element that comes first. Rows run in rising
+     * order, but a later stage may find a fault at an earlier element of the
+     * row. */
     if (r->fault.code != TN_OK && r->fault.position <= r->position)
         return;
     r->fault = (tn_fault){

@@ -62,8 +62,8 @@ typedef struct tn__kernel {
     int input_count, param_count, output_count;
     struct {
         const char *name;
-        tn_dtype dtype;    /* dtype of the tensor; 0 if the input is only an
-                            * offset */
+        tn_dtype dtype;    /* dtype of the tensor; 0 if the kernel uses only the
+                            * offsets of its elements */
         uint8_t level;     /* TN_LEVEL_ELEM for one value per element,
                             * TN_LEVEL_ROW for one per row */
         uint8_t index_count;
@@ -71,7 +71,7 @@ typedef struct tn__kernel {
     } input[TN__KERNEL_MAX_INPUTS];
     struct {
         const char *name;
-        tn_dtype dtype;    /* type of the register that has the parameter */
+        tn_dtype dtype;    /* register type of the parameter */
     } param[TN__KERNEL_MAX_PARAMS];
     struct {
         tn_dtype dtype;    /* dtype of the tensor */
@@ -127,9 +127,9 @@ const tn__kernel *tn__kernel_gradient(const tn__kernel *kernel, int wrt,
 tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
                                 const char *where);
 
-/* Lists which tensors a gradient written by hand reads: used[i] is what its
- * input i is, in the numbering of tn__kernel_gradient. Returns the number of
- * its inputs. */
+/* Lists which tensors a gradient written by hand reads. used[i] is the tensor
+ * that is its input i, as a number in the list of tn__kernel_gradient. Returns
+ * the number of its inputs. */
 int tn__def_gradient_used(const tn__def *gradient,
                           int used[TN__KERNEL_MAX_INPUTS]);
 

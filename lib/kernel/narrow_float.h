@@ -60,8 +60,8 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     uint32_t significand = (magnitude & 0x7fffff) | (subnormal ? 0 : 1u << 23);
 
     /* Numbers below the smallest normal number all have the same spacing, so
-     * they are shifted further. With a shift of 25, everything is rounded to
-     * 0. */
+     * they are shifted further to the right. With a shift of 25, everything is
+     * rounded to 0. */
     int above = exponent - format.min_exponent;
     int shift = 23 - format.mantissa_bits + (above < 0 ? -above : 0);
     if (shift > 25)

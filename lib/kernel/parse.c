@@ -38,7 +38,7 @@ static bool parse_list(tn__parser *parser, tn__nodes *list, int close,
 
 /* ---- names, calls and loads -------------------------------------------- */
 
-/* Parses the conversion dtype(x) to a type parameter. */
+/* Parses dtype(x), a conversion to the dtype of a type parameter. */
 static tn__node *parse_conversion(tn__parser *parser, const tn__token *name,
                                   const tn__binding *type)
 {
@@ -204,9 +204,9 @@ static bool parse_let(tn__parser *parser, tn__nodes *into)
     tn__token at = parser->token;
     if (!tn__parser_advance(parser))
         return false;
-    /* A name is in scope only after its own expression. But its slot must come
-     * before those of names inside the expression. So the names are bound
-     * first, and hidden while the expression is parsed. */
+    /* A name is in scope only after its own expression. But its number (slot)
+     * must be lower than those of names inside the expression. So the names are
+     * bound first, and hidden while the expression is parsed. */
     bool list = parser->token.kind == '(';
     uint32_t first = parser->binding_count, slot = parser->slot_count;
     if (list && !tn__parser_advance(parser))

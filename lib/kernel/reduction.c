@@ -19,7 +19,7 @@ static tn_number combine(unsigned kind, tn_dtype dtype, tn_number a,
 }
 
 /* Combines the partial results (lanes) of the current chunk to one value. Only
- * the first `present` lanes have elements. */
+ * the first `present` of them have elements. */
 static tn_number reduce_lanes(tn__reduction *f, unsigned kind, tn_dtype dtype,
                               int64_t present)
 {
@@ -54,7 +54,8 @@ static tn_number result_ordered(tn__reduction *f, unsigned kind, tn_dtype dtype)
     if (any)
         sum = reduce_lanes(f, kind, dtype,
                            in_chunk < TN_LANES ? in_chunk : TN_LANES);
-    /* tree[level] has the earlier elements, so it is the left operand. */
+    /* tree[level] is the result of earlier chunks, so it is the left
+     * operand. */
     for (int level = 0; f->chunks >> level; level++)
         if (f->chunks >> level & 1) {
             sum = any ? combine(kind, dtype, f->tree[level], sum)

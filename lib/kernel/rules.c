@@ -26,8 +26,8 @@ static const rule rules[] = {
     {TN_K_SUB, 0, {"g", "-g"}},
     {TN_K_MUL, 0, {"g * b", "g * a"}},
     {TN_K_DIV, 0, {"g / b", "-(g / b * y)"}},
-    /* The quotient is (a - y) / b rounded, which is exact because a - y is a
-     * multiple of b. The rounded a / b could be the next integer. */
+    /* The quotient is (a - y) / b, which is an integer up to rounding errors. a
+     * / b itself might be rounded to the next integer. */
     {TN_K_REM, 0, {"g", "-(g * rint((a - y) / b))"}},
     {TN_K_FMA, 0, {"g * b", "g * a", "g"}},
     {TN_K_NEG, 0, {"-g"}},

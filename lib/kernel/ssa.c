@@ -229,8 +229,7 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
     if (ssa->failed)
         return;
     uint32_t loop = ssa->loop[--ssa->loop_depth];
-    /* The values of an iteration do not exist after the loop, except the
-     * variables. */
+    /* After the loop, only its variables have values. */
     unlink_from(ssa, loop);
     tn_kernel_ins ins = {
         .op = TN_K_ENDLOOP, .a = TN_NONE, .b = TN_NONE, .c = TN_NONE};
@@ -247,8 +246,8 @@ void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next)
         }
         level = ssa->ins[i].level > level ? ssa->ins[i].level : level;
     }
-    /* Either the whole loop is computed for each element, or for each row, or
-     * once. So all its instructions get the highest level of them. */
+    /* A loop is computed as a whole: for each element, for each row, or once.
+     * So all its instructions get the highest of their levels. */
     for (uint32_t i = loop; i <= end; i++)
         ssa->ins[i].level = level;
 }

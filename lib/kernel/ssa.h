@@ -112,8 +112,8 @@ void tn__ssa_copy(tn__ssa *ssa, const tn__kernel *from, uint32_t i,
  * true. */
 bool tn__ssa_simplify(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same);
 
-/* Returns the register type in which values of dtype are computed;
- * TN_DTYPE_NONE if there is none. */
+/* Returns the register type of a dtype, which is the type in which its values
+ * are computed, such as F32 for F16. Returns TN_DTYPE_NONE if there is none. */
 tn_dtype tn__register_type(tn_dtype dtype);
 
 /* ---- from SSA to kernels and functions --------------------------------- */
@@ -159,9 +159,9 @@ static inline tn__kernel_box *tn__kernel_box_of(const tn__kernel *kernel)
 
 /* ---- type.c ------------------------------------------------------------ */
 
-/* Types a definition for these dtypes, which are those of tn__def_kernel, and
- * returns the kernel. Each call makes a new kernel; tn__def_kernel keeps it for
- * later calls. */
+/* Types a definition for these dtypes (as for tn__def_kernel) and returns the
+ * kernel. Each call makes a new kernel; tn__def_kernel keeps it for later
+ * calls. */
 const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *dtype);
 
 /* Types the body of a `fn` (a mathematical function) for a register type.

@@ -179,8 +179,9 @@ static bool type_bound(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* Types a loop whose variables have the types `carried`. If the new values have
- * the same types, sets *out_stable; else updates `carried`. */
+/* Types a loop once, assuming that its variables have the types `carried`. If
+ * their new values have the same types, sets *out_stable; else updates
+ * `carried`. */
 static bool type_rounds(tn__typer *typer, const tn__node *node, uint32_t bound,
                         const tn__value *first, tn__common_type *carried,
                         tn__value *out, bool *out_stable)

@@ -170,7 +170,8 @@ bool tn__type_unary(tn__typer *typer, const tn__node *node, int sign,
 
 /* ---- built-in functions ------------------------------------------------ */
 
-/* Types where(arg[0], arg[1], arg[2]). `hint` is 0 or TN_SELECT_WEIGHTED. */
+/* Types where(arg[0], arg[1], arg[2]). `hint` becomes the field `sub` of the
+ * SELECT: 0 or TN_SELECT_WEIGHTED. */
 static bool type_select(tn__typer *typer, uint8_t hint, const tn__value *arg,
                         tn__value *out)
 {
@@ -178,8 +179,9 @@ static bool type_select(tn__typer *typer, uint8_t hint, const tn__value *arg,
     tn__common_type m = tn__type_common(typer, &arg[1], 2);
     if (m.weak && tn__is_float(m.dtype) &&
         !tn__ssa_is_const(typer->ssa, condition))
-        m.dtype = m.type = typer->real; /* not a constant, so it is not F64 as
-                                         * float constants are */
+        m.dtype = m.type = typer->real; /* the result is not a constant, so it
+                                         * has the kernel's float type, not
+                                         * F64 */
     uint32_t b = tn__type_to_common(typer, &arg[1], &m);
     uint32_t c = tn__type_to_common(typer, &arg[2], &m);
     const tn_kernel_ins select = {.op = TN_K_SELECT,

@@ -3,7 +3,8 @@
 #ifndef TN_LIB_SOURCE_DEVICE_TEXT_H
 #define TN_LIB_SOURCE_DEVICE_TEXT_H
 
-/* The files as {name, text, name, text, ..., NULL, NULL}. */
+/* Pairs of a file's name and its contents: {name, text, name, text, ..., NULL,
+ * NULL}. */
 extern const char *const tn__source_texts[];
 
 #endif

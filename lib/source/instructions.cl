@@ -201,7 +201,7 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
     {                                                                         \
         return tk_of_bits_##T(x);                                             \
     }                                                                         \
-    /* The bounds are exact in f32 and f64. NaN fails both tests. */          \
+    /* The bounds are exact in f32 and f64. NaN fails both comparisons. */    \
     TK_FN tk_i32 tk_i32_of_##T(tk_##T x)                                      \
     {                                                                         \
         if (!(x >= -2147483648.0f))                                           \

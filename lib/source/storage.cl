@@ -17,8 +17,8 @@ TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
         (magnitude & 0x7fffffu) | (field == 0 ? 0u : 0x800000u);
 
     /* Numbers below the smallest normal number all have the same spacing, so
-     * they are shifted further. With a shift of 25, everything is rounded to
-     * 0. */
+     * they are shifted further to the right. With a shift of 25, everything is
+     * rounded to 0. */
     tk_i32 above = exponent - least;
     tk_i32 shift = 23 - mantissa + (above < 0 ? -above : 0);
     shift = shift > 25 ? 25 : shift;

@@ -17,9 +17,9 @@ typedef struct tn__math_item {
     int line, column;
     tn_dtype type; /* for a `fn`: the type in its name, as in "exp.f32";
                     * TN_DTYPE_NONE if it is typed for both float types */
-    int arg_count; /* Number of arguments, which are the values 0 to arg_count -
-                    * 1 of the body. In a `d`, value arg_count is the function's
-                    * result. */
+    int arg_count; /* Number of arguments. In the body, the values with numbers
+                    * 0 to arg_count - 1 are the arguments. In a `d`, value
+                    * arg_count is the function's result. */
     /* type of each argument; TN_DTYPE_NONE for the common type of all these
      * arguments */
     tn_dtype arg_type[TN__MATH_MAX_ARGS];

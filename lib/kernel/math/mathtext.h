@@ -3,7 +3,8 @@
 #ifndef TN_LIB_KERNEL_MATHTEXT_H
 #define TN_LIB_KERNEL_MATHTEXT_H
 
-/* The files as {name, text, name, text, ..., NULL, NULL}. */
+/* Pairs of a file's name and its contents: {name, text, name, text, ..., NULL,
+ * NULL}. */
 extern const char *const tn__math_text[];
 
 #endif

@@ -128,8 +128,7 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const tn_launch_operand *operand = &launch->operand[k];
         if (program->operand[k].access == TN_OPERAND_OFFSET)
-            continue; /* offsets of this operand are always computed in 64
-                       * bits */
+            continue; /* offsets of this operand always have 64 bits */
         int64_t reach = llabs(operand->offset);
         reach += tn__strides_reach(launch->extent, operand->stride, ndim);
         reach += tn__strides_reach(operand->index_extent, operand->index_stride,
@@ -148,8 +147,8 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
  * 64 shares and 3.4 ms in 1024; an empty launch took 29 us. */
 #define SHARES_PER_UNIT 16
 #define SHARE_ELEMENTS 2048
-#define BALANCED 16 /* factor for the number of work-groups, if the device
-                     * balances their load */
+#define BALANCED 16 /* factor by which the number of work-groups is raised (see
+                     * below) */
 
 static void size_launch(tn_plan *plan, const tn_target *target,
                         const tn__launch_class *class,
@@ -171,8 +170,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                            : class->group * class->vector;
         int64_t things = class->tile ? tn__tiles_count(class, space)
                                      : tn__divide_up(count, each);
-        /* If work-groups are small or differ in speed, more of them are made,
-         * so that the device can balance the load. */
+        /* A device balances the load better if there are more, smaller
+         * work-groups. That matters if their speed differs. */
         int64_t most = tn__target_max_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;

@@ -69,8 +69,8 @@ void tn__tiles_choose(tn__launch_class *class, const tn_program *program,
     if (!transposed || class->group < side ||
         side * (side + 4) * bytes > target->local_bytes)
         return;
-    /* The order of dimensions becomes: all others, then `other`, then
-     * `inner`. */
+    /* Reorders the dimensions: all others first, then `other`, and `inner`
+     * last. */
     tn__launch_space_move(s, program->operand_count, inner, ndim - 1);
     tn__launch_space_move(s, program->operand_count,
                           other > inner ? other - 1 : other, ndim - 2);

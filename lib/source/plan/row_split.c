@@ -33,7 +33,8 @@
 /* A row is split only if it has at least this many shares. With fewer, whole
  * rows keep most of the device busy. */
 #define LEAST_SHARES 4
-/* Largest number of steps that tn__launch_class_pack can store. */
+/* Largest number of steps (launches of a plan) that tn__launch_class_pack can
+ * store. */
 #define MOST_STEPS 31
 
 static bool part_has(const tn_program *program, uint32_t first, uint32_t count,

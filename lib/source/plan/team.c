@@ -57,9 +57,9 @@ static bool find_columns(const tn_program *program,
            outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
 }
 
-/* Returns the number of chunks of such a row that a team reduces at once. A
- * work-group has at least COLUMNS rows, if there are so many, and more if the
- * rows have few chunks. */
+/* Returns the number of chunks that a team reduces at once if memory is
+ * contiguous from row to row. A work-group has at least COLUMNS rows, if there
+ * are so many, and more if the rows have few chunks. */
 static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
 {
     uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;

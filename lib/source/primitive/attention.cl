@@ -90,8 +90,8 @@ TK_FN tk_f32 tk_infinity(void)
                     a[(y + TK_SIDE * i) * TK_PITCH(padded) + e],              \
                     b[(x + TK_SIDE * j) * TK_PITCH(padded) + e], sum[i][j]);
 
-/* For all i and j, adds to sum[i][j] the products of weights a and rows of b.
- * The steps step_i and step_k make a transposed or not. */
+/* For all i and j, adds to sum[i][j] the product of row i of the weights a and
+ * column j of b. With step_i and step_k, a can be read transposed. */
 #define TK_PRODUCTS(sum, many_i, many_j, a, step_i, step_k, many_k, b, padded) \
     for (tk_i32 k = 0; k < (many_k); k++)                                     \
         for (tk_i32 i = 0; i < (many_i); i++)                                 \
@@ -133,8 +133,8 @@ TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
                  (j) * TK_STRIDE(TK_MASK, 3),                                 \
              (i), (j), TK_QUERY_COUNT, TK_KEY_COUNT)
 
-/* x after dropout, for key j of query i of a head. `lines` is the number of
- * query rows before this head, in all batches. */
+/* The weight x after dropout, for key j of query i of a head. `lines` is the
+ * number of query rows before this head, in all batches. */
 #ifdef TK_DROPS
 #define TK_DROP(x, lines, i, j)                                               \
     ((tk_f32)((tk_u32)tk_philox_i32(                                          \

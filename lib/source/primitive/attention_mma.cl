@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
     tn_attention(const TK_STORED *q, const TK_STORED *k, const TK_STORED *v,
                  const TK_MASKED *mask, TK_STORED *out, tk_f32 *lse, TK_WORDS)
 {
-    /* `keys` has the queries at first */
+    /* `keys` first has the queries, then tiles of keys */
     __shared__ __align__(16) uint4 keys[TK_KEYS * TK_UNITS(TK_SIZE)];
     __shared__ __align__(16) uint4 values[TK_KEYS * TK_UNITS(TK_VALUES)];
     const int lane = TK_LOCAL % 32, warp = TK_LOCAL / 32;
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
         const tk_idx at_mask = TK_BASE(TK_MASK, batch, head);
         const tk_idx at_out = TK_BASE(TK_OUT, batch, head);
         const tk_i64 lines = (tk_i64)line * TK_WORD(3);
-        /* this lane has rows `row` and row + 8 */
+        /* of the result, this lane has rows `row` and row + 8 */
         const tk_idx row = first + 16 * warp + lane / 4;
         tk_idx end = TK_KEY_COUNT;
 #ifdef TK_CAUSAL

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
         if (end > first + TK_MINE)
             end = first + TK_MINE;
 #endif
-        /* [0] is for row `row`, [1] for row + 8 */
+        /* element [0] is for row `row`, element [1] for row + 8 */
         float logsumexp[2], mean[2] = {0.0f, 0.0f};
 #endif
         const tk_idx row = first + 16 * warp + lane / 4;
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
             const tk_idx at_k = TK_BASE(TK_K, batch, head / TK_GROUP_HEADS);
             const tk_idx at_v = TK_BASE(TK_V, batch, head / TK_GROUP_HEADS);
             const tk_idx at_out = TK_BASE(TK_OUT, batch, head);
-            /* for each row of the warp, in which all lanes take part */
+            /* one row after the other; all lanes of the warp work on each */
             for (int r = 0; r < 16; r++) {
                 const tk_idx i = first + 16 * warp + r;
                 float part = 0.0f;
@@ -173,8 +173,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_BARRIER();
             }
         }
-        tk_copies_wait(); /* there may have been no tile that waited for the
-                           * copies */
+        tk_copies_wait(); /* needed if there was no other tile, and so no wait
+                           * for the copies yet */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const tk_idx i = row + 8 * h;

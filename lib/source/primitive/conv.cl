@@ -34,9 +34,9 @@
     ((h) >= 0 && (h) < (tk_idx)TK_OWN(28) && (w) >= 0 &&                      \
      (w) < (tk_idx)TK_OWN(29))
 
-/* An index of several dimensions, such as (n, y, x): number = (slow * extent of
- * middle + middle) * extent of fast + fast. The three coordinates are called
- * its digits. */
+/* An index that stands for several dimensions, such as (n, y, x), and their
+ * three coordinates, called digits: number = (slow * (extent of middle) +
+ * middle) * (extent of fast) + fast. */
 typedef struct tk_digits {
     tk_idx slow, middle, fast;
 } tk_digits;
@@ -49,7 +49,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
     return d;
 }
 
-/* Adds TK_SIDE, whose digits are argument words 38 to 40, to the digits d. */
+/* Adds TK_SIDE to the index whose digits are d. Argument words 38 to 40 are the
+ * digits of TK_SIDE. */
 #define TK_ADVANCE(d)                                                         \
     {                                                                         \
         d.fast += (tk_idx)TK_OWN(40);                                         \
@@ -65,7 +66,7 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         }                                                                     \
     }
 
-/* tile.cl or conv_fold.cl follows, which use the macros below. */
+/* The file that follows, tile.cl or conv_fold.cl, uses the macros below. */
 #define TK_NAME tn_conv
 #if defined TK_BIAS
 #define TK_EXTRA_BUFFERS TK_G const TK_STORED *bias,
@@ -80,8 +81,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
 #define TK_SHARES 1
 #endif
 
-/* Before a tile: the offsets and coordinates in b of the columns that this
- * work-item computes. */
+/* At the beginning of a tile: computes the offset and the coordinates in b for
+ * each column that this work-item has. */
 #define TK_TILE_BEGIN                                                         \
     const tk_idx phase_h = matrix / (tk_idx)TK_OWN(31) % (tk_idx)TK_OWN(30);  \
     const tk_idx phase_w = matrix % (tk_idx)TK_OWN(31);                       \
@@ -95,8 +96,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         w_j[e] = d.fast * (tk_idx)TK_OWN(25);                                 \
     }
 
-/* For an index f: what it adds to the offset in a and to the offset and
- * coordinates in b. */
+/* For an index f: computes what it adds to the offset in a, and to the offset
+ * and coordinates in b. */
 #define TK_F_BEGIN(f)                                                         \
     const tk_idx f_slow = (f) / TK_F_FAST, f_fast = (f) % TK_F_FAST;          \
     const tk_idx f_a = at_a + f_slow * (tk_idx)TK_OWN(13) +                   \
@@ -199,8 +200,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_PHASES
 
-/* If no window of this phase contains position f, nothing is added. Neither is
- * it if the window's element is outside of b. */
+/* If no window of this phase has an element for index f, or its element is
+ * outside of b, nothing is added. */
 #define TK_STEPS_BEGIN                                                        \
     const tk_idx start_h = f_h / (tk_idx)TK_OWN(30);                          \
     const tk_idx start_w = f_w / (tk_idx)TK_OWN(31);                          \

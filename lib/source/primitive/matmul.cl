@@ -168,7 +168,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 
 #else
 
-/* tile.cl follows, which uses the macros below. */
+/* The file that follows, tile.cl, uses the macros below. */
 #define TK_NAME tn_matmul
 #define TK_EXTRA_BUFFERS
 #define TK_SHARES 1

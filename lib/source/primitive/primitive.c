@@ -120,7 +120,8 @@ tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit)
     plan->group_count = (uint64_t)groups;
     plan->group_size = p->v.group;
     plan->variant = pack(&p->v);
-    plan->key[0] = 0x7072696d; /* "prim"; differs from the keys of programs */
+    plan->key[0] = 0x7072696d; /* ASCII "prim", so that the key differs from
+                                * those of programs */
     plan->key[1] = 0;
     tn__hash_word(plan->key, plan->variant);
     tn__hash_word(plan->key, p->target->flags);

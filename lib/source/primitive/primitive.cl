@@ -1,9 +1,10 @@
-/* primitive.cl: what the texts of the primitives share. The outer space is the
- * iteration space of all dimensions except the one along which the primitive
- * works. These macros are defined before it:
+/* primitive.cl: what the .cl files of the primitives (matrix products, scans,
+ * sorts, scatters, convolutions) share. The outer space is the iteration space
+ * of all dimensions except the one along which the primitive works. These
+ * macros are defined before it:
  *   TK_NDIM          number of dimensions of the outer space, after merging
- *   TK_STORED        dtype of the elements; TK_VALUE the type in which they are
- *                    computed
+ *   TK_STORED        dtype of the elements
+ *   TK_VALUE         type in which they are computed
  *   TK_FROM, TK_TO   conversions from TK_STORED to TK_VALUE, and back
  *   TK_CHUNKED       one work-item does the work of a work-group
  *

@@ -16,7 +16,7 @@ typedef struct tn__variant {
     /* kind: the kind of scatter, scan, sort or convolution; 0 for others. */
     unsigned primitive, dtype, ndim, kind;
     bool is_wide, in_buffer;
-    unsigned flags; /* flags that differ from primitive to primitive, at most
+    unsigned flags; /* flags whose meaning depends on the primitive, at most
                      * 15 */
     uint32_t group;
 } tn__variant;
@@ -49,8 +49,9 @@ void tn__primitive_init(tn__primitive *p, const tn_target *target,
 /* Adds the extents of all dimensions except the inner dimension `without`. */
 void tn__primitive_extents(tn__primitive *p, const int64_t *extent,
                            uint32_t ndim, uint32_t without);
-/* Adds an operand over these extents. `without` is the inner dimension, along
- * which `length` elements of the operand are accessed. */
+/* Adds an operand whose dimensions are those of tn__primitive_extents.
+ * `without` is the inner dimension, along which `length` elements of the
+ * operand are accessed. */
 void tn__primitive_operand(tn__primitive *p, const tn_strided *s,
                            uint32_t without, int64_t length);
 void tn__primitive_buffer(tn__primitive *p, tn_buffer *buffer);
@@ -63,7 +64,8 @@ void tn__primitive_space(tn__primitive *p, int64_t longest);
 /* Completes the plan. `groups` is the number of work-groups that have work, and
  * per_unit the largest number of work-groups for each compute unit. */
 tn_status tn__primitive_end(tn__primitive *p, int64_t groups, int64_t per_unit);
-/* Completes a plan in which each line belongs to one work-item. */
+/* Completes a plan in which each line (the elements along the inner dimension)
+ * belongs to one work-item. */
 tn_status tn__primitive_end_lines(tn__primitive *p);
 bool tn__primitive_is_chunked(const tn__primitive *p);
 
@@ -79,9 +81,9 @@ static inline tn_dtype tn__primitive_type(unsigned dtype)
 
 enum { TN__LARGE = 4 }; /* flag of matmul and conv: tn__tile_sums returned 4 */
 
-/* Returns 4 if there are enough large tiles to use the whole device, else 1. A
- * work-item computes as many sums along each side of its tile, so 4 x 4 or 1.
- * With 4, each multiplication reads local memory half as often. */
+/* Returns how many sums a work-item computes along each side of its tile: 4, so
+ * 4 x 4 sums, if there are enough tiles of that size to use the whole device,
+ * else 1. With 4, each multiplication reads local memory half as often. */
 int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n);
 
@@ -93,9 +95,8 @@ int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
  * 64 bits with the sign bit inverted. A position has 32 or 64 bits. The lines
  * are sorted in batches. */
 typedef struct tn__sorted {
-    bool is_ready;             /* true if the indices have been sorted before
-                                * this launch; else this launch is a step of the
-                                * sort */
+    bool is_ready;             /* true if this launch finds the indices sorted;
+                                * false if it is one of those that sort them */
     bool is_wide;              /* true if positions have 64 bits */
     int64_t first_line, lines; /* first line, and number of lines, of the batch
                                 * of this launch */

@@ -6,34 +6,32 @@
 
 #include <source/primitive/primitive.h>
 
-enum { BIAS = 1, LANE_TILES = 2 }; /* flags of the variant; the flag TN__LARGE
-                                    * is also used */
+enum { BIAS = 1, LANE_TILES = 2 }; /* flags of the variant, besides TN__LARGE */
 /* A further kind, after those of TN_CONV_...: the launch that adds the partial
  * sums (lanes) of a gradient. */
 enum { ADD_LANES = TN_CONV_WEIGHT + 1 };
 
 /* The argument words of conv.cl, in their order there. An array of two has an
  * entry for h and one for w. The indices f, k and j each stand for several
- * dimensions, such as j = (n, y, x); their coordinates are called digits.
- * "Fast" digits are those of the inner dimensions. */
+ * dimensions, such as j = (n, y, x). */
 typedef struct arguments {
     int64_t m, n, k, f;
-    /* number of values of the fast digits of f, k and j */
+    /* extents of the inner dimensions that f, k and j stand for */
     int64_t f_fast, k_fast[2], j_fast[2];
-    int64_t a_row, a_k[3], a_f[2]; /* strides of a: from row to row, and for the
-                                    * digits of k and of f */
+    int64_t a_row, a_k[3], a_f[2]; /* strides of a: from row to row, along the
+                                    * dimensions of k, along those of f */
     int64_t b_k, b_f, b_j, b_side[2];
     struct {
-        int64_t k, f, p; /* what k, f and the position in c each add to a
+        int64_t k, f, p; /* factors of k, f and the position in c in the
                           * coordinate in b */
     } side[2];
-    int64_t start[2], size[2]; /* what the coordinates in b start with, and the
+    int64_t start[2], size[2]; /* start: added to each coordinate in b. size:
                                 * extents of b */
-    int64_t step[2];           /* coordinates in b are divided by it, for a
-                                * strided INPUT */
+    int64_t step[2];           /* coordinates in b are divided by it, for the
+                                * gradient of a strided input */
     int64_t limit[2];          /* extents of c in h and w */
     int64_t c_row, c_j[3];
-    int64_t next[3];           /* the digits of TN__SIDE as a value of k */
+    int64_t next[3];           /* coordinates of k = TN__SIDE */
     int64_t bias, bias_row;
 } arguments;
 
@@ -162,7 +160,7 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
     for (int o = 0; o < 3; o++) {
         const side *s = of[v->kind][o];
         tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
-        if (o == 2) /* for c, also the strides from phase to phase */
+        if (o == 2) /* for c, also the strides along the phases */
             for (int a = 0; a < 2; a++)
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(p, &view, TN_NONE, 0);

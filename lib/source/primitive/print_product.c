@@ -6,8 +6,7 @@
 #include <base/fpu.h>
 #include <source/primitive/primitive.h>
 
-enum { B_UNIT = 1, PACKED = 2 }; /* flags of the variant; the flag TN__LARGE is
-                                  * also used */
+enum { B_UNIT = 1, PACKED = 2 }; /* flags of the variant, besides TN__LARGE */
 
 /* Returns the bits of alpha or beta, converted to the register type, as an
  * argument word. */
@@ -36,8 +35,9 @@ static int64_t scalar_word(tn_dtype dtype, double x)
 
 /* Sizes in matmul.cl. With TN_TARGET_CHUNKED, a tile has ROWS rows. If b is
  * packed (copied to a contiguous buffer), a work-item packs DEPTH rows of b at
- * a time and computes blocks of HEIGHT x WIDTH elements of c. In float32, DEPTH
- * x WIDTH elements of b are 128 KiB, which fit in the L2 cache. */
+ * a time and computes blocks of HEIGHT x WIDTH elements of c. In float32 the
+ * packed part of b has 128 KiB and the sums of a block have 64 KiB, so they fit
+ * into the L2 cache. */
 #define ROWS 4
 #define COLUMNS 16 /* number of columns of a tile if b is not packed */
 #define DEPTH 256

@@ -16,7 +16,8 @@
  * The bits above it are the number of the launch of scan_team.cl (TK_STEP), or
  * STEP_LINE for scan_line.cl; 0 for the other kernels. */
 enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
-#define TEAM 64 /* number of work-items that share a chunk */
+#define TEAM 64 /* number of work-items of a team, which share a chunk of a
+                 * line */
 #define SHORT 32 /* in a line of at most this length, most work-items of a team
                   * would be idle */
 #define MOST_CHUNKS 8 /* largest number of chunks of a line in scan_line.cl */

@@ -41,8 +41,8 @@ enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 #define SHARED_BYTES 16384 /* bytes of dst in local memory; twice as many with
                             * LARGE */
 #define SHARED_SPARSE 4 /* largest number of elements of dst for each index */
-#define SHARED_ALONE 16384 /* a line with at most this many indices may be the
-                            * only one on the device */
+#define SHARED_ALONE 16384 /* if a line has at most this many indices, there may
+                            * be as few as one line */
 
 /* Returns the strides that give the row-major index of an element in the
  * scatter, for fault reports. */
@@ -125,8 +125,9 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
  * then the dimension of the scatter. */
 typedef struct reordered {
     uint32_t ndim;
-    /* keys, width: number of points of the first and of the second group of
-     * dimensions */
+    /* keys: number of points of the dimensions along which indices differ.
+     * width: number of points of those along which lines have the same
+     * indices */
     int64_t extent[TN_MAX_NDIM], keys, width;
     tn_strided dst, index, src, position;
     bool rises; /* true if the row-major index rises with the number of the

@@ -15,7 +15,7 @@
  * positions of a batch. */
 #include <source/primitive/primitive.h>
 
-/* which kernel the variant is for */
+/* kernels; each kind of variant is for one of them */
 enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE };
 enum { SMALL = 1 }; /* flag of GROUP: the work-group has only SMALL_GROUP
                      * work-items */
@@ -35,8 +35,9 @@ enum { DIGIT, WITH_PREFIX, COMPARED }; /* values of TK_MODE in sort.cl */
 #define ELEMENTS ((int64_t)1 << 23) /* largest number of elements of a batch */
 #define GROUPS_PER_UNIT 16 /* work-groups for each compute unit, of which three
                             * run at once (limited by registers) */
-#define FEW_BLOCKS 16      /* up to this many blocks, one work-item adds the
-                            * counts; beyond, a work-group does */
+#define FEW_BLOCKS 16      /* largest number of blocks whose counts one
+                            * work-item adds; if there are more, a work-group
+                            * adds them */
 
 static unsigned bits_of(unsigned dtype)
 {

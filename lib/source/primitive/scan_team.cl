@@ -31,7 +31,7 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out,
                   TK_G tk_i64 *scratch, TK_WORDS)
 {
     TK_SHARED(TK_VALUE, element, TK_AT(1024));
-    /* [0] is the last element of the chunk before */
+    /* element [0] is the last element of the chunk before */
     TK_SHARED(TK_VALUE, final, TK_TEAM + 1);
 #ifdef TK_INDEX
     TK_SHARED(tk_idx, element_at, TK_AT(1024));

@@ -25,7 +25,7 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
     /* Row-major indices of elements whose index is out of range, followed by
      * these indices. */
     TK_SHARED(tk_i64, wrong, 2 * TK_SIZE);
-    tk_i32 to[TK_EACH]; /* destinations; -1 if done */
+    tk_i32 to[TK_EACH]; /* destination of each element; -1 if it is done */
     TK_STORED x[TK_EACH];
     tk_bool is_first[TK_EACH];
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);

@@ -13,8 +13,8 @@
 #define TK_SRC_STRIDE ((tk_idx)TK_OWN(1))
 #define TK_DST_STRIDE ((tk_idx)TK_OWN(2))
 #define TK_EXTENT TK_OWN(3)
-#define TK_DIGITS ((tk_u64)TK_OWN(4)) /* mask of the digits that were sorted
-                                       * by */
+#define TK_DIGITS ((tk_u64)TK_OWN(4)) /* mask of the bits of an index that were
+                                       * sorted by */
 #define TK_FIRST_LINE ((tk_idx)TK_OWN(5))
 #define TK_LINES ((tk_idx)TK_OWN(6))
 #define TK_WIDTH ((tk_idx)TK_OWN(7))
@@ -34,8 +34,9 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
     const tk_idx tiles = (TK_WIDTH + TK_EACH * TK_TEAM - 1) /
                          (TK_EACH * TK_TEAM);
     const tk_idx tasks = TK_LINES * TK_COUNT * tiles;
-    tk_i64 wrong = -1, wrong_index = 0; /* lowest row-major index of an index
-                                         * out of range */
+    tk_i64 wrong = -1, wrong_index = 0; /* lowest row-major index of an element
+                                         * whose index is out of range; -1 if
+                                         * none */
     for (tk_idx task = TK_GROUP * teams + own; task < tasks;
          task += TK_GROUPS * teams) {
         const tk_idx tile = task % tiles, line = task / tiles / TK_COUNT;

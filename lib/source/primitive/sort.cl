@@ -21,8 +21,10 @@
 #define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* first line of the batch */
 #define TK_LINES ((tk_idx)TK_OWN(7))      /* lines of the batch */
 #define TK_COUNT ((tk_idx)TK_OWN(8))      /* elements of a line */
-#define TK_FIRST_RANK ((tk_idx)TK_OWN(9))      /* first rank that is wanted */
-#define TK_END_RANK ((tk_idx)TK_OWN(10)) /* end of the ranks that are wanted */
+/* first rank of the sorted line that is wanted */
+#define TK_FIRST_RANK ((tk_idx)TK_OWN(9))
+/* end of the ranks of the sorted line that are wanted */
+#define TK_END_RANK ((tk_idx)TK_OWN(10))
 #define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* blocks of a line */
 #define TK_BLOCK ((tk_idx)TK_OWN(12))     /* elements of a block */
 #define TK_FROM_KEYS TK_OWN(13)
@@ -32,9 +34,10 @@
 #define TK_TABLE ((TK_G tk_idx *)(scratch + TK_OWN(17)))
 #define TK_TOTALS ((TK_G tk_idx *)(scratch + TK_OWN(18)))
 #define TK_SHIFT ((tk_i32)TK_OWN(19))
-#define TK_MODE ((tk_i32)TK_OWN(20))  /* which digit (TK_DIGIT) */
-#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* digits already known of the last kept
-                                       * key */
+#define TK_MODE ((tk_i32)TK_OWN(20)) /* which digit of the key is meant, see
+                                      * TK_DIGIT */
+#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* number of digits known so far of the
+                                       * last kept key */
 
 #define TK_SORT_ARGUMENTS                                                     \
     TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_G tk_i64 *index,        \

@@ -13,7 +13,7 @@ TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
     TK_SHARED(tk_idx, rank_of, 256);
     TK_SHARED(tk_idx, found, 2);
     const tk_i32 room = TK_EACH * TK_SIZE;
-    /* its memory is not in use between steps of the sort */
+    /* `counter` is not in use between steps of the sort */
     TK_S tk_u8 *const digit = (TK_S tk_u8 *)counter;
     for (tk_idx task = TK_GROUP; task < TK_LINES * TK_BLOCKS;
          task += TK_GROUPS) {

@@ -95,9 +95,9 @@ static void find_live(const part *list, uint32_t result, const bool *of,
     }
 }
 
-/* For rows that several work-groups share: removes the marks of the
- * instructions that do not belong to this launch. Returns false if memory runs
- * out. */
+/* Called if several work-groups share a row, so that the program has several
+ * launches: removes the marks of the instructions that do not belong to this
+ * launch. Returns false if memory runs out. */
 static bool mark_split_step(tn__printer *p, bool *listed, bool *marks)
 {
     const tn_program *program = p->program;

@@ -70,8 +70,8 @@ void tn__liveness_function(const tn_kernel_fn *fn, bool *marks);
  * elem part may list instructions on which none of its stores and reductions
  * depends. Returns false if memory runs out. */
 bool tn__liveness_program(tn__printer *p, bool *marks);
-/* Marks the live instructions of the elem part of stage s, if the value of
- * instruction `available` need not be computed. */
+/* Finds the live instructions of the elem part of stage s again, given that the
+ * value of instruction `available` need not be computed. */
 void tn__liveness_stage(tn__printer *p, uint32_t s, uint32_t available,
                         bool *marks);
 

@@ -59,7 +59,7 @@ static void print_stages(tn__printer *p)
         if (stage->row_count == 0)
             continue;
         bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
-        /* a store prints a barrier itself */
+        /* a store prints its own barrier */
         print_barrier(p, stored && !begins);
         stored = part_stores(p, stage->row_first, stage->row_count);
         print_row_part(p, stage);

@@ -39,7 +39,7 @@
 #ifdef TK_WIDE
 #define TK_LEVELS 54
 #else
-#define TK_LEVELS 21 /* without TK_WIDE, rows have fewer than 2^30 elements */
+#define TK_LEVELS 21 /* enough for rows of fewer than 2^30 elements */
 #endif
 
 /* Combines the `count` partial results (lanes) of a chunk that one work-item
@@ -77,8 +77,8 @@
         tree[level] = value;                                                  \
     }
 
-/* Combines what is left in the tree. tree[level] has the earlier elements, so
- * it is the left operand. */
+/* At the end, combines the partial results in the tree. tree[level] has the
+ * earlier elements, so it is the left operand. */
 #define TK_TREE_TOP(op, tree, count, value)                                   \
     {                                                                         \
         tk_bool any = 0;                                                      \

@@ -39,7 +39,7 @@ void tn__reduce_sums(tn__printer *p, const tn__stage_use *use);
  * scalar or an array of lanes. */
 void tn__reduce_accumulators(tn__printer *p, const tn__stage_use *use);
 /* Prints the code that combines the accumulators of each reduction to one value
- * and adds it to the tree. */
+ * and adds it to the tree of chunks. */
 void tn__reduce_combine(tn__printer *p, const tn__stage_use *use);
 /* Prints the code that sets the results of a stage's reductions. If several
  * work-groups share a row, these are partial results. */

@@ -31,7 +31,7 @@ static void print_const(char *out, size_t room, const tn_kernel_ins *ins)
     if (ins->dtype == TN_BOOL)
         snprintf(out, room, "%d", x.i != 0);
     else if (ins->dtype == TN_F32 && (isnormal(single) || single == 0))
-        /* hexadecimal notation is exact */
+        /* hexadecimal notation is exact in C */
         tn__plain_print(out, room, "%af", (double)single);
     else if (ins->dtype == TN_F64 && (isnormal(x.f) || x.f == 0))
         tn__plain_print(out, room, "%a", x.f);
