@@ -16,7 +16,7 @@
 struct tn__error_storage {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
-    /* The fields below are what tn_error and tn_error_info return. */
+    /* The fields below are the results of tn_error and tn_error_info. */
     char message[TN__ERROR_BYTES + 512]; /* module path followed by `words` */
     tn_error_details details;
     tn_error_tensor tensor[TN_ERROR_TENSORS];
@@ -89,9 +89,9 @@ static void one_line(char *text)
             *text = ' ';
 }
 
-/* While a text is printed, these bytes stand for the characters that delimit
- * argument names in a format (tn__fail): OPEN for "{", CLOSE for "}", SHOWN for
- * the ":" in between, and FAULT for the "!" after "{". */
+/* While a text is printed, these bytes replace the characters that delimit
+ * argument names in a format (see tn__fail): OPEN replaces "{", CLOSE "}",
+ * SHOWN the ":" in between, and FAULT the "!" after "{". */
 enum { OPEN = 1, CLOSE, SHOWN, FAULT };
 
 /* Returns whether this brace begins the name of an argument, as in "{input}". A

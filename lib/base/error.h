@@ -90,7 +90,8 @@ typedef struct tn__error_mark {
     short at, length; /* position and length of the name in the text, in
                        * bytes */
 } tn__error_mark;
-enum { TN__ERROR_MARKS = 8 }; /* more than any message has */
+enum { TN__ERROR_MARKS = 8 }; /* more than the number of marked names in any
+                               * message */
 
 /* The details of an error besides its text. The function that fails sets `who`
  * and the marked argument names. While the error is returned through operator

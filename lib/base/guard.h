@@ -7,11 +7,12 @@
 
 #include <stdint.h>
 
-/* The extent of such a fault. No tensor dimension has this extent, so the fault
- * cannot be mistaken for a real index out of range. */
+/* The extent in an index fault that reports a bad value. No tensor dimension
+ * has this extent, so the fault cannot be mistaken for a real index out of
+ * range. */
 #define TN__GUARD_EXTENT INT64_MAX
-/* The index of such a fault says what was wrong: a divisor of 0, a value
- * outside [0, 1], or a value below 0. */
+/* The index in an index fault that reports a bad value. It says what was wrong:
+ * a divisor of 0, a value outside [0, 1], or a value below 0. */
 enum { TN__GUARD_ZERO = -1, TN__GUARD_FRACTION = -2, TN__GUARD_NEGATIVE = -3 };
 
 /* Returns what was wrong with the value as text, for a message. */

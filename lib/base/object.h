@@ -19,7 +19,7 @@ typedef struct tn__class {
      * tn__object_free or tn__pool_give_object. It may drop other objects with
      * tn__unref, which does not recurse. */
     void (*destroy)(tn__object *object);
-    /* The members below may be NULL or 0. */
+    /* The fields below may be NULL or 0. */
     /* Returns the name of the object's kind, for a class whose objects are of
      * several kinds. */
     const char *(*name_of)(const tn__object *object);

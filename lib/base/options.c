@@ -392,7 +392,8 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
            refuse_both(type, i - 1, i);
 }
 
-/* Checks that an option is not "none", unless that is its default. */
+/* Checks that an option is not "none" (TN_NONE_INT or a NaN that stands for
+ * it), unless that is its default. */
 static bool check_none(const tn_options_type *type, int i, const void *own)
 {
     const tn_option *o = &type->option[i];

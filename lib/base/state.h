@@ -41,8 +41,8 @@ typedef struct tn__frame {
     uint64_t handle; /* the tn_scope * that the program has, as a number; 0 for
                       * the root scope */
     size_t first;
-    size_t hole_count;   /* number of its objects that were removed; their items
-                          * are NULL */
+    size_t hole_count;   /* number of objects that were removed from this scope;
+                          * their items are NULL */
     const void *opener;  /* code address of the call that opened the scope, for
                           * messages */
     const tn_path *path; /* module that was running when the scope was opened */
@@ -102,7 +102,7 @@ void tn__memory_block_counts(int64_t *made, int64_t *live);
  * it later. */
 void tn__memory_uncount(void);
 
-/* Free what a thread has when it ends (scope.c, object_pool.c,
+/* Free what a thread has when the thread ends (scope.c, object_pool.c,
  * quarantine.c). */
 void tn__scope_release_all(tn__state *state);
 void tn__pool_release_all(tn__state *state);

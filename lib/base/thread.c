@@ -307,8 +307,8 @@ void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
             body(context, i);
         return;
     }
-    /* The number of threads may have changed before `use` was taken; that ends
-     * the workers. */
+    /* If the number of threads was changed before `use` was taken, the workers
+     * have ended. */
     if (!worker)
         workers_start(count_wanted() - 1);
     job j;

@@ -35,8 +35,8 @@ static int failed; /* errno of the first write that failed; 0 if none failed */
 static tn__limits limits;
 static void (*starter)(void);
 static _Atomic(void (*)(void)) before_stop;
-static uint64_t named; /* bit i is set if the name of lane i was written to the
-                        * file */
+static uint64_t named; /* bit i is set if the name of lane i (the row of a
+                        * device) was written to the file */
 
 static _Atomic uint64_t trace_number; /* number of the trace that is running; 0
                                        * if none is */

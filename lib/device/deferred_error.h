@@ -22,8 +22,8 @@ struct tn__deferred_error {
                            * there is none */
     int ndim;             /* number of dimensions of the iteration space */
     int64_t extent[TN_MAX_NDIM]; /* shape of the iteration space */
-    /* The index tensor of the launch. These fields are set if it is known which
-     * operator's argument the tensor is. */
+    /* The fields below describe the index tensor of the launch. They are set if
+     * it is known which operator's argument that tensor is. */
     const char *op;       /* operator that has the argument, such as "gather";
                            * NULL if it is not known */
     const char *argument;

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static tn_device *devices[TN__MAX_DEVICES]; /* owned, never freed */
+/* list of open devices, owned and never freed */
+static tn_device *devices[TN__MAX_DEVICES];
 static int device_count;
 
 bool tn__device_no_memory;

@@ -13,8 +13,8 @@
 
 typedef struct tn__lane tn__lane;
 
-/* Call this before submitting work. `name` is the work's operator and has
- * static lifetime. *lane is made if it is NULL. */
+/* Records the event before a piece of work. `name` is the work's operator and
+ * has static lifetime. If *lane is NULL, the lane is made. */
 void tn__lane_begin(tn__lane **lane, tn_device *device, const char *name);
 /* Records the event after a piece of work. Returns false if the caller has to
  * wait for the device, because the device has no timed events or no more work

@@ -385,8 +385,9 @@ tn_status tn__device_replay(tn_device *device,
     bool was_pending = tn__error_pending();
     uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);
-    /* With TN_ERR_INDEX, the device has waited for a launch that failed. The
-     * call below finds out which launch it was. */
+    /* With TN_ERR_INDEX, the device has waited for a launch of the replay that
+     * read an index out of range. The call below finds out which launch it
+     * was. */
     status = status == TN_ERR_INDEX
                  ? wait_reporting(device, what)
                  : finish(device, what, status, was_pending, NULL);

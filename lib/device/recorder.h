@@ -26,7 +26,7 @@ typedef struct tn__record {
      * current replay. */
     struct tn__draw {
         uint64_t seed, call, seed_now, call_now;
-    } *draws; /* owned */
+    } *draws; /* owned array */
     size_t draw_count, draw_room;
     /* The segments that the device captured (command.h), and the plugin's
      * functions that captured them. */
