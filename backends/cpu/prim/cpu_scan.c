@@ -27,6 +27,8 @@
         else                                                                  \
             fold = x[i];                                                      \
     break;
+/* Is true if x has an integer type. */
+#define WHOLE(x) ((__typeof__(x))0.5 == 0)
 /* Replaces x[0 .. n) by its prefix minima or maxima, and stores the index of
  * each in place[]. The last of equal values wins. After a NaN only another NaN
  * does. The minimum or maximum changes rarely, so elements are tested in groups
@@ -34,7 +36,6 @@
  * update the result for every element without a branch, because the branch
  * would often be mispredicted. Floats test each element, because their update
  * takes several comparisons. */
-#define WHOLE(x) ((__typeof__(x))0.5 == 0)
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
         if (c->unchanged && k + i > 0)                                        \
@@ -110,11 +111,12 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
     c->fold.boolean = fold;
 }
 
-/* Defines a function for the prefix reductions of TOGETHER contiguous lines,
- * interleaved. Line j begins at in[j * in_step] and out[j * out_step]. With
- * their results they use 8 cache lines at a time. An L1 with 8 ways holds these
- * even if all of them map to the same set. */
+/* The number of lines that run interleaved. With their results they use 8 cache
+ * lines at a time. An L1 with 8 ways holds these even if all of them map to the
+ * same set. */
 #define TOGETHER 4
+/* Defines a function for the prefix reductions of TOGETHER contiguous lines,
+ * interleaved. Line j begins at in[j * in_step] and out[j * out_step]. */
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
                      int64_t in_step, int64_t count)                          \

@@ -17,16 +17,17 @@
 #include "../simd/scalar.h"
 
 #define TASK_POINTS 32768 /* least number of points of a task */
-/* How many points of a line ahead lines that run side by side prefetch. The
- * consecutive points of such a line are far apart in memory. scatter of 1024 x
- * 1024 along its rows takes 1.02 ms, and 1.15 ms without prefetches; 8 points
- * ahead are as fast (Zen 5). */
+/* Lines that run side by side prefetch the point that comes this many points
+ * later in each line, because the points of a line are then far apart in
+ * memory. scatter of 1024 x 1024 along its rows takes 1.02 ms, and 1.15 ms
+ * without prefetches; 8 points ahead are as fast (Zen 5). */
 #define ROWS_AHEAD 4
 #define ROW_BLOCK 256     /* rows of src that are processed at a time */
 /* Elements of a block of rows if two threads share the rows. */
 #define HALF_POINTS 65536
 /* Largest number of lines that run side by side. They fill whole cache lines,
- * and are few enough that thousands of their destinations still fit in L2. */
+ * and are few enough that a destination with thousands of rows of this length
+ * still fits in L2. */
 #define SIDE_BY_SIDE 64
 /* If the rows of a destination are a multiple of this many bytes apart, they
  * use only a few sets of the cache and evict each other. */
@@ -69,7 +70,8 @@ typedef struct work {
     int64_t lines, lines_per_task;
     /* The dimensions except dim, outermost first. */
     uint32_t order[TN_MAX_NDIM];
-    /* The number of lines that may run side by side, or 1 if none do. */
+    /* The number of adjacent lines that may run side by side, or 1 if lines run
+     * one by one. */
     int64_t side;
     /* Combines two rows. NULL for TN_SCATTER_SET, which copies them. */
     tn_cpu_run *row_run;
@@ -165,9 +167,10 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     return n;
 }
 
-/* Processes points [k, k + m) of a line. If they are `plain`, no range checks
- * are needed. The most common reductions are unrolled by four. */
+/* Unrolls the loop over points for the most common reductions. */
 #define FOUR _Pragma("GCC unroll 4")
+/* Processes points [k, k + m) of a line. If they are `plain`, no range checks
+ * are needed. `expression` combines the source x with the destination y. */
 #define EACH_POINT(T, expression, times)                                      \
     for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
         const int64_t *index = l->index + k + j;                              \
@@ -357,8 +360,8 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
     }
 }
 
-/* Processes all rows along dim at row-major position i of the outer
- * dimensions. */
+/* Processes all rows along dim. i is their row-major position in the other
+ * outer dimensions. */
 static void run_rows(void *context, int64_t i)
 {
     work *w = context;

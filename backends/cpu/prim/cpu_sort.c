@@ -46,7 +46,8 @@ typedef struct work {
 
 /* ---- keys ---------------------------------------------------------------- */
 
-/* Returns an unsigned integer that has the order of floats. */
+/* Maps a float to an unsigned integer, so that the integers have the order of
+ * the floats. */
 static uint32_t key_f32(float x)
 {
     uint32_t u = bits_f32(x == 0 ? 0.0f : x);
@@ -208,7 +209,7 @@ enum {
     /* Largest number of elements of a short line, for which read_short
      * selects. */
     SHORT = 8192,
-    /* Largest number of elements requested of a short line. */
+    /* Largest `keep` for which read_short selects. */
     MAX_SHORT_KEEP = TN_CPU_PARTS / 2,
 };
 

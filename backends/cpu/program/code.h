@@ -84,37 +84,37 @@ enum {
 /* Flags of an operation. A value is read "in place" if its slot points to the
  * operand's memory, so that nothing is copied. */
 enum {
-    /* LOAD: an index that is out of range is no error; it reads 0. */
+    /* The load reads 0 for an index that is out of range. This is no error. */
     LOAD_ZERO = 1 << 0,
-    /* LOAD: only reductions read the loaded value. They read it in place,
-     * because they accept columns with any stride. */
+    /* Only reductions read the loaded value. They read it in place, because
+     * they accept columns with any stride. */
     LOAD_FOLDED = 1 << 1,
-    /* LOAD: the load is "lent". The value may be read in place, because all
+    /* The load is "lent": its value may be read in place, because all
      * operations that read it can run row by row. The rows may have any stride,
      * and a stride of 0 if all rows are the same memory. With LOAD_FOLDED,
      * reductions also read the value, and read columns in place. */
     LOAD_LENT = 1 << 2,
-    /* LOAD: a lent load, all of whose readers also accept a scalar. If the
-     * value is the same for the whole block, its slot points to that one
+    /* The load is lent, and all operations that read it also accept a scalar.
+     * If the value is the same for the whole block, its slot points to that one
      * element. */
     LOAD_SINGLE = 1 << 3,
-    /* STORE: the operation of the same part that computes the stored value may
-     * write it directly to the destination. */
+    /* The operation that computes the stored value may write it directly to the
+     * destination of this STORE. It belongs to the same part. */
     STORE_DIRECT = 1 << 4,
-    /* STORE: a STORE_DIRECT whose value comes from a mathematical function. The
-     * function runs in small chunks, which may use non-temporal stores. */
+    /* In addition to STORE_DIRECT: a mathematical function computes the value.
+     * It runs in small chunks, which may use non-temporal stores. */
     STORE_CHUNKED = 1 << 5,
-    /* STORE: a STORE_DIRECT whose value comes from machine code, which may use
+    /* In addition to STORE_DIRECT: machine code computes the value. It may use
      * non-temporal stores if every row begins at a vector boundary. */
     STORE_STREAMED = 1 << 6,
-    /* RUN: only one reduction reads the result. It is the REDUCE that follows
-     * `jump` operations later. With RUN_FACTORS, the RUN is skipped when that
-     * reduction reads rows as products of factors. With RUN_COLUMNS, the RUN is
-     * skipped when that reduction reads columns as the RUN's operands. */
+    /* Only one reduction reads the result of this RUN: the REDUCE that is
+     * `jump` operations later. With RUN_FACTORS, the RUN is skipped if that
+     * reduction reads rows as products of factors. With RUN_COLUMNS, it is
+     * skipped if that reduction reads columns as the RUN's operands. */
     RUN_FACTORS = 1 << 7,
     RUN_COLUMNS = 1 << 8,
-    /* BROADCAST: at least one reader needs the whole block, because it cannot
-     * read one scalar per row. */
+    /* At least one operation that reads the result of this BROADCAST needs the
+     * whole block, because it cannot read one scalar per row. */
     BROADCAST_NEEDED = 1 << 9
 };
 
@@ -137,7 +137,7 @@ typedef struct cpu_op {
     uint8_t row;
     uint8_t lent;    /* bits 0, 1, 2: slot a, b, c comes from a lent load */
     uint8_t allowed; /* bits 0, 1, 2: the routine accepts a scalar as a, b, c */
-    uint8_t column_form; /* REDUCE: CPU_PRODUCT ..., or 0 */
+    uint8_t column_form; /* of a REDUCE: CPU_PRODUCT ..., or 0 */
     /* In hoisted code: the result does not depend on a gather (a load by an
      * index). For a gather itself: its indices do not depend on another
      * gather. */
@@ -168,8 +168,8 @@ typedef struct cpu_part {
 } cpu_part;
 
 typedef struct cpu_reduce {
-    uint8_t kind, type; /* TN_REDUCE_...; register type of the input */
-    uint32_t in, out;   /* slots */
+    uint8_t kind, type; /* TN_REDUCE_..., and register type of the input */
+    uint32_t in, out;   /* slots of the input and of the result */
 } cpu_reduce;
 
 typedef struct cpu_stage {
@@ -193,7 +193,7 @@ typedef struct cpu_native_operand {
 typedef struct cpu_segment {
     cpu_native native;
     cpu_native_operand operand[TN_CPU_NATIVE_OPERANDS];
-    uint32_t result[TN_CPU_NATIVE_RESULTS]; /* slots */
+    uint32_t result[TN_CPU_NATIVE_RESULTS]; /* slots of its results */
     uint32_t reduce[TN_CPU_NATIVE_FOLDS]; /* numbers of its reductions */
     uint32_t work; /* approximate number of instructions for one vector */
 } cpu_segment;

@@ -400,7 +400,7 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
         if (level == CPU_ELEM)
             memset(c->spread, 0xff, code->slot_count * sizeof *c->spread);
     }
-    if (level == CPU_ELEM && !c->keep) /* values per element end with a part */
+    if (level == CPU_ELEM && !c->keep) /* no elem value outlives its part */
         memset(c->main.wide, 0xff,
                c->program->ins_count * sizeof *c->main.wide);
     if (level == CPU_ELEM && c->keep && !c->code->hoisted)

@@ -61,7 +61,8 @@ typedef struct compiler {
      * the slot, or 0 if the current part does not compute it. */
     uint32_t *producer;
     size_t spread_room, filled_room, producer_room, wanted_room;
-    uint8_t level; /* of the current part: CPU_UNIFORM, CPU_ROW or CPU_ELEM */
+    uint8_t level; /* what the current part computes values for: CPU_UNIFORM
+                      for the launch, CPU_ROW for rows, CPU_ELEM for elements */
     loop loop[MAX_LOOPS];
     uint32_t depth; /* number of open loops */
     tn_status status;

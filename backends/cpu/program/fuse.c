@@ -74,8 +74,8 @@ static void join(const tn_cpu_routines *routines, unsigned type,
 }
 
 /* Fuses pairs of operations within a part. maker[slot] is 1 + the number of the
- * operation of this part that computes the slot, or 0. reader: see
- * find_readers. */
+ * operation of this part that computes the slot, or 0.
+ * reader[slot] is the result of find_readers. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
                       const cpu_part *part, const uint32_t *reader,
                       uint32_t *maker)

@@ -157,8 +157,8 @@ static int64_t adjacent_rows(const cpu_plan *plan)
 
 /* Returns whether rows are processed as columns: for most inputs the stride
  * between adjacent rows is smaller than the stride between a row's elements.
- * Inputs with a stride of 0 have little memory, so they decide only if all
- * inputs have one. */
+ * Inputs with a stride of 0 have little memory, so they decide only if no other
+ * input does. */
 static bool wants_columns(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;

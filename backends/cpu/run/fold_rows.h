@@ -34,11 +34,11 @@ size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns);
 void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code,
                         const tn_cpu_routines *routines, int64_t rows,
                         bool columns, int64_t ahead, char *memory);
-/* Begins a new row, or new columns. */
+/* Begins the reduction of a new row, or of new columns. */
 void tn__cpu_fold_begin(cpu_fold *fold);
-/* Adds `count` elements, from index k on, of the row or of each column. k is a
- * multiple of TN_CHUNK, or of TN_LANES for columns. step is the stride between
- * the elements of a column. */
+/* Reduces `count` more elements, from index k on, of the row or of each column.
+ * k is a multiple of TN_CHUNK, or of TN_LANES for columns. step is the stride
+ * between the elements of a column. */
 void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
                         int64_t count, int64_t rows, bool columns);
 /* Adds `count` products of two factors to a sum over one row. */
@@ -51,17 +51,15 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const tn_cpu_factor *factor,
 void tn__cpu_fold_column_products(cpu_fold *fold,
                                   tn_cpu_column_products products,
                                   int64_t count, int64_t rows);
-/* Adds the results value[chunk][row] of the rows' next chunks. Overwrites
- * value. */
-/* Adds value[chunk][row], the results of the rows' next chunks. Overwrites
- * value. */
+/* Adds value[chunk][row], the results of the rows' next chunks, to the tree.
+ * Overwrites value. */
 void tn__cpu_fold_push(cpu_fold *fold, int64_t rows, void *value,
                        int64_t chunks);
 #define TN_CPU_FOLD_BATCH 64 /* largest number of chunks of one call */
-/* Adds part_value[row], the results of the next segment of the rows
- * (split_rows.c). All segments but the last have the same number of chunks, a
- * power of two, so the result is the same as that of one pass. For ARGMAX and
- * ARGMIN, part->tree and part->place hold the values and indices. */
+/* Adds part_value[row], the results of the next segment of long rows, to the
+ * tree (split_rows.c). All segments but the last have the same number of
+ * chunks, a power of two, so the result is the same as that of one pass. For
+ * ARGMAX and ARGMIN, part->tree and part->place hold the values and indices. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
                        int64_t rows);
 /* Writes the results out[row]. */

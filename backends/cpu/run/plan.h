@@ -98,7 +98,9 @@ int64_t tn__cpu_block_size(const cpu_code *code, bool whole);
 
 /* Subrows are the contiguous pieces of which a row consists, such as the planes
  * x[n][c] of channel c in a batch of images (subrows.c). */
-#define TN_CPU_MIN_RUN 512 /* least elements of a run that are worth a block */
+
+/* Runs of fewer elements are not worth a block of their own. */
+#define TN_CPU_MIN_RUN 512
 /* Returns the length of the subrows if machine code can process the rows subrow
  * by subrow, else 0. `run` is the shortest run of any operand. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run);
@@ -116,8 +118,12 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group);
 
 /* Elementwise work with loads by an index is cut into blocks that share
  * indices, if the indices are the same along some dimensions (hoist.c). */
-#define TN_CPU_HOIST_OPS 96    /* most operations of hoisted code */
-#define TN_CPU_HOIST_SLOTS 160 /* most slots of hoisted code */
+
+/* The largest number of operations and of slots of hoisted code, which lets
+ * blocks share indices. */
+#define TN_CPU_HOIST_OPS 96
+#define TN_CPU_HOIST_SLOTS 160
+/* How the iteration space is cut into blocks that share indices. */
 typedef struct cpu_hoist {
     uint32_t ndim; /* dimensions after merging; 0 is the outermost */
     /* dim[d]: the innermost of the launch's dimensions that were merged to

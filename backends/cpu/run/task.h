@@ -8,12 +8,12 @@
 
 typedef struct cpu_plan cpu_plan;
 
-/* Special values of cpu_task.step. */
-/* The slot has one scalar for the whole block. */
+/* A special value of cpu_task.step: the slot has one scalar for the whole
+ * block. */
 #define TN_CPU_ONE_VALUE INT64_MIN
-/* In a block value[element][column]: the slot has one scalar for each element
- * index, the same for all columns. In a block of subrows: the slot has one
- * scalar for each subrow. */
+/* Another special value. In a block value[element][column], the slot has one
+ * scalar for each element index, the same for all columns. In a block of
+ * subrows (contiguous pieces of a row), it has one scalar for each subrow. */
 #define TN_CPU_ONE_EACH (INT64_MIN + 1)
 
 /* What an earlier block has already computed for an operation of hoisted code:

@@ -5,7 +5,7 @@
 #ifndef TN_CPU_TUNING_H
 #define TN_CPU_TUNING_H
 
-/* Elements of a task: about 10 us of simple work. */
+/* The number of elements of a task, which are about 10 us of simple work. */
 #define TN_CPU_TASK_WORK 32768
 /* Elements of a task of weighted sums of a few loads by an index
  * (taps_blocks.c). Such an element is little work. */
@@ -21,11 +21,12 @@
 #define TN_CPU_SHORT_ROW 32
 /* Least number of adjacent rows that form a group of columns. */
 #define TN_CPU_LEAST_COLUMNS 16
-#define TN_CPU_MOST_TASKS 512 /* most tasks of a launch with rows */
-/* Most tasks of a launch with non-temporal stores. At its end a task must wait
- * for its stores. */
+/* The largest number of tasks of a launch with rows. */
+#define TN_CPU_MOST_TASKS 512
+/* The largest number of tasks of a launch with non-temporal stores. It is small
+ * because a task must wait for its stores at its end. */
 #define TN_CPU_STREAM_TASKS 64
-/* Bytes of a block's slots: half an L1. */
+/* The largest number of bytes of a block's slots, half an L1. */
 #define TN_CPU_BLOCK_BYTES 24576
 /* Largest number of elements of a block of an in-place update. The block's
  * slots and its operands, which are read in place, then take half an L1. */
@@ -67,7 +68,8 @@
 /* If rows have fewer elements, they are still in L2 when the next stage reads
  * them. */
 #define TN_CPU_REREAD 65536
-/* Most bytes of results whose stores are deferred at once. */
+/* The largest number of bytes of results whose stores are deferred at the same
+ * time. */
 #define TN_CPU_STREAM_BLOCK_BYTES 32768
 
 #endif
