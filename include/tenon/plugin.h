@@ -673,8 +673,8 @@ enum {
                                 * with -cl-fp32-correctly-rounded-divide-sqrt
                                 * if the device supports it. Without the flag,
                                 * they are computed in double or in integers */
-    TN_TARGET_MMA = 8,         /* CUDA C for compute capability 8.0 and later:
-                                * mma.sync multiplies half types */
+    TN_TARGET_MMA = 8,         /* mma.sync multiplies half types: CUDA C for
+                                * compute capability 8.0 and later */
     TN_TARGET_PLAIN = 16,      /* C11; only as a part of TN_TARGET_C */
     TN_TARGET_C = TN_TARGET_PLAIN | TN_TARGET_F64 | TN_TARGET_CHUNKED |
                   TN_TARGET_EXACT_DIVIDE /* plain C, in which a work-group is
@@ -712,7 +712,7 @@ enum {
  * step. step is 0 at first. */
 typedef struct tn_plan {
     uint32_t size, step, step_count, flags;
-    uint64_t key[2];  /* identifies the text among those for a target's flags */
+    uint64_t key[2];  /* equal keys mean equal text, for equal target flags */
     uint64_t variant; /* only the core uses it, in `print` */
     uint64_t group_count;
     uint32_t group_size, buffer_count;

@@ -208,18 +208,22 @@ typedef struct tn_attention_extension {
  *     s[b.., m, n] = alpha * scale_a * scale_b *
  *                    sum over k of a[b.., m, k] * b[b.., k, n]
  *
- * c is s, changed by these bits of `epilogue`:
- *   BIAS  c = s + bias[n], then the activation, if there is one
- *   RELU, GELU, GELU_TANH  the activation, at most one: max(s, 0); s times the
- *         normal distribution function of s; its approximation by tanh
- *         (arXiv:1606.08415)
- *   KEEP  with an activation: also writes aux, which its derivative needs
- *   BACK  with an activation, without BIAS: c = s times the derivative of the
- *         activation, from the aux that KEEP has written
- *   SUMS  without any of these: also writes bias[m] = sum over k of a[m, k];
- *         there are no batch dimensions
- * For both GELU, aux is the argument of the activation, (b.., m, n), in c's
- * dtype. For RELU it is U8 in a format of the device's choice, with
+ * the result is c = s, changed by these bits of `epilogue`:
+ *   BIAS       adds bias: c = s + bias[n], before an activation.
+ *   RELU       applies the activation max(s, 0).
+ *   GELU       applies the activation s * Phi(s), where Phi is the distribution
+ *              function of the normal distribution.
+ *   GELU_TANH  applies the approximation of GELU by tanh (arXiv:1606.08415).
+ *              There is at most one activation.
+ *   KEEP       with an activation, also writes aux, which the derivative of the
+ *              activation needs.
+ *   BACK       with an activation and without BIAS, computes c = s times the
+ *              derivative of the activation, from the aux that KEEP has
+ *              written.
+ *   SUMS       without any of the bits above, also writes bias[m] = sum over k
+ *              of a[m, k]. There are then no batch dimensions.
+ * For GELU and GELU_TANH, aux is the argument of the activation, (b.., m, n),
+ * in c's dtype. For RELU it is U8 in a format of the device's choice, with
  * TN_PRODUCT_MASK(n) bytes for each row of c. The core only passes it from KEEP
  * to BACK of the same device.
  *
@@ -268,32 +272,33 @@ typedef struct tn_product_extension {
 /* "lapack", version 1: factorisations of each of `batch` matrices, in place.
  * Matrices are column-major, as in LAPACK: strides are (between matrices,
  * between columns, 1). a is m x n unless stated otherwise. All but pivots and
- * info have the same dtype, F32 or F64.
+ * info have the same dtype, F32 or F64. If a is symmetric or triangular, only
+ * its lower triangle is read, or with the flag UPPER only the upper one.
  *
- *   CHOLESKY  a (n x n), of which the lower triangle is read (UPPER: the upper
- *             one), becomes L with L L^T = a (UPPER: U, U^T U); the other
- *             triangle is unchanged
- *   LU        a = P L U: L, without its unit diagonal, and U; min(m, n) pivots,
- *             I32, counted from 1: the row with which each row was exchanged in
- *             turn
- *   SOLVE     a (n x n) and pivots from LU: b (n x sides) becomes X with
- *             a X = b (TURNED: a^T X = b)
- *   TRIANGLE  a (n x n), of which the lower triangle is read (UPPER: the upper
- *             one; UNIT: with a unit diagonal, which is not read): b
- *             (sides x n) becomes X with X a = b (TURNED: X a^T = b)
- *   QR        the upper triangle of a becomes R, the rest of it is unspecified;
- *             b (m x sides; sides is 0, or from min(m, n) to m) becomes the
- *             first columns of Q
- *   EIGH      a (n x n), of which the lower triangle is read (UPPER: the upper
- *             one): values (n) becomes the eigenvalues in rising order;
- *             VECTORS: a becomes the eigenvectors, otherwise it is unspecified
- *   SVD       m >= n; values (n) becomes the singular values in falling order;
- *             VECTORS: b (m x sides, n or m) becomes the first columns of U and
- *             c (n x n) becomes V^T; a becomes unspecified
+ *   CHOLESKY  a (n x n) becomes L with L L^T = a, or with UPPER it becomes U
+ *             with U^T U = a. The other triangle is unchanged.
+ *   LU        a becomes L, without its unit diagonal, and U, with a = P L U.
+ *             pivots, I32, receives min(m, n) numbers, counted from 1: pivot i
+ *             is the row with which row i was exchanged, in this order.
+ *   SOLVE     b (n x sides) becomes X with a X = b, or with TURNED a^T X = b.
+ *             a (n x n) and pivots are results of LU.
+ *   TRIANGLE  b (sides x n) becomes X with X a = b, or with TURNED X a^T = b. a
+ *             (n x n) is triangular. With UNIT its diagonal is not read and
+ *             counts as ones.
+ *   QR        The upper triangle of a becomes R, the rest of a is unspecified.
+ *             b (m x sides) becomes the first columns of Q. sides is 0, or from
+ *             min(m, n) to m.
+ *   EIGH      values (n) becomes the eigenvalues of the symmetric a (n x n) in
+ *             rising order. With VECTORS a becomes the eigenvectors, otherwise
+ *             it is unspecified.
+ *   SVD       values (n) becomes the singular values in falling order; m >= n.
+ *             With VECTORS b (m x sides) becomes the first columns of U, where
+ *             sides is n or m, and c (n x n) becomes V^T. a is unspecified.
  *
- * info, one I32 for each matrix, is written by all but SOLVE and TRIANGLE: 0,
- * or LAPACK's value: which leading minor is not positive, which pivot is 0, how
- * many values did not converge. No size is 0, except sides of QR. */
+ * info, one I32 for each matrix, is written by all but SOLVE and TRIANGLE. It
+ * is 0, or the value that LAPACK returns: which leading minor is not positive,
+ * which pivot is 0, or how many values did not converge. No size is 0, except
+ * sides of QR. */
 enum {
     TN_LAPACK_CHOLESKY,
     TN_LAPACK_LU,
@@ -312,8 +317,8 @@ enum {
                             of a; only for devices with BY_ROWS */
 };
 typedef struct tn_lapack_args {
-    uint32_t size, kind; /* TN_LAPACK_... */
-    uint32_t flags, reserved;
+    uint32_t size, kind; /* TN_LAPACK_CHOLESKY ... */
+    uint32_t flags, reserved; /* bits TN_LAPACK_UPPER ... */
     int64_t batch, m, n, sides;
     tn_strided a, b, c;
     tn_strided values, pivots; /* (batch, n), (batch, min(m, n)) */
