@@ -5,9 +5,10 @@
  *     tn_tensor *x = tn_zeros(tn_dims(2, 3));         // on the GPU
  *
  * The first call that needs a device opens the one that TENON_DEVICE names:
- * `auto` (default), a name, or a `;` list in order of preference. If a device
- * that was named cannot be opened, that is an error with the reason; there is
- * no silent fallback. A tn_device lives until the process ends; do not drop it.
+ * `auto` (default), a name, or names separated by `;` in order of preference.
+ * If a device that was named cannot be opened, that is an error with the
+ * reason; there is no silent fallback. A tn_device lives until the process
+ * ends; do not drop it.
  *
  * Threads: A device is shared by all threads. Any thread may give it work,
  * wait for it and allocate its memory. Work of one thread runs in order. If a

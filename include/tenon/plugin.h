@@ -40,11 +40,11 @@
  *    it.
  *
  * Behaviour
- *  - A call reports an error by its status and passes the text to host->fail.
- *    The text belongs to the calling thread. So call `fail` before the call
+ *  - A call reports an error by its status and passes a message to host->fail.
+ *    The message belongs to the calling thread. So call `fail` before the call
  *    returns, on the calling thread or within host->parallel_for. On a thread
- *    that the plugin started, the text is lost: store the failure with the
- *    queue, and pass its text to `fail` in the queue_sync that reports it.
+ *    that the plugin started, the message is lost: store the failure with the
+ *    queue, and pass its message to `fail` in the queue_sync that reports it.
  *  - A plugin never aborts, exits, or writes to stdout or stderr (use
  *    host->log). It never changes the locale, the environment, the current
  *    folder, the caller's floating-point state or a signal handler.
@@ -110,7 +110,6 @@
  *    host_..., device_info, program_build, program_free, queue_open, extension,
  *    all calls on the queue of a synchronous device, calls on different queues,
  *    and any of these during a queue_sync. Only while an object is closed or
- *    freed does no other call use it (see Life).
  *    freed does no other call use it (see Life).
  *  - The thread that gives up the last reference to an object closes or frees
  *    it. A thread that needs memory may also free a buffer. This may happen

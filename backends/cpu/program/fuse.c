@@ -173,12 +173,18 @@ static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
     return op->a;
 }
 
-/* Lets a sum of products read the factors if nothing else reads the products.
- * Then the products need no block. A factor may be centered, as in a variance:
- * the sum also subtracts the center. For contiguous rows each factor may have a
- * center, one scalar per row. For columns one factor may have a center,
- * center[k], and the product a scale, scale[k], where k is the index of the
- * element in the column. The gradient of layer_norm's weight has this form. */
+/* Lets a sum of products read the factors if nothing else reads the products,
+ * so that the products need no block. The reduction then computes, for rows
+ *
+ *     sum over k of (x[k] - center_x) * (y[k] - center_y)
+ *
+ * as in a variance, where each center is one scalar per row or absent, and for
+ * columns
+ *
+ *     sum over k of (x[k] - center[k]) * y[k] * scale[k]
+ *
+ * as in the gradient of layer_norm's weight, where center and scale may be
+ * absent. */
 static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
                             const cpu_part *part, uint32_t *reader)
 {

@@ -324,10 +324,10 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     shrink_tasks(plan);
 }
 
-/* Lets a group of columns be a box of rows: all points of as many of the
- * innermost outer dimensions as have at most `most` points together. This
- * serves short rows whose outer dimensions do not merge, such as pooling
- * windows. Does nothing if the box has few rows. */
+/* Makes the rows of a box the columns of a group. The box has all points of
+ * some innermost outer dimensions, as many dimensions as together have at most
+ * `most` points. This serves short rows whose outer dimensions do not merge,
+ * such as pooling windows. Does nothing if the box has few rows. */
 static void take_box(cpu_plan *plan, int64_t most)
 {
     const tn_launch *launch = plan->launch;

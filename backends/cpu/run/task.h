@@ -73,13 +73,13 @@ typedef struct cpu_task {
                              columns, tiles or shared indices, or NULL */
     char *temporary;      /* 8 bytes for each element of a block */
     struct cpu_fold *fold; /* fold[reduction]: state of each reduction */
-    /* The group: its first row, and its number of rows. */
+    /* First row of the group, and number of its rows. */
     int64_t first_row, rows;
-    /* The block: its first point in the views, and its number of points. */
+    /* First point of the block in the views, and number of its points. */
     int64_t at, count;
-    /* Index in the row of the block's first element. */
+    /* Index of the block's first element in its row. */
     int64_t first_elem;
-    /* The group: its first point in the views, and its number of points. */
+    /* First point of the group in the views, and number of its points. */
     int64_t group_at, group_count;
     bool columns;        /* blocks are value[element][row] */
     bool by_rows;        /* rows are long, so routines are called once per
