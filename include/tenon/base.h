@@ -68,10 +68,10 @@ TN_API void *tn_scope_adopt(void *object);
 /* Sets the debug modes. Every call recognises an object that was freed
  * (TN_ERR_STATE) or is of another kind (TN_ERR_ARGUMENT): "item: x was freed:
  * its scope was closed ...". It recognises a freed object until its memory is
- * reused, in the order of freeing, which happens once 64 later objects of the
- * same kind have been freed in the same thread. The debug mode "scopes" finds
- * every use of a freed object, and reports which call made it and which scope
- * freed it. Switch it on before objects are made:
+ * reused. Memory is reused in the order of freeing, once 64 later objects of
+ * the same kind have been freed in the same thread. The debug mode "scopes"
+ * finds every use of a freed object, and reports which call made it and which
+ * scope freed it. Switch it on before objects are made:
  *
  *     TENON_DEBUG=scopes ./train
  *     item: x was freed: made by mul_scalar in encoder.fc, scope 12 (opened at
@@ -160,7 +160,7 @@ TN_API bool tn_object_check_kind(const void *object, const char *kind,
  * The previous mode is restored however the region is left: at its end, or by
  * break, continue, return or goto; in C++ by an exception, too. longjmp is not
  * supported: the mode stays changed. In C the regions require gcc or clang.
- * Closed. */
+ * The struct never changes. */
 typedef struct tn_region {
     int was;   /* the previous mode */
     bool runs; /* true until the statement has run */
@@ -209,7 +209,7 @@ extern "C" {
  * means that there is none. The last element of dim is no size. It marks a list
  * as made by tn_dims or tn_dims_from_array. A list given as an option must have
  * this mark: without it, C would accept `.dims = 1` as a list of one 0.
- * Closed. */
+ * The struct never changes. */
 typedef struct tn_dims_list {
     int32_t count;
     int64_t dim[TN_MAX_NDIM + 1];

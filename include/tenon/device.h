@@ -13,8 +13,8 @@
  * Threads: A device is shared by all threads. Any thread may give it work,
  * wait for it and allocate its memory. Work of one thread runs in order. If a
  * thread needs the results of another, the program must order the calls. The
- * current device is per thread. Masks, limits, the cache folder and the
- * permission for host operators are per process.
+ * current device is per thread. Disabled extensions, memory limits, the cache
+ * folder and the permission for host operators are per process.
  */
 #ifndef TENON_DEVICE_H
 #define TENON_DEVICE_H

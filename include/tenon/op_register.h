@@ -63,8 +63,7 @@ typedef struct tn_op_rule {
     /* Sets out[i] to the gradient of argument i, for each tensor argument that
      * requires one. grad[o] is the gradient of result o, or NULL if there is
      * none. An out[i] left NULL means 0. A gradient with broadcast dimensions
-     * is summed over them. If backward is NULL, the operator has no gradient.
-     * */
+     * is summed over them. If backward is NULL, there is no gradient. */
     tn_status (*backward)(tn_op_context *call, tn_tensor *const *grad,
                           tn_tensor **out);
     size_t bytes;                /* size of your data per call, zeroed */

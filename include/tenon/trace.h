@@ -21,7 +21,7 @@
  * An event costs about 1 us. Without a trace an operator costs one test of a
  * flag.
  *
- * An asynchronous device with timing events (CUDA) has a lane of its own,
+ * An asynchronous device with timing events (CUDA) has a track of its own,
  * "cuda:0". It shows each operation on the device, between two timing events,
  * with an arrow from the call that started it and its fraction of the limit.
  * The operator's own event then shows the host's time. The traced program is
