@@ -60,7 +60,7 @@ typedef struct line {
  * whose destination has an even index, thread 1 those with an odd index. The
  * first `done` rows of the thread's parity are processed. */
 typedef struct half {
-    atomic_flag busy; /* held by the thread that processes such rows */
+    atomic_flag busy; /* held while rows of this parity are processed */
     int64_t done;
 } half;
 

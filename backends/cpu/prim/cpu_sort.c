@@ -453,7 +453,7 @@ static writer writer_of(const tn_sort_args *s, int64_t line)
 enum {
     /* Largest number of lines at a time. They fill whole cache lines. */
     MAX_TRANSPOSED = 16,
-    /* Largest number of bytes of these lines and their results. */
+    /* Largest number of bytes of the transposed lines and their results. */
     TRANSPOSED_BYTES = 16 << 20,
     /* Elements of padding between transposed lines. Without it, lines whose
      * distance is a multiple of 4096 bytes would map to the same set of L1 and

@@ -481,7 +481,7 @@ typedef struct shared {
     int64_t first, k_slabs;
     int64_t row_pieces, tile_m, tile_n, tiles_n;
     int64_t a_bytes, b_bytes; /* bytes of a packed slab of a and of b */
-    char *a, *b; /* packed operands, with a NULL if it is read in place */
+    char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
 /* Makes slab number `slab` the job's current range of k. A slab is DEPTH rows

@@ -137,14 +137,14 @@ typedef struct cpu_op {
     uint8_t row;
     uint8_t lent;    /* bits 0, 1, 2: slot a, b, c comes from a lent load */
     uint8_t allowed; /* bits 0, 1, 2: the routine accepts a scalar as a, b, c */
-    uint8_t column_form; /* of a REDUCE: CPU_PRODUCT ..., or 0 */
-    /* In hoisted code: the result does not depend on a gather (a load by an
-     * index). For a gather itself: its indices do not depend on another
-     * gather. */
+    uint8_t column_form; /* in a REDUCE, CPU_PRODUCT ..., or 0 */
+    /* In hoisted code: whether the result does not depend on a gather (a load
+     * by an index). For a gather itself: whether its indices do not depend on
+     * another gather. */
     bool hoistable;
-    uint8_t kernel; /* of a RUN: the kernel instruction, TN_K_... */
-    uint8_t from;   /* of a RUN: the register type of a */
-    /* Of a PAIR: the slot of the second result. Of a gather in hoisted code:
+    uint8_t kernel; /* in a RUN, the kernel instruction, TN_K_... */
+    uint8_t from;   /* in a RUN, the register type of a */
+    /* In a PAIR, the slot of the second result. In a gather of hoisted code,
      * the slot that keeps the offsets of the elements in the operand. */
     uint32_t where;
     uint32_t out, a, b, c; /* slots, or TN_CPU_NONE */
@@ -152,12 +152,13 @@ typedef struct cpu_op {
      * to a block. CPU_REDUCE describes its own use of them. */
     uint32_t narrow[3];
     /* The number of the operand (LOAD, OFFSET, STORE), parameter (PARAM),
-     * reduction (REDUCE), segment (NATIVE) or program function (MATH). Of a
-     * loop's operations: the nesting depth. */
+     * reduction (REDUCE), segment (NATIVE) or program function (MATH). In
+     * operations of loops, the nesting depth. */
     uint32_t index;
-    /* Of loops and of RUN_... flags: a distance in operations. Of a REDUCE: 1 +
-     * the number of the segment that computes the reduction where rows are
-     * long, or 0 if there is none. */
+    /* In operations of loops, the number of operations to jump. In a RUN with
+     * RUN_... flags, the distance to its REDUCE. In a REDUCE, 1 + the number of
+     * the segment that computes the reduction where rows are long, or 0 if
+     * there is none. */
     uint32_t jump;
     tn_cpu_run *run;
     tn_cpu_math *math;

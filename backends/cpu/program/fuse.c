@@ -135,9 +135,9 @@ static void move_before(cpu_op *op, cpu_op *reduction, int distance,
     place->jump = (uint32_t)distance;
 }
 
-/* Returns the column_form (CPU_PRODUCT ...) of an operation that computes one
- * of these expressions, or 0. A reduction of columns can then read the
- * operation's operands instead of its result. */
+/* Returns CPU_PRODUCT, CPU_CENTERED or CPU_TRIPLE if the operation computes
+ * that expression, else 0. A reduction of columns can then read the operation's
+ * operands instead of its result. */
 static unsigned column_form_of(const tn_cpu_routines *routines,
                                const cpu_op *op)
 {

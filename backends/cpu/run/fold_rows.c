@@ -178,8 +178,8 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 }
 
 /* Adds value[chunk][row], the results of the rows' next chunks, to the tree.
- * For one row, adds as many chunks at once as form a subtree. Overwrites
- * value. */
+ * For one row, first combines as many chunks as form a whole subtree.
+ * Overwrites value. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)
 {

@@ -93,7 +93,8 @@ void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
 /* Returns the bytes of one element in all ELEM slots and, with `whole`, in all
  * GROUP slots. At least 1. */
 int64_t tn__cpu_slot_bytes(const cpu_code *code, bool whole);
-/* Returns how many elements a block may have so that these slots stay in L1. */
+/* Returns how many elements a block may have so that its ELEM slots and, with
+ * `whole`, its GROUP slots stay in L1. */
 int64_t tn__cpu_block_size(const cpu_code *code, bool whole);
 
 /* Subrows are the contiguous pieces of which a row consists, such as the planes

@@ -35,7 +35,7 @@ typedef struct cpu_stream_block {
     char *at, *end, *to; /* [at, end) is still to be stored to `to` */
     char *room;          /* the memory of the block */
 } cpu_stream_block;
-#define TN_CPU_STREAM_BLOCKS 8 /* largest number of such blocks of a task */
+#define TN_CPU_STREAM_BLOCKS 8 /* largest number of deferred blocks */
 
 /* A tap is one term weight * x[index] of a sum, as in interpolation. The table
  * holds the offsets and weights of a block's taps. All blocks with the same
@@ -106,9 +106,8 @@ typedef struct cpu_task {
          * computed the result or the offsets. NULL if this block must compute
          * everything. */
         const uint8_t *skip;
-        /* The blocks for which these results are valid: the number of the set
-         * of blocks that share indices, and their largest number of
-         * elements. */
+        /* The results are valid for the blocks of set number `outer`, which
+         * share their indices, if they have at most `count` elements. */
         int64_t outer, count;
     } shared;
     cpu_tap_table taps[2]; /* the table for whole blocks, and for shorter

@@ -7,8 +7,8 @@
 
 /* The number of elements of a task, which are about 10 us of simple work. */
 #define TN_CPU_TASK_WORK 32768
-/* Elements of a task of weighted sums of a few loads by an index
- * (taps_blocks.c). Such an element is little work. */
+/* The number of elements of a task whose elements are weighted sums of a few
+ * loads by an index (taps_blocks.c). Each element is little work. */
 #define TN_CPU_TAPS_WORK 262144
 /* Largest number of bytes that a group's slots may have: well within an L2. */
 #define TN_CPU_KEPT_BYTES 131072
@@ -21,7 +21,7 @@
 #define TN_CPU_SHORT_ROW 32
 /* Least number of adjacent rows that form a group of columns. */
 #define TN_CPU_LEAST_COLUMNS 16
-/* The largest number of tasks of a launch with rows. */
+/* The largest number of tasks of a launch whose program reduces rows. */
 #define TN_CPU_MOST_TASKS 512
 /* The largest number of tasks of a launch with non-temporal stores. It is small
  * because a task must wait for its stores at its end. */
@@ -31,22 +31,24 @@
 /* Largest number of elements of a block of an in-place update. The block's
  * slots and its operands, which are read in place, then take half an L1. */
 #define TN_CPU_IN_PLACE_BLOCK 1024
-/* Elements of a block for machine code, which keeps its values in registers. */
+/* The number of elements of a block for machine code, which keeps its values in
+ * registers. */
 #define TN_CPU_NATIVE_BLOCK 4096
-/* Elements of a block if machine code keeps all values of the program in
- * registers, so that no slot needs L1. Starting a block costs 60 ns. */
+/* The number of elements of a block if machine code keeps all values of the
+ * program in registers, so that no slot needs L1. Starting a block costs 60
+ * ns. */
 #define TN_CPU_NATIVE_ALONE 16384
-/* Bytes of the slots of a block of whole rows. Larger blocks amortise the cost
- * of starting an operation: layer_norm of 2048 x 512 takes 0.37 ms with half an
- * L1 and 0.28 ms with this (Zen 5). */
+/* The largest number of bytes of the slots of a block of whole rows. Larger
+ * blocks amortise the cost of starting an operation: layer_norm of 2048 x 512
+ * takes 0.37 ms with half an L1 and 0.28 ms with this (Zen 5). */
 #define TN_CPU_ROWS_BYTES 98304
 /* Programs with machine code may use TN_CPU_NATIVE_ROWS times
  * TN_CPU_ROWS_BYTES, because most of their slots are operands in memory.
  * layer_norm of 2048 x 512 takes 145 us instead of 164, with gradients 505 us
  * instead of 558 (Zen 5). */
 #define TN_CPU_NATIVE_ROWS 4
-/* Elements of a block of contiguous rows that the program only reduces. The
- * block is read in place. */
+/* The number of elements of a block of contiguous rows that the program only
+ * reduces. The block is read in place. */
 #define TN_CPU_FOLD_BLOCK 32768
 /* Bytes of each operand to prefetch, and of deferred stores to issue, before an
  * operation of a program with several stages. Memory would idle while a stage
