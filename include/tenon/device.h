@@ -131,8 +131,8 @@ typedef struct tn_memory_stats {
 
 /* Writes the first stats->size bytes of *stats. Set stats->size = sizeof *stats
  * first. Blocks of up to 1 KiB are counted in batches of some tens, so
- * peak_bytes may be off by one batch. Fails with TN_ERR_ARGUMENT if stats is
- * NULL or its size is invalid. */
+ * peak_bytes may be off by that many blocks. Fails with TN_ERR_ARGUMENT if
+ * stats is NULL or its size is invalid. */
 TN_API tn_status tn_memory(tn_device *device, tn_memory_stats *stats);
 /* Sets peak_bytes to allocated_bytes. */
 TN_API void tn_memory_reset_peak(tn_device *device);

@@ -205,7 +205,8 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
     }
 }
 
-/* Runs a STORE. Does nothing if the value was computed at its destination. */
+/* Runs a STORE: writes the values of a slot to the operand. Does nothing if the
+ * operation that computed them has written them there. */
 static void run_store(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const cpu_view *view = &s->view[op->index];
@@ -236,7 +237,8 @@ static void run_store(cpu_task *t, const cpu_op *op, const cpu_span *s)
     tn__cpu_view_store(view, t->routines, s->at, s->n, from);
 }
 
-/* Runs a FILL, PARAM or ROWLEN. */
+/* Runs a FILL, PARAM or ROWLEN: fills the slot with one value, which is a
+ * scalar, a launch parameter or the length of a row. */
 static void run_fill(cpu_task *t, const cpu_op *op, int64_t n)
 {
     uint64_t value;

@@ -23,7 +23,8 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s);
 char *tn__cpu_find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
                           int64_t *step);
 
-/* Runs a REDUCE (block_reduce.c). */
+/* Runs a REDUCE: reduces the rows of a block, or adds the block to the
+ * reduction of longer rows (block_reduce.c). */
 void tn__cpu_run_reduce(cpu_task *t, const cpu_op *op);
 /* Returns whether the reduction reads the operands of the operations before it
  * (fuse.c). These operations are then skipped. */

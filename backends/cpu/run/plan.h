@@ -110,9 +110,10 @@ const cpu_code *tn__cpu_subrow_code(const tn_built *built);
 /* Returns whether the results of subrows may use non-temporal stores. */
 bool tn__cpu_subrows_can_stream(const cpu_plan *plan);
 
-/* Cuts the iteration space into tiles and returns true if an input of an
+/* Cuts the iteration space into tiles and returns true if an operand of an
  * elementwise program is contiguous along another dimension than the innermost
- * one, such as b in a + b.T (tile.c). */
+ * one, such as b in a + b.T (tile.c). Returns false if not, or if there are few
+ * elements. */
 bool tn__cpu_cut_tiles(cpu_plan *plan);
 /* Sets the task's views and block to tile number `group`. */
 void tn__cpu_task_tile(cpu_task *task, int64_t group);
