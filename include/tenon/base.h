@@ -96,8 +96,8 @@ TN_API int64_t tn_scope_count(void);
  * dropped like a tensor. The modules of <tenon/nn.h> are made this way.
  *
  * Public structs begin with their size, so that a newer library and an older
- * program agree on the members that both know. A struct without a size never
- * changes. Its comment says so, or says "closed". tn_object never changes. */
+ * program agree on the members that both know. A struct without a size is
+ * closed: it never changes, and its comment says so. tn_object is closed. */
 typedef struct tn_object {
     void *reserved[4]; /* for the library's use */
 } tn_object;
@@ -160,7 +160,7 @@ TN_API bool tn_object_check_kind(const void *object, const char *kind,
  * The previous mode is restored however the region is left: at its end, or by
  * break, continue, return or goto; in C++ by an exception, too. longjmp is not
  * supported: the mode stays changed. In C the regions require gcc or clang.
- * The struct never changes. */
+ * Closed: the struct never changes. */
 typedef struct tn_region {
     int was;   /* the previous mode */
     bool runs; /* true until the statement has run */
@@ -209,7 +209,7 @@ extern "C" {
  * means that there is none. The last element of dim is no size. It marks a list
  * as made by tn_dims or tn_dims_from_array. A list given as an option must have
  * this mark: without it, C would accept `.dims = 1` as a list of one 0.
- * The struct never changes. */
+ * Closed: the struct never changes. */
 typedef struct tn_dims_list {
     int32_t count;
     int64_t dim[TN_MAX_NDIM + 1];

@@ -81,7 +81,7 @@ TN_API tn_status tn_grad_scaler_update(tn_grad_scaler *scaler);
 TN_API double tn_grad_scaler_factor(const tn_grad_scaler *scaler);
 
 /* The saved state of a scaler (PyTorch's state_dict), which
- * <tenon/checkpoint.h> saves. The struct never changes. */
+ * <tenon/checkpoint.h> saves. Closed: the struct never changes. */
 typedef struct tn_grad_scaler_state {
     double scale, growth_factor, backoff_factor;
     int64_t growth_interval;

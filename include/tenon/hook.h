@@ -31,7 +31,8 @@
 extern "C" {
 #endif
 
-/* A registered hook of a tensor or of a module. The struct never changes. */
+/* A registered hook of a tensor or of a module. Closed: the struct never
+ * changes. */
 typedef struct tn_hook {
     tn_object object;
     bool removed; /* for the library's use */

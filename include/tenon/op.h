@@ -27,8 +27,8 @@ extern "C" {
 
 /* ---- numbers ------------------------------------------------------------
  * A number that is combined with a tensor keeps its kind: an int64 tensor plus
- * 2 is int64, plus 2.5 it is float32. Macros convert C numbers to this struct,
- * which never changes. */
+ * 2 is int64, plus 2.5 it is float32. Macros convert C numbers to this struct.
+ * Closed: the struct never changes. */
 
 enum { TN_SCALAR_INT, TN_SCALAR_FLOAT, TN_SCALAR_BOOL, TN_SCALAR_NONE };
 typedef struct tn_scalar {
@@ -92,7 +92,7 @@ extern "C" {
 #endif
 
 /* ---- the value of one argument --------------------------------------------
- * The struct never changes. */
+ * Closed: the struct never changes. */
 
 /* Kinds of arguments, and the members of tn_value that hold them. TN_VALUE_NONE
  * means that the argument is left out. */

@@ -153,7 +153,7 @@ TN_API tn_status tn_options_init(const char *name, void *options,
  * an s ("stride", "strides") is the list form of that option: a call may give
  * only one of the two. */
 
-/* One option of a type. The struct never changes. */
+/* One option of a type. Closed: the struct never changes. */
 typedef struct tn_option {
     const char *name; /* name of the option: "dim" */
     uint16_t offset, bytes;
@@ -187,7 +187,8 @@ typedef struct tn_options_type {
 TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
                                  const void *options);
 
-/* The condition under which an option has an effect. The struct never changes.
+/* The condition under which an option has an effect. Closed: the struct never
+ * changes.
  *
  *     const tn_option_need need[] = {
  *         {"gamma", own.decays, "without decays", "give decays"}};

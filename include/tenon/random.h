@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* The state of a generator: the next random operator is number `call` of the
- * stream `seed`. The struct never changes. */
+ * stream `seed`. Closed: the struct never changes. */
 typedef struct tn_rng_state {
     uint64_t seed, call;
 } tn_rng_state;

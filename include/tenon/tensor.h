@@ -110,7 +110,8 @@ TN_API char *tn_tensor_text(const tn_tensor *x);
 
 /* ---- for code built on Tenon: layers, data sets ------------------------- */
 
-/* A tensor argument of a call, and its name. The struct never changes. */
+/* A tensor argument of a call, and its name. Closed: the struct never
+ * changes. */
 typedef struct tn_given {
     const char *argument;
     const tn_tensor *tensor; /* NULL if it is absent or not a tensor */
